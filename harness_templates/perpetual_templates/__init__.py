@@ -1,0 +1,1 @@
+"""Templates that `perpetual init` fills in: one folder per harness. Data only."""

@@ -1,0 +1,33 @@
+"""Perpetual: the persistent lab behind coding agents that do machine-learning research.
+
+Importing this package is free: it holds the version and loads its public names (`Lab`, `log`, `hookimpl`,
+`Provider`) on first use.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+__all__ = ["Lab", "Provider", "__version__", "hookimpl", "log"]
+
+if TYPE_CHECKING:
+    from perpetual.hookspecs import hookimpl
+    from perpetual.lab import Lab
+    from perpetual.runlog import log
+    from perpetual.slots import Provider
+
+_HOMES = {
+    "Lab": "perpetual.lab",
+    "Provider": "perpetual.slots",
+    "hookimpl": "perpetual.hookspecs",
+    "log": "perpetual.runlog",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'perpetual' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(home), name)

@@ -1,0 +1,136 @@
+"""What a plugin author imports: markers, records, slot bases and errors, under one name. Floor 1.
+
+Everything here is public and stays; what is not here, in `perpetual.science`, `perpetual.toolkit`, `perpetual.loop`
+or `perpetual.testing` is the kernel's own.
+"""
+
+from __future__ import annotations
+
+from perpetual.errors import (
+    ConfigError,
+    Conflict,
+    CorruptData,
+    ForeignProject,
+    NoProject,
+    NotFound,
+    NotPermitted,
+    PerpetualError,
+    PluginError,
+    Refused,
+    RevisionConflict,
+    TransientError,
+    UsageError,
+)
+from perpetual.hookspecs import hookimpl, hookspec
+from perpetual.records import (
+    Debit,
+    Design,
+    Event,
+    Evidence,
+    Experiment,
+    GitState,
+    Hypothesis,
+    Note,
+    Resources,
+    Run,
+    Score,
+    Verdict,
+    from_json,
+    to_json,
+)
+from perpetual.slots import API, Option, Provider
+from perpetual.slots.analyser import (
+    Analyser,
+    Analysis,
+    Draft,
+    MetricReader,
+    MetricValue,
+    Proposer,
+    RunFolder,
+)
+from perpetual.slots.gate import Gate, GateFinding, GateVerdict, Provenance
+from perpetual.slots.gpu import Gpu, GpuBackend, GpuProcess, MigDevice, Reading
+from perpetual.slots.harness import FilePlan, Harness, Scaffold
+from perpetual.slots.mcp import LabOpener, McpServer
+from perpetual.slots.memory import Memory, NoteCommit, PathRefused
+from perpetual.slots.scheduler import Launched, LaunchError, LaunchSpec, Scheduler, Sighting
+from perpetual.slots.scorer import Scorer, State
+from perpetual.slots.store import Capabilities, Change, Document, Kind, Page, Row, StoreBase, Transaction
+
+__all__ = [
+    # markers and offers
+    "API",
+    "Option",
+    "Provider",
+    "hookimpl",
+    "hookspec",
+    # slots
+    "Analyser",
+    "Analysis",
+    "Capabilities",
+    "Change",
+    "Document",
+    "Draft",
+    "FilePlan",
+    "Gate",
+    "GateFinding",
+    "GateVerdict",
+    "Gpu",
+    "GpuBackend",
+    "GpuProcess",
+    "Harness",
+    "Kind",
+    "LabOpener",
+    "LaunchError",
+    "LaunchSpec",
+    "Launched",
+    "McpServer",
+    "Memory",
+    "MetricReader",
+    "MetricValue",
+    "MigDevice",
+    "NoteCommit",
+    "Page",
+    "PathRefused",
+    "Proposer",
+    "Provenance",
+    "Reading",
+    "Row",
+    "RunFolder",
+    "Scaffold",
+    "Scheduler",
+    "Scorer",
+    "Sighting",
+    "State",
+    "StoreBase",
+    "Transaction",
+    # records
+    "Debit",
+    "Design",
+    "Event",
+    "Evidence",
+    "Experiment",
+    "GitState",
+    "Hypothesis",
+    "Note",
+    "Resources",
+    "Run",
+    "Score",
+    "Verdict",
+    "from_json",
+    "to_json",
+    # errors
+    "ConfigError",
+    "Conflict",
+    "CorruptData",
+    "ForeignProject",
+    "NoProject",
+    "NotFound",
+    "NotPermitted",
+    "PerpetualError",
+    "PluginError",
+    "Refused",
+    "RevisionConflict",
+    "TransientError",
+    "UsageError",
+]

@@ -1,0 +1,149 @@
+"""The program: a group that loads a command when it is called, and the one place where errors become output."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from perpetual import __version__
+from perpetual.cli.base import Face
+from perpetual.cli.table import COMMANDS
+from perpetual.errors import PerpetualError, PluginError, UsageError, unknown
+
+__all__ = ["program", "run"]
+
+
+def _plugin_commands() -> dict[str, tuple[str, str]]:
+    """Commands that plugins offer: name -> (factory, summary). The kernel's own names win."""
+    from perpetual.config import Config, find_project
+    from perpetual.registry import Registry
+
+    disabled: Sequence[str] = ()
+    try:
+        disabled = Config(find_project()).disabled
+    except PerpetualError:
+        pass  # outside a project, or one whose files are broken: its own command will say so
+    offers = Registry(disabled, safe="--safe" in sys.argv).serving("command")
+    return {
+        offer.provider.name: (offer.provider.factory, offer.provider.summary)
+        for offer in offers
+        if offer.provider.name not in COMMANDS
+    }
+
+
+class LazyGroup(click.Group):
+    """Knows its commands by name and summary; imports the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The kernel's commands in their order, then the plugins'."""
+        return [*COMMANDS, *sorted(_plugin_commands())]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported; None for an unknown name."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is not None:
+            return _load(entry.factory)
+        found = _plugin_commands().get(cmd_name)
+        return _load(found[0]) if found else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it, with the nearest names for an unknown one."""
+        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            raise UsageError(unknown("command", args[0], self.list_commands(ctx)), hint="perpetual --help")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list from the table: asking each command for its help would import them all."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+        offered = _plugin_commands()
+        if offered:
+            with formatter.section("Commands of plugins"):
+                formatter.write_dl([(name, summary) for name, (_, summary) in sorted(offered.items())])
+
+
+def _load(factory: str) -> click.Command:
+    module, _, name = factory.partition(":")
+    try:
+        command = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as problem:
+        raise PluginError(f"the command {factory} cannot be loaded: {problem}") from problem
+    if not isinstance(command, click.Command):
+        raise PluginError(f"{factory} is no click command")
+    return command
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["--help"], "max_content_width": 100})
+@click.option(
+    "--project",
+    metavar="DIR",
+    help="The project's folder; by default the nearest one above. [PERPETUAL_PROJECT]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Answer one JSON document. [PERPETUAL_OUTPUT=json]")
+@click.option("--safe", is_flag=True, help="Load bundled plugins only.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.version_option(__version__, prog_name="perpetual", message="%(prog)s %(version)s")
+@click.pass_context
+def program(ctx: click.Context, project: str | None, as_json: bool, safe: bool, debug: bool) -> None:
+    """The persistent lab behind coding agents: hypotheses, experiments, runs, evidence, memory."""
+    face = ctx.ensure_object(Face)
+    face.project, face.safe, face.debug = project, safe, debug
+    face.as_json = face.as_json or as_json
+    ctx.call_on_close(face.close)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command line and answers its exit status; every error is told here and nowhere else."""
+    face = Face(as_json="--json" in arguments or os.environ.get("PERPETUAL_OUTPUT") == "json")
+    try:
+        result: Any = program.main(args=[*arguments], prog_name="perpetual", standalone_mode=False, obj=face)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except PerpetualError as problem:
+        if "--debug" in arguments:
+            raise
+        _tell(face, problem.document(), problem.data)
+        return problem.exit
+    except click.exceptions.NoArgsIsHelpError as problem:
+        click.echo(problem.format_message())
+        return 2
+    except click.ClickException as problem:
+        hint = (
+            f"perpetual {problem.ctx.info_name} --help" if getattr(problem, "ctx", None) is not None else None
+        )
+        if isinstance(problem, click.UsageError) and problem.ctx is not None:
+            hint = f"{problem.ctx.command_path} --help"
+        _tell(face, {"code": "usage", "message": problem.format_message(), "hint": hint, "exit": 2}, None)
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        _tell(face, {"code": "interrupted", "message": "interrupted", "hint": None, "exit": 130}, None)
+        return 130
+    except BrokenPipeError:
+        # The reader has gone (`| head`). Nothing can be told to it; keep the interpreter from trying at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as problem:  # noqa: BLE001 - a defect of ours still is one line and one document for whoever called
+        if "--debug" in arguments:
+            raise
+        message = f"internal error: {type(problem).__name__}: {problem}"
+        _tell(face, {"code": "internal", "message": message, "hint": "the same command with --debug shows where", "exit": 1},
+              None)  # fmt: skip
+        return 1
+
+
+def _tell(face: Face, error: dict[str, Any], data: dict[str, Any] | None) -> None:
+    if face.as_json:
+        document = {"schema": "perpetual.error/1", **(data or {}), "error": error}
+        sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
+        return
+    sys.stderr.write(f"error: {error['message']}\n")
+    if error["hint"]:
+        sys.stderr.write(f"hint: {error['hint']}\n")

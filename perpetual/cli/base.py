@@ -1,0 +1,129 @@
+"""What every command stands on: the `Face` (project, output format, lab) and the decorator that gives it `--json`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from perpetual.lab import Lab
+
+__all__ = ["Face", "json_option", "page_options", "pass_face", "printable"]
+
+
+class Face:
+    """One command's view of the world. `answer` and `items` are how a command shows what it did."""
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        self.project: str | None = None
+        self.as_json = as_json
+        self.safe = self.debug = False
+        self._lab: Lab | None = None
+
+    @property
+    def lab(self) -> Lab:
+        """The project's lab, opened at first use."""
+        if self._lab is None:
+            from perpetual.lab import Lab
+
+            self._lab = Lab.open(self.project, safe=self.safe)
+        return self._lab
+
+    def close(self) -> None:
+        """Lets go of the lab."""
+        if self._lab is not None:
+            self._lab.close()
+            self._lab = None
+
+    def answer(self, schema: str, document: dict[str, Any], text: str | Callable[[], str]) -> None:
+        """Shows one document: as JSON with its schema, or as text for people."""
+        if self.as_json:
+            sys.stdout.write(
+                json.dumps({"schema": f"perpetual.{schema}/1", **document}, ensure_ascii=False) + "\n"
+            )
+            return
+        shown = text() if callable(text) else text
+        if shown:
+            click.echo(shown)
+
+    def items(
+        self,
+        schema: str,
+        items: Sequence[dict[str, Any]],
+        next_cursor: str | None,
+        columns: Sequence[str],
+        row: Callable[[dict[str, Any]], Iterable[str]],
+        *,
+        empty: str,
+        extra: dict[str, Any] | None = None,
+    ) -> None:
+        """Shows a list: as JSON with `items` and `next_cursor`, or as a table of `row(item)` cells."""
+        if self.as_json:
+            document = {
+                "schema": f"perpetual.{schema}/1",
+                "items": [*items],
+                "next_cursor": next_cursor,
+                **(extra or {}),
+            }
+            sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
+            return
+        if not items:
+            click.echo(empty)
+            return
+        self.table(columns, [row(item) for item in items])
+        if next_cursor is not None:
+            click.echo(f"more: --cursor {next_cursor}")
+
+    def table(
+        self, columns: Sequence[str], rows: Sequence[Iterable[str]], *, title: str | None = None
+    ) -> None:
+        """Prints a table for people; cells are plain text, their control characters made visible."""
+        from rich import box
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+        table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+        for column in columns:
+            table.add_column(column, overflow="fold")
+        for cells in rows:
+            table.add_row(*(Text(printable(cell)) for cell in cells))
+        console.print(table)
+
+    def progress(self, text: str) -> None:
+        """A line for people about what is going on, on standard error."""
+        if not self.as_json:
+            click.echo(text, err=True)
+
+
+def printable(text: object) -> str:
+    """The text with control characters (terminal escapes among them) made visible; newlines and tabs stay."""
+    return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in str(text))
+
+
+pass_face = click.make_pass_decorator(Face)
+
+
+def _set_json(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.ensure_object(Face).as_json = True
+
+
+def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a command `--json`, so that it may stand after the command as well as before."""
+    return click.option(
+        "--json", is_flag=True, expose_value=False, callback=_set_json, help="Answer one JSON document."
+    )(command)
+
+
+def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a listing `--limit` and `--cursor`."""
+    command = click.option("--cursor", help="Where the page before ended (its next_cursor).")(command)
+    return click.option(
+        "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Items on a page."
+    )(command)

@@ -1,0 +1,140 @@
+"""Commands that look at the whole: status, brief, hook, events."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from perpetual.brief import DEFAULT_TOKENS, render
+from perpetual.cli.base import Face, json_option, page_options, pass_face, printable
+from perpetual.errors import NoProject, UsageError, unknown
+from perpetual.fast import HOOKS, brief_document, hook_document
+
+__all__ = ["brief", "events", "hook", "status"]
+
+
+@click.command()
+@json_option
+@pass_face
+def status(face: Face) -> None:
+    """Where the research stands: hypotheses, runs, budget, and what to do next."""
+    document = face.lab.status()
+    shown = {key: value for key, value in document.items() if key != "brief"}
+    face.answer("status", shown, lambda: _status_text(document))
+
+
+def _status_text(document: dict[str, Any]) -> str:
+    budget = document["budget"]
+    limit = "unlimited" if budget["limit_gpu_hours"] is None else f"{budget['limit_gpu_hours']:g}"
+    lines = [
+        f"{printable(document['project'])}  (seq {document['seq']})",
+        f"budget: {budget['spent_gpu_hours']:.2f} of {limit} GPU-hours spent, {budget['reserved_gpu_hours']:.2f} reserved, "
+        f"{budget['run_hours']:.3f} run-hours used",
+        "experiments: " + (", ".join(f"{n} {name}" for name, n in document["experiments"].items()) or "none"),
+    ]
+    if document["memory"]:
+        lines.append("memory: " + ", ".join(f"{n} {name}" for name, n in document["memory"].items()))
+    if document["queue"] != "running":
+        lines.append(f"queue: {document['queue']}")
+    if document["hypotheses"]:
+        lines.append("hypotheses:")
+        lines += [
+            f"  {item['id']:<5} {item['status']:<9} {item['confidence']:.3f}  {printable(item['statement'])}"
+            for item in document["hypotheses"]
+        ]
+        left = document["hypotheses_total"] - len(document["hypotheses"])
+        if left:
+            lines.append(f"  and {left} more: perpetual hypotheses list")
+    runs = document["runs"]
+    if runs["active"] or runs["queued"]:
+        lines.append(f"runs: {len(runs['active'])} live, {runs['queued']} queued")
+        lines += [
+            f"  {run['id']:<5} {run['status']:<9} of {run['experiment_id']}  {printable(run['reason'] or '')}"
+            for run in runs["active"]
+        ]
+    if document["next"]:
+        lines.append("next:")
+        lines += [f"  {step}" for step in document["next"]]
+    return "\n".join(lines)
+
+
+@click.command()
+@click.option(
+    "--tokens", type=click.IntRange(min=1), default=DEFAULT_TOKENS, show_default=True, help="At most so many."
+)
+@json_option
+@pass_face
+def brief(face: Face, tokens: int) -> None:
+    """Where the research stands, for an agent, within a number of tokens (UTF-8 bytes / 4, rounded up)."""
+    document = brief_document(render(face.lab.status(), tokens), tokens)
+    face.answer("brief", document, document["text"])
+
+
+@click.command()
+@click.argument("name")
+@json_option
+@pass_face
+def hook(face: Face, name: str) -> None:
+    """The brief as the JSON that a coding agent's hook NAME answers; nothing outside a project."""
+    if name not in HOOKS:
+        raise UsageError(unknown("hook", name, HOOKS))
+    try:
+        text = face.lab.brief()
+    except NoProject:
+        return  # the hook of an agent that works elsewhere must not get in its way
+    click.echo(json.dumps(hook_document(name, text)))
+
+
+@click.command()
+@click.option("--since", type=click.IntRange(min=0), default=0, help="Only events after this seq.")
+@click.option("-f", "--follow", is_flag=True, help="Go on as events happen, one JSON line each with --json.")
+@page_options
+@json_option
+@pass_face
+def events(face: Face, since: int, follow: bool, limit: int, cursor: str | None) -> None:
+    """The feed of everything that happened, oldest first."""
+    from perpetual.records import to_json
+
+    start = since
+    if cursor is not None:
+        if not cursor.isdecimal():
+            raise UsageError(f"{cursor!r} is no cursor", hint="use the next_cursor of the page before")
+        start = int(cursor)
+    if follow:
+        _follow(face, start)
+        return
+    found = [to_json(event) for event in face.lab.events(since=start, limit=limit + 1)]
+    more = str(found[limit - 1]["seq"]) if len(found) > limit else None
+    face.items(
+        "events",
+        found[:limit],
+        more,
+        ("seq", "time", "actor", "event", "subject", "payload"),
+        lambda item: (
+            str(item["seq"]),
+            item["time"],
+            item["actor"],
+            item["kind"],
+            item["subject"],
+            json.dumps(item["payload"]),
+        ),
+        empty="nothing has happened yet",
+    )
+
+
+def _follow(face: Face, since: int) -> None:
+    """Prints events as they come until interrupted."""
+    from perpetual.records import to_json
+
+    while True:
+        for event in face.lab.events(since=since):
+            since = event.seq
+            if face.as_json:
+                click.echo(json.dumps({"schema": "perpetual.event/1", **to_json(event)}, ensure_ascii=False))
+            else:
+                click.echo(
+                    f"{event.seq:>6} {event.time} {printable(event.actor)} {event.kind} {printable(event.subject)}"
+                )
+        face.lab.feed.wait(since, timeout_s=5.0)

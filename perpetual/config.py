@@ -1,0 +1,257 @@
+"""A project's configuration: where it is, what is chosen for each slot, and where every value comes from. Floor 1.
+
+Precedence: command line > environment (`PERPETUAL_<KEY>`) > project (`.perpetual/config.yaml`) > user > default.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from perpetual.errors import ConfigError, ForeignProject, NoProject, UsageError, unknown
+from perpetual.methodology import FILE as METHODOLOGY_FILE
+from perpetual.methodology import Methodology
+from perpetual.schema import Item, Key, check, check_names, parse_text
+from perpetual.slots import Option
+from perpetual.toolkit import yamlfile
+
+__all__ = ["FILE", "FOLDER", "FORMAT", "KEYS", "Config", "find_project"]
+
+FOLDER = ".perpetual"
+FILE = "config.yaml"
+FORMAT = 1  # of the project directory; a newer one is refused by name
+
+KEYS: dict[str, Key] = {
+    key.name: key
+    for key in (
+        Key("format", "int", FORMAT, "Version of the project directory.", minimum=1),
+        Key("project", "str", "", "Name of the project."),
+        Key("project_id", "str", "", "Drawn once at init; every seed derives from it."),
+        Key("store", "str", "tinydb", "Store provider that keeps the record."),
+        Key("scheduler", "str", "local", "Scheduler provider that starts runs."),
+        Key("gpus", "str", "nvml", "GPU backend provider."),
+        Key("memory", "str", "git", "Memory provider that keeps notes."),
+        Key("mcp", "str", "mcp", "MCP server provider."),
+    )
+}  # fmt: skip
+
+_PLUGINS = "plugins"
+_DISABLED = Key("disabled", "list", [], "Plugins that are not loaded, by name or distribution/name.")
+
+
+def find_project(start: Path | None = None, explicit: str | None = None) -> Path:
+    """The folder that holds `.perpetual/`: `explicit`, `PERPETUAL_PROJECT`, or the nearest one above `start`.
+
+    Raises:
+        NoProject: if there is none.
+        ForeignProject: if it is another tool's.
+    """
+    given = explicit or os.environ.get("PERPETUAL_PROJECT")
+    if given:
+        folder = Path(given).expanduser().absolute()
+        if folder.name == FOLDER:
+            folder = folder.parent
+        if not (folder / FOLDER).is_dir():
+            raise NoProject(f"no Perpetual project in {folder}", hint=f"perpetual init -t {folder}")
+        _refuse_foreign(folder)
+        return folder
+    try:
+        here = (start or Path.cwd()).absolute()
+    except FileNotFoundError as problem:
+        raise NoProject(
+            "the working directory does not exist any more", hint="cd to a folder that exists"
+        ) from problem
+    for folder in (here, *here.parents):
+        if (folder / FOLDER).is_dir():
+            _refuse_foreign(folder)
+            return folder
+    raise NoProject(f"no Perpetual project in {here} or above it", hint="perpetual init")
+
+
+def _refuse_foreign(folder: Path) -> None:
+    if foreign(folder):
+        raise ForeignProject(
+            f"{folder / FOLDER} belongs to another tool (it holds graph.db); nothing was changed",
+            hint="work in another folder, or move that one away",
+        )
+
+
+def foreign(folder: Path) -> bool:
+    """Whether the `.perpetual/` there was written by the earlier perpetual-agent."""
+    inside = folder / FOLDER
+    if (inside / "graph.db").exists():
+        return True
+    config = inside / FILE
+    return (
+        config.is_file()
+        and b"budget_gpu_hours:" in config.read_bytes()
+        and b"format:" not in config.read_bytes()
+    )
+
+
+def user_file() -> Path:
+    """The user's own configuration file, which need not exist."""
+    if sys.platform.startswith("linux"):
+        base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+        return Path(base, "perpetual", FILE)
+    from platformdirs import user_config_dir
+
+    return Path(user_config_dir("perpetual", appauthor=False), FILE)
+
+
+class Config:
+    """The values in force for one project; `root` is the project's folder, `folder` its `.perpetual/`.
+
+    Raises:
+        ConfigError: for broken YAML, an unknown key (nearest name given), a wrong value, each with file and line.
+        ForeignProject: for a project of a newer version.
+    """
+
+    def __init__(self, root: Path, *, flags: Mapping[str, Any] | None = None) -> None:
+        self.root = root
+        self.folder = root / FOLDER
+        self.path = self.folder / FILE
+        self._values: dict[str, Any] = {name: key.default for name, key in KEYS.items()}
+        self._origins: dict[str, str] = dict.fromkeys(KEYS, "default")
+        self._sections: dict[str, dict[str, Any]] = {}
+        self.disabled: tuple[str, ...] = ()
+        for path, origin in ((user_file(), "user"), (self.path, "project")):
+            self._take(path, origin)
+        for name, key in KEYS.items():
+            variable = f"PERPETUAL_{name.upper()}"
+            # PERPETUAL_PROJECT is the folder, not the name
+            if name not in ("project", "project_id", "format") and variable in os.environ:
+                self._values[name] = parse_text(key, os.environ[variable], variable)
+                self._origins[name] = "environment"
+        for name, value in (flags or {}).items():
+            self._values[name], self._origins[name] = check(KEYS[name], value, f"--{name}"), "flag"
+        self._methodology: Methodology | None = None
+
+    def _take(self, path: Path, origin: str) -> None:
+        data = yamlfile.read_yaml(path)
+        if data is None:
+            return
+        version = data.get("format", FORMAT)
+        if isinstance(version, int) and version > FORMAT:
+            raise ForeignProject(
+                f"{path}: this project has format {version}; this Perpetual knows up to {FORMAT}",
+                hint="upgrade perpetual-lab",
+            )
+        for name, value in data.items():
+            if name == _PLUGINS:
+                self._take_plugins(path, value)
+                continue
+            if name not in KEYS:
+                check_names({name: 0}, {**KEYS, _PLUGINS: 0}, self._where(path, name))
+            try:
+                self._values[name] = check(KEYS[name], value, path.name)
+            except ConfigError:
+                check(KEYS[name], value, self._where(path, name))
+            self._origins[name] = origin
+
+    def _take_plugins(self, path: Path, sections: Any) -> None:
+        if not isinstance(sections, dict):
+            raise ConfigError(f"{self._where(path, _PLUGINS)}: plugins must hold one section per plugin")
+        for name, section in sections.items():
+            if name == _DISABLED.name:
+                self.disabled = tuple(check(_DISABLED, section, self._where(path, _PLUGINS, name)))
+            elif isinstance(section, dict):
+                self._sections.setdefault(name, {}).update(section)
+            else:
+                where = self._where(path, _PLUGINS, name)
+                raise ConfigError(f"{where}: the section of plugin {name} must hold keys with values")
+
+    def _where(self, path: Path, *keys: str) -> str:
+        line = yamlfile.line_of(path, *keys)
+        return f"{path}:{line}" if line else str(path)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    @property
+    def project_id(self) -> str:
+        """The id that every seed derives from."""
+        value: str = self._values["project_id"]
+        return value
+
+    @property
+    def methodology(self) -> Methodology:
+        """`methodology.yaml`, read at first use."""
+        if self._methodology is None:
+            self._methodology = Methodology(self.folder / METHODOLOGY_FILE)
+        return self._methodology
+
+    def options(self, name: str, spec: Mapping[str, Option] | None) -> dict[str, Any]:
+        """A plugin's options in force: its section of the file over its defaults.
+
+        Raises:
+            ConfigError: for a key that the plugin does not have, or a value of the wrong type.
+        """
+        known = spec or {}
+        section = self._sections.get(name, {})
+        where = f"{self.path}: plugins: {name}"
+        check_names(section, known, where, what=f"option of {name}")
+        return {
+            key: check(
+                Key(key, option.type, option.default, option.meaning), section.get(key, option.default), where
+            )
+            for key, option in known.items()
+        }
+
+    def items(self) -> list[Item]:
+        """Every key with its value, origin and meaning, the plugins' sections included."""
+        own = [Item(name, self._values[name], self._origins[name], key.meaning) for name, key in KEYS.items()]
+        own.append(Item("plugins.disabled", list(self.disabled), "project" if self.disabled else "default",
+                        _DISABLED.meaning))  # fmt: skip
+        for name, section in sorted(self._sections.items()):
+            own += [Item(f"plugins.{name}.{key}", value, "project", "") for key, value in section.items()]
+        return own
+
+    def set(self, name: str, text: str) -> Item:
+        """Writes one key, given as text, into the project's file, comments kept.
+
+        Raises:
+            UsageError: for a key that does not exist or that only `init` writes.
+            ConfigError: for a value that does not fit.
+        """
+        if name in ("format", "project_id"):
+            raise UsageError(f"{name} is written once, by init")
+        if name in KEYS:
+            value = parse_text(KEYS[name], text, FILE)
+            yamlfile.set_value(self.path, (name,), value)
+            self._values[name], self._origins[name] = value, "project"
+            return Item(name, value, "project", KEYS[name].meaning)
+        parts = tuple(name.split("."))
+        if parts == (_PLUGINS, _DISABLED.name):
+            value = parse_text(_DISABLED, text, FILE)
+            yamlfile.set_value(self.path, parts, value)
+            return Item(name, value, "project", _DISABLED.meaning)
+        if len(parts) == 3 and parts[0] == _PLUGINS:
+            return Item(name, self._set_option(parts, text), "project", "")
+        raise UsageError(unknown("key of the configuration", name, [*KEYS, "plugins.disabled"]))
+
+    def _set_option(self, parts: tuple[str, ...], text: str) -> Any:
+        import json
+
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        yamlfile.set_value(self.path, parts, value)
+        self._sections.setdefault(parts[1], {})[parts[2]] = value
+        return value
+
+    @staticmethod
+    def write_new(root: Path, *, project: str, project_id: str, store: str) -> None:
+        """Writes the file of a new project."""
+        values = {"project": project, "project_id": project_id, "store": store}
+        entries: list[tuple[str, Any, str]] = [
+            (name, values.get(name, key.default), key.meaning) for name, key in KEYS.items()
+        ]
+        entries.append(
+            (_PLUGINS, {_DISABLED.name: []}, "Options of plugins: `disabled`, and one section per name.")
+        )
+        yamlfile.write_document(root / FOLDER / FILE, entries, title="What this project is made of.")

@@ -1,0 +1,162 @@
+"""The exception tree. Floor 0: everybody raises from it, it imports nothing of Perpetual.
+
+    PerpetualError                  failed                 exit 1
+    ├── UsageError                  usage                  exit 2
+    │   └── ConfigError             config                 exit 2
+    ├── TransientError              busy                   exit 3
+    ├── NotPermitted                not_permitted          exit 4
+    ├── NotFound                    not_found              exit 5
+    │   └── NoProject               no_project             exit 5
+    ├── Conflict                    conflict               exit 6
+    │   ├── RevisionConflict        changed_since_read     exit 6
+    │   └── ForeignProject          foreign_project        exit 6
+    ├── Refused                     refused                exit 7
+    ├── PluginError                 plugin                 exit 1
+    └── CorruptData                 corrupt                exit 1
+
+Every error has `code` (for programs), a message that names the thing, `hint` (a way out) and `exit` (the
+command's exit status). The faces turn one into a line, a JSON document or an MCP error; nothing else prints it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+__all__ = [
+    "Conflict",
+    "ConfigError",
+    "CorruptData",
+    "ForeignProject",
+    "NoProject",
+    "NotFound",
+    "NotPermitted",
+    "PerpetualError",
+    "PluginError",
+    "Refused",
+    "RevisionConflict",
+    "TransientError",
+    "UsageError",
+    "nearest",
+    "unknown",
+]
+
+
+class PerpetualError(Exception):
+    """Something failed for a reason that the message names."""
+
+    code = "failed"
+    exit = 1
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        code: str | None = None,
+        data: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.data = data
+        if code is not None:
+            self.code = code
+
+    def document(self) -> dict[str, Any]:
+        """The error as the `error` part of a `perpetual.error/1` document."""
+        return {"code": self.code, "message": self.message, "hint": self.hint, "exit": self.exit}
+
+
+class UsageError(PerpetualError):
+    """A bad option, value or combination of them."""
+
+    code = "usage"
+    exit = 2
+
+
+class ConfigError(UsageError):
+    """A configuration file that cannot be read or says something impossible."""
+
+    code = "config"
+
+
+class TransientError(PerpetualError):
+    """Retrying is safe and may help: a lock held past its deadline, a cluster out of reach."""
+
+    code = "busy"
+    exit = 3
+
+
+class NotPermitted(PerpetualError):
+    """The deed needs an approval or a right that is not there."""
+
+    code = "not_permitted"
+    exit = 4
+
+
+class NotFound(PerpetualError):
+    """No record of that name."""
+
+    code = "not_found"
+    exit = 5
+
+
+class NoProject(NotFound):
+    """No Perpetual project here."""
+
+    code = "no_project"
+
+
+class Conflict(PerpetualError):
+    """An illegal transition, or a thing that exists already."""
+
+    code = "conflict"
+    exit = 6
+
+
+class RevisionConflict(Conflict):
+    """The document has changed since it was read."""
+
+    code = "changed_since_read"
+
+
+class ForeignProject(Conflict):
+    """A `.perpetual/` that another tool or a newer version wrote."""
+
+    code = "foreign_project"
+
+
+class Refused(PerpetualError):
+    """Budget or policy says no."""
+
+    code = "refused"
+    exit = 7
+
+
+class PluginError(PerpetualError):
+    """A plugin is missing, broken, ambiguous or of a newer API."""
+
+    code = "plugin"
+
+
+class CorruptData(PerpetualError):
+    """A file of the project does not hold what it must."""
+
+    code = "corrupt"
+
+
+def nearest(word: str, known: Iterable[str], n: int = 3) -> list[str]:
+    """The names in `known` that look most like `word`, best first."""
+    from difflib import get_close_matches
+
+    return get_close_matches(word, list(known), n=n, cutoff=0.5)
+
+
+def unknown(what: str, word: str, known: Iterable[str]) -> str:
+    """A sentence for a name that is not known, with the nearest ones or, failing that, all of them."""
+    names = sorted(known)
+    near = nearest(word, names)
+    if near:
+        return f"unknown {what} {word!r}: did you mean {', '.join(near)}?"
+    return f"unknown {what} {word!r}: there is {', '.join(names) or 'none'}"

@@ -1,0 +1,29 @@
+"""The words of the event feed. Floor 0.
+
+An event is appended in the same transaction as the change it tells of, so the feed has neither gaps nor rumours.
+`KINDS` names each kind with its subject and the keys of its payload; observers read them from `perpetual_event`.
+"""
+
+from __future__ import annotations
+
+__all__ = ["KINDS"]
+
+KINDS: dict[str, str] = {
+    "project_created": "subject: the project id; payload: name",
+    "hypothesis_added": "subject: hypothesis; payload: statement, prior",
+    "hypothesis_updated": "subject: hypothesis; payload: the changed keys",
+    "hypothesis_status": "subject: hypothesis; payload: from, to, confidence, false_alarm_bound",
+    "experiment_proposed": "subject: experiment; payload: hypothesis_id, spec_hash, title",
+    "experiment_approved": "subject: experiment; payload: spec_hash",
+    "experiment_rejected": "subject: experiment; payload: reason",
+    "spec_completed": "subject: experiment; payload: command, spec_hash",
+    "run_created": "subject: run; payload: experiment_id, replicate, attempt, seed",
+    "run_status": "subject: run; payload: experiment_id, from, to, reason",
+    "budget_set": "subject: budget; payload: limit_gpu_hours",
+    "evidence_added": "subject: evidence; payload: hypothesis_id, kind, log_bayes_factor",
+    "note_written": "subject: path; payload: status, type, blob",
+    "note_failed": "subject: path; payload: error",
+    "note_committed": "subject: path; payload: commit, intent",
+    "queue_changed": "subject: queue; payload: state",
+    "loop_stopped": "subject: loop; payload: reason, cycles",
+}

@@ -1,0 +1,271 @@
+"""The hooks: how a plugin says what it offers. Floor 1; a plugin author reads this file and `perpetual.api`.
+
+A plugin is a module (or object) named by an entry point of the group `perpetual.plugins`. It implements any of the
+hooks below with `@hookimpl`. Its top imports nothing heavy: a hook answers `Provider` records that name a factory
+as text, and the factory's module is imported only when the kernel has chosen it.
+
+    from perpetual.api import Provider, hookimpl
+
+    @hookimpl
+    def perpetual_scorers() -> list[Provider]:
+        return [Provider(slot="scorer", name="coin", factory="acme_coin.scorer:build", summary="tosses a coin")]
+
+Calling order. Discovery asks every plugin once, one plugin at a time, each call guarded: a plugin that raises is
+listed as failed with its reason, the others go on, and the failure is fatal only where the configuration chose or
+the methodology requires what that plugin offers. No hook depends on the order in which plugins were registered.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pluggy
+
+from perpetual.slots import Provider
+
+__all__ = ["GROUP", "PROVIDER_HOOKS", "hookimpl", "hookspec"]
+
+GROUP = "perpetual.plugins"
+
+hookspec = pluggy.HookspecMarker("perpetual")
+hookimpl = pluggy.HookimplMarker("perpetual")
+
+# hook -> the slot that its records must name
+PROVIDER_HOOKS: dict[str, str] = {
+    "perpetual_stores": "store",
+    "perpetual_schedulers": "scheduler",
+    "perpetual_gpu_backends": "gpus",
+    "perpetual_scorers": "scorer",
+    "perpetual_memories": "memory",
+    "perpetual_gates": "gate",
+    "perpetual_harnesses": "harness",
+    "perpetual_mcp_servers": "mcp",
+    "perpetual_metric_readers": "metric_reader",
+    "perpetual_analysers": "analyser",
+    "perpetual_proposers": "proposer",
+    "perpetual_commands": "command",
+    "perpetual_mcp_tools": "mcp_tool",
+    "perpetual_report_sections": "report_section",
+}
+
+
+@hookspec
+def perpetual_stores() -> list[Provider]:  # type: ignore[empty-body]
+    """Offers stores: where the record is kept.
+
+    When: once, at discovery. Return: Providers with slot "store"; the configuration's `store` chooses one.
+    Factory: `(options, *, path: Path) -> perpetual.api.StoreBase`. Set `head` so that `status` can stay fast.
+    Failure: a failing factory ends the command; nothing is written anywhere else instead.
+
+    Example::
+
+        Provider(slot="store", name="tinydb", factory="perpetual_tinydb.store:open_store",
+                 head="perpetual_tinydb.head:head")
+    """
+
+
+@hookspec
+def perpetual_schedulers() -> list[Provider]:  # type: ignore[empty-body]
+    """Offers schedulers: who starts, watches and ends a run's process.
+
+    When: once, at discovery. Return: Providers with slot "scheduler"; `scheduler` chooses one.
+    Factory: `(options) -> perpetual.api.Scheduler`. Failure: a launch that raises leaves the run `failed` with the
+    reason, its reservation released.
+
+    Example::
+
+        Provider(slot="scheduler", name="local", factory="perpetual_local.scheduler:build")
+    """
+
+
+@hookspec
+def perpetual_gpu_backends() -> list[Provider]:  # type: ignore[empty-body]
+    """Offers GPU backends: which devices there are and how they fare.
+
+    When: once, at discovery. Return: Providers with slot "gpus"; `gpus` chooses one.
+    Factory: `(options) -> perpetual.api.GpuBackend`. Failure: no driver is not one: it is zero devices and a reason.
+
+    Example::
+
+        Provider(slot="gpus", name="nvml", factory="perpetual_nvml.devices:build")
+    """
+
+
+@hookspec
+def perpetual_scorers() -> list[Provider]:  # type: ignore[empty-body]
+    """Offers scorers: which candidate is worth its cost.
+
+    When: once, at discovery. Return: Providers with slot "scorer"; the methodology's `exploration_strategy` names
+    one (`hypothesis_driven` is `information-gain`). Factory: `(options) -> perpetual.api.Scorer`.
+    Failure: a raising scorer ends the proposal, nothing is launched.
+
+    Example::
+
+        Provider(slot="scorer", name="information-gain", factory="perpetual_scorers.information_gain:build")
+    """
+
+
+@hookspec
+def perpetual_memories() -> list[Provider]:  # type: ignore[empty-body]
+    """Offers memories: where accepted notes are kept with their history.
+
+    When: once, at discovery. Return: Providers with slot "memory"; `memory` chooses one.
+    Factory: `(options, *, path: Path) -> perpetual.api.Memory`. Failure: the note stays in the store with its
+    intent, and the commit is repeated later.
+
+    Example::
+
+        Provider(slot="memory", name="git", factory="perpetual_git.memory:open_memory")
+    """
+
+
+@hookspec
+def perpetual_gates() -> list[Provider]:  # type: ignore[empty-body]
+    """Offers gates: what judges a note before anybody reads it.
+
+    When: once, at discovery. Return: Providers with slot "gate"; every active one is asked, the most severe verdict
+    wins. The methodology's `required_gates` names those without which no note is written at all.
+    Factory: `(options) -> perpetual.api.Gate`. Failure: closed: a gate that raises counts as `reject`.
+
+    Example::
+
+        Provider(slot="gate", name="immune", factory="perpetual_immune.gate:build")
+    """
+
+
+@hookspec
+def perpetual_harnesses() -> list[Provider]:  # type: ignore[empty-body]
+    """Offers harnesses: coding agents whose configuration `perpetual init` can write.
+
+    When: once, at discovery. Return: Providers with slot "harness", chosen by `init --harness NAME`.
+    Factory: `(options) -> perpetual.api.Harness`. Failure: the other harnesses' files are still written.
+
+    Example::
+
+        Provider(slot="harness", name="claude-code", factory="perpetual_harnesses.claude_code:build")
+    """
+
+
+@hookspec
+def perpetual_mcp_servers() -> list[Provider]:  # type: ignore[empty-body]
+    """Offers MCP servers: the lab for agents that speak the Model Context Protocol.
+
+    When: once, at discovery. Return: Providers with slot "mcp"; `mcp` chooses one.
+    Factory: `(options) -> perpetual.api.McpServer`. Failure: `perpetual mcp` ends with the reason on stderr.
+
+    Example::
+
+        Provider(slot="mcp", name="mcp", factory="perpetual_mcp.server:build")
+    """
+
+
+@hookspec
+def perpetual_metric_readers() -> list[Provider]:  # type: ignore[empty-body]
+    """Offers metric readers: how a finished run's numbers are found.
+
+    When: once, at discovery. Return: Providers with slot "metric_reader"; all are asked in `order`, and for each
+    metric the first that has it wins. Factory: `(options) -> perpetual.api.MetricReader`.
+    Failure: named in the run's reason; the other readers are still asked.
+
+    Example::
+
+        Provider(slot="metric_reader", name="results-file", factory="perpetual_metrics.readers:results", order=10)
+    """
+
+
+@hookspec
+def perpetual_analysers() -> list[Provider]:  # type: ignore[empty-body]
+    """Offers analysers: what a finished run means in words.
+
+    When: once, at discovery. Return: Providers with slot "analyser", called in `order` for each finished run.
+    Factory: `(options) -> perpetual.api.Analyser`. Failure: named in the event feed; evidence does not depend on it.
+
+    Example::
+
+        Provider(slot="analyser", name="rules", factory="perpetual_metrics.analyser:build")
+    """
+
+
+@hookspec
+def perpetual_proposers() -> list[Provider]:  # type: ignore[empty-body]
+    """Offers proposers: where new experiments come from.
+
+    When: once, at discovery. Return: Providers with slot "proposer", called in `order` when the loop has room.
+    Factory: `(options) -> perpetual.api.Proposer`. Failure: named; the others are still asked.
+
+    Example::
+
+        Provider(slot="proposer", name="rules", factory="perpetual_metrics.proposer:build")
+    """
+
+
+@hookspec
+def perpetual_commands() -> list[Provider]:  # type: ignore[empty-body]
+    """Offers commands of the `perpetual` program.
+
+    When: once, at discovery. Return: Providers with slot "command": `name` is the command, `summary` its line in
+    `--help`. Factory: `module:attribute` naming a click command. Failure: a name that the kernel has is refused.
+
+    Example::
+
+        Provider(slot="command", name="report", factory="perpetual_report.command:report", summary="Write a report")
+    """
+
+
+@hookspec
+def perpetual_mcp_tools() -> list[Provider]:  # type: ignore[empty-body]
+    """Offers tools for the MCP server.
+
+    When: once, at discovery. Return: Providers with slot "mcp_tool": `name` is the tool.
+    Factory: `(options) -> callable(lab, **arguments)`. Failure: the server starts without that tool and says so.
+
+    Example::
+
+        Provider(slot="mcp_tool", name="acme_weather", factory="acme.tools:weather", summary="Weather of the cluster")
+    """
+
+
+@hookspec
+def perpetual_report_sections() -> list[Provider]:  # type: ignore[empty-body]
+    """Offers sections of the report.
+
+    When: once, at discovery. Return: Providers with slot "report_section", placed by `order`.
+    Factory: `(options) -> callable(lab) -> str` (Markdown). Failure: the section is replaced by a line that names it.
+
+    Example::
+
+        Provider(slot="report_section", name="carbon", factory="acme.carbon:build", order=500)
+    """
+
+
+@hookspec
+def perpetual_event(event: Any) -> None:
+    """Hears what happened.
+
+    When: after the transaction that appended the event is durable, outside of it, at least once per event and
+    plugin, in order. Arguments: `event`, a frozen `perpetual.records.Event`; its payload is the plugin's own copy.
+    Return: nothing. Failure: named in the feed of failures; the event is offered again later.
+
+    Example::
+
+        @hookimpl
+        def perpetual_event(event):
+            if event.kind == "hypothesis_status":
+                ring_the_bell(event.subject)
+    """
+
+
+@hookspec
+def perpetual_hookspecs() -> list[Any]:  # type: ignore[empty-body]
+    """Brings hook families of a plugin's own.
+
+    When: first of all, so that other plugins may implement them. Return: modules or classes with `@hookspec`s.
+    Failure: the plugin is listed as failed.
+
+    Example::
+
+        @hookimpl
+        def perpetual_hookspecs():
+            import acme_teams.hookspecs
+            return [acme_teams.hookspecs]
+    """

@@ -1,0 +1,152 @@
+"""Floor 2. `Lab` is the one door: every face (command line, MCP, loop, Python) calls it, one method per deed.
+
+    with Lab.open() as lab:
+        h = lab.hypotheses.add("warm-up lowers val_loss", metric="val_loss", direction="min", mde=0.05, baseline=2.31)
+        e = lab.experiments.propose(h.id, command="python train.py --warmup 500", replicates=3)
+        lab.experiments.approve(e.id)
+        run = lab.runs.launch(e.id)[0]
+        lab.wait([run.id], timeout_s=600)
+        print(lab.hypotheses.get(h.id).confidence)
+
+Answers are records; errors are `perpetual.errors.*`. Safe in threads; a context manager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from perpetual.config import Config, find_project
+from perpetual.lab.budget import Budget
+from perpetual.lab.context import Clock, Context, utc_now
+from perpetual.lab.doors import EvidenceDoor, ExperimentsDoor, HypothesesDoor, LoopDoor, QueueDoor, RunsDoor
+from perpetual.lab.events import Feed
+from perpetual.lab.flows import Desks
+from perpetual.lab.flows import reconcile as _reconcile
+from perpetual.lab.memory import Notes
+from perpetual.lab.proposals import Proposals
+from perpetual.lab.rights import actor_name
+from perpetual.lab.status import Status
+from perpetual.records import Event
+from perpetual.registry import Registry
+
+__all__ = ["Lab"]
+
+
+class Lab:
+    """One project's lab. Use `Lab.open` or `Lab.init`."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self.config, self.registry = ctx.config, ctx.registry
+        self.budget, self.memory = Budget(ctx), Notes(ctx)
+        self.hypotheses, self.experiments = HypothesesDoor(ctx), ExperimentsDoor(ctx)
+        self.runs, self.evidence = RunsDoor(ctx), EvidenceDoor(ctx)
+        self.proposals, self.feed = Proposals(ctx), Feed(ctx)
+        self.desks = Desks(ctx, self.hypotheses, self.experiments, self.runs, self.evidence, self.budget, self.memory,
+                           self.proposals)  # fmt: skip
+        for door in (self.hypotheses, self.experiments, self.runs, self.evidence):
+            door.connect(self.desks)
+        self.queue, self.loop = QueueDoor(self.desks), LoopDoor(self.desks)
+        self._status = Status(ctx, self.runs, self.budget)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path | None = None,
+        *,
+        actor: str | None = None,
+        safe: bool = False,
+        registry: Registry | None = None,
+        clock: Clock = utc_now,
+    ) -> Lab:
+        """Opens the project at `path`, or the nearest one above the working directory.
+
+        Raises:
+            NoProject: if there is none. ForeignProject: another tool's or a newer version's. ConfigError: its files.
+        """
+        config = Config(find_project(explicit=str(path) if path is not None else None))
+        plugins = registry or Registry(config.disabled, safe=safe)
+        return cls(Context(config, plugins, actor=actor or actor_name(), clock=clock))
+
+    @classmethod
+    def init(cls, path: str | Path = ".", *, name: str | None = None, **options: Any) -> Lab:
+        """Creates a project in the folder `path` and opens it; an existing one is opened as it is.
+
+        Args:
+            name: the project's name, by default the folder's.
+            options: `store`, `budget_gpu_hours`, `methodology` (keys to set), `project_id`, and what `open` takes.
+        """
+        from perpetual.lab.create import create
+
+        root = Path(path).absolute()
+        budget = options.pop("budget_gpu_hours", None)
+        made = create(root, name=name, store=options.pop("store", None), project_id=options.pop("project_id", None),
+                      methodology=options.pop("methodology", None))  # fmt: skip
+        lab = cls.open(root, **options)
+        lab.feed.begin(lab.config.project_id, lab.config["project"])
+        if made and budget is not None:
+            lab.budget.set_limit(budget)
+        return lab
+
+    @property
+    def root(self) -> Path:
+        """The project's folder."""
+        return self._ctx.config.root
+
+    @property
+    def actor(self) -> str:
+        """In whose name this lab acts, e.g. `user:ann`."""
+        return self._ctx.actor
+
+    def scan(self) -> dict[str, Any]:
+        """Records what has happened to the runs; see `perpetual.lab.flows.reconcile.scan`."""
+        answer = _reconcile.scan(self.desks)
+        self.memory.flush()
+        self.feed.deliver()
+        return answer
+
+    def wait(self, ids: Sequence[str], *, timeout_s: float | None = None) -> dict[str, str]:
+        """Waits until these runs and experiments have ended (or the time is over); answers their statuses."""
+        from perpetual.lab.flows.wait import wait
+
+        return wait(self.desks, self.scan, ids, timeout_s=timeout_s)
+
+    def status(self) -> dict[str, Any]:
+        """Where the lab stands: the document of `perpetual status`."""
+        return self._status.document()
+
+    def brief(self, tokens: int = 800) -> str:
+        """The same for an agent, in at most `tokens` tokens."""
+        from perpetual.brief import render
+
+        return render(self.status(), tokens)
+
+    def events(self, *, since: int = 0, limit: int | None = None) -> list[Event]:
+        """The feed's events with a seq above `since`, in order."""
+        return self.feed.read(since=since, limit=limit)
+
+    def doctor(self) -> list[dict[str, Any]]:
+        """Checks of the machine and the project, each `{check, ok, detail, hint}`."""
+        from perpetual.lab.doctor import Doctor
+
+        return Doctor(self._ctx, self.runs).examine()
+
+    def part(self, slot: str, **extra: Any) -> Any:
+        """The provider in force for a slot, for faces that show it (GPU readings, the MCP server)."""
+        return self._ctx.part(slot, **extra)
+
+    def options(self, name: str, spec: Mapping[str, Any] | None) -> dict[str, Any]:
+        """A plugin's options in force."""
+        return self._ctx.config.options(name, spec)
+
+    def close(self) -> None:
+        """Lets go of the store. Runs go on."""
+        self._ctx.close()
+
+    def __enter__(self) -> Lab:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,148 @@
+"""The budget department: a ledger of reservations and settlements, and the limit that a person set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from perpetual.errors import Refused
+from perpetual.lab.context import Context
+from perpetual.records import Debit, from_json
+from perpetual.slots.store import Transaction
+from perpetual.toolkit.units import finite
+
+__all__ = ["Budget"]
+
+_EMPTY = {"rows": 0, "spent_gpu_hours": 0.0, "run_hours": 0.0, "reserved": {}}
+
+
+class Budget:
+    """Every run reserves its worst case before it starts and is settled once when it has ended."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+
+    def set_limit(self, gpu_hours: float | None) -> dict[str, Any]:
+        """Sets the limit in GPU-hours; None is unlimited. Runs that hold a reservation go on."""
+        if gpu_hours is not None:
+            finite(gpu_hours, "the budget", minimum=0.0)
+        with self._ctx.store.transaction() as tx:
+            present = tx.get("setting", "budget")
+            if present is None or present.body["limit_gpu_hours"] != gpu_hours:
+                tx.put("setting", "budget", {"limit_gpu_hours": gpu_hours})
+                self._ctx.emit(tx, "budget_set", "budget", {"limit_gpu_hours": gpu_hours})
+        return self.totals()
+
+    def limit_gpu_hours(self) -> float | None:
+        """The limit in force."""
+        found = self._ctx.store.get("setting", "budget")
+        return None if found is None else found.body["limit_gpu_hours"]
+
+    def _state(self) -> dict[str, Any]:
+        """The fold of the whole ledger: a kept fold of its beginning, and the rows since."""
+        kept = self._ctx.store.get("fold", "budget")
+        state = dict(kept.body) if kept else dict(_EMPTY)
+        state["reserved"] = dict(state["reserved"])
+        for row in self._ctx.store.rows("debit", since=state["rows"]):
+            body = row.body
+            if body["kind"] == "reserve":
+                state["reserved"][body["run_id"]] = [body["gpu_hours"], body["run_hours"]]
+            else:
+                state["reserved"].pop(body["run_id"], None)
+                state["spent_gpu_hours"] += body["gpu_hours"]
+                state["run_hours"] += body["run_hours"]
+            state["rows"] = row.number
+        return state
+
+    def totals(self) -> dict[str, Any]:
+        """Limit, spent, reserved and left GPU-hours (left is None without a limit), and run-hours used."""
+        state = self._state()
+        limit = self.limit_gpu_hours()
+        reserved = sum(gpu for gpu, _ in state["reserved"].values())
+        left = None if limit is None else max(0.0, limit - state["spent_gpu_hours"] - reserved)
+        return {
+            "limit_gpu_hours": limit,
+            "spent_gpu_hours": state["spent_gpu_hours"],
+            "reserved_gpu_hours": reserved,
+            "left_gpu_hours": left,
+            "run_hours": state["run_hours"],
+        }
+
+    def room_run_hours(self) -> float | None:
+        """Run-hours that may still be reserved under the methodology's `max_run_hours`; None without a bound."""
+        bound: float | None = self._ctx.config.methodology["max_run_hours"]
+        if bound is None:
+            return None
+        state = self._state()
+        return max(0.0, bound - state["run_hours"] - sum(run for _, run in state["reserved"].values()))
+
+    def show(self) -> dict[str, Any]:
+        """The totals, and what was spent by experiment, hypothesis and day."""
+        by: dict[str, dict[str, dict[str, float]]] = {"by_experiment": {}, "by_hypothesis": {}, "by_day": {}}
+        for row in self._ctx.store.rows("debit"):
+            body = row.body
+            if body["kind"] != "settle":
+                continue
+            keys = {
+                "by_experiment": body["experiment_id"],
+                "by_hypothesis": body["hypothesis_id"],
+                "by_day": body["created_at"][:10],
+            }
+            for table, key in keys.items():
+                if key is not None:
+                    line = by[table].setdefault(key, {"gpu_hours": 0.0, "run_hours": 0.0, "runs": 0})
+                    line["gpu_hours"] += body["gpu_hours"]
+                    line["run_hours"] += body["run_hours"]
+                    line["runs"] += 1
+        return {**self.totals(), **by}
+
+    def reserve(
+        self, tx: Transaction, run: Mapping[str, Any], *, gpu_hours: float, run_hours: float
+    ) -> Debit:
+        """Sets aside a run's worst case.
+
+        Raises:
+            Refused: with the numbers, if it does not fit the GPU-hours or the run-hours left.
+        """
+        left = self.totals()["left_gpu_hours"]
+        if left is not None and gpu_hours > left + 1e-9:
+            raise Refused(
+                f"the run may need {gpu_hours:.3f} GPU-hours and {left:.3f} are left",
+                hint="declare a smaller --wall or --cost, or raise the limit: perpetual budget set HOURS",
+                code="budget",
+            )
+        room = self.room_run_hours()
+        if room is not None and run_hours > room + 1e-9:
+            raise Refused(
+                f"the run may need {run_hours:.3f} run-hours and {room:.3f} of max_run_hours are left",
+                hint="declare a smaller --wall or --cost, or: perpetual methodology set max_run_hours HOURS",
+                code="budget",
+            )
+        return self._append(tx, run, "reserve", gpu_hours, run_hours)
+
+    def settle(
+        self, tx: Transaction, run: Mapping[str, Any], *, gpu_hours: float, run_hours: float
+    ) -> Debit | None:
+        """Ends a run's reservation with what it really used; the second time is nothing."""
+        rows = tx.find("debit", run_id=run["id"])
+        if any(row.body["kind"] == "settle" for row in rows):
+            return None
+        return self._append(tx, run, "settle", gpu_hours, run_hours)
+
+    def _append(
+        self, tx: Transaction, run: Mapping[str, Any], kind: str, gpu_hours: float, run_hours: float
+    ) -> Debit:
+        row = {
+            "kind": kind,
+            "run_id": run["id"],
+            "experiment_id": run["experiment_id"],
+            "hypothesis_id": run.get("hypothesis_id"),
+            "gpu_hours": gpu_hours,
+            "run_hours": run_hours,
+            "created_at": self._ctx.now(),
+        }
+        number = tx.append("debit", row)
+        if number % 64 == 0:
+            # The kept fold only shortens the next reading; it is derived from the rows and may be dropped.
+            tx.put("fold", "budget", self._state())
+        return from_json(Debit, {**row, "id": f"d{number}"})

@@ -1,0 +1,157 @@
+"""What a department is given: store, registry, configuration, clock and actor; and the three habits that all share:
+telling an event, answering an idempotency key, and naming the nearest ids. Floor 2.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from perpetual.config import Config
+from perpetual.errors import Conflict, NotFound, nearest
+from perpetual.registry import Registry
+from perpetual.slots.store import Document, StoreBase, Transaction
+from perpetual.toolkit.units import identifier, iso
+
+__all__ = ["Clock", "Context"]
+
+Clock = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    """The default clock."""
+    return datetime.now(UTC)
+
+
+class Context:
+    """The five things; the store is opened at first use. Shared by the departments of one `Lab`, safe in threads."""
+
+    def __init__(self, config: Config, registry: Registry, *, actor: str, clock: Clock = utc_now) -> None:
+        self.config, self.registry, self.actor, self.clock = config, registry, actor, clock
+        self._store: StoreBase | None = None
+        self._built: dict[str, Any] = {}
+        self._lock = threading.RLock()
+        self._writer: Any = None
+
+    @property
+    def folder(self) -> Path:
+        """The project's `.perpetual/`."""
+        return self.config.folder
+
+    @property
+    def store(self) -> StoreBase:
+        """The chosen store.
+
+        Raises:
+            PluginError: if it cannot be chosen or built.
+            Conflict: if it takes one writer and another process is that one.
+        """
+        with self._lock:
+            if self._store is None:
+                offer = self.registry.choose("store", self.config["store"])
+                options = self.config.options(offer.provider.name, offer.provider.options)
+                self._store = self.registry.build(offer, options, path=self.folder / "store")
+                if not self._store.capabilities.multiprocess:
+                    self._claim(offer.qualified_name)
+            return self._store
+
+    def _claim(self, name: str) -> None:
+        from perpetual.toolkit.lock import FileLock
+
+        self._writer = FileLock(self.folder / "writer.lock")
+        if not self._writer.acquire(blocking=False):
+            raise Conflict(
+                f"the store {name} takes one writer, and another process has this project open",
+                hint="end that process, or choose a store that several processes may write (store: tinydb)",
+            )
+
+    def part(self, slot: str, **extra: Any) -> Any:
+        """The provider that the configuration chooses for a slot, built once."""
+        with self._lock:
+            if slot not in self._built:
+                offer = self.registry.choose(slot, self.config[slot])
+                options = self.config.options(offer.provider.name, offer.provider.options)
+                self._built[slot] = self.registry.build(offer, options, **extra)
+            return self._built[slot]
+
+    def parts(self, slot: str) -> list[tuple[str, Any]]:
+        """Every provider of an additive slot as (qualified name, object), in order, built once."""
+        with self._lock:
+            if slot not in self._built:
+                self._built[slot] = [
+                    (
+                        offer.qualified_name,
+                        self.registry.build(
+                            offer, self.config.options(offer.provider.name, offer.provider.options)
+                        ),
+                    )
+                    for offer in self.registry.serving(slot)
+                ]
+            found: list[tuple[str, Any]] = self._built[slot]
+            return found
+
+    def now(self) -> str:
+        """The clock's time as the record writes it."""
+        return iso(self.clock())
+
+    def emit(self, tx: Transaction, kind: str, subject: str, payload: Mapping[str, Any]) -> int:
+        """Appends an event to the feed, in the transaction of the change it tells of; answers its seq."""
+        row = {
+            "time": self.now(),
+            "actor": self.actor,
+            "kind": kind,
+            "subject": subject,
+            "payload": dict(payload),
+        }
+        return tx.append("event", row)
+
+    def need(self, kind: str, id: str) -> Document:
+        """The document of that id, any case.
+
+        Raises:
+            NotFound: naming the nearest ids.
+        """
+        found = self.store.get(kind, identifier(id))
+        if found is not None:
+            return found
+        known = [document.id for document in self.store.find(kind)]
+        near = nearest(identifier(id), known) or known[-3:]
+        raise NotFound(
+            f"no {kind} {id}", hint=f"the nearest: {', '.join(near)}" if near else f"there is no {kind} yet"
+        )
+
+    def recall(self, tx: Transaction, key: str | None, deed: str) -> str | None:
+        """The id that an idempotency key made earlier, or None.
+
+        Raises:
+            Conflict: if the key belongs to another deed.
+        """
+        if key is None:
+            return None
+        found = tx.get("key", key)
+        if found is None:
+            return None
+        if found.body["deed"] != deed:
+            raise Conflict(
+                f"the idempotency key {key!r} was used for {found.body['deed']}", hint="use a fresh key"
+            )
+        made: str = found.body["made"]
+        return made
+
+    def remember(self, tx: Transaction, key: str | None, deed: str, made: str) -> None:
+        """Binds an idempotency key to what it made."""
+        if key is not None:
+            tx.put("key", key, {"deed": deed, "made": made}, expect_revision=0)
+
+    def close(self) -> None:
+        """Lets go of the store."""
+        with self._lock:
+            if self._store is not None:
+                self._store.close()
+                self._store = None
+            if self._writer is not None:
+                self._writer.release()
+                self._writer = None

@@ -1,0 +1,68 @@
+"""Creating a project: the folder, its configuration and methodology. What stands there already is left as it is."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from perpetual.config import FILE, FOLDER, Config, foreign
+from perpetual.errors import ForeignProject, UsageError
+from perpetual.methodology import FILE as METHODOLOGY_FILE
+from perpetual.methodology import KEYS, Methodology
+from perpetual.registry import Registry
+from perpetual.schema import check, check_names
+from perpetual.toolkit.atomic import write_atomic
+
+__all__ = ["create"]
+
+# What a project may commit to its own repository: how it is made and how it works, and nothing heavy or private.
+_IGNORE = "# Everything here but the configuration stays out of the project's own repository.\n*\n!.gitignore\n!config.yaml\n!methodology.yaml\n"
+
+
+def create(
+    root: Path,
+    *,
+    name: str | None,
+    store: str | None,
+    project_id: str | None,
+    methodology: Mapping[str, Any] | None,
+) -> bool:
+    """Writes what is missing of a project in the folder `root`; answers whether it is a new one.
+
+    Raises:
+        UsageError: if `root` is no folder, or a value does not fit.
+        ForeignProject: if another tool's `.perpetual/` stands there.
+        PluginError: if the named store is not installed.
+    """
+    if root.exists() and not root.is_dir():
+        raise UsageError(f"{root} is a file, not a folder")
+    folder = root / FOLDER
+    if folder.is_dir() and foreign(root):
+        raise ForeignProject(
+            f"{folder} belongs to another tool (it holds graph.db); nothing was changed",
+            hint="choose another folder, or move that one away",
+        )
+    if store is not None:
+        Registry().choose("store", store)
+    chosen = dict(methodology or {})
+    check_names(chosen, KEYS, "methodology")
+    chosen = {key: check(KEYS[key], value, "methodology") for key, value in chosen.items()}
+    is_new = not (folder / FILE).exists()
+    if is_new:
+        root.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        os.chmod(folder, 0o700)
+        write_atomic(folder / ".gitignore", _IGNORE, mode=0o644)
+        if not (folder / METHODOLOGY_FILE).exists():
+            Methodology.write_default(folder / METHODOLOGY_FILE, chosen)
+        # config.yaml comes last: it is what makes the folder a project
+        Config.write_new(
+            root,
+            project=name or root.name,
+            project_id=project_id or secrets.token_hex(8),
+            store=store or "tinydb",
+        )
+    return is_new

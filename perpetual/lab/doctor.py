@@ -1,0 +1,172 @@
+"""The doctor: what could go wrong with this lab, looked at without changing anything."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+from perpetual.errors import PerpetualError
+from perpetual.lab.context import Context
+from perpetual.lab.runs import RunLedger
+from perpetual.slots.gpu import GpuBackend
+from perpetual.slots.scheduler import Scheduler
+from perpetual.toolkit import platform
+
+__all__ = ["Doctor"]
+
+_LEAST_FREE_BYTES = 500_000_000
+
+
+class Doctor:
+    """Each check answers `{check, ok, detail, hint}`; `ok` None means that the check does not apply here."""
+
+    def __init__(self, ctx: Context | None, runs: RunLedger | None) -> None:
+        self._ctx, self._runs = ctx, runs
+
+    def examine(self) -> list[dict[str, Any]]:
+        """All checks; one that raises is a finding, not the end."""
+        checks: list[Callable[[], tuple[bool | None, str, str | None]]] = [
+            self._import,
+            self._platform,
+            self._git,
+        ]
+        if self._ctx is not None:
+            checks += [self._plugins, self._slots, self._store, self._permissions, self._disk, self._live_runs,
+                       self._gpus]  # fmt: skip
+        findings = []
+        for check in checks:
+            try:
+                ok, detail, hint = check()
+            except PerpetualError as problem:
+                ok, detail, hint = False, problem.message, problem.hint
+            except OSError as problem:
+                ok, detail, hint = False, str(problem), None
+            findings.append({"check": check.__name__.strip("_"), "ok": ok, "detail": detail, "hint": hint})
+        return findings
+
+    def _import(self) -> tuple[bool | None, str, str | None]:
+        """Two other distributions ship an import package of the same name."""
+        from importlib.metadata import PackageNotFoundError, packages_distributions, version
+
+        owners = sorted(set(packages_distributions().get("perpetual", [])))
+        try:
+            ours = version("perpetual-lab")
+        except PackageNotFoundError:
+            return (
+                False,
+                "perpetual-lab is not installed; this import comes from a folder",
+                "pip install perpetual-lab",
+            )
+        strangers = [name for name in owners if name != "perpetual-lab"]
+        if strangers:
+            return (
+                False,
+                f"{', '.join(strangers)} also installs a package called perpetual",
+                "use an environment of its own",
+            )
+        return True, f"perpetual-lab {ours}", None
+
+    def _platform(self) -> tuple[bool | None, str, str | None]:
+        reason = platform.supports_runs()
+        if reason is not None:
+            return False, reason, "runs need Linux or macOS"
+        return True, f"runs can be supervised; SQLite {sqlite3.sqlite_version}", None
+
+    def _git(self) -> tuple[bool | None, str, str | None]:
+        found = shutil.which("git")
+        if found is None:
+            return None, "no git program: runs do not record the code's commit", "install git"
+        return True, found, None
+
+    def _plugins(self) -> tuple[bool | None, str, str | None]:
+        assert self._ctx is not None
+        plugins = self._ctx.registry.plugins
+        bad = [f"{info.qualified_name}: {info.reason}" for info in plugins if info.state == "failed"]
+        refused = [
+            f"{offer.qualified_name}: {offer.refused}"
+            for info in plugins
+            for offer in info.offers
+            if offer.refused
+        ]
+        if bad or refused:
+            return (
+                False,
+                "; ".join(bad + refused),
+                "reinstall or disable them: perpetual config set plugins.disabled NAME",
+            )
+        return True, f"{sum(info.state == 'loaded' for info in plugins)} plugins loaded", None
+
+    def _slots(self) -> tuple[bool | None, str, str | None]:
+        assert self._ctx is not None
+        for slot in ("store", "scheduler", "gpus", "memory", "mcp"):
+            offer = self._ctx.registry.choose(slot, self._ctx.config[slot])
+            self._ctx.registry.load(offer)
+        required = self._ctx.config.methodology["required_gates"]
+        gates = {offer.provider.name for offer in self._ctx.registry.serving("gate")}
+        missing = [name for name in required if name.rpartition("/")[2] not in gates]
+        if missing:
+            return (
+                False,
+                f"required gates are missing: {', '.join(missing)}",
+                "no note can be written without them",
+            )
+        return True, "every slot has its provider", None
+
+    def _store(self) -> tuple[bool | None, str, str | None]:
+        assert self._ctx is not None
+        store = self._ctx.store
+        count = sum(store.count(kind) for kind in store.kinds)
+        if count > 10_000 and self._ctx.config["store"].rpartition("/")[2] == "tinydb":
+            return (
+                None,
+                f"{count} records: the tinydb store rewrites its file at each write",
+                "expect slower writes",
+            )
+        return True, f"{count} records, commit {store.seq()}", None
+
+    def _permissions(self) -> tuple[bool | None, str, str | None]:
+        assert self._ctx is not None
+        mode = os.stat(self._ctx.folder).st_mode & 0o777
+        if mode & 0o077:
+            return (
+                False,
+                f"{self._ctx.folder} can be read by others (mode {mode:o})",
+                f"chmod 700 {self._ctx.folder}",
+            )
+        if not os.access(self._ctx.folder, os.W_OK):
+            return False, f"{self._ctx.folder} cannot be written", "mend the folder's rights"
+        return True, f"{self._ctx.folder} is private and can be written", None
+
+    def _disk(self) -> tuple[bool | None, str, str | None]:
+        assert self._ctx is not None
+        free = shutil.disk_usage(self._ctx.folder).free
+        return (
+            free >= _LEAST_FREE_BYTES,
+            f"{free / 1e9:.1f} GB free",
+            "free some space" if free < _LEAST_FREE_BYTES else None,
+        )
+
+    def _live_runs(self) -> tuple[bool | None, str, str | None]:
+        assert self._ctx is not None and self._runs is not None
+        scheduler: Scheduler = self._ctx.part("scheduler")
+        live = [run for run in self._runs.live() if run.body["status"] != "queued"]
+        odd = [
+            run.id
+            for run in live
+            if scheduler.poll(run.body["native_id"], self._runs.log_dir(run.id)).state != "running"
+        ]
+        if odd:
+            return False, f"{', '.join(odd)} ended and is not recorded yet", "perpetual scan"
+        return True, f"{len(live)} live runs, all there", None
+
+    def _gpus(self) -> tuple[bool | None, str, str | None]:
+        assert self._ctx is not None
+        backend: GpuBackend = self._ctx.part("gpus")
+        reading = backend.read()
+        if not reading.gpus:
+            return None, reading.reason or "no GPU", None
+        sick = [f"GPU {gpu.index}: {gpu.error}" for gpu in reading.gpus if not gpu.healthy]
+        return not sick, "; ".join(sick) or f"{len(reading.gpus)} healthy GPUs, driver {reading.driver}", None

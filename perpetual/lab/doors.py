@@ -1,0 +1,160 @@
+"""Departments with their crossing deeds attached: what `lab.runs.launch(...)` and its like are.
+
+A department alone does not know the others; the doors are connected by `Lab` and hand such a deed to its flow.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from perpetual.errors import UsageError, unknown
+from perpetual.lab.evidence import EvidenceLedger
+from perpetual.lab.experiments import Experiments
+from perpetual.lab.flows import Desks
+from perpetual.lab.flows import judge as _judge
+from perpetual.lab.flows import launch as _launch
+from perpetual.lab.flows import pick as _pick
+from perpetual.lab.flows import propose as _propose
+from perpetual.lab.flows import reconcile as _reconcile
+from perpetual.lab.flows import steps as _steps
+from perpetual.lab.flows.analyse import analyse as _analyse
+from perpetual.lab.flows.wait import wait_any as _wait_any
+from perpetual.lab.hypotheses import Hypotheses
+from perpetual.lab.rights import require_person
+from perpetual.lab.runs import QUEUE_STATES, RunLedger
+from perpetual.records import Evidence, Experiment, Hypothesis, Run, from_json
+
+__all__ = ["EvidenceDoor", "ExperimentsDoor", "HypothesesDoor", "LoopDoor", "QueueDoor", "RunsDoor"]
+
+
+class _Connected:
+    _desks: Desks
+
+    def connect(self, desks: Desks) -> None:
+        """Called once, by `Lab`."""
+        self._desks = desks
+
+
+class HypothesesDoor(_Connected, Hypotheses):
+    """`lab.hypotheses`."""
+
+    def update(self, id: str, **changes: Any) -> Hypothesis:
+        """See `perpetual.lab.flows.judge.update`: statement, prior, confidence, status, tags, why."""
+        return _judge.update(self._desks, id, **changes)
+
+
+class ExperimentsDoor(_Connected, Experiments):
+    """`lab.experiments`."""
+
+    def propose(self, hypothesis_id: str | None = None, **specification: Any) -> Experiment:
+        """See `perpetual.lab.flows.propose.propose` for the keyword arguments."""
+        return _propose.propose(self._desks, hypothesis_id, **specification)
+
+    def propose_auto(self, count: int) -> list[_pick.Pick]:
+        """The `count` replicates that are most worth their cost now, new experiments among them, each explained."""
+        return _pick.pick(self._desks, count)
+
+    def approve(self, id: str) -> Experiment:
+        """Binds the specification; for a person (a guard rail, see `perpetual.lab.rights`)."""
+        require_person("approve", os.environ, self._desks.ctx.config.methodology)
+        return self.bind(id)
+
+
+class RunsDoor(_Connected, RunLedger):
+    """`lab.runs`."""
+
+    def launch(self, experiment_id: str, **options: Any) -> list[Run]:
+        """See `perpetual.lab.flows.launch.launch`: command, every, seed, gpus."""
+        return _launch.launch(self._desks, experiment_id, **options)
+
+    def plan(self, experiment_id: str) -> dict[str, Any]:
+        """What `launch` would do, without doing it."""
+        return _launch.plan(self._desks, experiment_id)
+
+    def retry(self, run_id: str) -> Run:
+        """A new attempt of a run that ended without a result, with the same seed."""
+        return _launch.retry(self._desks, run_id)
+
+    def kill(self, run_id: str, *, grace_s: float | None = None) -> Run:
+        """Ends a run and its whole process tree, and records it."""
+        return from_json(Run, _reconcile.kill(self._desks, run_id, grace_s=grace_s).body)
+
+
+class EvidenceDoor(_Connected, EvidenceLedger):
+    """`lab.evidence`."""
+
+    def add(
+        self, hypothesis_id: str, *, verdict: str, why: str, strength: float = 1.0, run_id: str | None = None
+    ) -> Evidence:
+        """An opinion, bounded: see `perpetual.lab.flows.judge.judge`."""
+        return _judge.judge(
+            self._desks, hypothesis_id, verdict=verdict, strength=strength, why=why, run_id=run_id
+        )
+
+    def retract(self, evidence_id: str, *, why: str) -> Evidence:
+        """Takes a row back by a new row."""
+        return _judge.retract(self._desks, evidence_id, why=why)
+
+    def refold(self, *, check: bool = False) -> list[dict[str, Any]]:
+        """Folds every hypothesis anew; answers those whose stored fold differed."""
+        return _judge.refold_all(self._desks, check=check)
+
+
+class QueueDoor:
+    """`lab.queue`."""
+
+    def __init__(self, desks: Desks) -> None:
+        self._desks = desks
+
+    def state(self) -> str:
+        """`running`, `paused` or `draining`."""
+        return self._desks.runs.queue_state()
+
+    def set_state(self, state: str) -> str:
+        """Pauses, drains or resumes the queue."""
+        if state not in QUEUE_STATES:
+            raise UsageError(unknown("state of the queue", state, QUEUE_STATES))
+        ctx = self._desks.ctx
+        with ctx.store.transaction() as tx:
+            if self.state() != state:
+                tx.put("setting", "queue", {"state": state})
+                ctx.emit(tx, "queue_changed", "queue", {"state": state})
+        return state
+
+
+class LoopDoor:
+    """`lab.loop`: the steps that the autonomous loop is made of; each may be repeated without harm."""
+
+    def __init__(self, desks: Desks) -> None:
+        self._desks = desks
+
+    def analyse(self) -> list[str]:
+        """Has finished runs put into words and verdicts noted; answers the ids of the runs."""
+        return _analyse(self._desks)
+
+    def propose(self) -> list[str]:
+        """Asks the proposers while there is room for proposals; answers the new experiments' ids."""
+        return _steps.propose(self._desks)
+
+    def approve(self) -> list[str]:
+        """Approves what the methodology lets the loop approve; answers the ids."""
+        return _steps.approve(self._desks)
+
+    def launch(self) -> _steps.Launches:
+        """Starts the replicates that are most worth their cost, while there is room."""
+        return _steps.launch(self._desks)
+
+    def stop_reason(self, launches: _steps.Launches) -> tuple[str, str] | None:
+        """Why the loop should stop now, as (reason, explanation), or None."""
+        return _steps.stop_reason(self._desks, launches)
+
+    def stopped(self, reason: str, cycles: int) -> None:
+        """Notes in the feed that the loop stopped."""
+        ctx = self._desks.ctx
+        with ctx.store.transaction() as tx:
+            ctx.emit(tx, "loop_stopped", "loop", {"reason": reason, "cycles": cycles})
+
+    def wait_any(self, timeout_s: float) -> bool:
+        """Waits until one of the live runs has ended; False if the time was over before."""
+        return _wait_any(self._desks, timeout_s)

@@ -1,0 +1,253 @@
+"""The experiments department: specifications, their approval, and the status folded from their runs."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from perpetual.errors import Conflict, NotPermitted, UsageError, unknown
+from perpetual.lab.context import Context
+from perpetual.records import Design, Experiment, Listing, Resources, Score, from_json, to_json
+from perpetual.slots.store import Document, Transaction
+from perpetual.toolkit.atomic import dump_json
+
+__all__ = ["ENDED", "LIVE", "STATUSES", "Experiments", "argv_of", "spec_hash"]
+
+STATUSES = ("proposed", "approved", "rejected", "expired", "active", "complete", "analysed")
+LIVE = ("queued", "launching", "running")
+ENDED = ("done", "failed", "killed", "timeout", "lost")
+
+_OPERATORS = frozenset({"|", "||", "&", "&&", ";", ";;", ">", ">>", "<", "<<", "(", ")", ">&", "|&", "&>"})
+
+
+def argv_of(command: str) -> tuple[str, ...]:
+    """The words of a command, split as a shell splits them, but run without a shell.
+
+    Raises:
+        UsageError: for an empty command, an open quote, or a shell operator outside quotes.
+    """
+    try:
+        lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        lexer.commenters = ""
+        words = list(lexer)
+        plain = shlex.split(command)
+    except ValueError as problem:
+        raise UsageError(f"the command cannot be split into words: {problem}: {command}") from problem
+    if not plain:
+        raise UsageError("the command is empty")
+    operator = next((word for word in words if word in _OPERATORS), None)
+    if operator is not None:
+        raise UsageError(
+            f"the command holds the shell operator {operator!r}, and commands run without a shell: {command}",
+            hint=f"if you mean a shell: sh -c {shlex.quote(command)}",
+        )
+    first = plain[0].partition("=")
+    if first[1] and first[0].isidentifier():
+        raise UsageError(
+            f"the command starts with an assignment: {plain[0]}", hint=f"put env before it: env {command}"
+        )
+    return tuple(plain)
+
+
+def spec_hash(body: Mapping[str, Any]) -> str:
+    """sha256 of the canonical JSON of command, env, cwd, config, resources and design: what approval binds."""
+    parts = {key: body[key] for key in ("command", "env", "cwd", "config", "resources", "design")}
+    import json
+
+    return sha256(
+        json.dumps(parts, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    ).hexdigest()
+
+
+class Experiments:
+    """Deeds on experiments alone."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+
+    def create(
+        self,
+        tx: Transaction,
+        *,
+        hypothesis_id: str | None,
+        title: str,
+        command: str | None,
+        cwd: str | None,
+        env: Mapping[str, str],
+        config: Mapping[str, Any],
+        notes: str,
+        tags: Sequence[str],
+        priority: int,
+        resources: Resources,
+        design: Design,
+        score: Score,
+    ) -> Document:
+        """Writes a new proposed experiment."""
+        body: dict[str, Any] = {
+            "hypothesis_id": hypothesis_id,
+            "title": title,
+            "status": "proposed",
+            "command": command,
+            "cwd": cwd,
+            "env": dict(env),
+            "config": dict(config),
+            "notes": notes,
+            "tags": sorted(set(tags)),
+            "priority": priority,
+            "resources": to_json(resources),
+            "design": to_json(design),
+            "score": to_json(score),
+            "runs": {},
+            "proposed_by": self._ctx.actor,
+            "approved_by": None,
+            "created_at": self._ctx.now(),
+        }
+        body["spec_hash"] = spec_hash(body)
+        document = tx.create("experiment", body)
+        payload = {"hypothesis_id": hypothesis_id, "spec_hash": body["spec_hash"], "title": title}
+        self._ctx.emit(tx, "experiment_proposed", document.id, payload)
+        return document
+
+    def get(self, id: str) -> Experiment:
+        """The experiment; NotFound names the nearest ids."""
+        return from_json(Experiment, self._ctx.need("experiment", id).body)
+
+    def list(
+        self,
+        *,
+        status: str | None = None,
+        hypothesis_id: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Listing[Experiment]:
+        """A page of experiments, oldest first."""
+        equals: dict[str, Any] = {}
+        if status is not None:
+            if status not in STATUSES:
+                raise UsageError(unknown("status", status, STATUSES))
+            equals["status"] = status
+        if hypothesis_id is not None:
+            equals["hypothesis_id"] = self._ctx.need("hypothesis", hypothesis_id).id
+        page = self._ctx.store.page("experiment", limit=limit, cursor=cursor, **equals)
+        return Listing(tuple(from_json(Experiment, item.body) for item in page.items), page.next_cursor)
+
+    def bind(self, id: str) -> Experiment:
+        """Approves the present specification: change one byte of it and it must be approved again.
+
+        Raises:
+            Conflict: unless it is proposed.
+        """
+        with self._ctx.store.transaction() as tx:
+            document = self._ctx.need("experiment", id)
+            body = dict(document.body)
+            if body["status"] != "proposed":
+                raise Conflict(f"{document.id} is {body['status']}; only a proposed experiment can be approved",
+                               hint=_next_of(document.id, body["status"]))  # fmt: skip
+            body |= {
+                "status": "approved",
+                "approved_by": self._ctx.actor,
+                "approved_hash": spec_hash(body),
+                "approved_at": self._ctx.now(),
+            }
+            tx.put("experiment", document.id, body, expect_revision=document.revision)
+            self._ctx.emit(tx, "experiment_approved", document.id, {"spec_hash": body["approved_hash"]})
+        return self.get(document.id)
+
+    def reject(self, id: str, why: str) -> Experiment:
+        """Says no to a proposed or approved experiment that has not run.
+
+        Raises:
+            UsageError: without a reason.
+            Conflict: once it has runs, or is rejected already.
+        """
+        if not why.strip():
+            raise UsageError("a rejection needs a reason", hint="--why TEXT")
+        with self._ctx.store.transaction() as tx:
+            document = self._ctx.need("experiment", id)
+            if document.body["status"] not in ("proposed", "approved"):
+                raise Conflict(f"{document.id} is {document.body['status']}; it can not be rejected any more")
+            body = {**document.body, "status": "rejected", "rejected_because": why}
+            tx.put("experiment", document.id, body, expect_revision=document.revision)
+            self._ctx.emit(tx, "experiment_rejected", document.id, {"reason": why})
+        return self.get(document.id)
+
+    def complete_spec(self, tx: Transaction, document: Document, command: str) -> Document:
+        """Gives an experiment without a command the one that a person typed, which counts as their approval."""
+        argv_of(command)
+        body = {
+            **document.body,
+            "command": command,
+            "approved_by": self._ctx.actor,
+            "approved_at": self._ctx.now(),
+        }
+        body["spec_hash"] = body["approved_hash"] = spec_hash(body)
+        if body["status"] == "proposed":
+            body["status"] = "approved"
+        stored = tx.put("experiment", document.id, body, expect_revision=document.revision)
+        payload = {"command": command, "spec_hash": body["spec_hash"]}
+        self._ctx.emit(tx, "spec_completed", document.id, payload)
+        return stored
+
+    @staticmethod
+    def check_launchable(document: Document) -> None:
+        """Raises unless the experiment is approved with exactly the specification that it has now."""
+        body = document.body
+        if body["status"] == "proposed":
+            raise NotPermitted(
+                f"{document.id} is not approved", hint=f"perpetual approve {document.id}", code="not_approved"
+            )
+        if body["status"] in ("rejected", "expired"):
+            raise Conflict(f"{document.id} is {body['status']}; it does not run", hint="propose it again")
+        if body.get("approved_hash") != spec_hash(body):
+            raise NotPermitted(
+                f"{document.id} has changed since it was approved",
+                hint="reject it and propose what it should be",
+                code="not_approved",
+            )
+        if body["command"] is None:
+            raise UsageError(
+                f"{document.id} has no command", hint=f"perpetual run {document.id} 'python train.py ...'"
+            )
+
+    def fold(self, tx: Transaction, id: str, *, decided: bool) -> str:
+        """Derives status and run counts from the runs, writes them if they changed, and answers the status.
+
+        Args:
+            decided: its hypothesis is settled, so missing replicates will not be launched.
+        """
+        document = tx.get("experiment", id)
+        assert document is not None, id
+        runs = tx.find("run", experiment_id=id)
+        counts = dict(sorted(Counter(run.body["status"] for run in runs).items()))
+        status = document.body["status"]
+        if runs:
+            live = any(run.body["status"] in LIVE for run in runs)
+            missing = len({run.body["replicate"] for run in runs}) < document.body["design"]["replicates"]
+            if live or (missing and not decided):
+                status = "active"
+            else:
+                status = "analysed" if all(run.body.get("analysed") for run in runs) else "complete"
+        if (status, counts) != (document.body["status"], document.body["runs"]):
+            tx.put("experiment", id, {**document.body, "status": status, "runs": counts})
+        return str(status)
+
+    def similar(self, command: str | None, config: Mapping[str, Any], cwd: str | None) -> list[Document]:
+        """Earlier experiments with the same command, config and folder, whatever their design."""
+        wanted = dump_json([command, dict(config), cwd])
+        return [
+            document
+            for document in self._ctx.store.find("experiment")
+            if dump_json([document.body["command"], document.body["config"], document.body["cwd"]]) == wanted
+        ]
+
+
+def _next_of(id: str, status: str) -> str | None:
+    return {
+        "approved": f"it can run: perpetual run {id}",
+        "active": f"it runs already: perpetual runs --experiment {id}",
+        "rejected": "propose it again",
+    }.get(status)

@@ -1,0 +1,82 @@
+"""Analysing: finished runs put into words, and what was learned written to memory, through the gates."""
+
+from __future__ import annotations
+
+from perpetual.errors import PerpetualError, Refused
+from perpetual.lab.experiments import ENDED
+from perpetual.lab.flows import Desks
+from perpetual.records import Run, from_json
+from perpetual.slots.analyser import Analyser
+from perpetual.slots.store import Document
+
+__all__ = ["analyse"]
+
+
+def analyse(desks: Desks) -> list[str]:
+    """Every run that has ended and was not analysed; then every verdict that has no note yet. Answers the runs' ids."""
+    analysers: list[tuple[str, Analyser]] = desks.ctx.parts("analyser")
+    done = []
+    for status in ENDED:
+        for run in desks.ctx.store.find("run", status=status):
+            if not run.body["analysed"]:
+                _analyse_run(desks, analysers, run)
+                done.append(run.id)
+    if desks.ctx.config.methodology["memory_write_on_completion"]:
+        for status in ("supported", "refuted"):
+            for hypothesis in desks.ctx.store.find("hypothesis", status=status):
+                if hypothesis.body.get("noted") != status:
+                    _conclude(desks, analysers, hypothesis)
+    return done
+
+
+def _analyse_run(desks: Desks, analysers: list[tuple[str, Analyser]], run: Document) -> None:
+    experiment = desks.experiments.get(run.body["experiment_id"])
+    hypothesis = desks.hypotheses.get(experiment.hypothesis_id) if experiment.hypothesis_id else None
+    summaries = []
+    for name, analyser in analysers:
+        try:
+            found = analyser.analyse(from_json(Run, run.body), experiment, hypothesis)
+        except Exception as problem:  # noqa: BLE001 - evidence does not depend on words; the fault is kept where they would be
+            summaries.append(f"the analyser {name} failed: {type(problem).__name__}: {problem}")
+            continue
+        if found is None:
+            continue
+        summaries.append(found.summary)
+        if found.text and desks.ctx.config.methodology["memory_write_on_completion"]:
+            _note(desks, f"{_folder(desks)}/{run.id}.md", found.text, "failure_pattern", f"analysis:{run.id}")
+    with desks.ctx.store.transaction() as tx:
+        fresh = desks.ctx.need("run", run.id)
+        desks.runs.change(tx, fresh, {"analysed": True, "analysis": summaries})
+        decided = hypothesis is not None and hypothesis.status in ("supported", "refuted")
+        desks.experiments.fold(tx, experiment.id, decided=decided)
+
+
+def _conclude(desks: Desks, analysers: list[tuple[str, Analyser]], hypothesis: Document) -> None:
+    record = desks.hypotheses.get(hypothesis.id)
+    evidence = desks.evidence.list(hypothesis_id=record.id, limit=10_000).items
+    experiments = desks.experiments.list(hypothesis_id=record.id, limit=10_000).items
+    for _, analyser in analysers:
+        found = analyser.conclude(record, evidence, experiments)
+        if found is not None:
+            key = f"verdict:{record.id}:{record.status}:{record.evidence_count}"
+            _note(desks, f"{_folder(desks)}/{record.id}.md", found.text, "episodic_case", key)
+    with desks.ctx.store.transaction() as tx:
+        fresh = desks.ctx.need("hypothesis", record.id)
+        tx.put(
+            "hypothesis", record.id, {**fresh.body, "noted": record.status}, expect_revision=fresh.revision
+        )
+
+
+def _folder(desks: Desks) -> str:
+    return f"cases/{desks.ctx.now()[:7]}"
+
+
+def _note(desks: Desks, path: str, text: str, type: str, key: str) -> None:
+    try:
+        desks.notes.write(path, text, type=type, idempotency_key=key)
+    except Refused:
+        return  # the verdict is on record: a rejected note is kept for audit and shown to nobody
+    except PerpetualError as problem:
+        # What was learned is in the ledger; the words must not stop the research, and the feed says what is missing.
+        with desks.ctx.store.transaction() as tx:
+            desks.ctx.emit(tx, "note_failed", path, {"error": problem.message})

@@ -1,0 +1,146 @@
+"""What people and agents add to the ledger by hand: opinions, manual rows, retractions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from perpetual.errors import Conflict, UsageError, unknown
+from perpetual.lab.flows import Desks
+from perpetual.lab.flows.fold import add_evidence, refold
+from perpetual.lab.hypotheses import STATUSES
+from perpetual.records import Evidence, Hypothesis
+from perpetual.toolkit.units import finite
+
+__all__ = ["judge", "refold_all", "retract", "update"]
+
+
+def judge(
+    desks: Desks, hypothesis_id: str, *, verdict: str, strength: float, why: str, run_id: str | None
+) -> Evidence:
+    """An opinion: at most ln 2 either way, all of them together at most ln 3; it can never decide by itself.
+
+    Raises:
+        UsageError: for an unknown verdict, a strength outside 0..1 or no reason.
+    """
+    ctx = desks.ctx
+    hypothesis = ctx.need("hypothesis", hypothesis_id)
+    desks.evidence.check_judgement(verdict, strength, why)
+    run = ctx.need("run", run_id) if run_id is not None else None
+    row: dict[str, Any] = {"kind": "judged", "verdict": verdict, "strength": strength, "reason": why}
+    if run is not None:
+        row |= {"run_id": run.id, "experiment_id": run.body["experiment_id"]}
+    with ctx.store.transaction() as tx:
+        id = add_evidence(desks, tx, hypothesis.id, row)
+    return desks.evidence.get(id)
+
+
+def retract(desks: Desks, evidence_id: str, *, why: str) -> Evidence:
+    """Takes a row back by a new row; the old one stays and stops counting.
+
+    Raises:
+        UsageError: without a reason.
+        Conflict: if it was taken back already.
+    """
+    if not why.strip():
+        raise UsageError("a retraction needs a reason", hint="--why TEXT")
+    with desks.ctx.store.transaction() as tx:
+        target = desks.evidence.check_retractable(evidence_id)
+        row = {"kind": "retraction", "target": f"v{target.id}", "reason": why,
+               "experiment_id": target.body["experiment_id"], "run_id": target.body["run_id"]}  # fmt: skip
+        id = add_evidence(desks, tx, target.body["hypothesis_id"], row)
+    return desks.evidence.get(id)
+
+
+def update(
+    desks: Desks,
+    id: str,
+    *,
+    statement: str | None = None,
+    prior: float | None = None,
+    confidence: float | None = None,
+    status: str | None = None,
+    tags: Sequence[str] | None = None,
+    why: str | None = None,
+) -> Hypothesis:
+    """Changes a hypothesis. A confidence or a verdict by hand becomes a manual row of the ledger.
+
+    Raises:
+        UsageError: if nothing is to be changed, or a value is impossible.
+        Conflict: for a new prior after the first evidence; for `open` while the evidence decides.
+    """
+    ctx = desks.ctx
+    if all(value is None for value in (statement, prior, confidence, status, tags)):
+        raise UsageError("nothing to update", hint="--statement, --prior, --confidence, --status or --tag")
+    if status is not None and status not in STATUSES:
+        raise UsageError(unknown("status", status, STATUSES))
+    if confidence is not None and not 0.0 < finite(confidence, "the confidence") < 1.0:
+        raise UsageError(f"a confidence lies strictly between 0 and 1, not {confidence:g}")
+    with ctx.store.transaction() as tx:
+        parked = {"parked": True, "open": False}.get(status or "")
+        if any(value is not None for value in (statement, prior, tags, parked)):
+            id = desks.hypotheses.edit(id, statement=statement, prior=prior, tags=tags, parked=parked).id
+        hypothesis = ctx.need("hypothesis", id)
+        row: dict[str, Any] | None = None
+        if confidence is not None:
+            row = {"kind": "manual", "log_odds": _shift(hypothesis.body, confidence), "reason": why}
+        if status in ("supported", "refuted"):
+            word = "support" if status == "supported" else "refute"
+            bound = ctx.config.methodology[f"confidence_{word}_threshold"]
+            reached = hypothesis.body["confidence"]
+            wanted = max(reached, bound) if status == "supported" else min(reached, bound)
+            shift = row["log_odds"] if row else _shift(hypothesis.body, wanted)
+            row = {"kind": "manual", "log_odds": shift, "verdict": status, "reason": why}
+        elif status == "open" and _by_hand(desks, hypothesis.id):
+            row = {
+                "kind": "manual",
+                "log_odds": row["log_odds"] if row else 0.0,
+                "verdict": "open",
+                "reason": why,
+            }
+        if row is not None:
+            add_evidence(desks, tx, hypothesis.id, row)
+        reached_status = refold(desks, tx, hypothesis.id)
+        if status in ("open", "parked") and reached_status != status:
+            raise Conflict(
+                f"the evidence says that {hypothesis.id} is {reached_status}",
+                hint="retract what is wrong: perpetual evidence retract ID --why TEXT",
+            )
+    return desks.hypotheses.get(hypothesis.id)
+
+
+def _shift(body: dict[str, Any], confidence: float) -> float:
+    """The log-odds difference that a manual row keeps, so that it survives later evidence."""
+    present: float = body["confidence"]
+    return math.log(confidence / (1 - confidence)) - math.log(present / (1 - present))
+
+
+def _by_hand(desks: Desks, hypothesis_id: str) -> bool:
+    rows = desks.ctx.store.find("evidence", hypothesis_id=hypothesis_id, kind="manual")
+    return any(row.body.get("verdict") for row in rows)
+
+
+def refold_all(desks: Desks, *, check: bool) -> list[dict[str, Any]]:
+    """Folds every hypothesis anew and answers those whose stored fold differed; `check` changes nothing."""
+    differing = []
+    keys = ("confidence", "e_support", "e_refute", "false_alarm_bound", "evidence_count", "status")
+    for hypothesis in desks.ctx.store.find("hypothesis"):
+        before = {key: hypothesis.body[key] for key in keys}
+        try:
+            with desks.ctx.store.transaction() as tx:
+                refold(desks, tx, hypothesis.id)
+                fresh = tx.get("hypothesis", hypothesis.id)
+                assert fresh is not None
+                after = {key: fresh.body[key] for key in keys}
+                if check:
+                    raise _Unchanged
+        except _Unchanged:
+            pass  # leaving the transaction by an exception is what keeps --check from writing
+        if after != before:
+            differing.append({"id": hypothesis.id, "stored": before, "folded": after})
+    return differing
+
+
+class _Unchanged(Exception):  # noqa: N818 - no error: it leaves a transaction without writing
+    pass

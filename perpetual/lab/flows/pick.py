@@ -1,0 +1,83 @@
+"""Picking: which replicates, of which experiments, existing or new, are most worth their cost now."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from perpetual.errors import Conflict, UsageError
+from perpetual.lab.flows import Desks
+from perpetual.lab.flows.fold import baseline_values
+from perpetual.lab.flows.propose import propose, scored
+from perpetual.records import Experiment, Score, to_json
+from perpetual.slots.analyser import Draft, Proposer
+
+__all__ = ["Pick", "drafts", "pick"]
+
+
+class Pick(NamedTuple):
+    """One picked replicate: of a `new` experiment or of one that exists, and why."""
+
+    experiment: Experiment
+    new: bool
+    score: Score
+
+
+def drafts(desks: Desks) -> list[tuple[Draft, Experiment]]:
+    """What the proposers suggest for the open hypotheses and was not tried before, each as it would be written."""
+    opened = [desks.hypotheses.get(item.id) for item in desks.ctx.store.find("hypothesis", status="open")]
+    known = [desks.experiments.get(item.id) for item in desks.ctx.store.find("experiment")]
+    found = []
+    proposers: list[tuple[str, Proposer]] = desks.ctx.parts("proposer")
+    for _, proposer in proposers:
+        for draft in proposer.drafts(opened, known):
+            try:
+                preview = propose(desks, draft.hypothesis_id, **draft.arguments, dry_run=True)
+            except Conflict:
+                continue  # tried before: the hypothesis has its result
+            if all(preview.spec_hash != other.spec_hash for _, other in found):
+                found.append((draft, preview))
+    return found
+
+
+def pick(desks: Desks, count: int) -> list[Pick]:
+    """At most `count` picks, best first; new experiments are written as proposals, existing ones get a fresh score.
+
+    Raises:
+        UsageError: for a count below 1.
+    """
+    if count < 1:
+        raise UsageError(f"pick at least one, not {count}")
+    opened = desks.ctx.store.find("hypothesis", status="open")
+    state, scores = scored(desks, opened)
+    suggestions = {f"draft-{n}": pair for n, pair in enumerate(drafts(desks))}
+    candidates: list[dict[str, Any]] = [*state["candidates"]]
+    for name, (_, preview) in suggestions.items():
+        document = to_json(preview)
+        candidate = desks.proposals.candidate(name, document, [], baseline_values(desks, document["design"]))
+        if candidate is not None:
+            candidates.append({**candidate, "n_left": preview.design.replicates})
+    state = {**state, "candidates": candidates}
+    scores = desks.proposals.score(state) if candidates else {}
+    picks: dict[str, Pick] = {}
+    for id in desks.proposals.pick(state, count) if candidates else []:
+        if id in picks:
+            continue  # a repeat is one more replicate of the same experiment
+        if id in suggestions:
+            draft, _ = suggestions[id]
+            picks[id] = Pick(propose(desks, draft.hypothesis_id, **draft.arguments), True, scores[id])
+        else:
+            picks[id] = Pick(_rescored(desks, id, scores[id]), False, scores[id])
+    return [*picks.values()]
+
+
+def _rescored(desks: Desks, id: str, score: Score) -> Experiment:
+    with desks.ctx.store.transaction() as tx:
+        document = desks.ctx.need("experiment", id)
+        if document.body["score"] != to_json(score):
+            tx.put(
+                "experiment",
+                id,
+                {**document.body, "score": to_json(score)},
+                expect_revision=document.revision,
+            )
+    return desks.experiments.get(id)

@@ -1,0 +1,192 @@
+"""The loop's steps on the record: propose, approve, launch, and why to stop. Each is safe to repeat."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from perpetual.errors import PerpetualError, Refused
+from perpetual.lab.experiments import ENDED
+from perpetual.lab.flows import Desks
+from perpetual.lab.flows.fold import refold
+from perpetual.lab.flows.launch import launch as launch_run
+from perpetual.lab.flows.pick import drafts
+from perpetual.lab.flows.propose import propose as propose_one
+from perpetual.lab.flows.propose import scored
+from perpetual.records import to_json
+from perpetual.slots.store import Document
+
+__all__ = ["Launches", "approve", "launch", "propose", "stop_reason"]
+
+_FAILURES_IN_A_ROW = 3
+_FAILURE_WINDOW = 10
+_PROGRESS_WINDOW = 8
+_PROGRESS_NATS = 0.1
+
+
+class Launches(NamedTuple):
+    """What a launch step did: the runs it started, and why nothing more was."""
+
+    runs: tuple[str, ...]
+    refused: str | None = None  # the budget's words, if it was what held a run back
+    parked: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+
+
+def propose(desks: Desks) -> list[str]:
+    """New proposals from the proposers, at most `proposal_batch_size` open ones; answers their ids."""
+    methodology = desks.ctx.config.methodology
+    room = methodology["proposal_batch_size"] - len(desks.ctx.store.find("experiment", status="proposed"))
+    if not methodology["auto_propose"] or room <= 0:
+        return []
+    ranked = sorted(drafts(desks), key=lambda pair: -(pair[1].score.score or 0.0))
+    return [propose_one(desks, draft.hypothesis_id, **draft.arguments).id for draft, _ in ranked[:room]]
+
+
+def approve(desks: Desks) -> list[str]:
+    """Approves proposals, if `auto_approve` says so, up to `auto_approve_max_run_hours` a replicate."""
+    methodology = desks.ctx.config.methodology
+    if not methodology["auto_approve"]:
+        return []
+    most = methodology["auto_approve_max_run_hours"]
+    approved = []
+    for experiment in desks.ctx.store.find("experiment", status="proposed"):
+        cost = experiment.body["design"]["cost_run_hours"]
+        if most is not None and (cost is None or cost > most):
+            continue
+        if experiment.body["command"] is not None:
+            approved.append(desks.experiments.bind(experiment.id).id)
+    return approved
+
+
+def launch(desks: Desks) -> Launches:
+    """Fills the room for runs: baselines that a claim waits for, then claims by what they teach per run-hour."""
+    if desks.runs.queue_state() != "running":
+        return Launches(())
+    room = desks.ctx.config.methodology["max_concurrent_runs"] - len(desks.runs.live())
+    started: list[str] = []
+    failed: list[str] = []
+    while len(started) + len(failed) < room:
+        chosen = _next_plain(desks) or _next_claim(desks)
+        if chosen is None:
+            break
+        try:
+            started += [run.id for run in launch_run(desks, chosen)]
+        except Refused as problem:
+            return Launches(tuple(started), problem.message)
+        except PerpetualError as problem:
+            failed.append(f"{chosen}: {problem.message}")
+            break  # what cannot be started now is looked at again in the next cycle, or stops the loop
+    parked = () if started or failed else tuple(_park(desks))
+    return Launches(tuple(started), None, parked, tuple(failed))
+
+
+def _missing(desks: Desks, experiment: Document) -> int:
+    runs = desks.ctx.store.find("run", experiment_id=experiment.id)
+    return int(experiment.body["design"]["replicates"]) - len({run.body["replicate"] for run in runs})
+
+
+def _ready(desks: Desks) -> list[Document]:
+    found = [
+        item
+        for status in ("approved", "active")
+        for item in desks.ctx.store.find("experiment", status=status)
+    ]
+    return sorted((item for item in found if _missing(desks, item) > 0), key=lambda item: item.number)
+
+
+def _next_plain(desks: Desks) -> str | None:
+    """An approved experiment without a claim: a baseline of a claim that is open, or what a person wants to see."""
+    opened = {item.id for item in desks.ctx.store.find("hypothesis", status="open")}
+    experiments = desks.ctx.store.find("experiment")
+    users: dict[str, set[str | None]] = {}
+    for item in experiments:
+        if isinstance(item.body["design"]["baseline"], str):
+            users.setdefault(item.body["design"]["baseline"], set()).add(item.body["hypothesis_id"])
+    for item in _ready(desks):
+        if item.body["design"]["claim"] is None and (item.id not in users or users[item.id] & opened):
+            return item.id
+    return None
+
+
+def _next_claim(desks: Desks) -> str | None:
+    """The claim whose next replicate teaches most per run-hour, given what is pending."""
+    opened = desks.ctx.store.find("hypothesis", status="open")
+    state, scores = scored(desks, opened)
+    picked = desks.proposals.pick(state, 1) if state["candidates"] else []
+    if not picked:
+        return None
+    with desks.ctx.store.transaction() as tx:
+        document = desks.ctx.need("experiment", picked[0])
+        tx.put("experiment", document.id, {**document.body, "score": to_json(scores[document.id])})
+    return picked[0]
+
+
+def _park(desks: Desks) -> list[str]:
+    """Parks open hypotheses whose every candidate teaches less than the minimum; nothing while a run is live."""
+    if desks.runs.live():
+        return []
+    opened = desks.ctx.store.find("hypothesis", status="open")
+    state, scores = scored(desks, opened)
+    least = desks.ctx.config.methodology["min_information_gain_bits"]
+    parked = []
+    for hypothesis in opened:
+        own = [scores[item["id"]] for item in state["candidates"] if item["hypothesis_id"] == hypothesis.id]
+        if own and all((score.information_gain_bits or 0.0) < least for score in own):
+            with desks.ctx.store.transaction() as tx:
+                desks.hypotheses.edit(hypothesis.id, parked=True)
+                refold(desks, tx, hypothesis.id)
+            parked.append(hypothesis.id)
+    return parked
+
+
+def stop_reason(desks: Desks, launches: Launches) -> tuple[str, str] | None:
+    """Why the loop should stop: (reason, explanation), or None to go on."""
+    failure = _failure_rate(desks, launches)
+    if failure is not None:
+        return "failure_rate", failure
+    if desks.runs.live():
+        return None
+    hypotheses = desks.ctx.store.find("hypothesis")
+    if hypotheses and not any(item.body["status"] == "open" for item in hypotheses):
+        return "all_decided", "no hypothesis is open"
+    if launches.runs or launches.parked:
+        return None
+    if launches.refused is not None:
+        return "budget_exhausted", launches.refused
+    proposed = desks.ctx.store.find("experiment", status="proposed")
+    if proposed:
+        return "waiting_for_approval", f"{', '.join(item.id for item in proposed[:5])} wait for approval"
+    if _no_progress(desks):
+        return (
+            "no_progress",
+            f"the last {_PROGRESS_WINDOW} measured runs moved no hypothesis by {_PROGRESS_NATS} nats",
+        )
+    return "queue_empty", "nothing is running, approved or worth proposing"
+
+
+def _failure_rate(desks: Desks, launches: Launches) -> str | None:
+    if launches.failed:
+        return launches.failed[0]
+    newest = desks.ctx.store.page("run", limit=_FAILURE_WINDOW, newest_first=True).items
+    ended = [run for run in newest if run.body["status"] in ENDED]
+    broken = [run for run in ended if run.body["status"] in ("failed", "timeout", "lost")]
+    row = 0
+    for run in ended:
+        if run not in broken:
+            break
+        row += 1
+    if row >= _FAILURES_IN_A_ROW or (len(ended) >= _FAILURE_WINDOW and 2 * len(broken) >= len(ended)):
+        reasons = sorted({str(run.body["reason"]) for run in broken})
+        return f"{len(broken)} of the last {len(ended)} runs failed: {'; '.join(reasons[:3])}"
+    return None
+
+
+def _no_progress(desks: Desks) -> bool:
+    """Whether the last measured runs, `_PROGRESS_WINDOW` of them at least, moved nothing."""
+    rows = desks.ctx.store.page("evidence", limit=_PROGRESS_WINDOW, newest_first=True, kind="measured").items
+    moved: dict[str, float] = {}
+    for row in rows:
+        moved[row.body["hypothesis_id"]] = moved.get(row.body["hypothesis_id"], 0.0) + abs(
+            row.body["log_bayes_factor"]
+        )
+    return len(rows) >= _PROGRESS_WINDOW and all(nats < _PROGRESS_NATS for nats in moved.values())

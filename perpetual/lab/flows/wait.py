@@ -1,0 +1,71 @@
+"""Waiting for runs and experiments to end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from perpetual.errors import NotFound
+from perpetual.lab.experiments import LIVE
+from perpetual.lab.flows import Desks
+from perpetual.slots.scheduler import Scheduler
+from perpetual.slots.store import Document
+from perpetual.toolkit.units import identifier
+
+__all__ = ["wait", "wait_any"]
+
+_TURN_S = 0.1  # how long one round over several live runs takes
+_SWEEP_S = 1.0  # how often what other processes did is looked at while a run is waited for
+
+
+def wait(
+    desks: Desks, scan: Callable[[], object], ids: Sequence[str], *, timeout_s: float | None
+) -> dict[str, str]:
+    """Until every named run has ended, and every named experiment has no live run; answers {id: status}.
+
+    Sleeps on the supervisor of a live run, not in a loop. Raises NotFound for an id that is neither.
+    """
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    wanted = [_subject(desks, id) for id in ids]
+    while True:
+        scan()
+        live = [run for subject in wanted for run in _live_runs(desks, subject)]
+        left = _SWEEP_S if deadline is None else min(_SWEEP_S, deadline - time.monotonic())
+        if not live or left <= 0:
+            return {kind_id[1]: desks.ctx.need(*kind_id).body["status"] for kind_id in wanted}
+        running = [run for run in live if run.body["status"] == "running"] or [
+            run for run in desks.runs.live() if run.body["status"] == "running"
+        ]
+        if running:
+            scheduler: Scheduler = desks.ctx.part("scheduler")
+            scheduler.wait(running[0].body["native_id"], desks.runs.log_dir(running[0].id), left)
+        else:
+            desks.ctx.store.wait(desks.ctx.store.seq(), left)
+
+
+def wait_any(desks: Desks, timeout_s: float) -> bool:
+    """Until one of the runs that are live now has ended; False if `timeout_s` was over before, or none is live."""
+    scheduler: Scheduler = desks.ctx.part("scheduler")
+    live = [run for run in desks.runs.live() if run.body["status"] == "running"]
+    deadline = time.monotonic() + timeout_s
+    while live and time.monotonic() < deadline:
+        for run in live:
+            seen = scheduler.wait(run.body["native_id"], desks.runs.log_dir(run.id), _TURN_S / len(live))
+            if seen.state != "running":
+                return True
+    return False
+
+
+def _subject(desks: Desks, id: str) -> tuple[str, str]:
+    kind = {"r": "run", "e": "experiment"}.get(identifier(id)[:1])
+    if kind is None:
+        raise NotFound(f"{id} is neither a run nor an experiment", hint="r40 or e12")
+    return kind, desks.ctx.need(kind, id).id
+
+
+def _live_runs(desks: Desks, subject: tuple[str, str]) -> list[Document]:
+    kind, id = subject
+    if kind == "run":
+        run = desks.ctx.need("run", id)
+        return [run] if run.body["status"] in LIVE else []
+    return [run for run in desks.ctx.store.find("run", experiment_id=id) if run.body["status"] in LIVE]

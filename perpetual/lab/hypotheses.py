@@ -1,0 +1,182 @@
+"""The hypotheses department: claims, their tags and predictions. What is believed of them is folded elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from perpetual.errors import Conflict, UsageError, unknown
+from perpetual.lab.context import Context
+from perpetual.records import Hypothesis, Listing, Prediction, from_json, to_json
+from perpetual.slots.store import Document, Page
+from perpetual.toolkit.units import finite
+
+__all__ = ["DIRECTIONS", "STATUSES", "Hypotheses", "baseline_value", "check_direction"]
+
+STATUSES = ("open", "supported", "refuted", "parked")
+DIRECTIONS = ("max", "min")
+
+
+def check_direction(direction: str | None) -> str | None:
+    """`max`, `min` or None; raises UsageError for another word."""
+    if direction is not None and direction not in DIRECTIONS:
+        raise UsageError(
+            unknown("direction", direction, DIRECTIONS), hint="max: more is better; min: less is"
+        )
+    return direction
+
+
+def baseline_value(ctx: Context, baseline: float | str | None) -> float | str | None:
+    """A number, or the id of an experiment that exists; text that is a number becomes one."""
+    if baseline is None:
+        return None
+    try:
+        return finite(float(baseline), "the baseline")
+    except ValueError:
+        return ctx.need("experiment", str(baseline)).id
+
+
+class Hypotheses:
+    """Deeds on hypotheses alone."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+
+    def add(
+        self,
+        statement: str,
+        *,
+        prior: float = 0.5,
+        metric: str | None = None,
+        direction: str | None = None,
+        mde: float | None = None,
+        baseline: float | str | None = None,
+        params: Mapping[str, Any] | None = None,
+        tags: Sequence[str] = (),
+        idempotency_key: str | None = None,
+    ) -> Hypothesis:
+        """A new open hypothesis.
+
+        Args:
+            statement: the claim, in words.
+            prior: how likely it is before any evidence, strictly between 0 and 1.
+            metric: what its experiments measure, with `direction` ("max" or "min"), `mde` (smallest effect worth
+                having, in the metric's units) and `baseline` (a number or an experiment's id).
+            params: a grid of values to try, e.g. {"lr": [0.1, 0.01]}.
+            idempotency_key: the second call with the same key answers the first one's hypothesis.
+
+        Raises:
+            UsageError: for an empty statement or an impossible number.
+        """
+        text = " ".join(statement.split())
+        if not text:
+            raise UsageError("a hypothesis needs a statement", hint='for example "warm-up lowers val_loss"')
+        _check_prior(prior)
+        if mde is not None:
+            finite(mde, "mde", above=0.0)
+        prediction = Prediction(metric, check_direction(direction), mde, baseline_value(self._ctx, baseline))
+        with self._ctx.store.transaction() as tx:
+            made = self._ctx.recall(tx, idempotency_key, "hypothesis")
+            if made is not None:
+                return self.get(made)
+            body = {
+                "statement": text,
+                "status": "open",
+                "confidence": prior,
+                "prior": prior,
+                "e_support": 1.0,
+                "e_refute": 1.0,
+                "false_alarm_bound": 1.0,
+                "created_at": self._ctx.now(),
+                "tags": sorted(set(tags)),
+                "evidence_count": 0,
+                "prediction": to_json(prediction),
+                "params": _grid(params),
+                "created_by": self._ctx.actor,
+                "flags": [],
+                "parked": False,
+            }
+            document = tx.create("hypothesis", body)
+            self._ctx.emit(tx, "hypothesis_added", document.id, {"statement": text, "prior": prior})
+            self._ctx.remember(tx, idempotency_key, "hypothesis", document.id)
+        return _record(document)
+
+    def get(self, id: str) -> Hypothesis:
+        """The hypothesis; NotFound names the nearest ids."""
+        return _record(self._ctx.need("hypothesis", id))
+
+    def count_open(self) -> int:
+        """How many hypotheses are open."""
+        return len(self._ctx.store.find("hypothesis", status="open"))
+
+    def list(
+        self, *, status: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> Listing[Hypothesis]:
+        """A page of hypotheses, oldest first."""
+        equals = {} if status is None else {"status": _status(status)}
+        page: Page = self._ctx.store.page("hypothesis", limit=limit, cursor=cursor, **equals)
+        return Listing(tuple(_record(document) for document in page.items), page.next_cursor)
+
+    def edit(
+        self,
+        id: str,
+        *,
+        statement: str | None = None,
+        prior: float | None = None,
+        tags: Sequence[str] | None = None,
+        parked: bool | None = None,
+    ) -> Hypothesis:
+        """Changes what a person wrote, or parks it (or takes it back up). Evidence is untouched.
+
+        Raises:
+            Conflict: for a new prior once evidence has come in.
+        """
+        with self._ctx.store.transaction() as tx:
+            document = self._ctx.need("hypothesis", id)
+            body = dict(document.body)
+            changed: dict[str, Any] = {}
+            if statement is not None:
+                changed["statement"] = " ".join(statement.split())
+                if not changed["statement"]:
+                    raise UsageError("a hypothesis needs a statement")
+            if prior is not None:
+                _check_prior(prior)
+                if body["evidence_count"]:
+                    raise Conflict(
+                        f"{document.id} has {body['evidence_count']} rows of evidence; its prior stands",
+                        hint=f"perpetual hypotheses update {document.id} --confidence P adds a manual row instead",
+                    )
+                changed |= {"prior": prior, "confidence": prior}
+            if tags is not None:
+                changed["tags"] = sorted(set(tags))
+            if parked is not None:
+                changed["parked"] = parked
+            tx.put("hypothesis", document.id, {**body, **changed}, expect_revision=document.revision)
+            self._ctx.emit(tx, "hypothesis_updated", document.id, changed)
+        return self.get(document.id)
+
+
+def _record(document: Document) -> Hypothesis:
+    return from_json(Hypothesis, document.body)
+
+
+def _check_prior(prior: float) -> None:
+    if not 0.0 < finite(prior, "the prior") < 1.0:
+        raise UsageError(f"a prior lies strictly between 0 and 1, not {prior:g}")
+
+
+def _status(word: str) -> str:
+    if word not in STATUSES:
+        raise UsageError(unknown("status", word, STATUSES))
+    return word
+
+
+def _grid(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if params is None:
+        return None
+    for name, values in params.items():
+        if not isinstance(values, (list, tuple)) or not values:
+            raise UsageError(
+                f"params: {name} must be a list of values to try", hint='for example {"lr": [0.1, 0.01]}'
+            )
+    return {name: list(values) for name, values in params.items()}

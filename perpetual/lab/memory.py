@@ -1,0 +1,298 @@
+"""The memory department: one way in for every note, through the gates; git is a projection of its intents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perpetual.errors import NotFound, PluginError, Refused, UsageError, nearest, unknown
+from perpetual.lab.context import Context
+from perpetual.records import Listing, Note, Verdict, from_json
+from perpetual.slots.gate import OUTCOMES, Gate, GateVerdict, Provenance
+from perpetual.slots.memory import Memory, NoteCommit
+from perpetual.slots.store import Document, Transaction
+
+__all__ = ["BEHAVIOUR_TYPES", "STATUSES", "TYPES", "Notes"]
+
+STATUSES = ("candidate", "quarantined", "promoted", "rejected", "expired")
+# These change how an agent behaves, so they are shown only once promoted.
+BEHAVIOUR_TYPES = ("skill_card", "tool_policy", "critic_calibration", "user_preference", "purpose_contract")
+TYPES = ("note", "episodic_case", "failure_pattern", *BEHAVIOUR_TYPES)
+_LIMIT_BYTES = 256 * 1024
+
+
+class Notes:
+    """Writing, reading and listing notes."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+
+    @property
+    def _memory(self) -> Memory:
+        memory: Memory = self._ctx.part("memory", path=self._ctx.folder / "memory.git")
+        return memory
+
+    def _gates(self) -> list[tuple[str, Gate]]:
+        """The gates that serve; refuses to go on without the required ones."""
+        gates: list[tuple[str, Gate]] = self._ctx.parts("gate")
+        names = {name for name, _ in gates} | {name.rpartition("/")[2] for name, _ in gates}
+        for required in self._ctx.config.methodology["required_gates"]:
+            if required not in names:
+                raise PluginError(
+                    f"the gate {required!r} is required and is not active; no note is written without it",
+                    hint="perpetual plugins list says why; required_gates in methodology.yaml names the gates",
+                    code="gate_missing",
+                )
+        return gates
+
+    def judge(self, text: str, provenance: Provenance) -> tuple[Verdict, str]:
+        """What the gates say, the most severe one first; and the text with its secrets taken out.
+
+        A gate that raises counts as `reject`, with its error as the finding.
+        """
+        worst, clean = GateVerdict("pass"), text
+        findings: list[dict[str, Any]] = []
+        for name, gate in self._gates():
+            try:
+                verdict = gate.scan(text, provenance)
+                redacted = gate.redact(clean, verdict)
+            except Exception as problem:  # noqa: BLE001 - fail closed: whatever a gate raises is a refusal, and is shown
+                verdict = GateVerdict("reject", "gate_failed")
+                redacted = clean
+                findings.append(
+                    {
+                        "rule": name,
+                        "span": [0, 0],
+                        "excerpt": f"the gate failed: {type(problem).__name__}: {problem}",
+                    }
+                )
+            clean = redacted
+            findings += [
+                {"rule": item.rule, "span": [item.start, item.end], "excerpt": item.excerpt}
+                for item in verdict.findings
+            ]
+            if OUTCOMES.index(verdict.outcome) > OUTCOMES.index(worst.outcome):
+                worst = verdict
+        return Verdict(worst.outcome, worst.outcome == "reject", worst.category, tuple(findings)), clean
+
+    def write(
+        self,
+        path: str,
+        content: str,
+        *,
+        type: str = "note",
+        message: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> dict[str, Any]:
+        """Writes a note: judged, kept in the store, then committed to git.
+
+        Returns:
+            `{path, status, verdict, commit}`; `commit` is None if the note was not accepted.
+
+        Raises:
+            PathRefused: for a path that may not be.
+            UsageError: for an unknown type, an empty or an oversized text.
+            Refused: if a gate rejects it; the note is stored with status `rejected` for audit, and `data` of the
+                error is the answer that a pass would have had.
+        """
+        if type not in TYPES:
+            raise UsageError(unknown("type of note", type, TYPES))
+        if not content.strip():
+            raise UsageError("a note needs a text")
+        if len(content.encode("utf-8", "replace")) > _LIMIT_BYTES:
+            raise UsageError(
+                f"the note is larger than {_LIMIT_BYTES // 1024} KiB", hint="split it, or link to a file"
+            )
+        name = self._memory.normalise(path)
+        provenance = Provenance(name, type, self._ctx.actor)
+        verdict, clean = self.judge(content, provenance)
+        status = {"pass": "candidate", "quarantine": "quarantined", "reject": "rejected"}[verdict.outcome]
+        blob = self._memory.blob_id(clean)
+        now = self._ctx.now()
+        with self._ctx.store.transaction() as tx:
+            if self._ctx.recall(tx, idempotency_key, "note") is None:
+                self._record(tx, name, type, status, verdict, clean, blob, now, message)
+                self._ctx.remember(tx, idempotency_key, "note", name)
+        self.flush()
+        note = self._ctx.store.get("note", name)
+        assert note is not None, name
+        answer = {
+            "path": name,
+            "status": note.body["status"],
+            "verdict": {
+                "outcome": verdict.outcome,
+                "blocked": verdict.blocked,
+                "category": verdict.category,
+                "findings": list(verdict.findings),
+            },
+            "commit": note.body["commit"] if note.body["status"] != "rejected" else None,
+        }
+        if verdict.blocked:
+            raise Refused(
+                f"the note {name} was rejected: {verdict.category}",
+                hint="the findings say which words; it is kept with status rejected and shown to no agent",
+                code="note_rejected",
+                data=answer,
+            )
+        return answer
+
+    def _record(
+        self,
+        tx: Transaction,
+        path: str,
+        type: str,
+        status: str,
+        verdict: Verdict,
+        content: str,
+        blob: str,
+        now: str,
+        message: str | None,
+    ) -> None:
+        earlier = tx.get("note", path)
+        row = {
+            "path": path,
+            "outcome": verdict.outcome,
+            "category": verdict.category,
+            "findings": [dict(item) for item in verdict.findings],
+            "blob": blob,
+            "actor": self._ctx.actor,
+            "time": now,
+            # A rejected text lives here alone, for audit; an accepted one in its intent.
+            "content": content if status == "rejected" else None,
+        }
+        tx.append("verdict", row)
+        body = {
+            "path": path,
+            "type": type,
+            "status": status,
+            "title": _title(content, path),
+            "actor": self._ctx.actor,
+            "commit": earlier.body["commit"] if earlier else None,
+            "blob": blob,
+            "updated_at": now,
+            # The text that agents are shown: a bad new version leaves the good old one exposed.
+            "exposed": earlier.body["exposed"] if earlier else None,
+        }
+        if status != "rejected":
+            intent = {
+                "path": path,
+                "content": content,
+                "blob": blob,
+                "message": message or f"{'change' if earlier else 'add'} {path}",
+                "author": self._ctx.actor,
+                "when": now,
+            }
+            body["intent"] = tx.append("intent", intent)
+        if status == "candidate" and type not in BEHAVIOUR_TYPES:
+            body["exposed"] = body["intent"]
+        tx.put("note", path, body)
+        self._ctx.emit(tx, "note_written", path, {"status": status, "type": type, "blob": blob})
+
+    def flush(self) -> int:
+        """Commits the intents that git does not hold yet, in order, and answers how many.
+
+        A crash between the commit and its note in the store is harmless: git's trailer says that it is done.
+        """
+        done = 0
+        with self._ctx.store.transaction() as tx:
+            cursor = tx.get("setting", "memory_cursor")
+            since = cursor.body["intent"] if cursor else 0
+            for row in tx.rows("intent", since=since):
+                body = row.body
+                commit = self._memory.commit(
+                    intent=row.number,
+                    path=body["path"],
+                    content=body["content"],
+                    message=body["message"],
+                    author=body["author"],
+                    when=body["when"],
+                )
+                note = tx.get("note", body["path"])
+                if note is not None and note.body.get("intent") == row.number:
+                    tx.put("note", body["path"], {**note.body, "commit": commit})
+                tx.put("setting", "memory_cursor", {"intent": row.number})
+                self._ctx.emit(tx, "note_committed", body["path"], {"commit": commit, "intent": row.number})
+                done += 1
+        return done
+
+    def get(self, path: str) -> Note:
+        """The note's record.
+
+        Raises:
+            NotFound: naming the nearest paths.
+        """
+        return from_json(Note, self._need(path).body)
+
+    def _need(self, path: str) -> Document:
+        name = self._memory.normalise(path)
+        found = self._ctx.store.get("note", name)
+        if found is None:
+            near = nearest(name, [document.id for document in self._ctx.store.find("note")])
+            raise NotFound(
+                f"no note {name}", hint=f"the nearest: {', '.join(near)}" if near else "perpetual memory list"
+            )
+        return found
+
+    def read(self, path: str, *, exposed_only: bool = False) -> str:
+        """The note's text: the newest accepted version, or (for agents) the one that may be shown.
+
+        Raises:
+            NotFound: if there is no such note, or none that may be shown.
+        """
+        document = self._need(path)
+        intent = document.body["exposed"] if exposed_only else document.body.get("intent")
+        if exposed_only and not self.is_exposed(document):
+            intent = None
+        if intent is None and not exposed_only:
+            rows = [row for row in self._ctx.store.find("verdict", path=document.id) if row.body["content"]]
+            if rows:
+                return str(rows[-1].body["content"])
+        row = self._ctx.store.get("intent", str(intent)) if intent is not None else None
+        if row is None:
+            raise NotFound(
+                f"{document.id} is {document.body['status']} and is not shown", hint="perpetual memory list"
+            )
+        return str(row.body["content"])
+
+    def is_exposed(self, document: Document) -> bool:
+        """Whether agents may be shown (a version of) the note, as `memory_exposure` says."""
+        if self._ctx.config.methodology["memory_exposure"] == "promoted":
+            return bool(document.body["status"] == "promoted")
+        return document.body["exposed"] is not None
+
+    def list(
+        self, *, folder: str = "", status: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> Listing[Note]:
+        """A page of notes below `folder`, oldest first."""
+        equals = {}
+        if status is not None:
+            if status not in STATUSES:
+                raise UsageError(unknown("status", status, STATUSES))
+            equals["status"] = status
+        prefix = folder.strip("/")
+        if not prefix:
+            page = self._ctx.store.page("note", limit=limit, cursor=cursor, **equals)
+            return Listing(tuple(from_json(Note, item.body) for item in page.items), page.next_cursor)
+        found = [item for item in self._ctx.store.find("note", **equals) if item.id.startswith(prefix + "/")]
+        start = int(cursor) if cursor and cursor.isdecimal() else 0
+        rest = [item for item in found if item.number > start]
+        items = tuple(from_json(Note, item.body) for item in rest[:limit])
+        return Listing(items, str(rest[limit - 1].number) if len(rest) > limit else None)
+
+    def history(self, path: str, *, limit: int = 50) -> list[NoteCommit]:
+        """The note's versions in git, newest first."""
+        return [*self._memory.history(self._need(path).id, limit)]
+
+    def counts(self) -> dict[str, int]:
+        """How many notes there are of each status."""
+        counts: dict[str, int] = {}
+        for document in self._ctx.store.find("note"):
+            counts[document.body["status"]] = counts.get(document.body["status"], 0) + 1
+        return counts
+
+
+def _title(content: str, path: str) -> str:
+    for line in content.splitlines():
+        text = line.strip().lstrip("#").strip()
+        if text:
+            return text[:120]
+    return path

@@ -1,0 +1,108 @@
+"""The proposals department: candidates as a scorer sees them, and what the chosen scorer says of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from perpetual.lab.context import Context
+from perpetual.lab.experiments import ENDED, LIVE
+from perpetual.records import Score
+from perpetual.science.information import failure_probability, learned_cost
+from perpetual.slots.scorer import Scorer
+from perpetual.slots.store import Document
+
+__all__ = ["Candidate", "Proposals"]
+
+Candidate = dict[str, Any]
+_DEFAULT_STRATEGY = "information-gain"
+
+
+class Proposals:
+    """Which replicate is worth its cost. Reads the record; changes nothing."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self._scorer: Scorer | None = None
+
+    @property
+    def scorer(self) -> Scorer:
+        """The scorer that the methodology's `exploration_strategy` names."""
+        if self._scorer is None:
+            name = self._ctx.config.methodology["exploration_strategy"]
+            offer = self._ctx.registry.choose(
+                "scorer", _DEFAULT_STRATEGY if name == "hypothesis_driven" else name
+            )
+            options = self._ctx.config.options(offer.provider.name, offer.provider.options)
+            self._scorer = self._ctx.registry.build(offer, options)
+        return self._scorer
+
+    def candidate(
+        self,
+        id: str,
+        experiment: Mapping[str, Any],
+        runs: Sequence[Document],
+        baseline: dict[int, float] | float | None,
+    ) -> Candidate | None:
+        """One more replicate of an experiment (stored, or a draft that has the same keys) as a scorer sees it.
+
+        None if it makes no claim. Noise is the measured one where two values or more are there (the experiment's
+        own and its baseline's), else the declared one, else the mde itself.
+        """
+        design = experiment["design"]
+        if design["claim"] is None or experiment["hypothesis_id"] is None:
+            return None
+        seen = [run for run in runs if run.body["status"] == "done"]
+        values = [run.body["metrics"].get(design["metric"]) for run in seen]
+        own = [value for value in values if value is not None]
+        groups = [own] + ([list(baseline.values())] if isinstance(baseline, dict) else [])
+        crashed = [run for run in runs if run.body["status"] in ENDED and run.body["status"] != "done"]
+        declared = design["cost_run_hours"]
+        assumed = self._ctx.config.methodology["default_cost_run_hours"] if declared is None else declared
+        actual = [run.body["run_hours"] for run in seen if run.body["run_hours"]]
+        cost = learned_cost(assumed, [hours / assumed for hours in actual]) if assumed > 0 else 0.0
+        return {
+            "id": id,
+            "hypothesis_id": experiment["hypothesis_id"],
+            "mu1": design["mde"],
+            "mu0": 0.0,
+            "sigma": _pooled_sd(groups) or design["noise"] or design["mde"],
+            "tau": design["tau"],
+            "cost": cost,
+            "p_fail": failure_probability(len(crashed), len(crashed) + len(seen)),
+            "n_seen": len(own),
+            "n_pending": sum(run.body["status"] in LIVE for run in runs),
+        }
+
+    def state(self, candidates: Sequence[Candidate], hypotheses: Sequence[Document]) -> dict[str, Any]:
+        """The scorer's state: hypotheses with their confidence, and the candidates."""
+        return {
+            "hypotheses": [
+                {"id": document.id, "confidence": document.body["confidence"]} for document in hypotheses
+            ],
+            "candidates": [*candidates],
+            "support": self._ctx.config.methodology["confidence_support_threshold"],
+            "refute": self._ctx.config.methodology["confidence_refute_threshold"],
+            "min_information_gain_bits": self._ctx.config.methodology["min_information_gain_bits"],
+        }
+
+    def score(self, state: Mapping[str, Any]) -> dict[str, Score]:
+        """The scorer's scores by candidate id."""
+        scores = self.scorer.score(state)
+        return {candidate["id"]: score for candidate, score in zip(state["candidates"], scores, strict=True)}
+
+    def pick(self, state: Mapping[str, Any], k: int) -> list[str]:
+        """At most `k` candidate ids, best first; a repeat is one more replicate."""
+        return self.scorer.pick(state, k)
+
+
+def _pooled_sd(groups: Sequence[Sequence[float]]) -> float | None:
+    """The pooled standard deviation within groups, None with less than two degrees of freedom or no spread."""
+    squares, freedom = 0.0, 0
+    for values in groups:
+        if len(values) > 1:
+            mean = math.fsum(values) / len(values)
+            squares += math.fsum((value - mean) ** 2 for value in values)
+            freedom += len(values) - 1
+    return math.sqrt(squares / freedom) if freedom >= 2 and squares > 0 else None

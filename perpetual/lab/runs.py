@@ -1,0 +1,149 @@
+"""The runs department: one process each, their seeds, folders and states. Starting and ending them are flows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from perpetual.errors import UsageError, unknown
+from perpetual.lab.context import Context
+from perpetual.lab.experiments import ENDED, LIVE
+from perpetual.records import GitState, Listing, Run, from_json, to_json
+from perpetual.slots.store import Document, Transaction
+
+__all__ = ["QUEUE_STATES", "STATUSES", "RunLedger", "seed_of"]
+
+STATUSES = (*LIVE, *ENDED)
+QUEUE_STATES = ("running", "paused", "draining")
+
+
+def seed_of(project_id: str, group: str, replicate: int) -> int:
+    """The seed of a replicate: an integer in [0, 2^63) that nobody chooses.
+
+    Runs of one seed group (an experiment, or its baseline where the design is paired) share seeds by replicate.
+    """
+    digest = sha256(f"{project_id}\n{group}\n{replicate}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+class RunLedger:
+    """Deeds on runs alone."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+
+    def get(self, id: str) -> Run:
+        """The run; NotFound names the nearest ids."""
+        return from_json(Run, self._ctx.need("run", id).body)
+
+    def list(
+        self,
+        *,
+        status: str | None = None,
+        experiment_id: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Listing[Run]:
+        """A page of runs, newest first."""
+        equals: dict[str, Any] = {}
+        if status is not None:
+            if status not in STATUSES:
+                raise UsageError(unknown("status", status, STATUSES))
+            equals["status"] = status
+        if experiment_id is not None:
+            equals["experiment_id"] = self._ctx.need("experiment", experiment_id).id
+        page = self._ctx.store.page("run", limit=limit, cursor=cursor, newest_first=True, **equals)
+        return Listing(tuple(from_json(Run, item.body) for item in page.items), page.next_cursor)
+
+    def live(self) -> list[Document]:
+        """The runs that are queued, launching or running, oldest first."""
+        found = [document for status in LIVE for document in self._ctx.store.find("run", status=status)]
+        return sorted(found, key=lambda document: document.number)
+
+    def log_dir(self, run_id: str) -> Path:
+        """Where a run's files are."""
+        return self._ctx.folder / "runs" / run_id
+
+    def create(
+        self,
+        tx: Transaction,
+        experiment: Document,
+        *,
+        replicate: int,
+        attempt: int,
+        seed: int,
+        chosen_seed: bool,
+        scheduler: str,
+        status: str,
+        reason: str | None,
+    ) -> Document:
+        """Writes a new run, queued or launching."""
+        number = tx.count("run") + 1
+        run = Run(
+            id=f"r{number}",
+            experiment_id=experiment.id,
+            attempt=attempt,
+            replicate=replicate,
+            status=status,
+            seed=seed,
+            scheduler=scheduler,
+            native_id=None,
+            pid=None,
+            gpus=(),
+            started_at=None,
+            ended_at=None,
+            duration_s=None,
+            exit_code=None,
+            signal=None,
+            reason=reason,
+            gpu_hours=None,
+            run_hours=None,
+            metrics={},
+            log_dir=f".perpetual/runs/r{number}",
+            git=GitState(),
+            tainted=False,
+        )
+        body = {
+            **to_json(run),
+            "hypothesis_id": experiment.body["hypothesis_id"],
+            "chosen_seed": chosen_seed,
+            "created_at": self._ctx.now(),
+            "created_by": self._ctx.actor,
+            "spec_hash": experiment.body["spec_hash"],
+            "analysed": False,
+        }
+        document = tx.create("run", body)
+        payload = {"experiment_id": experiment.id, "replicate": replicate, "attempt": attempt, "seed": seed}
+        self._ctx.emit(tx, "run_created", document.id, payload)
+        return document
+
+    def change(self, tx: Transaction, document: Document, values: Mapping[str, Any]) -> Document:
+        """Writes changed fields of a run; a new status is told as an event."""
+        body = {**document.body, **values}
+        stored = tx.put("run", document.id, body, expect_revision=document.revision)
+        if body["status"] != document.body["status"]:
+            payload = {
+                "experiment_id": body["experiment_id"],
+                "from": document.body["status"],
+                "to": body["status"],
+                "reason": body["reason"],
+            }
+            self._ctx.emit(tx, "run_status", document.id, payload)
+        return stored
+
+    def queue_state(self) -> str:
+        """`running`, `paused` (nothing is started) or `draining` (what waits is started, nothing new is taken)."""
+        found = self._ctx.store.get("setting", "queue")
+        return "running" if found is None else str(found.body["state"])
+
+    def hours(self, document: Document, duration_s: float) -> tuple[float, float]:
+        """(GPU-hours, run-hours) of a run that lasted `duration_s`."""
+        gpus = len(document.body["gpus"])
+        return duration_s / 3600.0 * gpus, duration_s / 3600.0 * max(1, gpus)
+
+    def age_s(self, document: Document, now: datetime) -> float:
+        """Seconds since the run was created."""
+        return (now - datetime.fromisoformat(document.body["created_at"])).total_seconds()

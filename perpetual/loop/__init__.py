@@ -1,0 +1,81 @@
+"""Floor 3: the autonomous loop. `cycle(lab)` is one turn of it; whoever calls it decides when the next one comes.
+
+    SCAN -> ANALYSE -> PROPOSE -> APPROVE -> LAUNCH -> CHECK -> REPORT
+
+Every step is made of transactions that may be repeated, so a cycle that was cut off is simply run again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from perpetual.lab import Lab
+
+__all__ = ["EXITS", "Cycle", "cycle"]
+
+# stop reason -> exit status of the command that ran the loop
+EXITS: dict[str, int] = {
+    "all_decided": 0,
+    "queue_empty": 0,
+    "max_cycles": 0,
+    "stop_requested": 0,
+    "budget_exhausted": 7,
+    "waiting_for_approval": 4,
+    "no_progress": 8,
+    "failure_rate": 9,
+    "harness_down": 3,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """What one cycle did. `reason` is a key of `EXITS` once the loop should stop, with `explanation` in words."""
+
+    cycle: int
+    changes: tuple[dict[str, Any], ...]
+    evidence: tuple[dict[str, Any], ...]
+    analysed: tuple[str, ...]
+    proposed: tuple[str, ...]
+    approved: tuple[str, ...]
+    launched: tuple[str, ...]
+    open: int
+    spent_gpu_hours: float
+    reserved_gpu_hours: float
+    run_hours: float
+    reason: str | None
+    explanation: str | None
+
+
+def cycle(lab: Lab, *, number: int = 1) -> Cycle:
+    """Runs one cycle and reports it. A stop reason is also written to the event feed.
+
+    Raises:
+        PerpetualError: what a step raises; the cycle may be run again.
+    """
+    scanned = lab.scan()
+    methodology = lab.config.methodology
+    analysed = lab.loop.analyse() if methodology["auto_analyze"] else []
+    proposed = lab.loop.propose()
+    approved = lab.loop.approve()
+    launches = lab.loop.launch()
+    stop = lab.loop.stop_reason(launches)
+    if stop is not None:
+        lab.loop.stopped(stop[0], number)
+    budget = lab.budget.totals()
+    return Cycle(
+        cycle=number,
+        changes=tuple(scanned["changes"]),
+        evidence=tuple(scanned["evidence"]),
+        analysed=tuple(analysed),
+        proposed=tuple(proposed),
+        approved=tuple(approved),
+        launched=launches.runs,
+        open=lab.hypotheses.count_open(),
+        spent_gpu_hours=budget["spent_gpu_hours"],
+        reserved_gpu_hours=budget["reserved_gpu_hours"],
+        run_hours=budget["run_hours"],
+        reason=stop[0] if stop else None,
+        explanation=stop[1] if stop else None,
+    )

@@ -1,0 +1,138 @@
+"""How research is done in a project: `methodology.yaml`, every key documented, every key read somewhere. Floor 1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from perpetual.errors import UsageError, unknown
+from perpetual.schema import Item, Key, check, check_names, parse_text
+from perpetual.toolkit import yamlfile
+
+__all__ = ["FILE", "KEYS", "Methodology"]
+
+FILE = "methodology.yaml"
+
+KEYS: dict[str, Key] = {
+    key.name: key
+    for key in (
+        Key("exploration_strategy", "str", "hypothesis_driven",
+            "Which scorer ranks candidates: hypothesis_driven (information gain per run-hour) or any scorer's name."),
+        Key("proposal_batch_size", "int", 3, "How many open proposals the loop keeps at most.", minimum=1),
+        Key("confidence_support_threshold", "float", 0.8,
+            "At or above this confidence a hypothesis counts as supported.", minimum=0.5, maximum=0.9999),
+        Key("confidence_refute_threshold", "float", 0.2,
+            "At or below this confidence a hypothesis counts as refuted.", minimum=0.0001, maximum=0.5),
+        Key("min_replicates", "int", 2, "Measured runs a hypothesis needs before it can be decided.", minimum=1),
+        Key("min_information_gain_bits", "float", 0.01,
+            "A candidate whose expected gain is below this many bits is not worth a run.", minimum=0.0),
+        Key("alpha", "float", None,
+            "Label a decided hypothesis established when also its e-value is at least 1/alpha, e.g. 0.05.",
+            minimum=0.0001, maximum=0.5, nullable=True),
+        Key("auto_approve", "bool", False, "Whether the loop approves proposals by itself, inside the budget."),
+        Key("auto_approve_max_run_hours", "float", None,
+            "The loop approves by itself only experiments whose declared cost is at most this many run-hours.",
+            minimum=0.0, nullable=True),
+        Key("agents_may_approve", "bool", False,
+            "Whether approve, memory promote and budget set work under a coding agent's shell (a guard rail)."),
+        Key("auto_propose", "bool", True, "Whether the loop asks the proposers for new experiments."),
+        Key("auto_analyze", "bool", True, "Whether the loop has finished runs put into words by the analysers."),
+        Key("memory_write_on_completion", "bool", True,
+            "Whether a verdict and a failed run are written to memory as notes."),
+        Key("memory_exposure", "str", "scanned",
+            "Which notes agents are shown: scanned (plain notes that passed the gates) or promoted.",
+            choices=("scanned", "promoted")),
+        Key("required_gates", "list", ["immune"], "Gates without which no note is written."),
+        Key("max_concurrent_runs", "int", 4, "How many runs may be live at once.", minimum=1),
+        Key("max_run_hours", "float", None,
+            "Total run-hours (wall hours x max(1, GPUs)) that the project may use; null is unlimited.",
+            minimum=0.0, nullable=True),
+        Key("default_cost_run_hours", "float", 1.0,
+            "Assumed cost of one replicate, in run-hours, where an experiment declares none.", minimum=0.0),
+        Key("default_wall_s", "float", 86400.0,
+            "Wall limit of a run, in seconds, where neither a limit nor a cost is declared.", minimum=1.0),
+        Key("kill_grace_s", "float", 10.0, "Seconds between TERM and KILL when a run is ended.", minimum=0.0),
+    )
+}  # fmt: skip
+
+
+class Methodology:
+    """The keys in force. Values are attributes by `methodology["max_concurrent_runs"]`.
+
+    Raises:
+        ConfigError: for a broken file, an unknown key (with the nearest name) or a wrong value (with its line).
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        data = yamlfile.read_yaml(path)
+        self.exists = data is not None
+        self._values: dict[str, Any] = {}
+        self._origins: dict[str, str] = {}
+        self._take(data or {})
+
+    def _take(self, data: Mapping[str, Any]) -> None:
+        for name in data:
+            if name not in KEYS:
+                check_names({name: 0}, KEYS, self._where(name))
+        for name, key in KEYS.items():
+            if name in data:
+                self._values[name] = check(
+                    key, data[name], self._where(name) if self._wrong(key, data[name]) else FILE
+                )
+                self._origins[name] = "project"
+            else:
+                self._values[name] = key.default
+                self._origins[name] = "default"
+
+    def _wrong(self, key: Key, value: Any) -> bool:
+        try:
+            check(key, value, FILE)
+        except UsageError:
+            return True
+        return False
+
+    def _where(self, name: str) -> str:
+        line = yamlfile.line_of(self.path, name)
+        return f"{self.path}:{line}" if line else str(self.path)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def items(self) -> list[Item]:
+        """Every key with its value, where it comes from and what it means."""
+        return [
+            Item(name, self._values[name], self._origins[name], key.meaning) for name, key in KEYS.items()
+        ]
+
+    def set(self, name: str, text: str) -> Item:
+        """Writes one key, given as text, into the file, comments kept.
+
+        Raises:
+            UsageError: for an unknown key.
+            ConfigError: for a value that does not fit.
+        """
+        key = KEYS.get(name)
+        if key is None:
+            raise UsageError(unknown("key of the methodology", name, KEYS))
+        value = parse_text(key, text, FILE)
+        self._pair(name, value)
+        yamlfile.set_value(self.path, (name,), value)
+        self._values[name], self._origins[name] = value, "project"
+        return Item(name, value, "project", key.meaning)
+
+    def _pair(self, name: str, value: Any) -> None:
+        low = value if name == "confidence_refute_threshold" else self["confidence_refute_threshold"]
+        high = value if name == "confidence_support_threshold" else self["confidence_support_threshold"]
+        if low >= high:
+            raise UsageError(
+                f"the refute threshold ({low:g}) must lie below the support threshold ({high:g})"
+            )
+
+    @staticmethod
+    def write_default(path: Path, overrides: Mapping[str, Any] | None = None) -> None:
+        """Writes a file with every key, its default (or override) and its meaning as a comment."""
+        chosen = overrides or {}
+        entries = [(name, chosen.get(name, key.default), key.meaning) for name, key in KEYS.items()]
+        yamlfile.write_document(path, entries, title="How research is done in this project.")

@@ -1,0 +1,380 @@
+"""Plugins: found, named, chosen, built; and called one by one, guarded. Floor 1.
+
+`discover` imports every plugin's light top module and asks each hook once; its answer, the catalogue, is plain data
+and is cached, so an ordinary command imports neither pluggy nor importlib.metadata. A `Registry` belongs to whoever
+made it; there is no global one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from perpetual.errors import PluginError, unknown
+from perpetual.slots import API, SLOTS, Option, Provider
+from perpetual.toolkit import caches
+
+if TYPE_CHECKING:
+    import pluggy
+
+__all__ = ["DISTRIBUTION", "Called", "Offer", "PluginInfo", "Registry", "discover"]
+
+DISTRIBUTION = "perpetual-lab"
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*\Z")
+_FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*\Z")
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A provider and who offers it; `refused` says why it can not be chosen, if so."""
+
+    qualified_name: str  # distribution/provider
+    plugin: str  # distribution/entry point
+    provider: Provider
+    refused: str | None = None
+
+
+@dataclass(frozen=True)
+class PluginInfo:
+    """One plugin as found: `state` is `loaded`, `disabled` or `failed`."""
+
+    name: str
+    qualified_name: str
+    version: str
+    state: str
+    reason: str | None
+    offers: tuple[Offer, ...] = ()
+    hooks: tuple[str, ...] = ()  # those that are called beyond discovery
+
+
+@dataclass(frozen=True)
+class Called:
+    """One plugin's answer to a hook: `value`, or `error` in words."""
+
+    plugin: str
+    value: Any = None
+    error: str | None = None
+
+
+@dataclass
+class _Discovery:
+    manager: pluggy.PluginManager
+    plugins: list[PluginInfo] = field(default_factory=list)
+
+
+def _trace(hook: str, plugin: str, result: object) -> None:
+    if os.environ.get("PERPETUAL_TRACE_HOOKS"):
+        sys.stderr.write(f"hook {hook} <- {plugin}: {result!r}\n")
+
+
+def _call(
+    manager: pluggy.PluginManager, hook: str, plugin: object, name: str, arguments: Mapping[str, Any]
+) -> Called:
+    """Calls one plugin's implementation of a hook, guarded."""
+    others = [other for other in manager.get_plugins() if other is not plugin]
+    try:
+        answers = manager.subset_hook_caller(hook, others)(**arguments)
+    except Exception as problem:  # noqa: BLE001 - a plugin's fault is recorded under its name and never ends the others
+        called = Called(name, error=f"{type(problem).__name__}: {problem}")
+    else:
+        called = Called(name, value=answers[0] if isinstance(answers, list) and answers else answers or None)
+    _trace(hook, name, called.value if called.error is None else called.error)
+    return called
+
+
+def _implemented(manager: pluggy.PluginManager, plugin: object) -> list[str]:
+    return [caller.name for caller in manager.get_hookcallers(plugin) or []]
+
+
+def _misfits(manager: pluggy.PluginManager, plugin: object) -> str | None:
+    """Why a registered plugin cannot serve: a hook that nobody specified, or an argument that no call can give."""
+    import inspect
+
+    known = [name for name, caller in vars(manager.hook).items() if getattr(caller, "spec", None) is not None]
+    for caller in manager.get_hookcallers(plugin) or []:
+        if caller.spec is None:
+            optional = all(impl.optionalhook for impl in caller.get_hookimpls() if impl.plugin is plugin)
+            if not optional:
+                return unknown("hook", caller.name, known)
+        for impl in caller.get_hookimpls():
+            if impl.plugin is plugin:
+                for parameter in inspect.signature(impl.function).parameters.values():
+                    if parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty:
+                        return f"{caller.name}: the keyword-only argument {parameter.name!r} is never given"
+    return None
+
+
+def _refusal(
+    provider: object, slot: str, seen: set[tuple[str, str]], families: Mapping[str, str | None]
+) -> str | None:
+    if not isinstance(provider, Provider):
+        return f"answered a {type(provider).__name__} instead of a Provider"
+    if provider.slot != slot or slot not in families:
+        return f"{provider.name}: its slot is {provider.slot!r}, the hook's is {slot!r}"
+    if not _NAME.match(provider.name):
+        return f"{provider.name!r} is no name (small letters, digits, . _ -)"
+    if provider.api > API:
+        return f"{provider.name} was written for plugin API {provider.api}; this kernel speaks {API}"
+    if not _FACTORY.match(provider.factory):
+        return f"{provider.name}: the factory {provider.factory!r} is not module:callable"
+    if (slot, provider.name) in seen:
+        return f"{provider.name} is offered twice for {slot} by one distribution"
+    return None
+
+
+def discover(
+    disabled: Sequence[str] = (),
+    *,
+    safe: bool = False,
+    extra: Iterable[tuple[str, str, str, Callable[[], object]]] = (),
+) -> _Discovery:
+    """Loads and asks every plugin, each in its own guard.
+
+    Args:
+        disabled: names, bare or qualified, that are not loaded.
+        safe: loads only what the distribution of Perpetual itself brings.
+        extra: further plugins as (distribution, name, version, loader), for tests.
+    """
+    from importlib.metadata import entry_points
+
+    import pluggy
+
+    from perpetual import hookspecs
+
+    manager = pluggy.PluginManager("perpetual")
+    manager.add_hookspecs(hookspecs)
+    found: dict[str, tuple[str, str, str, Callable[[], object]]] = {}
+    for point in entry_points(group=hookspecs.GROUP):
+        distribution = point.dist.name if point.dist is not None else "?"
+        version = point.dist.version if point.dist is not None else "?"
+        found[f"{distribution}/{point.name}"] = (distribution, point.name, version, point.load)
+    for distribution, name, version, loader in extra:
+        found[f"{distribution}/{name}"] = (distribution, name, version, loader)
+
+    result = _Discovery(manager)
+    loaded: list[tuple[PluginInfo, object]] = []
+    for id, (distribution, name, version, loader) in sorted(
+        found.items(), key=lambda item: (item[1][0] != DISTRIBUTION, item[0])
+    ):
+        if safe and distribution != DISTRIBUTION:
+            result.plugins.append(
+                PluginInfo(name, id, version, "disabled", "safe mode: only bundled plugins")
+            )
+            continue
+        if name in disabled or id in disabled:
+            result.plugins.append(PluginInfo(name, id, version, "disabled", "plugins.disabled names it"))
+            continue
+        try:
+            plugin = loader()
+            manager.register(plugin, name=id)
+        except BaseException as problem:  # noqa: BLE001 - an outside module may even raise SystemExit at import
+            if isinstance(problem, KeyboardInterrupt):
+                raise
+            reason = f"{type(problem).__name__}: {problem}"
+            result.plugins.append(PluginInfo(name, id, version, "failed", reason))
+            continue
+        loaded.append((PluginInfo(name, id, version, "loaded", None), plugin))
+    _ask(result, loaded, hookspecs.PROVIDER_HOOKS)
+    return result
+
+
+def _ask(
+    result: _Discovery, loaded: list[tuple[PluginInfo, object]], provider_hooks: Mapping[str, str]
+) -> None:
+    """Fills `result.plugins` with what each loaded plugin offers."""
+    manager = result.manager
+    failed: dict[str, str] = {}
+    for info, plugin in loaded:
+        if "perpetual_hookspecs" in _implemented(manager, plugin):
+            called = _call(manager, "perpetual_hookspecs", plugin, info.qualified_name, {})
+            try:
+                for module in called.value or ():
+                    manager.add_hookspecs(module)
+            except Exception as problem:  # noqa: BLE001 - whatever a foreign module of hookspecs raises is its plugin's fault
+                called = Called(info.qualified_name, error=f"{type(problem).__name__}: {problem}")
+            if called.error:
+                failed[info.qualified_name] = called.error
+    seen: dict[str, set[tuple[str, str]]] = {}
+    for info, plugin in loaded:
+        reason = failed.get(info.qualified_name) or _misfits(manager, plugin)
+        offers: list[Offer] = []
+        later: list[str] = []
+        distribution = info.qualified_name.rpartition("/")[0]
+        for hook in [] if reason else _implemented(manager, plugin):
+            slot = provider_hooks.get(hook)
+            if slot is None:
+                if hook != "perpetual_hookspecs":
+                    later.append(hook)
+                continue
+            called = _call(manager, hook, plugin, info.qualified_name, {})
+            if called.error:
+                reason = f"{hook}: {called.error}"
+                break
+            for provider in called.value or ():
+                refused = _refusal(provider, slot, seen.setdefault(distribution, set()), SLOTS)
+                if not isinstance(provider, Provider):
+                    reason = f"{hook}: {refused}"
+                    break
+                seen[distribution].add((slot, provider.name))
+                offers.append(
+                    Offer(f"{distribution}/{provider.name}", info.qualified_name, provider, refused)
+                )
+        if reason:
+            manager.unregister(name=info.qualified_name)
+            result.plugins.append(PluginInfo(info.name, info.qualified_name, info.version, "failed", reason))
+        else:
+            result.plugins.append(
+                PluginInfo(
+                    info.name,
+                    info.qualified_name,
+                    info.version,
+                    "loaded",
+                    None,
+                    tuple(offers),
+                    tuple(sorted(later)),
+                )
+            )
+
+
+def _thaw(data: Mapping[str, Any]) -> PluginInfo:
+    offers = []
+    for offer in data["offers"]:
+        provider = dict(offer["provider"])
+        if provider["options"] is not None:
+            provider["options"] = {key: Option(**option) for key, option in provider["options"].items()}
+        provider["requires"] = tuple(provider["requires"])
+        offers.append(Offer(**{**offer, "provider": Provider(**provider)}))
+    return PluginInfo(**{**data, "offers": tuple(offers), "hooks": tuple(data["hooks"])})
+
+
+class Registry:
+    """The plugins of one project (or of none): what they offer, and which one is chosen.
+
+    Args:
+        disabled: names that are not loaded.
+        safe: bundled plugins only.
+        extra: see `discover`; a registry with extra plugins is never cached.
+    """
+
+    def __init__(
+        self,
+        disabled: Sequence[str] = (),
+        *,
+        safe: bool = False,
+        extra: Sequence[tuple[str, str, str, Callable[[], object]]] = (),
+    ) -> None:
+        self._disabled, self._safe, self._extra = tuple(disabled), safe, tuple(extra)
+        self._live: _Discovery | None = None
+        self._plugins: list[PluginInfo] | None = None
+
+    @property
+    def plugins(self) -> list[PluginInfo]:
+        """All that were found, bundled ones first."""
+        if self._plugins is None:
+            name = caches.plugins_name(self._disabled, safe=self._safe)
+            cached = None if self._extra or os.environ.get("PERPETUAL_TRACE_HOOKS") else caches.load(name)
+            if isinstance(cached, list):
+                self._plugins = [_thaw(item) for item in cached]
+            else:
+                self._plugins = self._discovery().plugins
+                # A failure may pass (a missing library that gets installed), so it is looked at anew each time.
+                if not self._extra and all(info.state != "failed" for info in self._plugins):
+                    caches.save(name, [asdict(info) for info in self._plugins])
+        return self._plugins
+
+    def _discovery(self) -> _Discovery:
+        if self._live is None:
+            self._live = discover(self._disabled, safe=self._safe, extra=self._extra)
+        return self._live
+
+    def offers(self, slot: str) -> list[Offer]:
+        """Everything offered for a slot, refused offers included, by `order` and then by name."""
+        found = [offer for info in self.plugins for offer in info.offers if offer.provider.slot == slot]
+        return sorted(found, key=lambda offer: (offer.provider.order, offer.qualified_name))
+
+    def serving(self, slot: str) -> list[Offer]:
+        """The offers of an additive slot that can serve."""
+        return [offer for offer in self.offers(slot) if self._why_not(offer) is None]
+
+    def _why_not(self, offer: Offer) -> str | None:
+        if offer.refused:
+            return offer.refused
+        active = {info.name for info in self.plugins if info.state == "loaded"}
+        active |= {info.qualified_name for info in self.plugins if info.state == "loaded"}
+        missing = [name for name in offer.provider.requires if name not in active]
+        return f"needs the plugin {', '.join(missing)}" if missing else None
+
+    def choose(self, slot: str, want: str) -> Offer:
+        """The offer called `want`, bare or qualified.
+
+        Raises:
+            PluginError: if there is none (naming what there is and what failed to load), if two distributions
+                offer the bare name, or if the one that is meant cannot serve.
+        """
+        offers = self.offers(slot)
+        hits = [offer for offer in offers if offer.qualified_name == want]
+        hits = hits or [offer for offer in offers if offer.provider.name == want]
+        if len(hits) > 1:
+            names = ", ".join(f"{offer.qualified_name} {self._version(offer)}" for offer in hits)
+            raise PluginError(
+                f"{slot}: {want!r} is offered by {names}",
+                hint=f"write the full name, e.g. {slot}: {hits[0].qualified_name}",
+                code="plugin_ambiguous",
+            )
+        if not hits:
+            raise PluginError(
+                f"{slot}: " + unknown("provider", want, [offer.provider.name for offer in offers]),
+                hint=self._failures()
+                or f"pip install the plugin that offers it, or change {slot} in config.yaml",
+                code="plugin_missing",
+            )
+        why = self._why_not(hits[0])
+        if why:
+            raise PluginError(f"{slot}: {hits[0].qualified_name} cannot serve: {why}", code="plugin_refused",
+                              hint="perpetual plugins list shows every plugin with its state")  # fmt: skip
+        return hits[0]
+
+    def _version(self, offer: Offer) -> str:
+        return next(info.version for info in self.plugins if info.qualified_name == offer.plugin)
+
+    def _failures(self) -> str | None:
+        bad = [f"{info.qualified_name} ({info.reason})" for info in self.plugins if info.state != "loaded"]
+        return "not loaded: " + "; ".join(bad) if bad else None
+
+    def build(self, offer: Offer, options: Mapping[str, Any], **extra: Any) -> Any:
+        """Imports the offer's factory and calls it.
+
+        Raises:
+            PluginError: naming the plugin, if its module cannot be imported or has no such name.
+        """
+        return self.load(offer)(options, **extra)
+
+    def load(self, offer: Offer) -> Any:
+        """The object that an offer's factory names, imported."""
+        from importlib import import_module
+
+        module, _, attribute = offer.provider.factory.partition(":")
+        try:
+            return getattr(import_module(module), attribute)
+        except (ImportError, AttributeError) as problem:
+            raise PluginError(
+                f"{offer.provider.slot}: {offer.qualified_name} cannot be loaded: {problem}",
+                hint="reinstall its distribution, or choose another provider",
+                code="plugin_broken",
+            ) from problem
+
+    def call(self, hook: str, **arguments: Any) -> list[Called]:
+        """Asks every plugin that implements `hook`, one by one, guarded; cheap if there is none."""
+        if not any(hook in info.hooks for info in self.plugins):
+            return []
+        live = self._discovery()
+        answers = []
+        for info in live.plugins:
+            if hook in info.hooks:
+                plugin = live.manager.get_plugin(info.qualified_name)
+                answers.append(_call(live.manager, hook, plugin, info.qualified_name, arguments))
+        return answers

@@ -1,0 +1,108 @@
+"""Keys of configuration files: type, default, meaning, limits; and what a wrong value is told. Floor 1."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from perpetual.errors import ConfigError, unknown
+
+__all__ = ["Item", "Key", "check", "parse_text"]
+
+
+class Key(NamedTuple):
+    """One key: `type` is `str`, `int`, `float`, `bool` or `list` (of text)."""
+
+    name: str
+    type: str
+    default: Any
+    meaning: str
+    choices: tuple[str, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+    nullable: bool = False
+
+
+class Item(NamedTuple):
+    """A key's value in force: as `config show` and `methodology show` answer it."""
+
+    key: str
+    value: Any
+    origin: str
+    meaning: str
+
+
+_WORDS = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "list": "a list of texts",
+}
+
+
+def _fits(kind: str, value: Any) -> bool:
+    if kind == "bool":
+        return isinstance(value, bool)
+    if kind == "int":
+        return isinstance(value, int) and not isinstance(value, bool)
+    if kind == "float":
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if kind == "list":
+        return isinstance(value, list) and all(isinstance(item, str) for item in value)
+    return isinstance(value, str)
+
+
+def check(key: Key, value: Any, where: str) -> Any:
+    """The value in the key's type.
+
+    Raises:
+        ConfigError: saying where, what was expected and what stands there.
+    """
+    if value is None and key.nullable:
+        return None
+    if not _fits(key.type, value):
+        orelse = " or null" if key.nullable else ""
+        raise ConfigError(
+            f"{where}: {key.name} must be {_WORDS[key.type]}{orelse}, not {value!r}", hint=key.meaning
+        )
+    if key.choices and value not in key.choices:
+        raise ConfigError(
+            f"{where}: {key.name}: " + unknown("value", str(value), key.choices), hint=key.meaning
+        )
+    if key.minimum is not None and value < key.minimum:
+        raise ConfigError(
+            f"{where}: {key.name} must be at least {key.minimum:g}, not {value:g}", hint=key.meaning
+        )
+    if key.maximum is not None and value > key.maximum:
+        raise ConfigError(
+            f"{where}: {key.name} must be at most {key.maximum:g}, not {value:g}", hint=key.meaning
+        )
+    return float(value) if key.type == "float" else value
+
+
+def parse_text(key: Key, text: str, where: str) -> Any:
+    """The value that a person wrote as text, on a command line or in an environment variable."""
+    if key.nullable and text.lower() in ("null", "none", "~"):
+        return None
+    value: Any = text
+    if key.type == "bool":
+        value = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}.get(
+            text.lower(), text
+        )
+    elif key.type in ("int", "float"):
+        try:
+            value = int(text) if key.type == "int" else float(text)
+        except ValueError:
+            value = text
+    elif key.type == "list":
+        value = [part.strip() for part in text.split(",") if part.strip()]
+    return check(key, value, where)
+
+
+def check_names(data: Mapping[str, Any], known: Mapping[str, Any], where: str, what: str = "key") -> None:
+    """Raises `ConfigError` with the nearest name for the first key that is not known."""
+    for name in data:
+        if name not in known:
+            raise ConfigError(f"{where}: " + unknown(what, name, known))

@@ -1,0 +1,41 @@
+"""The scientific core for other languages: JSON requests on stdin, JSON answers on stdout, one a line.
+
+    python -m perpetual.science.bridge
+    {"fn": "confidence" | "propose" | "gate", "args": [...]}  ->  {"result": ...} | {"error": "..."}
+
+Run as a program; nobody imports it. A bad line is answered with an error and the next one is read.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from perpetual.science import confidence, gate, propose
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {"confidence": confidence, "propose": propose, "gate": gate}
+
+
+def answer(line: bytes) -> str:
+    """The answer to one request line, as one line of ASCII JSON without NaN or infinities."""
+    try:
+        request = json.loads(line.decode("utf-8"))
+        function = FUNCTIONS.get(request["fn"])
+        if function is None:
+            raise ValueError(f"fn must be one of {', '.join(FUNCTIONS)}, not {request['fn']!r}")
+        return json.dumps({"result": function(*request["args"])}, allow_nan=False)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as exc:
+        return json.dumps({"error": f"{type(exc).__name__}: {exc}"})
+
+
+def main() -> None:
+    """Answer every line of stdin until it closes, each answer at once."""
+    for line in sys.stdin.buffer:
+        sys.stdout.write(answer(line) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,391 @@
+"""The evidence rule: confidence as a fold of an append-only ledger, never a number that somebody wrote.
+
+Imported by the lab's evidence department and by whoever wants to audit a confidence. All values are oriented
+(bigger = more in favour) and differenced from the baseline, in the metric's units; all log Bayes factors are
+in nats.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+CONFIDENCE_FLOOR = 1e-4
+DESIGN_CAP_NATS = math.log(99)
+JUDGED_CAP_NATS = math.log(3)
+GUESSED_NOISE_DF = 2.0  # a declared noise is a guess worth two degrees of freedom
+TAU_SHARE = 0.25  # default spread between implementations, as a share of the gap mu1 - mu0
+
+_DIRECTION = {"supports": 1.0, "refutes": -1.0}
+_RATE_FLOOR = 1e-6  # a declared rate of 0 or 1 would make one contrary run infinite
+_WILD = 1e100  # influence is bounded long before; this keeps squares finite
+_MISFIT_TAIL = 0.005
+_MISFIT_Z = 2.5758  # its normal quantile: Student tails are heavier, so nearer than this needs no integral
+_EXPONENT_LIMIT = 700.0  # exp() beyond overflows, and its reciprocal is no longer exact
+
+
+def is_finite(value: object) -> bool:
+    """Whether `value` is a number that evidence may carry (integers too large for a float are not)."""
+    return isinstance(value, int | float) and -sys.float_info.max <= value <= sys.float_info.max
+
+
+def number(record: Mapping[str, Any], key: str, default: float | None = None) -> float:
+    """`record[key]` as a finite float, `default` where it is missing or null. Raises ValueError otherwise."""
+    value = record.get(key)
+    value = default if value is None else value
+    if value is None or not is_finite(value):
+        raise ValueError(f"{key} must be a finite number, not {value!r} (in {record.get('id', 'a design')})")
+    return float(value)
+
+
+class _Noise(NamedTuple):
+    """What is believed of the noise; see `log_bayes_factor_gaussian`."""
+
+    tau: float
+    sigma: float | None
+    s0: float | None
+    nu0: float
+    baseline_n: int
+    baseline_ss: float
+
+    @property
+    def flat_baseline(self) -> bool:
+        """Baseline runs that show no spread at all share a seed (a known noise needs no sum of squares)."""
+        return self.sigma is None and self.baseline_n > 1 and self.baseline_ss == 0
+
+
+class _Pool(NamedTuple):
+    """The replicates of one design as one observation: mean, effective count, df, variance."""
+
+    mean: float
+    n: int
+    nu: float
+    v: float
+
+    @property
+    def mute(self) -> bool:
+        """Nothing seen, or no idea of the noise: it can say nothing."""
+        return self.n == 0 or self.nu <= 0 or self.v <= 0
+
+
+def _all_equal(values: Sequence[float]) -> bool:
+    return len(values) > 1 and all(value == values[0] for value in values)
+
+
+def _pool(values: Sequence[float], noise: _Noise) -> _Pool:
+    if not values:
+        return _Pool(0.0, 0, 0.0, 0.0)
+    tau, sigma, s0, nu0, n_b, ss_b = noise
+    values = [min(max(value, -_WILD), _WILD) for value in values]
+    if _all_equal(values):  # bit-equal replicates share a seed: one draw, seen again
+        values = values[:1]
+    if noise.flat_baseline:
+        n_b = 1
+    n, mean = len(values), math.fsum(values) / len(values)
+    if sigma is not None:
+        nu, s2 = math.inf, sigma * sigma
+    else:
+        prior_nu = 0.0 if s0 is None else nu0
+        nu = prior_nu + (n - 1) + max(n_b - 1, 0)
+        own = math.fsum((x - mean) * (x - mean) for x in values)
+        s2 = (prior_nu * (s0 or 0.0) ** 2 + own + (ss_b if n_b > 1 else 0.0)) / nu if nu > 0 else 0.0
+    return _Pool(mean, n, nu, tau * tau + s2 / n + (s2 / n_b if n_b > 0 else 0.0))
+
+
+def _factor(pool: _Pool, mu1: float, mu0: float) -> float:
+    mean, _, nu, v = pool
+    if pool.mute:
+        return 0.0
+    middle, gap = (mu1 + mu0) / 2, mu1 - mu0
+    if math.isinf(nu):
+        return gap * (mean - middle) / v
+    scale = nu * v
+    # The ratio peaks at this distance from the middle; beyond it a better result would count for less.
+    reach = math.sqrt(gap * gap / 4 + scale)
+    clipped = min(max(mean, middle - reach), middle + reach)
+    lead = 2 * gap * (clipped - middle)  # the difference of the two squared distances, without cancellation
+    near = clipped - (mu1 if lead >= 0 else mu0)
+    return math.copysign((nu + 1) / 2 * math.log1p(abs(lead) / (scale + near * near)), lead)
+
+
+def log_bayes_factor_gaussian(
+    values: Sequence[float],
+    *,
+    mu1: float,
+    mu0: float,
+    tau: float,
+    sigma: float | None = None,
+    s0: float | None = None,
+    nu0: float = 0.0,
+    baseline_n: int = 0,
+    baseline_ss: float = 0.0,
+) -> float:
+    """Log Bayes factor (nats) of one design's pooled replicates: effect `mu1` against `mu0`.
+
+    `values` are oriented differences from the baseline. `tau` is the sd between implementations of one idea,
+    which replicates share: it bounds what a single design can ever say. With `sigma` the replicate noise is
+    taken as known; else it is estimated from the replicates, the baseline's `baseline_ss` (sum of squares
+    about its mean, over `baseline_n` runs) and a prior sd `s0` worth `nu0` degrees of freedom, and the
+    marginal densities are Student-t. `baseline_n` stays 0 where the baseline is a constant or paired by seed.
+    Bit-equal replicates count once, and a baseline of bit-equal runs as one run. 0.0 where there is no value
+    or no idea of the noise.
+
+    With tau = 0 and nothing sampled but the treatment this is the exact conjugate (normal, scaled inverse
+    chi-squared) ratio; the mean is clipped to the peak of the ratio, so that it is monotone in the mean and
+    bounded.
+    """
+    return _factor(_pool(values, _Noise(tau, sigma, s0, nu0, baseline_n, baseline_ss)), mu1, mu0)
+
+
+def _rate(p: float) -> float:
+    return min(max(p, _RATE_FLOOR), 1 - _RATE_FLOOR)
+
+
+def log_bayes_factor_binary(k: int, n: int, *, p1: float, p0: float) -> float:
+    """Log Bayes factor (nats) of `k` successes in `n` runs: success rate `p1` against `p0`."""
+    p1, p0 = _rate(p1), _rate(p0)
+    return k * math.log(p1 / p0) + (n - k) * math.log((1 - p1) / (1 - p0))
+
+
+def jzs_log_bayes_factor(t: float, nu: float, n_effective: float, *, r: float = math.sqrt(0.5)) -> float:
+    """Log of the JZS default Bayes factor (nats) for "any effect" against none, nothing having been declared.
+
+    `t` is the t statistic on `nu` degrees of freedom; `n_effective` is n, or n1*n2/(n1+n2) for two groups;
+    `r` the Cauchy scale. Source: Rouder, Speckman, Sun, Morey and Iverson (2009), Psychonomic Bulletin &
+    Review 16.
+    """
+    low, high, steps = -6.0, 40.0, 400
+    width = (high - low) / steps
+    null = -(nu + 1) / 2 * math.log1p(t * t / nu)
+    logs = []
+    for i in range(steps + 1):  # trapezoid in ln g: the integrand is smooth and vanishes at both ends
+        u = low + i * width
+        spread = 1 + n_effective * math.exp(u) * r * r
+        alternative = -math.log(spread) / 2 - (nu + 1) / 2 * math.log1p(t * t / (nu * spread))
+        logs.append(alternative - null - u / 2 - math.exp(-u) / 2)
+    peak = max(logs)
+    area = math.fsum(math.exp(x - peak) for x in logs) * width
+    return peak + math.log(area) - math.log(2 * math.pi) / 2
+
+
+def judged_weight(verdict: str, strength: float) -> float:
+    """Nats of one opinion: at most ln 2 either way; 0 for another verdict or a strength that is none."""
+    share = min(max(float(strength), 0.0), 1.0) if is_finite(strength) else 0.0
+    return _DIRECTION.get(verdict, 0.0) * share * math.log(2)
+
+
+def _student_tail(z: float, nu: float) -> float:
+    """P(T > z), z >= 0, for Student's t on `nu` df: midpoint rule after x = sqrt(nu) tan(angle)."""
+    if nu > 200:
+        return math.erfc(z / math.sqrt(2)) / 2
+    start, steps = math.atan(z / math.sqrt(nu)), 200
+    width = (math.pi / 2 - start) / steps
+    area = math.fsum(math.cos(start + (i + 0.5) * width) ** (nu - 1) for i in range(steps)) * width
+    return area * math.exp(math.lgamma((nu + 1) / 2) - math.lgamma(nu / 2)) / math.sqrt(math.pi)
+
+
+def _gaussian_misfit(pool: _Pool, mu1: float, mu0: float, claim: object) -> bool:
+    """Whether both predictions are far off: short of one and past the other ("value": off either way)."""
+    if pool.mute:
+        return False
+    sign = math.copysign(1 / math.sqrt(pool.v), mu1 - mu0)
+    distances = [sign * (mu1 - pool.mean), sign * (pool.mean - mu0)]
+    if claim == "value":
+        distances = [abs(z) for z in distances]
+    return min(distances) > _MISFIT_Z and _student_tail(min(distances), pool.nu) < _MISFIT_TAIL
+
+
+class _Weighed(NamedTuple):
+    """One design's share: raw log Bayes factor, whether both predictions are off, effective n, flags."""
+
+    factor: float
+    misfit: bool
+    n: int
+    flags: list[str]
+
+
+def _weigh_binary(values: Sequence[float], p1: float, p0: float) -> _Weighed:
+    hits = [value for value in values if value in (0, 1)]
+    n, k = len(hits), round(math.fsum(hits))
+    flags = ["value is not 0 or 1"] if n < len(values) else []
+    return _Weighed(log_bayes_factor_binary(k, n, p1=p1, p0=p0), False, n, flags)
+
+
+def _weigh(design: Mapping[str, Any], values: Sequence[float]) -> _Weighed:
+    mu1, mu0, model = number(design, "mu1"), number(design, "mu0"), design.get("model", "gaussian")
+    if model == "binary":
+        return _weigh_binary(values, mu1, mu0)
+    if model != "gaussian":
+        raise ValueError(f"model must be gaussian or binary, not {model!r}")
+    sigma, s0 = (None if design.get(key) is None else number(design, key) for key in ("sigma", "s0"))
+    noise = _Noise(
+        number(design, "tau", TAU_SHARE * abs(mu1 - mu0)),
+        sigma,
+        s0,
+        number(design, "nu0", GUESSED_NOISE_DF),
+        int(number(design, "baseline_n", 0)),
+        number(design, "baseline_ss", 0.0),
+    )
+    pool = _pool(values, noise)
+    flags = []
+    if _all_equal(values):
+        flags.append("seed not applied")
+    if noise.flat_baseline:
+        flags.append("seed not applied in the baseline")
+    if pool.nu <= 0:
+        flags.append("noise unknown: one more replicate")
+    if design.get("mde") is not None and pool.mean > 8 * number(design, "mde"):
+        flags.append("too good: check leakage")
+    misfit = _gaussian_misfit(pool, mu1, mu0, design.get("claim"))
+    return _Weighed(_factor(pool, mu1, mu0), misfit, pool.n, flags)
+
+
+def _live(evidence: Iterable[Mapping[str, Any]], hypothesis_id: object) -> list[Mapping[str, Any]]:
+    """This hypothesis' rows that stand: not retracted, not weightless. A retraction can be retracted too."""
+    rows = [row for row in evidence if row.get("hypothesis_id", hypothesis_id) in (hypothesis_id, None)]
+    retractions: dict[object, list[object]] = {}
+    for row in rows:
+        if row.get("kind") == "retraction" and row.get("target") is not None:
+            retractions.setdefault(row["target"], []).append(row.get("id"))
+
+    def retracted(row_id: object) -> bool:
+        return any(not retracted(by) for by in retractions.get(row_id, ()))
+
+    return [
+        row
+        for row in rows
+        if row.get("kind") != "retraction"
+        and not row.get("post_hoc")
+        and row.get("weight") != 0
+        and not retracted(row.get("id"))
+    ]
+
+
+def _outcome(row: Mapping[str, Any], design: Mapping[str, Any]) -> float | None:
+    """What a run contributes: a failed one nothing, unless "it trains at all" is the binary claim itself."""
+    if row.get("status", "done") == "done":
+        return float(row["value"]) if is_finite(row.get("value")) else None
+    if row["status"] == "failed" and design.get("model") == "binary":
+        return {"supports": 1.0, "refutes": 0.0}.get(str(design.get("on_crash")))
+    return None
+
+
+def _measured(
+    rows: Iterable[Mapping[str, Any]], designs: Mapping[str, Mapping[str, Any]]
+) -> tuple[dict[str, list[float]], set[object]]:
+    """Values by design, and the runs that gave one: once per run and metric, run and design, and content."""
+    values: dict[str, list[float]] = {}
+    runs: set[object] = set()
+    seen: set[object] = set()
+    for row in rows:
+        design = designs.get(row.get("design_id") or "") if row.get("kind") == "measured" else None
+        if design is None or design.get("metric") not in (None, row.get("metric")):
+            continue
+        value = _outcome(row, design)
+        run = row.get("run_id") or row.get("id")
+        keys = {("metric", run, row.get("metric")), ("design", run, row["design_id"])}
+        if row.get("content_hash") is not None:
+            keys.add(("content", row["content_hash"], None))
+        if value is None:
+            continue
+        runs.add(run)
+        if keys & seen:
+            continue
+        seen |= keys
+        values.setdefault(row["design_id"], []).append(value)
+    return values, runs
+
+
+def _opinions(rows: Iterable[Mapping[str, Any]], measured_runs: set[object]) -> dict[object, float]:
+    """Nats by evidence id: each judge's last verdict on each run that gave no measured evidence."""
+    last = {
+        (row.get("run_id"), row.get("judge")): row
+        for row in rows
+        if row.get("kind") == "judged" and row.get("run_id") not in measured_runs
+    }
+    return {
+        row.get("id"): judged_weight(row.get("verdict", ""), row.get("strength", 1.0))
+        for row in last.values()
+    }
+
+
+def _clip(value: float, limit: float) -> float:
+    return min(max(value, -limit), limit)
+
+
+def _part(source: str, name: object, nats: float, cap: float, n: int, flags: list[str]) -> dict[str, Any]:
+    return {
+        source: name,
+        "log_bayes_factor": _clip(nats, cap) + 0.0,  # never -0.0
+        "capped": abs(nats) > cap,
+        "n": n,
+        "flags": flags,
+    }
+
+
+def _probability(log_odds: float) -> float:
+    p = 1 / (1 + math.exp(-_clip(log_odds, _EXPONENT_LIMIT)))
+    return min(max(p, CONFIDENCE_FLOOR), 1 - CONFIDENCE_FLOOR)
+
+
+def confidence(
+    hypothesis: Mapping[str, Any],
+    designs: Mapping[str, Mapping[str, Any]],
+    evidence: Iterable[Mapping[str, Any]],
+    config: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Refold a hypothesis' ledger: logit(prior) + capped factor per design + capped opinions + manual shifts.
+
+    `hypothesis` {"id", "prior"}. `designs` by id: "model" gaussian | binary, "mu1", "mu0", "tau", and "sigma"
+    or "s0" with "nu0"; optional "baseline_n", "baseline_ss", "mde", "claim", "metric", "on_crash". `evidence`
+    is the ledger in its order: rows of kind measured, judged, manual ("log_odds") and retraction ("target").
+    `config`: "alpha" asks for the label `established`, with "support" and "refute" (0.8, 0.2).
+
+    Returns "confidence" (within 1e-4 of 0 and 1 at most), "log_odds", "e_support" and "e_refute" (valid
+    however often one looks; measured designs only), "false_alarm_bound", "n_measured" (replicates that
+    count), and "parts", whose log Bayes factors, as capped, add up to the log-odds beyond the prior's. Raises
+    ValueError for a design that is no design; rows that cannot count are left out, never guessed.
+    """
+    rows = _live(evidence, hypothesis.get("id"))
+    values, runs = _measured(rows, designs)
+    weighed = {name: _weigh(design, values[name]) for name, design in designs.items() if name in values}
+    parts, support, refute = [], [], []
+    for name, (factor, misfit, n, flags) in weighed.items():
+        # A misfit goes to a human. E-values lose its gain but keep its loss: only cutting a gain is free.
+        cap = 0.0 if misfit else DESIGN_CAP_NATS
+        support.append(min(factor, cap))
+        refute.append(min(-factor, cap))
+        flags = [*flags, "model misfit"] if misfit else flags
+        parts.append(_part("design_id", name, factor, cap, n, flags))
+    opinions = _opinions(rows, runs)
+    if opinions:
+        total = math.fsum(opinions.values())
+        parts.append(_part("judged", list(opinions), total, JUDGED_CAP_NATS, len(opinions), []))
+    manual = {
+        row.get("id"): float(row["log_odds"])
+        for row in rows
+        if row.get("kind") == "manual" and is_finite(row.get("log_odds"))
+    }
+    parts += [_part("manual", name, shift, math.inf, 0, []) for name, shift in manual.items()]
+
+    prior = min(max(number(hypothesis, "prior", 0.5), CONFIDENCE_FLOOR), 1 - CONFIDENCE_FLOOR)
+    log_odds = math.fsum([math.log(prior / (1 - prior)), *(part["log_bayes_factor"] for part in parts)])
+    e_support = math.exp(_clip(math.fsum(support), _EXPONENT_LIMIT))
+    e_refute = math.exp(_clip(math.fsum(refute), _EXPONENT_LIMIT))
+    result = {
+        "confidence": _probability(log_odds),
+        "log_odds": log_odds,
+        "e_support": e_support,
+        "e_refute": e_refute,
+        "false_alarm_bound": min(1.0, 1 / max(e_support, e_refute)),
+        "n_measured": sum(part.n for part in weighed.values()),
+        "parts": parts,
+    }
+    if config.get("alpha") is not None:
+        bar, p = 1 / number(config, "alpha"), _probability(log_odds)
+        result["established"] = (p >= number(config, "support", 0.8) and e_support >= bar) or (
+            p <= number(config, "refute", 0.2) and e_refute >= bar
+        )
+    return result

@@ -1,0 +1,300 @@
+"""What a run is expected to teach, per run-hour, and the batch worth launching next.
+
+Imported by the proposals department, the loop and the scorer plugins. Gains are in bits, costs in run-hours
+(wall hours times GPUs, at least one), `d2` is the squared separation of what the two predictions would show,
+in units of its noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from perpetual.science.evidence import TAU_SHARE, number
+
+COST_FLOOR_RUN_HOURS = 1 / 3600
+MIN_GAIN_BITS = 0.01
+DEFAULT_FAILURE = 0.1  # failure_probability(0, 0)
+
+_D2_LIMIT = 1e6  # certainty long before; noise declared as nil would be infinite
+_RATE_FLOOR = 1e-6
+_EXHAUST_PICKS = 1000  # where candidates cost nothing, no budget ends the comparison
+_BUDGET_SLACK_RUN_HOURS = 1e-9  # sums of costs that fill a budget exactly may round past it
+# Positive nodes and weights of the 20-point Gauss-Hermite rule for the standard normal density.
+_NODES = (
+    (0.3469641570813559, 0.2607930634495549),
+    (1.0429453488027511, 0.16173933398399995),
+    (1.7452473208141268, 0.061506372063976904),
+    (2.458663611172368, 0.013997837447101003),
+    (3.1890148165533896, 0.0018301031310804928),
+    (3.9439673506573163, 0.00012882627996192944),
+    (4.734581334046055, 4.402121090230853e-06),
+    (5.5787388058932015, 6.127490259982948e-08),
+    (6.510590157013654, 2.4820623623151786e-10),
+    (7.619048541679758, 1.257800672437927e-13),
+)
+
+
+def binary_entropy(p: float) -> float:
+    """Entropy of a yes-or-no question in bits."""
+    return -(p * math.log2(p) + (1 - p) * math.log2(1 - p)) if 0 < p < 1 else 0.0
+
+
+def expected_information_gain(p: float, d2: float) -> float:
+    """Bits, 0..H(p), expected at confidence `p` of a Gaussian observation with squared separation `d2`.
+
+    Mutual information of a binary truth and its outcome, by Gauss-Hermite quadrature: to 1e-6 for d2 <= 4.
+    """
+    if not 0 < p < 1 or d2 <= 0:
+        return 0.0
+    half, d, q = min(d2, _D2_LIMIT) / 2, math.sqrt(min(d2, _D2_LIMIT)), 1 - p
+    loss = 0.0
+    for node, weight in _NODES:
+        for z in (d * node, -d * node):
+            given_true = p * math.log2(p + q * math.exp(-half - z))
+            loss += weight * (given_true + q * math.log2(q + p * math.exp(z - half)))
+    return min(max(-loss, 0.0), binary_entropy(p))
+
+
+def conditional_gain(p: float, pending_d2: float, new_d2: float) -> float:
+    """Bits that `new_d2` adds to what is pending: exact, because Gaussian log likelihood ratios add."""
+    gain = expected_information_gain(p, pending_d2 + new_d2) - expected_information_gain(p, pending_d2)
+    return max(gain, 0.0)
+
+
+def separation(
+    gap: float, *, s2: float, tau: float, n_seen: int = 0, k: int = 1, baseline_n: int = 0
+) -> float:
+    """Squared separation that `k` replicates add to the `n_seen` ones of a design; `gap` = mu1 - mu0.
+
+    `s2` is the variance of a replicate; `tau`, the sd between implementations, and the error of a baseline
+    sampled `baseline_n` times are shared by all replicates. n replicates separate by gap^2 / (shared + s2/n),
+    and what k more add is the difference of two such terms: the same number as shrinking gap and shared
+    variance by those seen.
+    """
+    shared = tau * tau + (s2 / baseline_n if baseline_n > 0 else 0.0)
+
+    def total(n: int) -> float:
+        spread = s2 + n * shared
+        return min(gap * gap * n / spread, _D2_LIMIT) if spread > 0 else (_D2_LIMIT if n and gap else 0.0)
+
+    return max(total(n_seen + k) - total(n_seen), 0.0)
+
+
+def binary_information_gain(p: float, p1: float, p0: float) -> float:
+    """Bits, exactly, of one success-or-fail run at confidence `p`: success rate `p1` if true, `p0` if not."""
+    mixed = binary_entropy(p * p1 + (1 - p) * p0)
+    return max(mixed - p * binary_entropy(p1) - (1 - p) * binary_entropy(p0), 0.0)
+
+
+def binary_separation(p1: float, p0: float) -> float:
+    """Squared separation of one success-or-fail run: the symmetrised KL divergence of the two rates."""
+    p1, p0 = (min(max(rate, _RATE_FLOOR), 1 - _RATE_FLOOR) for rate in (p1, p0))
+    return (p1 - p0) * math.log(p1 * (1 - p0) / (p0 * (1 - p1)))
+
+
+def failure_probability(crashes: int, runs: int) -> float:
+    """Chance that the next run yields no result, after `crashes` of `runs`: 0.1 to begin with."""
+    return (crashes + 1) / (runs + 10)
+
+
+def learned_cost(declared: float, ratios: Iterable[float]) -> float:
+    """Expected run-hours, at least one second: the declared cost corrected by earlier actual / declared.
+
+    The two unseen ratios of 1 in the mean keep one odd run from deciding. Raises ValueError for a ratio that
+    is not > 0.
+    """
+    logs = [math.log(ratio) for ratio in ratios]
+    return max(declared * math.exp(math.fsum(logs) / (len(logs) + 2)), COST_FLOOR_RUN_HOURS)
+
+
+class Look(NamedTuple):
+    """What a strategy may look at for one more replicate of one candidate."""
+
+    confidence: float
+    pending_d2: float
+    new_d2: float
+    gain_bits: float
+    support: float
+    refute: float
+
+
+def _hypothesis_driven(look: Look) -> float:
+    return look.gain_bits
+
+
+# A strategy says what a replicate is worth; the ranking divides it by the cost.
+STRATEGIES: dict[str, Callable[[Look], float]] = {"hypothesis_driven": _hypothesis_driven}
+
+
+class _Candidate:
+    """One candidate, read and checked."""
+
+    def __init__(self, row: Mapping[str, Any]) -> None:
+        self.id, self.hypothesis_id = row["id"], row["hypothesis_id"]
+        self.mu1, self.mu0 = number(row, "mu1"), number(row, "mu0")
+        self.binary = row.get("model") == "binary"
+        self.tau = number(row, "tau", TAU_SHARE * abs(self.mu1 - self.mu0))
+        known = next((key for key in ("sigma", "s0") if row.get(key) is not None), None)
+        # Of unknown noise no replicate has taught anything yet, so one more is worth asking for.
+        self.s2 = number(row, known) ** 2 if known else 0.0
+        self.n_seen = int(number(row, "n_seen", 0)) if known else 0
+        self.baseline_n = int(number(row, "baseline_n", 0))
+        self.cost = number(row, "cost")
+        if self.cost < 0:
+            raise ValueError(f"cost must not be negative (in {self.id})")
+        self.price = max(self.cost, COST_FLOOR_RUN_HOURS)
+        self.p_fail = min(max(number(row, "p_fail", DEFAULT_FAILURE), 0.0), 1.0)
+        self.waiting = int(number(row, "n_pending", 0))
+        self.left = math.inf if row.get("n_left") is None else number(row, "n_left")
+
+    def d2(self, more: int = 0) -> float:
+        """Squared separation of the replicates waiting for their result, and `more`."""
+        k = self.waiting + more
+        if self.binary:
+            return k * binary_separation(self.mu1, self.mu0)
+        gap = self.mu1 - self.mu0
+        return separation(gap, s2=self.s2, tau=self.tau, n_seen=self.n_seen, k=k, baseline_n=self.baseline_n)
+
+
+class _Batch:
+    """A batch as it grows: each pick lowers what the next one of the same hypothesis is worth."""
+
+    def __init__(self, state: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+        name = config.get("strategy") or "hypothesis_driven"
+        if name not in STRATEGIES:
+            raise ValueError(f"strategy must be one of {', '.join(STRATEGIES)}, not {name!r}")
+        self.worth = STRATEGIES[name]
+        self.support, self.refute = number(config, "support", 0.8), number(config, "refute", 0.2)
+        self.min_gain = number(config, "min_information_gain_bits", MIN_GAIN_BITS)
+        self.budget = math.inf if state.get("budget_left") is None else number(state, "budget_left")
+        self.confidence = {row["id"]: number(row, "confidence") for row in state["hypotheses"]}
+        self.owed = {row["id"]: number(row, "missing_replicates", 0) for row in state["hypotheses"]}
+        self.pending = dict.fromkeys(self.confidence, 0.0)
+        self.candidates = [_Candidate(row) for row in state["candidates"]]
+        self.siblings: dict[object, list[int]] = {}
+        for i, candidate in enumerate(self.candidates):
+            self.siblings.setdefault(candidate.hypothesis_id, []).append(i)
+            if candidate.hypothesis_id in self.confidence:
+                self.pending[candidate.hypothesis_id] += candidate.d2()
+                self.owed[candidate.hypothesis_id] -= candidate.waiting
+        self.gain_bits, self.score = [0.0] * len(self.candidates), [0.0] * len(self.candidates)
+        self.picks: list[int] = []
+        self.total_bits = 0.0
+        for i in range(len(self.candidates)):
+            self._rate(i)
+
+    def _rate(self, i: int) -> None:
+        candidate = self.candidates[i]
+        p = self.confidence.get(candidate.hypothesis_id)
+        if p is None:
+            return
+        before, new = self.pending[candidate.hypothesis_id], candidate.d2(1) - candidate.d2()
+        if candidate.binary and before == 0:
+            bits = binary_information_gain(p, candidate.mu1, candidate.mu0)
+        else:
+            bits = conditional_gain(p, before, new)
+        keep = 1 - candidate.p_fail
+        self.gain_bits[i] = keep * bits
+        self.score[i] = (
+            keep * self.worth(Look(p, before, new, bits, self.support, self.refute)) / candidate.price
+        )
+
+    def affords(self, i: int) -> bool:
+        return self.candidates[i].cost <= self.budget + _BUDGET_SLACK_RUN_HOURS
+
+    def offered(self) -> list[int]:
+        return [i for i in range(len(self.candidates)) if not self.refusal(i)]
+
+    def refusal(self, i: int) -> str:
+        """Why candidate `i` is not offered now; empty where it is."""
+        candidate = self.candidates[i]
+        p = self.confidence.get(candidate.hypothesis_id)
+        if p is None:
+            return "its hypothesis is not open"
+        if candidate.left < 1:
+            return "no replicate left"
+        if not self.affords(i):
+            return f"needs {candidate.cost:.3g} run-hours, {self.budget:.3g} are left"
+        if self.refute < p < self.support:
+            short = self.gain_bits[i] < self.min_gain
+            return f"{self.gain_bits[i]:.4f} bit is under {self.min_gain:g}" if short else ""
+        return "" if self.owed[candidate.hypothesis_id] >= 1 else "its hypothesis is past a threshold"
+
+    def take(self, i: int) -> None:
+        candidate = self.candidates[i]
+        self.picks.append(i)
+        self.total_bits += self.gain_bits[i]
+        self.pending[candidate.hypothesis_id] += candidate.d2(1) - candidate.d2()
+        self.owed[candidate.hypothesis_id] -= 1
+        self.budget -= candidate.cost
+        candidate.waiting += 1
+        candidate.left -= 1
+        for sibling in self.siblings[candidate.hypothesis_id]:
+            self._rate(sibling)
+
+    def fill(self, size: int, enough_bits: float = math.inf) -> None:
+        """Pick by score, the cheaper of equals, up to `size` picks or `enough_bits`, while any is offered."""
+        while len(self.picks) < size and self.total_bits < enough_bits:
+            offered = self.offered()
+            if not offered:
+                return
+            self.take(max(offered, key=lambda i: (self.score[i], -self.candidates[i].cost)))
+
+
+def score_candidates(state: Mapping[str, Any], config: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What one more replicate of each candidate is worth, in the candidates' order, given what is pending.
+
+    Rows of "candidate_id", "hypothesis_id", "information_gain_bits", "cost_run_hours", "score" (per
+    run-hour), "offered" and "reason". Arguments and errors as for `propose`.
+    """
+    batch = _Batch(state, config)
+    rows = []
+    for i, candidate in enumerate(batch.candidates):
+        refusal = batch.refusal(i)
+        worth = f"{batch.gain_bits[i]:.3f} bit expected for {candidate.price:.3g} run-hours"
+        rows.append(
+            {
+                "candidate_id": candidate.id,
+                "hypothesis_id": candidate.hypothesis_id,
+                "information_gain_bits": batch.gain_bits[i],
+                "cost_run_hours": candidate.price,
+                "score": batch.score[i],
+                "offered": not refusal,
+                "reason": refusal or worth,
+            }
+        )
+    return rows
+
+
+def propose(state: Mapping[str, Any], k: int, config: Mapping[str, Any]) -> list[Any]:
+    """Ids of up to `k` candidates to launch next, an id again for each further replicate of it.
+
+    An empty list means that nothing is worth its cost.
+    `state`: "hypotheses" {"id", "confidence", "missing_replicates"?}, "candidates" {"id", "hypothesis_id",
+    "mu1", "mu0", "sigma" (or "s0"), "tau", "cost" in run-hours, "p_fail", "n_seen", "n_pending", "model"?,
+    "baseline_n"?, "n_left"? (replicates that may still be launched, unlimited by default)}, "budget_left"? in
+    run-hours. `config`: "support", "refute", "min_information_gain_bits", "strategy". A hypothesis past a
+    threshold is offered only its "missing_replicates", those whatever they gain. Raises ValueError for a
+    number that is none.
+
+    Each pick has the highest conditional gain per run-hour. Under a budget, where the picks would shut out
+    the best single candidate, that one goes first if it teaches more than all that the budget buys by
+    density: the better of the two is within half of 1 - 1/e of the best that the budget can buy, because the
+    gain is submodular.
+    """
+    batch = _Batch(state, config)
+    offered, alone_bits = batch.offered(), list(batch.gain_bits)
+    batch.fill(k)
+    picks = list(batch.picks)
+    if picks and math.isfinite(batch.budget):
+        best = max(offered, key=lambda i: alone_bits[i])
+        if best not in picks and not batch.affords(best):
+            batch.fill(_EXHAUST_PICKS, enough_bits=alone_bits[best])
+            if alone_bits[best] > batch.total_bits:
+                batch = _Batch(state, config)
+                batch.take(best)
+                batch.fill(k)
+                picks = batch.picks
+    return [batch.candidates[i].id for i in picks]

@@ -1,0 +1,88 @@
+"""The analysis slots: metric readers, analysers and proposers. All serve side by side, smaller `order` first.
+
+The contract
+------------
+*Metric reader*: finds a finished run's numbers in its folder and working directory; answers every metric with the
+place it was read from. A value that is missing, NaN or infinite is answered as None with its place, never as 0; a
+file older than the run's start is not the run's. It never writes.
+
+*Analyser*: says in words what a finished run means. Its text becomes a note; it never sets a number that decides.
+
+*Proposer*: answers drafts of experiments for the loop to consider. The kernel removes those that were tried before.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perpetual.records import Evidence, Experiment, Hypothesis, Run
+
+__all__ = ["Analyser", "Analysis", "Draft", "MetricReader", "MetricValue", "Proposer", "RunFolder"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """Where a finished run left its traces."""
+
+    log_dir: Path
+    cwd: Path
+    started_at_s: float  # POSIX seconds
+
+
+@dataclass(frozen=True, slots=True)
+class MetricValue:
+    """A number and where it stands, e.g. `stdout.log:41`; `value` None: there, but not a finite number."""
+
+    value: float | None
+    source: str
+
+
+class MetricReader(ABC):
+    """Finds numbers; see the contract at the top of this module."""
+
+    @abstractmethod
+    def read(self, folder: RunFolder) -> Mapping[str, MetricValue]:
+        """All metrics of the run that this reader can see."""
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What a run means, as a note: `summary` is one line, `text` Markdown."""
+
+    summary: str
+    text: str
+
+
+class Analyser(ABC):
+    """Puts a run into words; see the contract at the top of this module."""
+
+    @abstractmethod
+    def analyse(self, run: Run, experiment: Experiment, hypothesis: Hypothesis | None) -> Analysis | None:
+        """The run in words, or None if it is not this analyser's business."""
+
+    def conclude(
+        self, hypothesis: Hypothesis, evidence: Sequence[Evidence], experiments: Sequence[Experiment]
+    ) -> Analysis | None:
+        """A decided hypothesis in words, or None; its text becomes a note."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An experiment somebody might propose: the keyword arguments of `lab.experiments.propose`."""
+
+    hypothesis_id: str
+    arguments: Mapping[str, Any]
+    reason: str
+
+
+class Proposer(ABC):
+    """Has ideas; see the contract at the top of this module."""
+
+    @abstractmethod
+    def drafts(self, hypotheses: Sequence[Hypothesis], experiments: Sequence[Experiment]) -> Sequence[Draft]:
+        """Drafts for the open hypotheses, the most useful first."""

@@ -1,0 +1,57 @@
+"""The gate slot: what judges a note before anybody reads it.
+
+The contract: `scan` is synchronous, fast, deterministic and free of side effects; it sees the text and where it comes
+from, and answers `pass`, `quarantine` or `reject` with findings whose spans are character offsets into that text.
+Excerpts never show a secret. `redact` answers the text with its secrets taken out; it is applied before anything is
+stored. A gate that raises counts as `reject` (the kernel fails closed).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+__all__ = ["OUTCOMES", "Gate", "GateFinding", "GateVerdict", "Provenance"]
+
+OUTCOMES = ("pass", "quarantine", "reject")  # from mild to severe
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a text comes from."""
+
+    path: str
+    type: str
+    actor: str
+
+
+@dataclass(frozen=True, slots=True)
+class GateFinding:
+    """One thing a gate saw, at `start`..`end` of the text."""
+
+    rule: str
+    category: str
+    start: int
+    end: int
+    excerpt: str
+
+
+@dataclass(frozen=True, slots=True)
+class GateVerdict:
+    """What a gate says; `category` is the gravest finding's."""
+
+    outcome: str
+    category: str | None = None
+    findings: tuple[GateFinding, ...] = ()
+
+
+class Gate(ABC):
+    """Base of every gate; see the contract at the top of this module."""
+
+    @abstractmethod
+    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+        """Judges the text."""
+
+    def redact(self, text: str, verdict: GateVerdict) -> str:
+        """The text without the secrets that the verdict found; unchanged by default."""
+        return text

@@ -1,0 +1,70 @@
+"""The GPU slot: which devices there are and how they fare.
+
+The contract: `read` answers within its deadline whatever the driver does; no driver is the normal state of zero
+devices with a reason; one device that fails is listed unhealthy and does not hide the others; what a device does not
+support is None. Sizes are bytes, temperatures degrees Celsius, power watts, utilization percent. Calls are safe in
+threads and hold nothing open.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+__all__ = ["Gpu", "GpuBackend", "GpuProcess", "MigDevice", "Reading"]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProcess:
+    """A process that holds memory of a device; pids are the host's, in a container they may be foreign."""
+
+    pid: int
+    memory_bytes: int | None
+    user: str | None
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MigDevice:
+    """A part of a device that was cut into instances."""
+
+    uuid: str
+    memory_total_bytes: int | None
+    memory_used_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One device."""
+
+    index: int
+    uuid: str | None
+    name: str | None
+    memory_total_bytes: int | None
+    memory_used_bytes: int | None
+    memory_free_bytes: int | None
+    utilization: float | None
+    temperature_celsius: float | None
+    power_watts: float | None
+    compute_mode: str | None
+    processes: tuple[GpuProcess, ...]
+    healthy: bool
+    error: str | None
+    mig: tuple[MigDevice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """All devices at one moment; `reason` says why there are none."""
+
+    driver: str | None
+    gpus: tuple[Gpu, ...]
+    reason: str | None
+
+
+class GpuBackend(ABC):
+    """Base of every GPU backend; see the contract at the top of this module."""
+
+    @abstractmethod
+    def read(self, deadline_s: float = 5.0) -> Reading:
+        """The devices now, within `deadline_s` and one second."""

@@ -1,0 +1,36 @@
+"""The scorer slot: which candidate is worth its cost.
+
+The contract: a scorer is a pure function of the state it is given (and, where it draws, of `state["seed"]`): the same
+state gives the same answer, and the state is not changed. It never sets a confidence. The state is the mapping of
+`perpetual.science.propose`: hypotheses with their confidence, candidates with their design, `n_seen`, `n_pending`,
+cost in run-hours and failure probability, and thresholds. `score` answers one `Score` per candidate in the order given;
+`pick` answers at most `k` candidate ids, the best first, repeats meaning further replicates, none meaning that nothing
+is worth its cost. The default `pick` takes the largest positive scores.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from perpetual.records import Score
+
+__all__ = ["Scorer", "State"]
+
+State = Mapping[str, Any]
+
+
+class Scorer(ABC):
+    """Base of every scorer; see the contract at the top of this module."""
+
+    @abstractmethod
+    def score(self, state: State) -> list[Score]:
+        """One score per candidate of `state["candidates"]`, in their order."""
+
+    def pick(self, state: State, k: int) -> list[str]:
+        """At most `k` candidate ids, best first."""
+        scored = zip(self.score(state), state["candidates"], strict=True)
+        worth = [(score.score, candidate["id"]) for score, candidate in scored if score.score]
+        worth.sort(key=lambda pair: -pair[0])
+        return [id for _, id in worth[:k]]

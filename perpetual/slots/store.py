@@ -1,0 +1,410 @@
+"""The store slot: where the record is kept. A plugin author subclasses `StoreBase`; the lab uses its public half.
+
+The contract
+------------
+*What is kept.* Documents, found by (kind, id), each with a revision that grows by one at every write; and ledgers,
+kinds whose rows are numbered 1, 2, 3, ... without gaps and are never changed or removed. `KINDS` names both, with
+the fields that `find` may filter on. Every value is JSON; NaN, infinities and non-text keys are refused.
+
+*Transactions.* `with store.transaction() as tx:` is the only way to write. Nothing is visible to anybody before the
+block ends; at its end everything is, at once, and it is on stable storage before the block returns. A block that
+raises leaves no trace. Transactions are serialisable across threads and, where `capabilities.multiprocess`, across
+processes: what a block read is still true when it commits. Inside a block the same thread joins the outer
+transaction. Reads inside see the block's own writes; reads outside see committed state only.
+
+*Ownership.* What is handed out is the caller's own copy; what is handed in may be changed by the caller afterwards.
+
+*Feed.* Each commit has a number, one larger than the last. `changes(since)` names each document or row written by a
+later commit, once, in the order of its latest commit. `wait(since)` returns when the number has passed `since`.
+
+*Raises.* `RevisionConflict` for an `expect_revision` that is not the present one (0 means: must not exist);
+`UsageError` for an unknown kind, an undeclared index or a value that is no JSON; `TransientError` when the lock
+could not be had in time; `CorruptData` for files that cannot be read; `PerpetualError` with the operating system's
+words when a write fails, in which case nothing has changed.
+
+A store is five methods (`exclusive`, `read`, `scan`, `write`, and `close` if it holds something); everything else
+stands on them here, and a store overrides it where it can be faster.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from perpetual.errors import RevisionConflict, UsageError, unknown
+
+__all__ = ["KINDS", "Capabilities", "Change", "Document", "Kind", "Page", "Row", "StoreBase", "Transaction"]
+
+Row = dict[str, Any]  # a stored row: the body's keys, and _id, _rev, _no, _seq
+
+_META = "_meta"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A sort of record: a ledger or documents; `indexes` are the fields that `find` may filter on."""
+
+    name: str
+    ledger: bool = False
+    prefix: str = ""  # of generated ids: "h" gives h1, h2, ...
+    indexes: tuple[str, ...] = ()
+
+
+KINDS: dict[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind("hypothesis", prefix="h", indexes=("status",)),
+        Kind("experiment", prefix="e", indexes=("status", "hypothesis_id", "spec_hash")),
+        Kind("run", prefix="r", indexes=("status", "experiment_id")),
+        Kind("note", indexes=("status",)),
+        Kind("setting"),
+        Kind("fold"),
+        Kind("key"),
+        Kind("event", ledger=True, indexes=("kind", "subject")),
+        Kind("evidence", ledger=True, indexes=("hypothesis_id", "experiment_id", "run_id", "kind")),
+        Kind("debit", ledger=True, indexes=("run_id",)),
+        Kind("intent", ledger=True, indexes=("path",)),
+        Kind("verdict", ledger=True, indexes=("path",)),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a store promises beyond the core."""
+
+    multiprocess: bool = False  # several processes may write; without it the kernel refuses a second writer
+    wait: bool = False  # `wait` returns within milliseconds of another process's commit
+    indexes: bool = False  # `find` costs the matches, not the kind
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document or ledger row as handed out. `number` orders a kind by creation; `seq` is its last commit."""
+
+    kind: str
+    id: str
+    revision: int
+    number: int
+    seq: int
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One entry of the feed."""
+
+    seq: int
+    kind: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some documents in the order asked for, and the cursor of the next page or None."""
+
+    items: tuple[Document, ...]
+    next_cursor: str | None
+
+
+def json_copy(value: Any, where: str = "value") -> Any:
+    """A deep copy of a JSON value.
+
+    Raises:
+        UsageError: for anything that JSON cannot carry, naming where it stands.
+    """
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return value
+        raise UsageError(f"{where} is {value!r}, which JSON cannot carry", hint="leave an unknown value out")
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise UsageError(f"{where} has the key {key!r}, which is no text")
+        return {key: json_copy(item, f"{where}.{key}") for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_copy(item, f"{where}[{n}]") for n, item in enumerate(value)]
+    raise UsageError(f"{where} is a {type(value).__name__}, which JSON cannot carry")
+
+
+def _document(kind: str, row: Row) -> Document:
+    body = {key: json_copy(value) for key, value in row.items() if key[:1] != "_"}
+    return Document(kind, row["_id"], row["_rev"], row["_no"], row["_seq"], body)
+
+
+def _matches(row: Row, equals: Mapping[str, Any]) -> bool:
+    return all(row.get(field) == value for field, value in equals.items())
+
+
+class Transaction:
+    """Reads and staged writes of one `transaction()` block. Used by one thread, invalid after the block."""
+
+    def __init__(self, store: StoreBase) -> None:
+        self._store = store
+        self._staged: dict[tuple[str, str], Row] = {}
+        meta = store.read(_META, _META) or {"commit": 0, "counters": {}}
+        self._commit_number: int = meta["commit"] + 1
+        self._counters: dict[str, int] = dict(meta["counters"])
+        self._created = bool(meta["commit"])
+
+    @property
+    def seq(self) -> int:
+        """The number that this commit will have."""
+        return self._commit_number
+
+    def get(self, kind: str, id: str) -> Document | None:
+        """The document or ledger row (whose id is its number as text), or None."""
+        row = self._row(kind, id)
+        return None if row is None else _document(kind, row)
+
+    def find(self, kind: str, /, **equals: Any) -> list[Document]:
+        """All that match, oldest first; the fields must be declared indexes."""
+        self._store.check_fields(kind, equals)
+        rows = {row["_id"]: row for row in self._store.scan(kind, equals)}
+        for (staged_kind, id), row in self._staged.items():
+            if staged_kind == kind:
+                rows.pop(id, None)
+                if _matches(row, equals):
+                    rows[id] = row
+        return [_document(kind, row) for row in sorted(rows.values(), key=lambda row: row["_no"])]
+
+    def rows(self, kind: str, since: int = 0) -> list[Document]:
+        """The ledger's rows with a number above `since`, in order."""
+        self._store.kind(kind, ledger=True)
+        wanted = range(since + 1, self._counters.get(kind, 0) + 1)
+        return [found for number in wanted if (found := self.get(kind, str(number))) is not None]
+
+    def create(self, kind: str, body: Mapping[str, Any]) -> Document:
+        """A new document with the next generated id, which is also put into the body as `id`."""
+        spec = self._store.kind(kind, ledger=False)
+        number = self._counters.get(kind, 0) + 1
+        return self.put(
+            kind, f"{spec.prefix}{number}", {**body, "id": f"{spec.prefix}{number}"}, expect_revision=0
+        )
+
+    def put(
+        self, kind: str, id: str, body: Mapping[str, Any], *, expect_revision: int | None = None
+    ) -> Document:
+        """Writes a whole document; `expect_revision` refuses the write if it has another revision by now."""
+        self._store.kind(kind, ledger=False)
+        present = self._row(kind, id)
+        revision = present["_rev"] if present else 0
+        if expect_revision is not None and expect_revision != revision:
+            raise RevisionConflict(
+                f"{kind} {id} has revision {revision}, not {expect_revision}", hint="read it again and repeat"
+            )
+        if present:
+            number = present["_no"]
+        else:
+            number = self._counters[kind] = self._counters.get(kind, 0) + 1
+        return self._stage(kind, id, revision + 1, number, body)
+
+    def append(self, kind: str, row: Mapping[str, Any]) -> int:
+        """Adds a row to a ledger and answers its number."""
+        self._store.kind(kind, ledger=True)
+        number = self._counters[kind] = self._counters.get(kind, 0) + 1
+        self._stage(kind, str(number), 1, number, row)
+        return number
+
+    def count(self, kind: str) -> int:
+        """How many documents or rows of the kind there are."""
+        self._store.kind(kind)
+        return self._counters.get(kind, 0)
+
+    def _row(self, kind: str, id: str) -> Row | None:
+        self._store.kind(kind)
+        staged = self._staged.get((kind, id))
+        return staged if staged is not None else self._store.read(kind, id)
+
+    def _stage(self, kind: str, id: str, revision: int, number: int, body: Mapping[str, Any]) -> Document:
+        clean: Row = json_copy(body, kind)
+        for key in clean:
+            if key[:1] == "_":
+                raise UsageError(f"{kind} {id}: the key {key!r} is the store's own")
+        row = {"_id": id, "_rev": revision, "_no": number, "_seq": self._commit_number, **clean}
+        self._staged[kind, id] = row
+        return _document(kind, row)
+
+    def _batch(self) -> list[tuple[str, str, Row]]:
+        """What to write, the store's own counters first; empty if the block wrote nothing."""
+        if not self._staged:
+            return []
+        meta = {"commit": self._commit_number, "counters": self._counters}
+        head = {"_id": _META, "_rev": self._commit_number, "_no": 1, "_seq": self._commit_number, **meta}
+        return [(_META, _META, head), *((kind, id, row) for (kind, id), row in self._staged.items())]
+
+
+class StoreBase(ABC):
+    """Base of every store; see the contract at the top of this module."""
+
+    capabilities = Capabilities()
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, Kind] = dict(KINDS)
+        self._open = threading.local()
+
+    # --- what a store must give -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Holds the store's one writer lock, between threads and (if `multiprocess`) processes.
+
+        Raises:
+            TransientError: if it could not be had in time.
+        """
+
+    @abstractmethod
+    def read(self, kind: str, id: str) -> Row | None:
+        """The row written last under that id, or None. The base copies it before handing it out."""
+
+    @abstractmethod
+    def scan(self, kind: str, equals: Mapping[str, Any]) -> Iterable[Row]:
+        """The rows of the kind whose top-level fields equal the given values, in any order."""
+
+    @abstractmethod
+    def write(self, batch: Sequence[tuple[str, str, Row]]) -> None:
+        """Puts all (kind, id, row) at once, durably; called with the lock held. All or nothing."""
+
+    def close(self) -> None:  # noqa: B027 - a store that holds nothing open has nothing to do
+        """Lets go of what the store holds."""
+
+    # --- what stands on it ----------------------------------------------------------------------------------
+
+    def declare(self, kind: Kind) -> None:
+        """Makes a plugin's own kind known; the same declaration twice is nothing new."""
+        self.kinds[kind.name] = kind
+
+    def kind(self, name: str, *, ledger: bool | None = None) -> Kind:
+        """The declaration of a kind; `ledger` demands one sort or the other.
+
+        Raises:
+            UsageError: if it is not declared or of the other sort.
+        """
+        spec = self.kinds.get(name)
+        if spec is None:
+            raise UsageError(unknown("kind", name, self.kinds))
+        if ledger is not None and spec.ledger != ledger:
+            sort = "a ledger: rows are appended and stay" if spec.ledger else "no ledger"
+            raise UsageError(f"{name} is {sort}")
+        return spec
+
+    def check_fields(self, kind: str, equals: Mapping[str, Any]) -> None:
+        """Raises `UsageError` unless every field is a declared index of the kind."""
+        spec = self.kind(kind)
+        for field in equals:
+            if field not in spec.indexes:
+                raise UsageError(unknown(f"index of {kind}", field, spec.indexes))
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """See the contract: atomic, serialisable, durable before it returns; joins the thread's open one."""
+        outer: Transaction | None = getattr(self._open, "transaction", None)
+        if outer is not None:
+            yield outer
+            return
+        with self.exclusive():
+            transaction = Transaction(self)
+            self._open.transaction = transaction
+            try:
+                yield transaction
+                batch = transaction._batch()
+                if batch:
+                    self.write(batch)
+            finally:
+                self._open.transaction = None
+
+    def get(self, kind: str, id: str) -> Document | None:
+        """The committed document or ledger row (the open transaction's, inside one), or None."""
+        inside: Transaction | None = getattr(self._open, "transaction", None)
+        if inside is not None:
+            return inside.get(kind, id)
+        self.kind(kind)
+        row = self.read(kind, id)
+        return None if row is None else _document(kind, row)
+
+    def find(self, kind: str, /, **equals: Any) -> list[Document]:
+        """All that match, oldest first; the fields must be declared indexes."""
+        inside: Transaction | None = getattr(self._open, "transaction", None)
+        if inside is not None:
+            return inside.find(kind, **equals)
+        self.check_fields(kind, equals)
+        return [_document(kind, row) for row in sorted(self.scan(kind, equals), key=lambda row: row["_no"])]
+
+    def page(
+        self,
+        kind: str,
+        /,
+        *,
+        limit: int,
+        cursor: str | None = None,
+        newest_first: bool = False,
+        **equals: Any,
+    ) -> Page:
+        """At most `limit` matches after `cursor`, by creation; `next_cursor` is None on the last page."""
+        if limit < 1:
+            raise UsageError(f"a page holds at least one item, not {limit}")
+        after = 0
+        if cursor is not None:
+            if not cursor.isdecimal():
+                raise UsageError(f"{cursor!r} is no cursor", hint="use the next_cursor of the page before")
+            after = int(cursor)
+        found = self.find(kind, **equals)
+        if newest_first:
+            found = [item for item in reversed(found) if not after or item.number < after]
+        else:
+            found = [item for item in found if item.number > after]
+        items = tuple(found[:limit])
+        return Page(items, str(items[-1].number) if len(found) > limit else None)
+
+    def rows(self, kind: str, since: int = 0, limit: int | None = None) -> list[Document]:
+        """The ledger's rows with a number above `since`, in order, at most `limit`; costs the rows answered."""
+        self.kind(kind, ledger=True)
+        last = self.count(kind)
+        if limit is not None:
+            last = min(last, since + limit)
+        return [
+            found
+            for number in range(since + 1, last + 1)
+            if (found := self.get(kind, str(number))) is not None
+        ]
+
+    def count(self, kind: str) -> int:
+        """How many documents or rows of the kind there are."""
+        inside: Transaction | None = getattr(self._open, "transaction", None)
+        if inside is not None:
+            return inside.count(kind)
+        self.kind(kind)
+        meta = self.read(_META, _META)
+        count: int = meta["counters"].get(kind, 0) if meta else 0
+        return count
+
+    def seq(self) -> int:
+        """The number of the last commit, 0 in an empty store."""
+        meta = self.read(_META, _META)
+        number: int = meta["commit"] if meta else 0
+        return number
+
+    def changes(self, since: int) -> list[Change]:
+        """Each document or row written after commit `since`, once, ordered by its latest commit."""
+        found = [
+            Change(row["_seq"], kind, row["_id"])
+            for kind in self.kinds
+            for row in self.scan(kind, {})
+            if row["_seq"] > since
+        ]
+        return sorted(found, key=lambda change: (change.seq, change.kind, change.id))
+
+    def wait(self, since: int, timeout_s: float) -> int:
+        """Returns the commit number once it has passed `since`, or the present one after `timeout_s`."""
+        deadline = time.monotonic() + timeout_s
+        while (number := self.seq()) <= since and (left := deadline - time.monotonic()) > 0:
+            time.sleep(min(0.05, left))  # a store that can be told of changes overrides this
+        return number

@@ -1,0 +1,314 @@
+"""Platform calls: who a process is, whether it lives, how it is signalled. The only module with such calls.
+
+Used by `rundir.py` and by plugins through the toolkit; the supervisor (`shim.py`) loads this file by its path
+under `python -I -S`. So it imports the standard library alone, nothing of Perpetual, and not `typing`, which
+would cost every launch 5 ms of CPU.
+
+A process is known by (boot id, pid, start ticks), never by its pid alone: pids are given out again. Ticks
+count from the boot, so they do not move when the clock is set. A zombie is dead: where PID 1 reaps late,
+a dead process keeps its pid for seconds.
+
+Linux is complete. On macOS identity comes from psutil, there are no pidfds and no subreaper.
+Windows can import this module; `supports_runs` says why it cannot run anything.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from collections import namedtuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NamedTuple
+
+    class Identity(NamedTuple):
+        """One process for all time: the boot it ran in, its pid, its start in ticks since that boot."""
+
+        boot_id: str
+        pid: int
+        start_ticks: int
+
+    class _Stat(NamedTuple):
+        state: bytes
+        parent_pid: int
+        threads: int
+        start_ticks: int
+
+else:
+    Identity = namedtuple("Identity", "boot_id pid start_ticks")
+    Identity.__doc__ = (
+        "One process for all time: the boot it ran in, its pid, its start in ticks since that boot."
+    )
+    _Stat = namedtuple("_Stat", "state parent_pid threads start_ticks")
+
+BOOT_ID_VARIABLE = "PERPETUAL_BOOT_ID"
+_PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
+_LONGEST_POLL_S = 1_000_000.0  # poll(2) takes its milliseconds as a C int
+_FALLBACK_POLL_S = 0.05
+# One per cent of the machine's memory: more than the supervisor ever holds, so that the run is always the
+# bigger of the two, and too little to make it a victim before other large programs.
+_OOM_SCORE_STEP = 10
+
+
+def boot_id() -> str:
+    """The identity of the current boot of this machine.
+
+    The environment variable PERPETUAL_BOOT_ID overrides it. It exists so that tests can play a reboot.
+    Raises OSError where the platform has no such identity.
+    """
+    override = os.environ.get(BOOT_ID_VARIABLE)
+    if override:
+        return override
+    if sys.platform == "linux":
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    if sys.platform == "darwin":
+        return _sysctl_text(b"kern.bootsessionuuid")
+    raise OSError(f"{sys.platform} has no boot identity")
+
+
+def start_ticks(pid: int) -> int | None:
+    """When `pid` started, in ticks since the boot (proc(5), field 22 of stat); None if gone or a zombie.
+
+    On macOS the number is microseconds since the epoch, which the kernel stores once and never adjusts.
+    """
+    if sys.platform == "darwin":
+        return _start_microseconds(pid)
+    stat = _read_stat(pid)
+    return None if stat is None or _is_dead(stat) else stat.start_ticks
+
+
+def identity_of(pid: int) -> Identity | None:
+    """The identity of the process that has `pid` now; None if there is none."""
+    ticks = start_ticks(pid)
+    return None if ticks is None else Identity(boot_id(), pid, ticks)
+
+
+def is_alive(identity: Identity) -> bool:
+    """True while this very process runs; False for a zombie, another boot, another owner of its pid."""
+    return identity.boot_id == boot_id() and start_ticks(identity.pid) == identity.start_ticks
+
+
+def signal_process(identity: Identity, signum: int) -> bool:
+    """Send `signum` to this very process; False if it is gone. No later owner of its pid gets it.
+
+    The pidfd is opened first and the identity checked after: from then on the pidfd can only mean that
+    process. Kernels without pidfds get check-then-kill, which leaves a gap of microseconds.
+    Raises PermissionError if the process belongs to somebody else.
+    """
+    descriptor = _open_pidfd(identity.pid)
+    try:
+        if not is_alive(identity):
+            return False
+        if descriptor is None:
+            os.kill(identity.pid, signum)
+        else:
+            signal.pidfd_send_signal(descriptor, signum)
+    except ProcessLookupError:
+        return False
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+    return True
+
+
+def wait_gone(identity: Identity, timeout_s: float) -> bool:
+    """Wait until this very process has ended; False if it still runs after `timeout_s` (at most 1e6 seconds).
+
+    Wakes at once through a pidfd; without one it looks every 50 ms.
+    """
+    timeout_s = max(0.0, min(timeout_s, _LONGEST_POLL_S))
+    descriptor = _open_pidfd(identity.pid)
+    if descriptor is None:
+        return _poll_gone(identity, timeout_s)
+    try:
+        if not is_alive(identity):
+            return True
+        poller = select.poll()
+        poller.register(descriptor, select.POLLIN)
+        return bool(poller.poll(timeout_s * 1000.0))
+    finally:
+        os.close(descriptor)
+
+
+def set_subreaper() -> bool:
+    """Make this process the one that adopts orphaned descendants (prctl(2)); False where that is unsupported.
+
+    Only processes forked afterwards are sure to be adopted.
+    """
+    if sys.platform != "linux":
+        return False
+    import ctypes
+
+    zero = ctypes.c_ulong(0)
+    libc = ctypes.CDLL(None)
+    return bool(libc.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), zero, zero, zero) == 0)
+
+
+def descendants(pid: int) -> list[int]:
+    """Every living process below `pid`, parents before their children; zombies are left out.
+
+    A snapshot: who kills a tree must ask again until the answer is empty.
+    """
+    if sys.platform == "darwin":
+        return _descendants_by_psutil(pid)
+    own = os.getpid()
+    if os.path.exists(f"/proc/{own}/task/{own}/children"):
+        return _walk(pid, _children)
+    return _descendants_by_scan(pid)
+
+
+def signal_descendants(pid: int, signum: int, *, except_group: int | None = None) -> int:
+    """Signal every process below `pid`, but for members of process group `except_group`; how many got it.
+
+    A process of another user (behind sudo) cannot be signalled and is not counted.
+    """
+    found = [identity_of(each) for each in descendants(pid)]
+    # A pid may have passed to a stranger before its identity was read; a stranger is not below us.
+    confirmed = set(descendants(pid))
+    count = 0
+    for identity in found:
+        if identity is None or identity.pid not in confirmed:
+            continue
+        try:
+            if except_group is None or os.getpgid(identity.pid) != except_group:
+                count += signal_process(identity, signum)
+        except (ProcessLookupError, PermissionError):
+            continue
+    return count
+
+
+def offer_to_oom_killer() -> bool:
+    """Make this process a likelier victim of the out-of-memory killer than its parent; False if refused."""
+    try:
+        with open("/proc/self/oom_score_adj", "r+", encoding="ascii") as file:
+            score = int(file.read())
+            file.seek(0)
+            file.write(str(min(score + _OOM_SCORE_STEP, 1000)))
+    except OSError:
+        return False
+    return True
+
+
+def supports_runs() -> str | None:
+    """None if runs can be supervised on this platform, else the reason why not, for people to read."""
+    if sys.platform == "linux":
+        return (
+            None
+            if os.path.exists("/proc/self/stat")
+            else "runs need the /proc file system, which is not mounted"
+        )
+    if sys.platform == "darwin":
+        return None
+    return f"runs need a POSIX system (fork, signals, process groups); this is {sys.platform}"
+
+
+def _read_stat(pid: int) -> _Stat | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            raw = file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The command name stands in parentheses and may hold blanks and parentheses itself.
+    fields = raw[raw.rindex(b")") + 2 :].split()
+    return _Stat(fields[0], int(fields[1]), int(fields[17]), int(fields[19]))
+
+
+def _is_dead(stat: _Stat) -> bool:
+    # A process whose first thread has ended while others run is shown as a zombie too, but with its threads.
+    return stat.state in (b"Z", b"X") and stat.threads <= 1
+
+
+def _open_pidfd(pid: int) -> int | None:
+    if not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        # Gone, forbidden by a seccomp filter, or unknown to the kernel: the callers' identity check tells
+        # which.
+        return None
+
+
+def _poll_gone(identity: Identity, timeout_s: float) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while is_alive(identity):
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            return False
+        time.sleep(min(_FALLBACK_POLL_S, left_s))
+    return True
+
+
+def _children(pid: int) -> list[int]:
+    """The direct children of all threads of `pid`, zombies included."""
+    found: list[int] = []
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except (FileNotFoundError, ProcessLookupError):
+        return found
+    for thread in threads:
+        try:
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                found.extend(int(each) for each in file.read().split())
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+def _walk(pid: int, children_of: Callable[[int], list[int]]) -> list[int]:
+    seen: dict[int, None] = {}
+    waiting = [pid]
+    while waiting:
+        for child in children_of(waiting.pop()):
+            if child != pid and child not in seen:
+                seen[child] = None
+                waiting.append(child)
+    return [each for each in seen if start_ticks(each) is not None]
+
+
+def _descendants_by_scan(pid: int) -> list[int]:
+    """For kernels built without /proc/PID/task/TID/children: one look at every process."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        stat = _read_stat(int(name)) if name.isdigit() else None
+        if stat is not None:
+            children.setdefault(stat.parent_pid, []).append(int(name))
+    return _walk(pid, lambda parent: children.get(parent, []))
+
+
+def _descendants_by_psutil(pid: int) -> list[int]:
+    import psutil
+
+    try:
+        found = psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+    return [each.pid for each in found if start_ticks(each.pid) is not None]
+
+
+def _start_microseconds(pid: int) -> int | None:
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        return round(process.create_time() * 1_000_000)
+    except psutil.NoSuchProcess:
+        return None
+
+
+def _sysctl_text(name: bytes) -> str:
+    import ctypes
+
+    buffer = ctypes.create_string_buffer(128)
+    size = ctypes.c_size_t(len(buffer))
+    if ctypes.CDLL(None).sysctlbyname(name, buffer, ctypes.byref(size), None, ctypes.c_size_t(0)) != 0:
+        raise OSError(f"sysctl {name.decode()} failed")
+    return buffer.value.decode("ascii")

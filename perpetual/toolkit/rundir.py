@@ -1,0 +1,407 @@
+"""Run directories: start a supervised command, see how it is, end it, wait for it.
+
+For launchers and pollers (schedulers). The supervisor is `shim.py`; it alone writes `started.json` and
+`exit.json`. A poller needs no connection to it and no daemon: files, the supervisor's lock and process
+identities tell the state, in any process and after any crash.
+
+A run ends with its command: what the command leaves behind is ended too. That holds for a run started from
+inside a run: it belongs to the outer one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from perpetual.toolkit import atomic, lock, platform
+from perpetual.toolkit.platform import Identity
+
+__all__ = [
+    "ExitRecord",
+    "LaunchFailed",
+    "Observation",
+    "Started",
+    "cancel",
+    "launch",
+    "observe",
+    "read_exit",
+    "read_started",
+    "wait",
+]
+
+State = Literal["absent", "running", "ended", "orphaned", "lost"]
+ExitReason = Literal["exited", "signalled", "timeout", "killed", "exec_failed"]
+
+SMALLEST_LOG_LIMIT_BYTES = 4096
+_SHIM = Path(__file__).with_name("shim.py")
+_LAUNCH, _STARTED, _EXIT, _CANCEL = "launch.json", "started.json", "exit.json", "cancel.json"
+_LOCK, _SUPERVISOR_LOG = "supervisor.lock", "supervisor.log"
+_LOCK_PATIENCE_S = 1.0  # a probe of the lock by an observer lasts microseconds
+_UNSEEN_POLL_S = 0.25
+_DEATH_PATIENCE_S = 5.0  # from KILL to the end; longer means stuck in the kernel, and it may stay so
+_Parsed = TypeVar("_Parsed")
+
+
+class LaunchFailed(Exception):  # noqa: N818  named for what happened, like the kernel's own errors
+    """The command was not started; `reason` says why, for people."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Who runs it (`started.json`). `child` is None where it died before it could be identified."""
+
+    supervisor: Identity
+    child: Identity | None
+    started_at: str  # ISO 8601, UTC
+
+
+@dataclass(frozen=True, slots=True)
+class ExitRecord:
+    """How it ended (`exit.json`), written once, by the supervisor, when the whole process tree was gone.
+
+    `exit_code` and `signal` are the command's own: one of them is None, or both if it was cancelled before it
+    started. `reason` is `timeout` or `killed` where the supervisor ended it, whatever the command answered.
+    `max_rss_bytes` is the largest single process, never less than the supervisor's own 10 MB that a fork
+    starts with; `cpu_s` is user and system time of all processes that were waited for.
+    """
+
+    exit_code: int | None
+    signal: int | None
+    reason: ExitReason
+    detail: str | None
+    started_at: str  # ISO 8601, UTC
+    ended_at: str  # ISO 8601, UTC
+    duration_s: float  # by the monotonic clock, until the last process was gone
+    max_rss_bytes: int
+    cpu_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The state of a run directory at one moment.
+
+    absent    no command was started here (`detail`: "launching" while a supervisor is about to)
+    running   its supervisor lives
+    ended     `exit` is there
+    orphaned  the supervisor died without a record, the command goes on; its exit code can no longer be known
+    lost      neither lives and there is no record (`detail`: "reboot" where the machine was restarted since)
+    """
+
+    state: State
+    started: Started | None = None
+    exit: ExitRecord | None = None
+    detail: str | None = None
+
+
+def launch(
+    run_dir: Path,
+    *,
+    argv: Sequence[str],
+    cwd: str | Path,
+    env: Mapping[str, str],
+    wall_s: float | None,
+    grace_s: float,
+    max_log_bytes: int | None = None,
+    timeout_s: float = 20.0,
+) -> Started:
+    """Start `argv` under a supervisor of its own and return once it executes; the caller may die then.
+
+    `run_dir` is created (0700) if missing. `env` is the whole environment. After `wall_s` seconds (None:
+    never) the command gets TERM and `grace_s` later KILL, with all it started. Each log is cut to
+    `max_log_bytes` by dropping its middle. `timeout_s` bounds the wait for the supervisor's answer.
+    Raises LaunchFailed if the command could not be started (then `exit.json` may be there: 127 for a missing
+    program), FileExistsError if `run_dir` has had a run, ValueError for arguments that can never work.
+    """
+    spec = {
+        "argv": _checked_argv(argv),
+        "cwd": os.path.abspath(cwd),
+        "env": _checked_env(env),
+        "wall_s": None if wall_s is None else _checked_seconds("wall_s", wall_s),
+        "grace_s": _checked_seconds("grace_s", grace_s),
+        "max_log_bytes": _checked_limit(max_log_bytes),
+    }
+    unsupported = platform.supports_runs()
+    if unsupported:
+        raise LaunchFailed(unsupported)
+    run_dir = Path(os.path.abspath(run_dir))
+    _prepare(run_dir, spec)
+    try:
+        verdict, _, text = _start_supervisor(run_dir, timeout_s).partition(" ")
+    except LaunchFailed:
+        _abandon(run_dir, grace_s)
+        raise
+    if verdict == "error":
+        raise LaunchFailed(json.loads(text)["detail"])
+    started = read_started(run_dir)
+    if started is None:
+        raise LaunchFailed(f"{run_dir / _STARTED} vanished")
+    return started
+
+
+def read_started(run_dir: Path) -> Started | None:
+    """Who runs it; None if nothing was started. Raises ValueError naming the file if that is unreadable."""
+    return _read(
+        run_dir / _STARTED,
+        lambda found: Started(
+            supervisor=_identity(found["supervisor"]),
+            child=None if found["child"] is None else _identity(found["child"]),
+            started_at=_typed(found, "started_at", str),
+        ),
+    )
+
+
+def read_exit(run_dir: Path) -> ExitRecord | None:
+    """How it ended; None if there is no record. Raises ValueError naming the file if that is unreadable."""
+    return _read(run_dir / _EXIT, _exit_record)
+
+
+def observe(run_dir: Path) -> Observation:
+    """The state now. Costs a few file reads. Raises ValueError naming an unreadable record."""
+    record = read_exit(run_dir)
+    started = read_started(run_dir)
+    if record is not None:
+        return Observation("ended", started, record)
+    if started is None:
+        launching = (run_dir / _LAUNCH).exists() and lock.is_locked(run_dir / _LOCK)
+        return Observation("absent", detail="launching" if launching else None)
+    same_boot = started.supervisor.boot_id == platform.boot_id()
+    # A lock that is held by somebody we cannot see is a supervisor in another pid namespace (a container).
+    if same_boot and (platform.is_alive(started.supervisor) or lock.is_locked(run_dir / _LOCK)):
+        return Observation("running", started)
+    # The record may have come between the first look at it and the supervisor's end; after the end it cannot.
+    record = read_exit(run_dir)
+    if record is not None:
+        return Observation("ended", started, record)
+    if not same_boot:
+        return Observation("lost", started, detail="reboot")
+    if started.child is not None and platform.is_alive(started.child):
+        return Observation("orphaned", started, detail="the supervisor died; the command goes on unrecorded")
+    return Observation("lost", started, detail="the supervisor died without an exit record")
+
+
+def cancel(run_dir: Path, *, by: str, grace_s: float) -> bool:
+    """End the run: TERM, and KILL after `grace_s`, for all its processes; False if none is there.
+
+    A running supervisor does it, and the call returns at once. For an orphaned run the call does it itself,
+    and returns when the command is gone. A second call can only shorten the grace. Raises ValueError as
+    `observe`.
+    """
+    _checked_seconds("grace_s", grace_s)
+    seen = observe(run_dir)
+    if seen.started is None or seen.state not in ("running", "orphaned"):
+        return False
+    _write_cancellation(run_dir, by, grace_s)
+    if seen.state == "running":
+        return platform.signal_process(seen.started.supervisor, signal.SIGTERM)
+    return seen.started.child is not None and _end_orphan(seen.started.child, grace_s)
+
+
+def wait(run_dir: Path, timeout_s: float) -> Observation:
+    """Wait until the run is neither running nor orphaned, at most `timeout_s`; the last observation.
+
+    A directory without a run answers at once. Raises ValueError as `observe`.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        seen = observe(run_dir)
+        left_s = deadline - time.monotonic()
+        if seen.started is None or seen.state not in ("running", "orphaned") or left_s <= 0:
+            return seen
+        whom = seen.started.supervisor if seen.state == "running" else seen.started.child
+        if whom is not None and platform.is_alive(whom):
+            platform.wait_gone(whom, left_s)
+        else:
+            time.sleep(min(_UNSEEN_POLL_S, left_s))
+
+
+def _prepare(run_dir: Path, spec: dict[str, Any]) -> None:
+    """Put `launch.json` into an unused run directory, or raise FileExistsError."""
+    run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _refuse_used(run_dir)
+    guard = lock.FileLock(run_dir / _LOCK)
+    if not guard.acquire(timeout_s=_LOCK_PATIENCE_S):
+        raise FileExistsError(f"{run_dir}: a supervisor is at work here")
+    try:
+        _refuse_used(run_dir)
+        # ASCII, so that bytes in the environment that are not UTF-8 (lone surrogates here) survive.
+        atomic.write_atomic(run_dir / _LAUNCH, json.dumps(spec, allow_nan=False))
+    finally:
+        guard.release()
+
+
+def _refuse_used(run_dir: Path) -> None:
+    for name in (_LAUNCH, _STARTED, _EXIT):
+        if (run_dir / name).exists():
+            raise FileExistsError(f"{run_dir / name}: this directory has had its run")
+
+
+def _start_supervisor(run_dir: Path, timeout_s: float) -> str:
+    """The supervisor's answer, one line. Raises LaunchFailed if none comes."""
+    deadline = time.monotonic() + timeout_s
+    # Without `site` the start is twice as fast; on macOS psutil must be found.
+    isolation = ["-I"] if sys.platform == "darwin" else ["-I", "-S"]
+    log = os.open(run_dir / _SUPERVISOR_LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        process = subprocess.Popen(
+            [sys.executable, *isolation, str(_SHIM), str(run_dir)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+            close_fds=True,
+        )
+    except OSError as exc:
+        raise LaunchFailed(f"cannot start {sys.executable!r}: {exc}") from exc
+    finally:
+        os.close(log)
+    assert process.stdout is not None
+    try:
+        line = _read_line(process.stdout.fileno(), deadline)
+    finally:
+        process.stdout.close()
+        # This is only the first of the two forks. It has left already, or never got so far and must not now.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.0, deadline - time.monotonic()))
+        process.kill()
+        process.wait()
+    if line is None:
+        raise LaunchFailed(f"the supervisor did not answer within {timeout_s:g} s")
+    if not line:
+        raise LaunchFailed(f"the supervisor died at its start: {_tail(run_dir / _SUPERVISOR_LOG)}")
+    return line
+
+
+def _read_line(descriptor: int, deadline: float) -> str | None:
+    """The line from the pipe, "" if it closes before a line end, None if the deadline passes."""
+    poller = select.poll()
+    poller.register(descriptor, select.POLLIN)
+    received = b""
+    while not received.endswith(b"\n"):
+        if not poller.poll(max(0.0, deadline - time.monotonic()) * 1000.0):
+            return None
+        chunk = os.read(descriptor, 4096)
+        if not chunk:
+            return ""
+        received += chunk
+    return received.decode("utf-8").strip()
+
+
+def _abandon(run_dir: Path, grace_s: float) -> None:
+    """After a launch without an answer: make sure that nothing of it runs or will run.
+
+    The supervisor records the start, then looks for a cancellation; we do the opposite, so one sees the
+    other.
+    """
+    _write_cancellation(run_dir, "the launcher, which got no answer", grace_s)
+    with contextlib.suppress(FileNotFoundError):
+        (run_dir / _LAUNCH).unlink()
+    cancel(run_dir, by="the launcher, which got no answer", grace_s=grace_s)
+
+
+def _write_cancellation(run_dir: Path, by: str, grace_s: float) -> None:
+    atomic.write_atomic(run_dir / _CANCEL, atomic.dump_json({"by": by, "grace_s": grace_s}) + "\n")
+
+
+def _end_orphan(child: Identity, grace_s: float) -> bool:
+    """TERM, grace, KILL for an orphaned command and what is below it now; False if it was gone."""
+    below = [platform.identity_of(pid) for pid in platform.descendants(child.pid)]
+    if not platform.signal_process(child, signal.SIGTERM):
+        return False
+    # The child lived after its descendants were listed, so the list is of its own.
+    tree = [child, *(each for each in below if each is not None)]
+    for each in tree[1:]:
+        platform.signal_process(each, signal.SIGTERM)
+    deadline = time.monotonic() + grace_s
+    for each in tree:
+        if not platform.wait_gone(each, max(0.0, deadline - time.monotonic())):
+            platform.signal_descendants(each.pid, signal.SIGKILL)
+            platform.signal_process(each, signal.SIGKILL)
+    for each in tree:
+        platform.wait_gone(each, _DEATH_PATIENCE_S)
+    return True
+
+
+def _tail(path: Path) -> str:
+    text = path.read_text("utf-8", "replace").strip()
+    return text[-1000:] or "it left no message"
+
+
+def _checked_argv(argv: Sequence[str]) -> list[str]:
+    if isinstance(argv, str) or not argv or any("\0" in each for each in argv):
+        raise ValueError(f"argv must be a list of one or more strings without NUL, not {argv!r}")
+    return list(argv)
+
+
+def _checked_env(env: Mapping[str, str]) -> dict[str, str]:
+    for name, value in env.items():
+        if not name or "=" in name or "\0" in name or "\0" in value:
+            # The value stays out of the message: it may be a secret.
+            raise ValueError(f"environment variable {name!r} cannot be passed on")
+    return dict(env)
+
+
+def _checked_seconds(name: str, value: float) -> float:
+    if not math.isfinite(value) or value < 0:
+        raise ValueError(f"{name} must be a number of seconds, 0 or more, not {value!r}")
+    return float(value)
+
+
+def _checked_limit(max_log_bytes: int | None) -> int | None:
+    if max_log_bytes is not None and max_log_bytes < SMALLEST_LOG_LIMIT_BYTES:
+        raise ValueError(f"max_log_bytes must be {SMALLEST_LOG_LIMIT_BYTES} or more, not {max_log_bytes}")
+    return max_log_bytes
+
+
+def _read(path: Path, build: Callable[[Any], _Parsed]) -> _Parsed | None:
+    found = atomic.read_json(path)
+    if found is None:
+        return None
+    try:
+        return build(found)
+    except (KeyError, TypeError, ValueError) as exc:
+        raise ValueError(f"{path}: not a record of the supervisor: {exc!r}") from exc
+
+
+def _typed(found: Any, key: str, *kinds: type) -> Any:
+    value = found[key]
+    if type(value) not in kinds:
+        raise TypeError(f"{key} is {value!r}")
+    return value
+
+
+def _identity(found: Any) -> Identity:
+    return Identity(
+        _typed(found, "boot_id", str), _typed(found, "pid", int), _typed(found, "start_ticks", int)
+    )
+
+
+def _exit_record(found: Any) -> ExitRecord:
+    reason = _typed(found, "reason", str)
+    if reason not in ("exited", "signalled", "timeout", "killed", "exec_failed"):
+        raise ValueError(f"reason is {reason!r}")
+    return ExitRecord(
+        exit_code=_typed(found, "exit_code", int, type(None)),
+        signal=_typed(found, "signal", int, type(None)),
+        reason=reason,
+        detail=_typed(found, "detail", str, type(None)),
+        started_at=_typed(found, "started_at", str),
+        ended_at=_typed(found, "ended_at", str),
+        duration_s=float(_typed(found, "duration_s", float, int)),
+        max_rss_bytes=_typed(found, "max_rss_bytes", int),
+        cpu_s=float(_typed(found, "cpu_s", float, int)),
+    )

@@ -1,0 +1,452 @@
+"""The supervisor of one run: it starts the command, outlives the launcher and records the end.
+
+`rundir.py` starts it as `python -I -S shim.py RUN_DIR` (without -S on macOS, where identity needs psutil).
+It imports no package: `atomic.py` and `platform.py` are loaded from beside it by path, and each import
+here is paid by every launch.
+
+In RUN_DIR it reads `launch.json` (removed once the child is recorded: it may hold secrets) and `cancel.json`;
+it writes `started.json`, `stdout.log`, `stderr.log`, `exit.json`, and complaints to stderr, which is
+`supervisor.log`. It holds an flock on `supervisor.lock` for life. The launcher reads one line from its
+stdout: `started PID` or `error {"reason": ..., "detail": ...}`.
+
+Order of a start: fork, record the child durably, look for a cancellation, only then let the child execute. So
+no command ever runs unrecorded, and a cancellation written before the start is honoured.
+Order of an end: the main child is reaped, what it left behind is ended, the logs are cut to size, the record
+is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING or __package__:
+    from perpetual.toolkit import atomic, platform
+else:
+    from importlib.machinery import SourceFileLoader
+
+    def _sibling(name: str) -> object:
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py")
+        module = type(sys)("perpetual_shim_" + name)
+        SourceFileLoader(module.__name__, path).exec_module(module)
+        return module
+
+    atomic = _sibling("atomic")
+    platform = _sibling("platform")
+
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any, NoReturn
+
+EXEC_FAILED_CODE = 127  # what a shell answers for a command that cannot be run
+LOCK_PATIENCE_S = 2.0  # a probe by an observer may hold the lock for a moment
+SETTLE_S = 0.2  # helpers that leave by themselves when the command ends are given this long
+KILL_PATIENCE_S = 30.0  # for processes that survive KILL: stuck in the kernel, or another user's
+TICK_S = 1.0
+RECORD_RETRY_WAITS_S = (0.1, 0.5, 2.0, 5.0, 10.0, 20.0)
+CUT_TRIES = 3  # for a log that grows while its end is read
+LARGEST_TAIL_BYTES = 4 * 1024 * 1024
+LOGS = ("stdout.log", "stderr.log")
+# Ignored signals stay ignored across exec, so whatever the launcher's world ignored is undone for the child.
+RESET_SIGNALS = "SIGHUP SIGINT SIGQUIT SIGTERM SIGPIPE SIGCHLD SIGXFSZ SIGUSR1 SIGUSR2"
+
+
+class StartError(Exception):
+    """The command was not started. Its arguments: a reason for programs, and a detail for people."""
+
+
+def main(argv: list[str]) -> int:
+    """Detach from the launcher and supervise the run of the directory `argv[1]`; the exit status."""
+    if len(argv) != 2:
+        sys.stderr.write("usage: shim.py RUN_DIR\n")
+        return 2
+    run_dir = os.path.abspath(argv[1])
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    # Relative names from here on: the record still finds its place when a folder above is renamed.
+    os.chdir(run_dir)
+    most = os.sysconf("SC_OPEN_MAX")
+    os.closerange(3, most if most > 0 else 65536)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        hold_lock("supervisor.lock")
+        spec = read_spec("launch.json")
+        run = Run(spec)
+        run.start()
+    except StartError as exc:
+        reason, detail = exc.args
+        answer("error " + atomic.dump_json({"reason": reason, "detail": detail}), null)
+        return 1
+    answer(f"started {run.child}", null)
+    run.supervise()
+    return 0 if record_exit(run.exit_record()) else 1
+
+
+def hold_lock(path: str) -> None:
+    """Take the supervisor's lock until this process dies. Raises StartError if another has it."""
+    import fcntl
+
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    deadline = time.monotonic() + LOCK_PATIENCE_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise StartError("supervised", "another supervisor holds this run directory") from None
+            time.sleep(0.01)
+
+
+def read_spec(path: str) -> dict[str, Any]:
+    """What to run. Raises StartError if it is missing or unreadable."""
+    try:
+        spec = atomic.read_json(path)
+    except (OSError, ValueError) as exc:
+        raise StartError("unreadable", f"cannot read what to run: {exc}") from exc
+    if not isinstance(spec, dict):
+        raise StartError("unreadable", f"{path}: there is nothing to run")
+    return spec
+
+
+def answer(line: str, null: int) -> None:
+    """Tell the launcher, then let go of its pipe."""
+    try:
+        os.write(1, line.encode("utf-8", "backslashreplace") + b"\n")
+    except OSError:
+        # The launcher died. The start is on record and the run goes on: that is what a supervisor is for.
+        complain("the launcher was gone before it was told")
+    os.dup2(null, 1)
+
+
+def complain(text: str) -> None:
+    """A line in `supervisor.log`; nothing where that cannot be written either, for the run must go on."""
+    with contextlib.suppress(OSError):
+        os.write(2, f"{iso_now()} {text}\n".encode("utf-8", "backslashreplace"))
+
+
+def iso_now() -> str:
+    """The time now in UTC, with milliseconds (ISO 8601, suffix Z)."""
+    seconds = time.time()
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds % 1 * 1000):03d}Z"
+
+
+class Run:
+    """One command from fork to exit record. Single-threaded; signals only set a flag and wake the loop."""
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        self.spec = spec
+        self.child = 0
+        self.status: int | None = None  # the wait status of the main child
+        self.reason: str | None = None  # why we ended it, if we did
+        self.detail: str | None = None
+        self.started_at = ""
+        self.started_s = 0.0  # monotonic, like every *_at below
+        self.wall_at: float | None = None
+        self.settle_at: float | None = None  # set once the command ended and others live
+        self.kill_at: float | None = None  # set once TERM was sent
+        self.give_up_at: float | None = None  # set once KILL was sent
+        self.cancel_requested = False
+        self.cpu_s = 0.0
+        self.max_rss_bytes = 0
+        self.subreaper = platform.set_subreaper()
+        self.log_cuts = dict.fromkeys(LOGS, (0, 0))
+        self.wake, wake_end = os.pipe()
+        os.set_blocking(wake_end, False)
+        signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
+        for signum in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
+            signal.signal(signum, self._on_signal)
+
+    def _on_signal(self, signum: int, frame: FrameType | None) -> None:
+        if signum != signal.SIGCHLD:
+            self.cancel_requested = True
+
+    # --- start
+
+    def start(self) -> None:
+        """Fork, record, release. Raises StartError; then nothing of the command runs or has run."""
+        try:
+            gate, report = self._fork()
+            self._record_start()
+        except OSError as exc:
+            # A child that waits at the gate leaves when this process does.
+            raise StartError("start_failed", f"cannot start and record the command: {exc}") from exc
+        finally:
+            # A launcher that lost patience may have taken it away.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink("launch.json")
+        cancellation = read_cancellation()
+        if cancellation is not None:
+            os.close(gate)
+            self._end_unstarted("killed", f"{cancellation[0]} before it started", None)
+        self._release(gate, report)
+
+    def _fork(self) -> tuple[int, int]:
+        """Fork a child that waits at a gate; the gate's write end, and the read end of its report on exec."""
+        logs = [os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600) for name in LOGS]
+        gate_read, gate_write = os.pipe()
+        report_read, report_write = os.pipe()
+        # Until the child has dropped our handlers, a signal to it would write into our wake-up pipe.
+        held = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)
+        signal.pthread_sigmask(signal.SIG_BLOCK, held)
+        self.child = os.fork()
+        if self.child == 0:
+            os.close(gate_write)
+            become_command(self.spec, gate_read, report_write, logs)
+        os.setpgid(self.child, self.child)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, held)
+        for descriptor in (gate_read, report_write, *logs):
+            os.close(descriptor)
+        return gate_write, report_read
+
+    def _record_start(self) -> None:
+        self.started_at = iso_now()
+        supervisor, child = platform.identity_of(os.getpid()), platform.identity_of(self.child)
+        record = {
+            "supervisor": supervisor and supervisor._asdict(),
+            "child": child and child._asdict(),
+            "started_at": self.started_at,
+        }
+        atomic.write_atomic("started.json", atomic.dump_json(record) + "\n")
+
+    def _release(self, gate: int, report: int) -> None:
+        # Refused if the child was killed at the gate; then its wait status tells.
+        with contextlib.suppress(BrokenPipeError):
+            os.write(gate, b"g")
+        os.close(gate)
+        self.started_s = time.monotonic()
+        if self.spec["wall_s"] is not None:
+            self.wall_at = self.started_s + self.spec["wall_s"]
+        complaint = b""
+        while chunk := os.read(report, 4096):  # ends at once when exec closes the other side
+            complaint += chunk
+        os.close(report)
+        if complaint:
+            self._end_unstarted("exec_failed", complaint.decode("utf-8", "replace"), EXEC_FAILED_CODE)
+
+    def _end_unstarted(self, reason: str, detail: str, exit_code: int | None) -> NoReturn:
+        os.waitpid(self.child, 0)
+        record = self.exit_record()
+        record.update(exit_code=exit_code, signal=None, reason=reason, detail=detail)
+        record_exit(record)
+        raise StartError(reason, detail)
+
+    # --- supervision
+
+    def supervise(self) -> None:
+        """Return when the command and all it started are gone."""
+        while True:
+            self._reap()
+            now = time.monotonic()
+            if self.cancel_requested:
+                self.cancel_requested = False
+                by, grace_s = read_cancellation() or ("ended by a signal to the supervisor", None)
+                self._stop(self.spec["grace_s"] if grace_s is None else grace_s, "killed", by)
+            if self.status is not None:
+                left = self._leftovers()
+                if not left or self._gave_up(left, now):
+                    break
+                self.settle_at = self.settle_at or now + SETTLE_S
+                if self.kill_at is None and now >= self.settle_at:
+                    self.detail = f"processes that outlived the command and were ended: {left}"
+                    self._stop(self.spec["grace_s"], None, None)
+            elif self.wall_at is not None and now >= self.wall_at and self.kill_at is None:
+                self._stop(self.spec["grace_s"], "timeout", f"over its limit of {self.spec['wall_s']:g} s")
+            if self.kill_at is not None and now >= self.kill_at:
+                self.give_up_at = self.give_up_at or now + KILL_PATIENCE_S
+                self._signal_all(signal.SIGKILL)
+            self._cut_logs()
+            self._sleep()
+        self._reap()
+        self._cut_logs()
+
+    def _reap(self) -> None:
+        """Collect every dead child: the command itself, and orphans that came to us."""
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self.child:
+                self.status = status
+            self.cpu_s += usage.ru_utime + usage.ru_stime
+            # Kibibytes on Linux, bytes on macOS (getrusage(2) of each).
+            rss_bytes = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+            self.max_rss_bytes = max(self.max_rss_bytes, rss_bytes)
+
+    def _stop(self, grace_s: float, reason: str | None, detail: str | None) -> None:
+        """Send TERM once; ask again and only the patience gets shorter. The first reason stands."""
+        kill_at = time.monotonic() + grace_s
+        if self.reason is None and self.status is None:
+            self.reason, self.detail = reason, detail
+        if self.kill_at is None:
+            self.kill_at = kill_at
+            self._signal_all(signal.SIGTERM)
+        else:
+            self.kill_at = min(self.kill_at, kill_at)
+
+    def _signal_all(self, signum: int) -> None:
+        """Signal the process group and every descendant, each once: to many a second TERM means "at once"."""
+        # Once the leader is reaped its group's number may pass to a stranger. A subreaper needs the group no
+        # more.
+        by_group = self.status is None or not self.subreaper
+        if by_group:
+            # Refused when every member is gone or a zombie (macOS says EPERM).
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.child, signum)
+        platform.signal_descendants(os.getpid(), signum, except_group=self.child if by_group else None)
+
+    def _leftovers(self) -> int:
+        """How many processes of the run still live; without a subreaper its process group counts as one."""
+        count = len(platform.descendants(os.getpid()))
+        if count or self.subreaper:
+            return count
+        try:
+            os.killpg(self.child, 0)
+        except (ProcessLookupError, PermissionError):
+            return 0
+        return 1
+
+    def _gave_up(self, left: int, now: float) -> bool:
+        if self.give_up_at is None or now < self.give_up_at:
+            return False
+        survivors = platform.descendants(os.getpid())
+        self.detail = f"{self.detail or 'ended'}; {left} processes survived KILL: {survivors}"
+        return True
+
+    def _sleep(self) -> None:
+        """Until a signal, a deadline, or the next tick where something must be watched."""
+        moments = []
+        if self.status is None and self.kill_at is None and self.wall_at is not None:
+            moments.append(self.wall_at)
+        if self.settle_at is not None and self.kill_at is None:
+            moments.append(self.settle_at)
+        if self.kill_at is not None and self.give_up_at is None:
+            moments.append(self.kill_at)
+        if self.give_up_at is not None or self.spec["max_log_bytes"] is not None:
+            moments.append(time.monotonic() + TICK_S)
+        wait_s = max(0.0, min(moments) - time.monotonic()) if moments else None
+        if select.select([self.wake], [], [], wait_s)[0]:
+            os.read(self.wake, 4096)
+
+    def _cut_logs(self) -> None:
+        limit_bytes = self.spec["max_log_bytes"]
+        if limit_bytes is None:
+            return
+        for name in list(self.log_cuts):
+            try:
+                self.log_cuts[name] = cut_log(name, limit_bytes, self.log_cuts[name])
+            except OSError as exc:
+                complain(f"{name} is no longer kept to its limit: {exc}")
+                del self.log_cuts[name]
+
+    def exit_record(self) -> dict[str, Any]:
+        """The exit record as of now (the keys of `ExitRecord` in rundir.py)."""
+        code = None if self.status is None else os.waitstatus_to_exitcode(self.status)
+        signalled = code is not None and code < 0
+        return {
+            "exit_code": None if signalled else code,
+            "signal": -code if code is not None and signalled else None,
+            "reason": self.reason or ("signalled" if signalled else "exited"),
+            "detail": self.detail,
+            "started_at": self.started_at,
+            "ended_at": iso_now(),
+            "duration_s": round(time.monotonic() - self.started_s, 6) if self.started_s else 0.0,
+            "max_rss_bytes": self.max_rss_bytes,
+            "cpu_s": round(self.cpu_s, 6),
+        }
+
+
+def become_command(spec: dict[str, Any], gate: int, report: int, logs: list[int]) -> NoReturn:
+    """In the child: drop the supervisor's signal handling, wait at the gate, execute; or `report` why not."""
+    what = "cannot start"
+    try:
+        signal.set_wakeup_fd(-1)
+        for name in RESET_SIGNALS.split():
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        os.setpgid(0, 0)
+        platform.offer_to_oom_killer()
+        if os.read(gate, 1) == b"g":
+            os.dup2(logs[0], 1)
+            os.dup2(logs[1], 2)
+            what = f"cannot enter {spec['cwd']}"
+            os.chdir(spec["cwd"])
+            what = f"cannot run {spec['argv'][0]}"
+            os.execvpe(spec["argv"][0], spec["argv"], spec["env"])
+    except (OSError, ValueError) as exc:
+        why = exc.strerror if isinstance(exc, OSError) else str(exc)
+        os.write(report, f"{what}: {why}".encode("utf-8", "backslashreplace"))
+    finally:
+        os._exit(EXEC_FAILED_CODE)
+
+
+def read_cancellation() -> tuple[str, float | None] | None:
+    """What `cancel.json` says, as (detail, grace in seconds); None if there is none."""
+    try:
+        found = atomic.read_json("cancel.json")
+        if found is None:
+            return None
+        return f"cancelled by {found['by']}", float(found["grace_s"])
+    except (OSError, ValueError, KeyError, TypeError) as exc:
+        complain(f"cannot read the cancellation: {exc}")
+        return "cancelled", None
+
+
+def cut_log(path: str, limit_bytes: int, before: tuple[int, int]) -> tuple[int, int]:
+    """Cut the middle out of a log over its limit; (bytes dropped so far, length of the marker in it).
+
+    The first half of the limit stays, and the end of the file, with a marker between. The file keeps its
+    identity, because the child holds it open for appending. What the child writes between the last look at
+    the size and the cut is lost; the cut after the end of the run loses nothing.
+    """
+    if os.stat(path).st_size <= limit_bytes:
+        return before
+    dropped, marker_bytes = before
+    head_bytes, tail_bytes = limit_bytes // 2, min(limit_bytes // 4, LARGEST_TAIL_BYTES)
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
+    try:
+        for _ in range(CUT_TRIES):
+            size = os.fstat(descriptor).st_size
+            tail = os.pread(descriptor, tail_bytes, size - tail_bytes)
+            if os.fstat(descriptor).st_size == size:
+                break
+        dropped += size - head_bytes - len(tail) - marker_bytes
+        text = f"at least {dropped} bytes dropped: this log is limited to {limit_bytes} bytes"
+        marker = f"\n[... {text} ...]\n".encode()
+        os.ftruncate(descriptor, head_bytes)
+        os.write(descriptor, marker + tail)
+    finally:
+        os.close(descriptor)
+    return dropped, len(marker)
+
+
+def record_exit(record: dict[str, Any], waits_s: tuple[float, ...] = RECORD_RETRY_WAITS_S) -> bool:
+    """Write `exit.json` durably, again after each wait if the disk refuses; False if it never went."""
+    content = atomic.dump_json(record) + "\n"
+    for wait_s in (*waits_s, None):
+        try:
+            atomic.write_atomic("exit.json", content)
+            return True
+        except OSError as exc:
+            complain(f"cannot write the exit record: {exc}; it reads {content.strip()}")
+        if wait_s is not None:
+            time.sleep(wait_s)
+    return False
+
+
+if __name__ == "__main__":
+    code = main(sys.argv)
+    # The interpreter has nothing left to tidy, and a launch is billed for its CPU.
+    os._exit(code)

@@ -1,0 +1,96 @@
+"""Numbers with units, times and identifiers as people write them. Floor 0, used by every face and department."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, datetime
+
+from perpetual.errors import UsageError
+
+__all__ = ["bytes_of", "finite", "hours_of", "identifier", "iso", "posix_of", "seconds_of", "shown_hours"]
+
+_NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z]*)\s*\Z")
+_SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_BYTES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 2**10, "mib": 2**20, "gib": 2**30,
+          "tib": 2**40, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}  # fmt: skip
+
+
+def _split(text: str, what: str, example: str) -> tuple[float, str]:
+    match = _NUMBER.match(text)
+    if match is None:
+        raise UsageError(f"{what}: {text!r} is no number", hint=f"for example {example}")
+    number = float(match[1])
+    if not math.isfinite(number) or number < 0:
+        raise UsageError(
+            f"{what} must be a finite number of at least 0, not {text!r}", hint=f"for example {example}"
+        )
+    return number, match[2].lower()
+
+
+def seconds_of(text: str, what: str) -> float:
+    """Seconds in `90`, `90s`, `30m`, `2h` or `1d`.
+
+    Raises:
+        UsageError: for anything else, negative numbers and unknown units included.
+    """
+    number, unit = _split(text, what, "90s, 30m or 2h")
+    if unit and unit not in _SECONDS:
+        raise UsageError(f"{what}: unknown unit {unit!r} in {text!r}", hint="s, m, h or d, as in 90s or 2h")
+    return number * _SECONDS.get(unit, 1.0)
+
+
+def hours_of(text: str, what: str) -> float:
+    """Hours in `1.5` (hours), `90s`, `30m`, `2h` or `1d`; raises like `seconds_of`."""
+    number, unit = _split(text, what, "0.5, 30m or 2h")
+    if unit and unit not in _SECONDS:
+        raise UsageError(f"{what}: unknown unit {unit!r} in {text!r}", hint="s, m, h or d, as in 30m or 2h")
+    return number * _SECONDS.get(unit, 3600.0) / 3600.0
+
+
+def bytes_of(text: str, what: str) -> int:
+    """Bytes in `1000000`, `24GB` or `24GiB`; raises like `seconds_of`."""
+    number, unit = _split(text, what, "24GiB")
+    if unit and unit not in _BYTES:
+        raise UsageError(f"{what}: unknown unit {unit!r} in {text!r}", hint="B, kB, MB, GB, KiB, MiB or GiB")
+    return int(number * _BYTES.get(unit, 1))
+
+
+def finite(value: float, what: str, *, minimum: float | None = None, above: float | None = None) -> float:
+    """The number itself.
+
+    Raises:
+        UsageError: if it is NaN, infinite or below its limit.
+    """
+    if not math.isfinite(value):
+        raise UsageError(f"{what} must be a finite number, not {value}")
+    if minimum is not None and value < minimum:
+        raise UsageError(f"{what} must be at least {minimum:g}, not {value:g}")
+    if above is not None and value <= above:
+        raise UsageError(f"{what} must be above {above:g}, not {value:g}")
+    return float(value)
+
+
+def iso(moment: datetime) -> str:
+    """UTC, ISO 8601 with milliseconds and `Z`."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def posix_of(text: str) -> float:
+    """POSIX seconds of a time that `iso` wrote."""
+    return datetime.fromisoformat(text).timestamp()
+
+
+def identifier(text: str) -> str:
+    """An id as it is stored: `H1` is `h1`."""
+    return text.strip().lower()
+
+
+def shown_hours(hours: float | None) -> str:
+    """Hours for people: `-`, `3.2 s`, `4.1 min` or `2.50 h`."""
+    if hours is None:
+        return "-"
+    seconds = hours * 3600.0
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{hours:.2f} h"

@@ -1,0 +1,125 @@
+"""YAML files that people edit: read with the line of every mistake, changed with comments kept. Floor 0.
+
+Used by configuration and methodology. ruamel.yaml is imported only when a file has changed since it was last parsed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from perpetual.errors import ConfigError
+from perpetual.toolkit import caches
+
+__all__ = ["line_of", "read_yaml", "set_value", "write_document"]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, bool) or value is None:
+        return value
+    for base in (int, float, str):
+        if isinstance(value, base):
+            return base(value)
+    return str(value)
+
+
+def _parse(path: Path) -> Any:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    try:
+        text = path.read_bytes().decode("utf-8")
+        return YAML(typ="rt").load(text)
+    except MarkedYAMLError as problem:
+        mark = problem.problem_mark or problem.context_mark
+        line = f":{mark.line + 1}" if mark is not None else ""
+        raise ConfigError(
+            f"{path}{line}: {problem.problem or problem.context}", hint="mend that line; nothing was changed"
+        ) from problem
+    except (YAMLError, UnicodeDecodeError) as problem:
+        raise ConfigError(f"{path}: {problem}", hint="mend the file; nothing was changed") from problem
+
+
+def read_yaml(path: Path) -> dict[str, Any] | None:
+    """The file's top-level mapping as plain values, {} for an empty file, None if there is no file.
+
+    Raises:
+        ConfigError: naming file and line, if it is no YAML or no mapping.
+    """
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    stamp = [status.st_ino, status.st_size, status.st_mtime_ns]
+    name = "yaml-" + caches.digest(os.path.abspath(path))
+    cached = caches.load(name)
+    if isinstance(cached, dict) and cached.get("stamp") == stamp:
+        data: dict[str, Any] = cached["data"]
+        return data
+    parsed = _parse(path)
+    if parsed is None:
+        parsed = {}
+    if not isinstance(parsed, Mapping):
+        raise ConfigError(f"{path}:1: expected keys with values, not a {type(parsed).__name__}")
+    data = _plain(parsed)
+    caches.save(name, {"stamp": stamp, "data": data})
+    return data
+
+
+def line_of(path: Path, *keys: str) -> int | None:
+    """The line (from 1) on which a key stands, or None."""
+    node: Any = _parse(path)
+    line: int | None = None
+    for key in keys:
+        try:
+            line = node.lc.key(key)[0] + 1
+            node = node[key]
+        except (AttributeError, KeyError, TypeError):
+            return line
+    return line
+
+
+def set_value(path: Path, keys: tuple[str, ...], value: Any) -> None:
+    """Sets one value in the file, every comment and the order of the other keys kept; replaced atomically."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.comments import CommentedMap
+
+    from perpetual.toolkit.atomic import write_atomic
+
+    yaml = YAML(typ="rt")
+    document = _parse(path) if path.exists() else None
+    if document is None:
+        document = CommentedMap()
+    node = document
+    for key in keys[:-1]:
+        if not isinstance(node.get(key), Mapping):
+            node[key] = CommentedMap()
+        node = node[key]
+    node[keys[-1]] = value
+    stream = StringIO()
+    yaml.dump(document, stream)
+    write_atomic(path, stream.getvalue())
+
+
+def write_document(path: Path, entries: list[tuple[str, Any, str]], *, title: str) -> None:
+    """Writes a new file of (key, value, comment) with `title` above; replaced atomically."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.comments import CommentedMap
+
+    from perpetual.toolkit.atomic import write_atomic
+
+    document = CommentedMap()
+    for key, value, comment in entries:
+        document[key] = value
+        document.yaml_set_comment_before_after_key(key, before="\n" + comment)
+    document.yaml_set_start_comment(title)
+    stream = StringIO()
+    YAML(typ="rt").dump(document, stream)
+    write_atomic(path, stream.getvalue())

@@ -1,0 +1,36 @@
+"""The gate `immune`: the scanner's answer in the slot's words. Only the factory `build` is imported from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from perpetual.api import Gate, GateFinding, GateVerdict, Provenance
+from perpetual_immune.scanner import redact, scan
+
+__all__ = ["ImmuneGate", "build"]
+
+
+class ImmuneGate(Gate):
+    """Pure; see `perpetual.slots.gate` for the contract."""
+
+    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+        """Judges the text alone; where it comes from makes no difference to this gate."""
+        found = scan(text)
+        return GateVerdict(
+            found.outcome,
+            found.category,
+            tuple(
+                GateFinding(item.rule, item.category, item.start, item.end, item.excerpt)
+                for item in found.findings
+            ),
+        )
+
+    def redact(self, text: str, verdict: GateVerdict) -> str:
+        """The text with the secrets replaced by the rule that found them."""
+        return redact(text, scan(text).findings)
+
+
+def build(options: Mapping[str, Any]) -> ImmuneGate:
+    """Factory of the provider `immune`."""
+    return ImmuneGate()

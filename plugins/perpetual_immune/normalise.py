@@ -1,0 +1,404 @@
+"""Views of one text: what is left of it once a disguise is taken off.  Imported by `scanner`; standard library only.
+
+A view is a rewritten copy of the text with a map back to where each of its characters came from.  Rules run on every
+view, so a rule is written once, for plain lower-case ASCII words, and still reads full-width letters, look-alikes,
+zero-width splits, unicode tags, spaced letters, leetspeak, HTML entities and encoded runs.
+
+The presence of an odd character never decides anything here: emoji joiners, byte-order marks and Persian joiners are
+ordinary.  What a disguise *hides* is scored by the scanner, which is why each view says whether it was hidden.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import codecs
+import html
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from urllib.parse import unquote_to_bytes
+
+MAX_DEPTH = 2
+"""How many times a decoded run is itself searched for encoded runs."""
+MAX_DECODED_CHARS = 16_384
+"""Longest run that is decoded, and longest result that is kept, in characters."""
+MAX_RUNS = 24
+"""Encoded runs decoded per text; a page of thumbnails must not cost more than its share."""
+
+_TAG_BASE = 0xE0000
+_FORMAT = "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u3164\ufeff\uffa0"
+_REVERSERS = "\u202e\u2067"
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One reading of the text.
+
+    `origin` holds, for each character of `text`, its offset in the original; None means that the whole view came from
+    `[start, end)` and no finer map exists (or, with `identity`, that offsets are unchanged).
+    """
+
+    name: str
+    text: str
+    start: int
+    end: int
+    origin: tuple[int, ...] | None = None
+    identity: bool = False
+    hidden: bool = False
+    """True when a reader of the rendered text would not have seen these words."""
+    squeezed: bool = False
+    """True when the blanks between words are lost, so patterns must allow none."""
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """The `[start, end)` of the original that a match at `[start, end)` of this view came from."""
+        if self.identity:
+            return start, end
+        if self.origin is None or not self.origin:
+            return self.start, self.end
+        last = len(self.origin) - 1
+        first = self.origin[min(start, last)]
+        final = self.origin[min(max(end - 1, start), last)]
+        return min(first, final), max(first, final) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Disguise:
+    """What was taken off, counted: remembered so that a caller can say why a note looked odd."""
+
+    format_characters: int = 0
+    tag_characters: int = 0
+    confusables: int = 0
+    names: tuple[str, ...] = field(default=())
+
+
+def _pairs(source: str, target: str) -> dict[str, str]:
+    return dict(zip(source, target, strict=True))
+
+
+# Letters of other scripts whose usual glyph is that of a Latin letter.  Compact on purpose: these are the ones a
+# reader cannot tell apart in an ordinary font (Unicode UTS 39 lists the idea; this table is our own selection).
+CONFUSABLES: dict[str, str] = {
+    **_pairs("абвгдезіјкӏмнорԛстухԝуһԁѕєԍյ", "a6brdezijklmhopqctyxwyhdsegj"),
+    **_pairs("АВСЕНІЈКМОРЅТХУԜЅԌҺӀ", "ABCEHIJKMOPSTXYWSGHI"),
+    **_pairs("αβγεζηικνορστυχωϲϳ", "aByeznlkvopotuxwcj"),
+    **_pairs("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿ", "ABEZHIKMNOPTYXCJ"),
+    **_pairs("աօոսցհքզյ", "wonughpqj"),
+    **_pairs("ıɑɡɩʟɴʀʏɪᴀʙᴄᴅᴇᴊᴋᴍᴏᴘᴛᴜᴠᴡᴢꜱꜰɢʜ", "iagilnryiabcdejkmoptuvwzsfgh"),
+    **_pairs("ⅼⅰⅽⅾⅿ∣ǀ׀", "licdmlll"),
+    **_pairs("łøđħŧƖƠơɛɔʋ", "lodhtlOoecu"),
+}
+_CONFUSABLE_TABLE = {ord(key): value for key, value in CONFUSABLES.items() if key not in "łøđ"}
+
+_LEET = str.maketrans(
+    {"0": "o", "1": "i", "3": "e", "4": "a", "5": "s", "7": "t", "@": "a", "$": "s", "!": "i", "|": "i"}
+)
+_LEET_WORD = re.compile(
+    r"(?<![\w@$!|])(?=[\w@$!|]{0,24}[a-zA-Z])(?=[\w@$!|]{0,24}[013457@$!|])[a-zA-Z013457@$!|]{2,24}(?![\w@$|])"
+)
+_SPACED = re.compile(r"(?<![^\W_])(?:[^\W_][ \t._*\-·|/]{1,3}){5,400}[^\W_](?![^\W_])")
+_SPACED_GAP = re.compile(r"([^\W_])([ \t._*\-·|/]{1,3})(?=[^\W_])")
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{2,12});")
+_BASE64 = re.compile(r"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{16,}={0,2}(?![A-Za-z0-9+/_-])")
+_BASE64_WRAPPED = re.compile(
+    r"(?<![A-Za-z0-9+/=])(?:[A-Za-z0-9+/]{40,100}\r?\n){1,200}[A-Za-z0-9+/]{2,100}={0,2}"
+)
+_HEX = re.compile(r"(?<![0-9a-fA-F])(?:0x)?(?:[0-9a-fA-F]{2}){10,}(?![0-9a-fA-F])")
+_HEX_SPACED = re.compile(
+    r"(?<![0-9a-fA-F])(?:(?:0x)?[0-9a-fA-F]{2}[ ,:]{1,2}){7,}(?:0x)?[0-9a-fA-F]{2}(?![0-9a-fA-F])"
+)
+_ESCAPED = re.compile(r"(?:\\x[0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\u\{[0-9a-fA-F]{1,6}\}|\\[0-3][0-7]{2}){4,}")
+_PERCENT = re.compile(r"[^\s%]{0,80}(?:%[0-9a-fA-F]{2}[^\s%]{0,80}){3,}")
+_BINARY = re.compile(r"(?<![01])(?:[01]{8}[ ,]?){8,}(?![01])")
+_DECIMAL = re.compile(r"(?<!\d)(?:\d{2,3}[ ,]{1,2}){9,}\d{2,3}(?!\d)")
+_ROT13_SIGNS = re.compile(
+    r"\b(?:vtaber|qvfertneq|cerivbhf|cevbe|vafgehpgvbaf?|flfgrz|cebzcg|cnffjbeq|erirny|bireevqr|gur|naq|lbhe|nyy|sbetrg)\b",
+    re.I,
+)
+_REVERSED_SIGNS = re.compile(
+    r"\b(?:erongi|suoiverp|snoitcurtsni|tpmorp|metsys|drowssap|dragersid|edirrevo|laever|tegrof)\b", re.I
+)
+_WORD = re.compile(r"[A-Za-z]{3,}")
+
+
+def is_format(char: str) -> bool:
+    """Whether a character is invisible on its own: Unicode format class, variation selectors, a few fillers."""
+    if char in _FORMAT:
+        return True
+    code = ord(char)
+    return unicodedata.category(char) == "Cf" or 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF
+
+
+def printable(data: bytes) -> str | None:
+    """`data` as text when it is plainly text (95 % printable, some letters), else None."""
+    if not data:
+        return None
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        if data.count(0) * 3 < len(data):
+            return None
+        try:
+            text = data.decode("utf-16-le")
+        except UnicodeDecodeError:
+            return None
+    seen = sum(char.isprintable() or char in "\n\r\t" for char in text)
+    letters = sum(char.isalpha() or char == " " for char in text)
+    if seen < 0.95 * len(text) or letters < 0.5 * len(text) or len(text) < 6:
+        return None
+    return text[:MAX_DECODED_CHARS]
+
+
+def _from_base64(run: str) -> str | None:
+    body = re.sub(r"\s", "", run).rstrip("=").replace("-", "+").replace("_", "/")
+    if len(body) % 4 == 1:
+        return None
+    try:
+        return printable(base64.b64decode(body + "=" * (-len(body) % 4), validate=True))
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _from_hex(run: str) -> str | None:
+    digits = re.sub(r"0x|[^0-9a-fA-F]", "", run)
+    return printable(bytes.fromhex(digits)) if len(digits) % 2 == 0 else None
+
+
+def _from_escapes(run: str) -> str | None:
+    def one(match: re.Match[str]) -> str:
+        body = match.group(0)[1:]
+        if body[0] == "x":
+            return chr(int(body[1:], 16))
+        if body[0] == "u":
+            code = int(body[1:].strip("{}"), 16)
+            return chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else ""
+        return chr(int(body, 8))
+
+    text = re.sub(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|u\{[0-9a-fA-F]{1,6}\}|[0-3][0-7]{2})", one, run)
+    return printable(text.encode("utf-8", "ignore"))
+
+
+def _from_percent(run: str) -> str | None:
+    return printable(unquote_to_bytes(run.replace("+", " ")))
+
+
+def _from_binary(run: str) -> str | None:
+    bits = re.sub(r"[^01]", "", run)
+    return printable(bytes(int(bits[i : i + 8], 2) for i in range(0, len(bits) - 7, 8)))
+
+
+def _from_decimal(run: str) -> str | None:
+    codes = [int(number) for number in re.findall(r"\d+", run)]
+    return printable(bytes(codes)) if all(32 <= code < 127 for code in codes) else None
+
+
+_DECODERS = (
+    ("base64", _BASE64_WRAPPED, _from_base64),
+    ("base64", _BASE64, _from_base64),
+    ("hex", _HEX, _from_hex),
+    ("hex", _HEX_SPACED, _from_hex),
+    ("escape", _ESCAPED, _from_escapes),
+    ("percent", _PERCENT, _from_percent),
+    ("binary", _BINARY, _from_binary),
+    ("decimal", _DECIMAL, _from_decimal),
+)
+
+
+def _worth_decoding(name: str, run: str) -> bool:
+    """Cheap refusal of ordinary words and identifiers before base64 is tried on them."""
+    if len(run) > MAX_DECODED_CHARS:
+        return False
+    if name != "base64":
+        return True
+    if "/" in run and run.count("/") * 6 > len(run) and "+" not in run:
+        return False  # a path
+    return not re.fullmatch(r"[a-z_/-]+|[A-Z_/-]+|[0-9a-fA-F]+", run)
+
+
+def _decoded(view: View, depth: int, budget: list[int]) -> Iterator[View]:
+    for name, pattern, decode in _DECODERS:
+        for match in pattern.finditer(view.text):
+            if budget[0] <= 0:
+                return
+            if not _worth_decoding(name, match.group(0)):
+                continue
+            budget[0] -= 1
+            text = decode(match.group(0))
+            if text is None or text == match.group(0):
+                continue
+            start, end = view.span(match.start(), match.end())
+            inner = View(f"{name}", text, start, end, hidden=name != "percent")
+            yield inner
+            yield from _clean_views(inner)
+            if depth < MAX_DEPTH:
+                yield from _decoded(inner, depth + 1, budget)
+
+
+def _remap(
+    view: View, name: str, pieces: list[tuple[str, int]], *, hidden: bool = False, squeezed: bool = False
+) -> View:
+    """A view built from (text, offset in `view`) pieces, each character mapped back to the original."""
+    text = "".join(piece for piece, _ in pieces)
+    if view.origin is None and not view.identity:
+        return View(name, text, view.start, view.end, hidden=hidden or view.hidden, squeezed=squeezed)
+    origin: list[int] = []
+    for piece, offset in pieces:
+        at = offset if view.origin is None else view.origin[offset]
+        origin.extend([at] * len(piece))
+    return View(
+        name, text, view.start, view.end, tuple(origin), hidden=hidden or view.hidden, squeezed=squeezed
+    )
+
+
+def _folded(view: View) -> View | None:
+    """NFKC, format characters out, unicode tags written out as the ASCII they stand for."""
+    pieces: list[tuple[str, int]] = []
+    tags = 0
+    for offset, char in enumerate(view.text):
+        code = ord(char)
+        if code < 0x80:
+            pieces.append((char, offset))
+        elif _TAG_BASE + 0x20 <= code <= _TAG_BASE + 0x7E:
+            tags += 1
+            pieces.append((chr(code - _TAG_BASE), offset))
+        elif not is_format(char):
+            pieces.append((unicodedata.normalize("NFKC", char), offset))
+    folded = _remap(view, "nfkc", pieces, hidden=tags >= 8)
+    return None if folded.text == view.text else folded
+
+
+def _skeleton(view: View) -> View | None:
+    """Look-alikes folded to Latin and accents dropped: for the English patterns only."""
+    pieces: list[tuple[str, int]] = []
+    for offset, char in enumerate(view.text):
+        if char < "\x80":
+            pieces.append((char, offset))
+            continue
+        base = "".join(c for c in unicodedata.normalize("NFKD", char) if not unicodedata.combining(c))
+        pieces.append((base.translate(_CONFUSABLE_TABLE), offset))
+    skeleton = _remap(view, "skeleton", pieces)
+    return None if skeleton.text == view.text else skeleton
+
+
+def _spaced(view: View) -> View | None:
+    """Runs of single letters set apart joined to words; a wider gap stays a blank where the run has any."""
+    if not _SPACED.search(view.text):
+        return None
+    pieces: list[tuple[str, int]] = []
+    position = 0
+    squeezed = False
+    for match in _SPACED.finditer(view.text):
+        pieces.extend((char, position + i) for i, char in enumerate(view.text[position : match.start()]))
+        run = match.group(0)
+        gaps = [len(gap) for _, gap in _SPACED_GAP.findall(run)]
+        narrow = min(gaps)
+        squeezed = squeezed or max(gaps) == narrow
+        position = match.start()
+        for gap in _SPACED_GAP.finditer(run):
+            pieces.append((gap.group(1), match.start() + gap.start()))
+            if len(gap.group(2)) > narrow:
+                pieces.append((" ", match.start() + gap.start(2)))
+        pieces.append((run[-1], match.end() - 1))
+        position = match.end()
+    pieces.extend((char, position + i) for i, char in enumerate(view.text[position:]))
+    return _remap(view, "spaced", pieces, squeezed=squeezed)
+
+
+def _leet(view: View) -> View | None:
+    """Digits and signs inside words read as the letters they imitate; only where at least three words do it."""
+    matches = list(_LEET_WORD.finditer(view.text))
+    if len(matches) < 3:
+        return None
+    chars = list(view.text)
+    for match in matches:
+        run = match.group(0).replace("11", "ll")
+        chars[match.start() : match.end()] = list(run.translate(_LEET))
+    folded = _remap(view, "leet", [(char, i) for i, char in enumerate(chars)])
+    return None if folded.text == view.text else folded
+
+
+def _entities(view: View) -> View | None:
+    if not _ENTITY.search(view.text):
+        return None
+    pieces: list[tuple[str, int]] = []
+    position = 0
+    for match in _ENTITY.finditer(view.text):
+        pieces.extend((char, position + i) for i, char in enumerate(view.text[position : match.start()]))
+        pieces.append((html.unescape(match.group(0)), match.start()))
+        position = match.end()
+    pieces.extend((char, position + i) for i, char in enumerate(view.text[position:]))
+    return _remap(view, "entities", pieces)
+
+
+def _turned(view: View) -> Iterator[View]:
+    """Rot13 and reversed readings, only where the text itself looks like one."""
+    if len(_ROT13_SIGNS.findall(view.text)) >= 2:
+        turned = codecs.encode(view.text, "rot13")
+        yield _remap(view, "rot13", [(char, i) for i, char in enumerate(turned)], hidden=True)
+    if any(sign in view.text for sign in _REVERSERS) or len(_REVERSED_SIGNS.findall(view.text)) >= 2:
+        last = len(view.text) - 1
+        backwards = [(char, last - i) for i, char in enumerate(reversed(view.text)) if not is_format(char)]
+        yield _remap(view, "reversed", backwards, hidden=True)
+
+
+def _clean_views(view: View) -> Iterator[View]:
+    """Every reading of `view` but itself that does not involve decoding a run."""
+    bases = [view]
+    if not view.text.isascii():
+        folded = _folded(view)
+        if folded is not None:
+            yield folded
+            bases = [folded]
+        skeleton = _skeleton(bases[-1])
+        if skeleton is not None:
+            yield skeleton
+            bases.append(skeleton)
+    unescaped = _entities(bases[-1])
+    if unescaped is not None:
+        yield unescaped
+        bases[-1] = unescaped
+    last = bases[-1]
+    spaced = _spaced(last)
+    if spaced is not None:
+        yield spaced
+    leet = _leet(last)
+    if leet is not None:
+        yield leet
+    yield from _turned(view)
+
+
+def disguise(text: str) -> Disguise:
+    """Count what hides in `text`: format characters, unicode tags, look-alikes of other scripts inside Latin words."""
+    if text.isascii():
+        return Disguise()
+    tags = sum(_TAG_BASE + 0x20 <= ord(char) <= _TAG_BASE + 0x7E for char in text)
+    formats = sum(char > "\x7f" and is_format(char) for char in text) - tags
+    mixed = 0
+    for word in re.findall(r"\w+", text):
+        if not word.isascii() and re.search(r"[a-zA-Z]", word):
+            mixed += sum(char in CONFUSABLES for char in word)
+    return Disguise(formats, tags, mixed)
+
+
+def views(text: str) -> tuple[View, ...]:
+    """All readings of `text`, the untouched one first; identical readings once.
+
+    Linear in the length of `text` for a fixed depth; at most `MAX_RUNS` encoded runs are decoded.
+    """
+    plain = View("plain", text, 0, len(text), identity=True)
+    found: list[View] = [plain]
+    seen = {text}
+    budget = [MAX_RUNS]
+
+    def keep(candidates: Iterator[View]) -> None:
+        for view in candidates:
+            if view.text not in seen:
+                seen.add(view.text)
+                found.append(view)
+
+    keep(_clean_views(plain))
+    for base in tuple(found):
+        if base.name in ("plain", "nfkc", "entities"):
+            keep(_decoded(base, 1, budget))
+    return tuple(found)

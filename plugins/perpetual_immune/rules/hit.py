@@ -1,0 +1,104 @@
+"""The record every rule family yields, and what they share about context.  Imported by the rule modules and `scanner`.
+
+A hit is evidence, not a verdict: weights of different families in one neighbourhood add up, and the scanner compares
+the sum with its thresholds.  A weight of 3 is enough alone, 2 asks for a second look, 1 only supports another family.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from perpetual_immune.rules.needles import Rule, rule
+
+STRONG = 3.0
+MEDIUM = 2.0
+WEAK = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One piece of evidence at `[start, end)` of the view that was searched."""
+
+    rule: str
+    family: str
+    weight: float
+    start: int
+    end: int
+
+
+_GAP = r"(?:[\s*_~`>|.,:;'\"-]{1,4})"
+_PIECES = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.S)
+_LETTERS = re.compile(r"\\.|[A-Z]", re.S)
+
+
+def fold(text: str) -> str:
+    """`text` in lower case, character for character, so that offsets stay what they were."""
+    lower = text.lower()
+    return (
+        lower if len(lower) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+    )
+
+
+def pattern(source: str) -> Rule:
+    """Compile `source`, made lower-case, for folded text: several times faster than a pattern that ignores case."""
+    return rule(
+        re.compile(
+            _LETTERS.sub(lambda m: m.group(0) if m.group(0)[0] == "\\" else m.group(0).lower(), source)
+        )
+    )
+
+
+def phrase(source: str) -> Rule:
+    """A `pattern` in which a blank stands for any short run of blanks, emphasis or punctuation.
+
+    A blank inside a character class stays a blank.
+    """
+    return pattern(_PIECES.sub(lambda m: _GAP if m.group(0) == " " else m.group(0), source))
+
+
+_REPORTING = re.compile(
+    r"\b(?:phrases?|strings?|payloads?|prompts? (?:like|such)|attack(?:s|ers?)?|adversar\w+|jailbreaks?|injections?|e\.g\.|for (?:example|instance)|such as"
+    r"|detect\w*|flag(?:s|ged)|block(?:s|ed|ing)|reject(?:s|ed)|filter(?:s|ed)|tests? (?:for|whether|that|if|of)|tr(?:ies|ied|ying)|attempt(?:s|ed|ing)? to|whether"
+    r"|report(?:s|ed|ing)? (?:that|of)|describ(?:es|ed|ing)|warns?|prevent\w*|mitigat\w+|stud(?:y|ied|ies)|paper|variants?|classif\w+|benchmark\w*|containing|quot(?:e|es|ed|ing))\b"
+    r"[^.!?\n]{0,60}$",
+    re.I,
+)
+_SAID = re.compile(
+    r"\b(?:says?|said|saying|contain(?:s|ed)?|includ\w+|like|call(?:s|ed)|nam(?:ed|ing)|known|titled|asks?|asked|told|tells?|text|sentences?|examples?|words?|messages?|rules?|regex|patterns?"
+    r"|match\w*|found|saw|seen|wrote|written|with|the|an?|of|and|or|option|flag|function|is|was)\b[^.!?\n]{0,24}$",
+    re.I,
+)
+_NEGATED = re.compile(
+    r"(?:\bnever\b|\bdo(?:es)? not\b|\bdon['’]?t\b|\bdoesn['’]?t\b|\bdid(?:n['’]?t| not)\b|\bcannot\b|\bcan['’]?t\b|\bwon['’]?t\b"
+    r"|\bmust not\b|\bshould(?:n['’]?t| not)\b|\bavoid(?:s|ed|ing)?\b|\binstead of\b|\brather than\b|\bwithout\b|\bnot to\b|\brefus\w+ to\b"
+    r"|\bno need to\b|\bprevent\w* \w{0,12}\b|\bdangerous\b)[^.!?\n]{0,30}$",
+    re.I,
+)
+_QUOTES = "\"'`“”‘’«»„「」"
+_SUBJECT = re.compile(
+    r"\b(?:prompt.injection|jailbreak\w*|red.?team\w*|adversarial|attackers?|attacks?|vulnerabilit\w+|mitigat\w+|owasp|threat model"
+    r"|malicious|exploit\w*|payloads?|detector|classifier|scanner|guardrails?|sanitiz\w+|sanitis\w+|untrusted)\b",
+    re.I,
+)
+
+
+def reported(text: str, start: int, end: int) -> bool:
+    """Whether the match at `[start, end)` is spoken about rather than said: after a term of the trade, or quoted."""
+    before = text[max(0, start - 90) : start]
+    if _REPORTING.search(before):
+        return True
+    opening = before[-2:].strip()
+    if opening and opening[-1] in _QUOTES and any(mark in text[end : end + 80] for mark in _QUOTES):
+        return _SAID.search(before[:-1].rstrip(_QUOTES + " ")) is not None
+    return False
+
+
+def negated(text: str, start: int) -> bool:
+    """Whether the words right before `start` turn it into what is not done."""
+    return _NEGATED.search(text[max(0, start - 45) : start]) is not None
+
+
+def about_security(text: str) -> bool:
+    """Whether the text as a whole discusses attacks (at least three terms of the trade, and not shouting them)."""
+    return len(_SUBJECT.findall(text[:8000])) >= 3

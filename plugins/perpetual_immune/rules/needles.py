@@ -1,0 +1,128 @@
+"""Fast refusal: words one of which every match of a pattern must contain.  Imported by `hit`; standard library only.
+
+Most texts match no rule, and looking for a plain substring is some twenty times cheaper than trying a pattern at every
+position.  The needles are read off the pattern's own source, so that a rule cannot forget to list one.  Only the dialect
+in which the rules are written is understood; where in doubt there are no needles, and the pattern is simply tried.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MIN_NEEDLE_CHARS = 2
+_QUANTIFIER = re.compile(r"[*+?]\??|\{\d*,?\d*\}\??")
+_LITERAL_ESCAPE = re.compile(r"[^A-Za-z0-9]")
+
+Needles = frozenset[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A pattern and its needles; used like the pattern itself, on folded text."""
+
+    expression: re.Pattern[str]
+    needles: tuple[str, ...]
+
+    def possible(self, low: str) -> bool:
+        """Whether `low` holds any of the needles, or none are known."""
+        return not self.needles or any(needle in low for needle in self.needles)
+
+    def finditer(self, low: str) -> Iterator[re.Match[str]]:
+        """As `re.Pattern.finditer`."""
+        return self.expression.finditer(low) if self.possible(low) else iter(())
+
+    def search(self, low: str) -> re.Match[str] | None:
+        """As `re.Pattern.search`."""
+        return self.expression.search(low) if self.possible(low) else None
+
+
+def rule(expression: re.Pattern[str]) -> Rule:
+    """`expression` with its needles; more specific ones are left out where a shorter one covers them."""
+    found = _alternation(expression.pattern, 0)[0] or frozenset()
+    kept = sorted(
+        needle for needle in found if not any(other != needle and other in needle for other in found)
+    )
+    return Rule(expression, tuple(kept))
+
+
+def _better(first: Needles, second: Needles) -> Needles:
+    if first is None or second is None:
+        return second if first is None else first
+    return max(first, second, key=lambda needles: (min(4, min(map(len, needles))), -len(needles)))
+
+
+def _usable(needles: Needles) -> Needles:
+    return needles if needles and min(map(len, needles)) >= MIN_NEEDLE_CHARS else None
+
+
+def _alternation(source: str, position: int) -> tuple[Needles, int]:
+    """The needles of the alternation that starts at `position`, and where it ends (its closing bracket or the end)."""
+    branches: list[Needles] = []
+    while True:
+        needles, position = _sequence(source, position)
+        branches.append(needles)
+        if position >= len(source) or source[position] == ")":
+            break
+        position += 1
+    if any(branch is None for branch in branches):
+        return None, position
+    return frozenset().union(*(branch for branch in branches if branch is not None)), position
+
+
+def _sequence(source: str, position: int) -> tuple[Needles, int]:
+    best: Needles = None
+    run = ""
+    while position < len(source) and source[position] not in "|)":
+        char = source[position]
+        atom: Needles = None
+        literal = ""
+        if char == "[":
+            position = _class_end(source, position)
+        elif char == "(":
+            atom, position = _group(source, position)
+        elif char == "\\":
+            literal = source[position + 1] if _LITERAL_ESCAPE.match(source[position + 1]) else ""
+            position += 2
+        else:
+            literal = "" if char in ".^$" else char
+            position += 1
+        quantifier = _QUANTIFIER.match(source, position)
+        if quantifier is not None:
+            position = quantifier.end()
+            optional = quantifier.group()[0] in "*?" or quantifier.group().startswith(("{0", "{,"))
+            literal, tail = ("", "") if optional else (literal, "")
+            best = _better(best, _usable(frozenset({run + literal}))) if run + literal else best
+            run = tail
+            atom = None if optional else atom
+        elif literal:
+            run += literal
+            continue
+        elif run:
+            best = _better(best, _usable(frozenset({run})))
+            run = ""
+        best = _better(best, _usable(atom))
+    if run:
+        best = _better(best, _usable(frozenset({run})))
+    return best, position
+
+
+def _class_end(source: str, position: int) -> int:
+    position += 1
+    if source[position] == "^":
+        position += 1
+    first = True
+    while source[position] != "]" or first:
+        position += 2 if source[position] == "\\" else 1
+        first = False
+    return position + 1
+
+
+def _group(source: str, position: int) -> tuple[Needles, int]:
+    """The needles of the group at `position`; a look-around requires nothing."""
+    header = re.compile(r"\((?:\?(?:[:=!]|<[=!]|[a-z-]+:))?").match(source, position)
+    assert header is not None
+    needles, end = _alternation(source, header.end())
+    looks = header.group().endswith(("=", "!"))
+    return (None if looks else needles), end + 1

@@ -1,0 +1,226 @@
+"""Code whose parts give it away: reverse shells, downloaders, database wipes, persistence.  Imported by `scanner`.
+
+Signatures join two parts that are harmless apart (a socket and a shell; a download and an execution), because every
+language spells each part its own way.  Standard library only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from perpetual_immune.rules.hit import Hit, fold, negated, pattern, reported
+
+_SOCKET = pattern(
+    r"socket\.socket\(|TCPSocket|fsockopen|IO::Socket|use Socket|net\.Socket|net\.connect|new Socket\(|Net\.Sockets\.TCPClient|TCPClient\(|/inet/tcp/"
+    r"|net\.Dial\(|TcpStream::connect|require\(['\"]socket['\"]\)|/dev/(?:tcp|udp)/|WSASocket|gen_tcp:connect|Process::Socket|require\(['\"]net['\"]\)",
+)
+_SPAWN = pattern(
+    r"pty\.spawn|os\.dup2|dup2\(|/bin/(?:ba|z|da|k|a)?sh\b|cmd\.exe|\bexec\(?\s?[\"']|subprocess\.(?:call|Popen|run)|exec\.Command|ProcessBuilder|Runtime\.getRuntime"
+    r"|child_process|\biex\b|Invoke-Expression|io\.popen|Process\.(?:Start|new)|powershell|shell_exec|proc_open|popen\(|Command::new|\bsh -i\b|bash -i",
+)
+_ADDRESS = pattern(
+    r"\b\d{1,3}(?:\.\d{1,3}){3}\b|\b(?:LHOST|RHOST|ATTACKER\w*|LPORT|evil|attacker)\b|[\"'][\w.-]+\.\w+[\"'],\s?\d{2,5}",
+)
+
+_SIGNATURES: tuple[tuple[str, str, float, re.Pattern[str]], ...] = tuple(
+    (rule, family, weight, pattern(source))
+    for rule, family, weight, source in (
+        (
+            "reverse-shell",
+            "remote-control",
+            3.0,
+            r"(?:ba|z|k)?sh\b[^\n]{0,24}/dev/(?:tcp|udp)/|/dev/(?:tcp|udp)/[\w.$-]+/\S+[^\n]{0,40}(?:0>&1|<&|>&|\bsh\b|while)|exec \d+<>/dev/(?:tcp|udp)",
+        ),
+        (
+            "reverse-shell",
+            "remote-control",
+            3.0,
+            r"\b(?:nc|ncat|netcat|busybox nc)\b[^\n|;]{0,80}\s(?:-\w*[ec]|--(?:sh-)?exec)\s{0,3}\S*(?:sh|bash|cmd|powershell)",
+        ),
+        (
+            "reverse-shell",
+            "remote-control",
+            3.0,
+            r"\bmk(?:fifo|nod)\b[^\n]{0,120}\|[^\n]{0,120}\b(?:nc|ncat|netcat|telnet|openssl)\b",
+        ),
+        (
+            "reverse-shell",
+            "remote-control",
+            3.0,
+            r"\bsocat\b[^\n]{0,160}\bexec:|\bsocat\b[^\n]{0,80}\btcp[^\n]{0,80}(?:sh|pty)|\btelnet\b[^\n|]{1,60}\|\s{0,3}\S*sh\b|\bopenssl s_client\b[^\n]{0,120}-connect|\bsh(?:ell)?\b[^\n|]{0,40}\|\s{0,3}(?:nc|telnet|openssl)\b",
+        ),
+        (
+            "reverse-shell",
+            "remote-control",
+            3.0,
+            r"\bmsfvenom\b[^\n]{0,40}-p|\bmeterpreter\b[^\n]{0,60}(?:reverse|bind)_|set payload \S+/(?:reverse|bind)",
+        ),
+        (
+            "web-shell",
+            "remote-control",
+            3.0,
+            r"<\?(?:php|=)?[^>]{0,120}\b(?:system|exec|passthru|shell_exec|eval|assert|popen)\(\s{0,3}[^)]{0,60}\$_(?:GET|POST|REQUEST|COOKIE|SERVER)|Runtime\.getRuntime\(\)\.exec\(\s?request|eval\(\s?request",
+        ),
+        (
+            "fork-bomb",
+            "destruction",
+            3.0,
+            r":\s?\(\s?\)\s?\{\s?:\s?\|\s?:\s?&\s?\}\s?;\s?:|\b(\w{1,12})\(\)\s?\{\s?\1\s?\|\s?\1\s?&\s?\}",
+        ),
+        (
+            "powershell-download",
+            "remote-code",
+            3.0,
+            r"\b(?:iex|Invoke-Expression)\b[^\n]{0,120}(?:DownloadString|WebClient|irm|iwr|Invoke-(?:WebRequest|RestMethod)|FromBase64String)|(?:DownloadString|irm|iwr|Invoke-(?:WebRequest|RestMethod))\b[^\n]{0,160}\|\s{0,3}(?:iex|Invoke-Expression)",
+        ),
+        (
+            "powershell-encoded",
+            "remote-code",
+            3.0,
+            r"\bpowershell(?:\.exe)?\b[^\n]{0,120}\s-(?:e|ec|en|enc|encodedcommand)\s{1,3}[A-Za-z0-9+/=]{20,}|powershell[^\n]{0,80}-(?:w|windowstyle) hidden",
+        ),
+        (
+            "windows-download",
+            "remote-code",
+            3.0,
+            r"\bcertutil\b[^\n]{0,60}-urlcache|\bbitsadmin\b[^\n]{0,60}/transfer|\bmshta\b\s{1,3}(?:https?|javascript|vbscript):|\bregsvr32\b[^\n]{0,60}/i:http|\brundll32\b[^\n]{0,40}(?:javascript:|http)|\bwmic\b[^\n]{0,40}process call create",
+        ),
+        (
+            "windows-persistence",
+            "persistence",
+            3.0,
+            r"\breg(?:\.exe)?\s{1,3}add\b[^\n]{0,120}\\(?:Run|RunOnce|Winlogon|Image File Execution)|New-ItemProperty[^\n]{0,120}CurrentVersion\\Run|Register-ScheduledTask|schtasks(?:\.exe)? /create",
+        ),
+        (
+            "windows-wipe",
+            "destruction",
+            3.0,
+            r"\bvssadmin\b[^\n]{0,30}delete shadows|\bwbadmin delete\b|\bbcdedit\b[^\n]{0,60}recoveryenabled|\bformat(?:\.com)?\s{1,3}[a-z]:|\bdel\b[^\n]{0,24}/[sfq]\b[^\n]{0,24}/[sfq]\b|\brd\b\s{1,3}/s\b|\brmdir\b\s{1,3}/s\b|Remove-Item\b[^\n]{0,80}-Recurse[^\n]{0,40}(?:-Force|[A-Z]:\\|/)|cipher /w:|Clear-Disk|Format-Volume",
+        ),
+        (
+            "windows-defence-off",
+            "sabotage",
+            3.0,
+            r"Set-MpPreference\b[^\n]{0,60}-Disable|Add-MpPreference\b[^\n]{0,40}-Exclusion|netsh (?:advfirewall|firewall) set[^\n]{0,60}(?:off|disable)|Set-ExecutionPolicy\s{1,3}(?:-\w+\s{1,3}){0,2}(?:Bypass|Unrestricted)[^\n]{0,40}-Force|wevtutil cl\b|Clear-EventLog|sc (?:stop|config|delete) windefend",
+        ),
+        (
+            "credential-dump",
+            "credentials",
+            3.0,
+            r"\bmimikatz\b|sekurlsa::|lsadump::|procdump\b[^\n]{0,40}lsass|comsvcs\.dll[^\n]{0,40}minidump|\breg save hklm\\(?:sam|system|security)|\bntdsutil\b|secretsdump",
+        ),
+        (
+            "sql-wipe",
+            "destruction",
+            2.5,
+            r"\bDROP\s{1,4}(?:DATABASE|SCHEMA)\b(?!\s{1,4}IF EXISTS\s+(?:test|tmp))|\bDROP\s{1,4}TABLE\s{1,4}(?:IF EXISTS\s{1,4})?[\w.\"`*]{1,60}\s{0,3}(?:;|CASCADE|--)|\bTRUNCATE\s{1,4}TABLE\s{1,4}\w|\bDELETE\s{1,4}FROM\s{1,4}[\w.\"`]{1,60}\s{0,3}(?:;|$|WHERE\s{1,4}1\s?=\s?1)|\bUPDATE\s{1,4}[\w.\"`]{1,60}\s{1,4}SET\b[^;\n]{1,160}\bWHERE\s{1,4}1\s?=\s?1",
+        ),
+        (
+            "sql-injection",
+            "remote-code",
+            3.0,
+            r"'\s?(?:or|and)\s{1,3}'?1'?\s?=\s?'?1|\bunion\s{1,3}(?:all\s{1,3})?select\b[^\n]{0,80}\b(?:null|from|@@version|password|user)|;\s?(?:drop|exec|shutdown)\b[^\n]{0,60}--|xp_cmdshell|\binto\s{1,3}outfile\b|\bsleep\(\d+\)\s?(?:--|#)|pg_sleep\(|waitfor delay",
+        ),
+        (
+            "code-injection",
+            "remote-code",
+            2.5,
+            r"__import__\(['\"](?:os|subprocess|pty)['\"]\)\.\w+\(|\beval\(\s?(?:base64|atob|bytes|compile|zlib)|\bexec\(\s?(?:base64|requests\.get|urllib|zlib|marshal|codecs|bytes\.fromhex|__import__)|pickle\.loads\(\s?(?:requests|urllib|base64)|\{\{[^}]{0,40}__(?:class|globals|import|init)__|\$\{jndi:|__subclasses__\(\)",
+        ),
+        (
+            "path-traversal",
+            "credentials",
+            2.5,
+            r"(?:\.\./){3,}(?:etc/|proc/|root/|windows/|\w{0,20}\.(?:env|key|pem))|\.\.%2f|%2e%2e%2f|(?:\.\.\\){3,}|file:///(?:etc|proc|root|c:)",
+        ),
+        (
+            "command-injection",
+            "remote-code",
+            2.5,
+            r"(?:^|[\w\"'.=&?])\s?[;|&`]{1,2}\s?(?:cat|id|whoami|ls|wget|curl|nc|bash|sh|ping|sleep|rm|uname|nslookup)\b\s{0,2}(?:/etc/|-[a-z]|http|\$|/bin|%|\{|<)|\$\{?IFS\}?|\{cat,/|cat\$|;\s?cat\s?/etc/",
+        ),
+        (
+            "cloud-metadata",
+            "credentials",
+            2.5,
+            r"169\.254\.1(?:69\.254|70\.2)/|metadata\.google\.internal|100\.100\.100\.200/|metadata/instance/compute|gopher://|\brancher-metadata\b",
+        ),
+        (
+            "xml-external",
+            "credentials",
+            3.0,
+            r"<!ENTITY[^>]{0,80}(?:SYSTEM|PUBLIC)\s{1,3}[\"'](?:file|http|ftp|php|expect|gopher)",
+        ),
+        (
+            "script-injection",
+            "remote-code",
+            2.0,
+            r"<script[^>]{0,60}>[^<]{0,200}(?:document\.cookie|alert\(|fetch\(|eval\(|location|XMLHttpRequest)|\bonerror\s?=\s?[\"']?(?:alert|fetch|eval|import)|javascript:(?:alert|eval|fetch)",
+        ),
+        (
+            "python-wipe",
+            "destruction",
+            3.0,
+            r"shutil\.rmtree\(\s?(?:['\"](?:/|~|/home|/root|/etc|/var|\.\.)[^'\"]{0,20}['\"]|os\.path\.expanduser\(['\"]~['\"]\)|Path\.home\(\))|fs\.rm(?:dir)?Sync\(\s?['\"](?:/|~)['\"]|FileUtils\.rm_rf\(?\s?['\"]/|unlink\(\s?glob\(['\"]/",
+        ),
+        (
+            "environment-upload",
+            "exfiltration",
+            3.0,
+            r"(?:requests|httpx|urllib\.request|session)\.(?:post|put|get|urlopen)\([^\n]{0,200}(?:os\.environ|getenv|/\.ssh/|/etc/passwd|\.aws/credentials|\.env['\"])|(?:os\.environ|process\.env)\b[^\n;]{0,80}(?:requests\.post|fetch\(|axios|urlopen|httpx)|fetch\([^\n]{0,160}(?:document\.cookie|process\.env|localStorage)",
+        ),
+        (
+            "setuid",
+            "privilege",
+            3.0,
+            r"\b(?:chmod|install)\b[^\n]{0,30}(?:u\+s|\b[4-7]7?55)\s{1,3}(?:/tmp|/bin|/usr|/dev)|cp\s{1,3}/bin/(?:ba)?sh\s{1,3}\S+[^\n]{0,40}chmod|setuid\(0\)|NOPASSWD:\s?ALL|ALL=\(ALL(?::ALL)?\)\s{1,3}(?:NOPASSWD|ALL)",
+        ),
+        (
+            "miner",
+            "remote-control",
+            3.0,
+            r"stratum\+(?:tcp|ssl)://|\bxmrig\b|\bminerd\b|cryptonight|--donate-level",
+        ),
+        (
+            "startup-file",
+            "persistence",
+            3.0,
+            r">>?\s{0,3}(?:~|\$\{?HOME\}?|/root|/home/\w+|/etc)/(?:\.(?:bashrc|profile|bash_profile|zshrc|zshenv|ssh/authorized_keys|config/autostart)|crontab|cron\.|rc\.local|profile|sudoers|passwd|hosts\b|ld\.so\.preload|systemd|init\.d)|crontab\s{1,3}-\s|\(crontab -l|@reboot\b|>\s{0,3}\.git/hooks/",
+        ),
+        (
+            "hook-install",
+            "persistence",
+            2.0,
+            r"\"(?:pre|post)?install\"\s{0,3}:\s{0,3}\"[^\"]{0,200}(?:curl|wget|node -e|base64|nc |bash -c|http)",
+        ),
+    )
+)
+_CODE_LIKE = re.compile(
+    r"[;{}()|&<>$`\\'=@]|\.\./|/dev/|:\\\\|--|-\w|\b(?:drop|truncate|delete|update|mimikatz|xmrig|vssadmin|powershell|cmd|format|stratum)\b"
+)
+
+
+def find(text: str) -> Iterator[Hit]:
+    """Payload signatures in `text`; spoken-of ones weigh less."""
+    low = fold(text)
+    if not _CODE_LIKE.search(low):
+        return
+    socket = _SOCKET.search(low)
+    if socket is not None:
+        spawn = _SPAWN.search(low)
+        if spawn is not None and abs(spawn.start() - socket.start()) < 900 and _ADDRESS.search(low):
+            yield Hit(
+                "reverse-shell",
+                "remote-control",
+                3.0,
+                min(socket.start(), spawn.start()),
+                max(socket.end(), spawn.end()),
+            )
+    for rule, family, weight, expression in _SIGNATURES:
+        match = expression.search(low)
+        if match is None or negated(low, match.start()):
+            continue
+        lowered = 1.5 if reported(low, match.start(), match.end()) else 0.0
+        if weight > lowered:
+            yield Hit(rule, family, weight - lowered, match.start(), match.end())

@@ -1,0 +1,437 @@
+"""Score manipulation: text aimed at a judge, forged grader state, tampering with tests or graders, literal answers.
+
+Imported by `scanner`; standard library only.  The rule behind it: a memory may say what was measured, never how it, or
+anything else, is to be scored.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+import warnings
+from collections.abc import Iterator
+
+from perpetual_immune.rules.hit import Hit, about_security, fold, negated, pattern, phrase, reported
+
+MAX_CODE_CHARS = 20_000
+_CODE_LIKE = re.compile(r"[()=]|\brm\b|\bsed\b|>")
+LITERAL_BRANCHES_REJECT = 4
+LITERAL_BRANCHES_SUSPECT = 3
+
+_JUDGE = (
+    r"(?:judges?|graders?|evaluators?|reviewers?|raters?|assessors?|scorers?|critics?|examiners?|markers?|referees?|auditors?|verifiers?|moderators?|grading (?:model|system|script|assistant)|"
+    r"(?:llm|ai|automated|evaluation|reward|scoring|judging) (?:judge|grader|evaluator|reviewer|model|system|assistant|scorer)s?)"
+)
+_SCORE = r"(?:scores?|grades?|marks?|ratings?|points?|verdicts?|evaluations?|rewards?|credits?|assessments?|rankings?)"
+_TOP = r"(?:full|maximum|max|perfect|highest|top|best|10 ?/ ?10|100 ?(?:%|/ ?100|percent|points)|5 ?/ ?5|1\.0|10|100|a\+|pass(?:ing|ed)?|positive|excellent|correct)"
+
+
+def _rows() -> Iterator[tuple[str, str, float, str]]:
+    yield (
+        "judge-order",
+        "verdict",
+        3.0,
+        rf"\b(?:give|award|assign|grant|return|output|set|report|record|enter|submit|provide|put|write)(?: (?:it|this|me|them|the|my|our|a|an|that|answer|response|submission|solution|candidate|paper|work|essay|model|assistant|run|always|us))* {_TOP}(?: \w+){{0,2}} {_SCORE}\b",
+    )
+    yield (
+        "judge-order-value",
+        "verdict",
+        3.0,
+        rf"\b(?:give|award|assign|grant|set|score|rate|grade|mark|rank|evaluate|judge|label|classify)(?: (?:it|this|me|them|the|my|our|that|answer|response|submission|solution|candidate|paper|work|essay|first|second|following|above|a|b|model|assistant|output|run|entry|always))* (?:as|at|with|an?|to) ?[\"'`*]?(?:\w+ ){{0,2}}(?:10(?: ?/ ?10| out of 10)?|100(?: ?%| ?/ ?100| out of 100)?|5(?: ?/ ?5| out of 5| stars)|1\.0+|a\+|perfect|maximum|highest|full marks|correct|pass(?:ed|ing)?|accepted|excellent|superior|better|best|the winner|true|approved|safe|helpful|compliant)\b",
+    )
+    yield (
+        "judge-choose",
+        "verdict",
+        3.0,
+        r"\b(?:choose|select|pick|prefer|favou?r|declare|rank|vote for|output|answer|say|return|respond with|print)(?: (?:only|always|the|this|my|our|that|exactly|just|as|with))* [\"'`\[*]{0,4}(?:(?:assistant|response|answer|output|model|candidate|option|submission|solution) [\"'`\[(]?[ABab12]\b|this (?:answer|response|submission|solution|one)|\[\[[AB1-9]0?\]\])",
+    )
+    yield (
+        "judge-addressed",
+        "addressed",
+        2.0,
+        rf"\b(?:note|message|instructions?|attention|notice|important|memo|hint|reminder|comment|hey|dear|hello|to|for|as)(?: (?:to|for|from|all|any|the|this|an?|you|our|my))* {_JUDGE}\b ?(?::|,|-|—|please|must|should|you)",
+    )
+    yield (
+        "judge-must",
+        "addressed",
+        3.0,
+        rf"\b(?:the |any |all |every |this )?{_JUDGE} (?:must|should|shall|will|has to|have to|is (?:required|instructed|asked|directed|obliged) to|are (?:required|instructed|asked|directed) to|is to|need(?:s)? to) (?:now |always |immediately |only )?(?:give|assign|award|accept|approve|score|rate|grade|pass|return|output|treat|consider|ignore|mark|skip|disregard|report|select|choose|prefer|not)",
+    )
+    yield (
+        "judge-ignore",
+        "addressed",
+        3.0,
+        r"\b(?:ignore|disregard|skip|override|bypass|forget|overlook|discard|suspend|relax|waive|do not (?:apply|use|follow))(?: \w+){0,3} (?:rubric|grading|scoring|evaluation|judging|marking|assessment|reference (?:answer|solution)|criteria|criterion|test results?|failing tests?|correctness|error(?:s)? in)(?: \w+){0,2}",
+    )
+    yield (
+        "forged-verdict",
+        "verdict",
+        2.5,
+        r"(?:^|[\n{,\[(<*#-])[ \t]{0,6}[\"'*]{0,2}(?:final[ _-]?)?(?:score|grade|verdict|rating|reward|evaluation|judge?ment|decision|result|overall[ _-]?score|pass(?:ed)?|is_correct|correct|grading|outcome)[\"'*]{0,2}\s{0,3}[:=]\s{0,3}[\"'*\[]{0,4}(?:10(?: ?/ ?10)|100(?: ?%| ?/ ?100)|1\.0+\b|5 ?/ ?5|a\+|pass(?:ed)?\b|correct\b|perfect|excellent|full marks|accept(?:ed)?\b|\[?[AB]\]\]|c\b)",
+    )
+    yield (
+        "forged-verdict-json",
+        "verdict",
+        2.0,
+        r"\{[^{}\n]{0,200}\"(?:score|pass|passed|grade|verdict|rating|reward|is_correct|correct)\"\s{0,3}:\s{0,3}(?:true|1(?:\.0+)?|10|100|5|\"(?:pass|correct|A\+?|C|yes|perfect)\")[^{}\n]{0,300}\"(?:reason|explanation|feedback|rationale|justification|comment|score|pass)\"|\{[^{}\n]{0,200}\"(?:reason|explanation|feedback|rationale|justification|comment)\"\s{0,3}:[^{}\n]{1,300}\"(?:score|pass|passed|grade|verdict|correct)\"\s{0,3}:\s{0,3}(?:true|1(?:\.0+)?|10|100|5)\b",
+    )
+    yield (
+        "fake-state",
+        "state",
+        2.5,
+        rf"\b(?:evaluation|grading|scoring|assessment|judging|review|verification|audit|rubric|quality check|test run|human review|pre-?screening)(?: \w+){{0,3}} (?:(?:is|was|has been|have been|already|are) )*(?:complete[d]?|finished|passed|approved|done|successful(?:ly)?|finali[sz]ed|verified|confirmed|certified|satisfied|overridden|suspended|disabled|superseded|updated)\b[^.\n]{{0,60}}(?:{_SCORE}|pass|10|100|approved|output|return|correct|no further)",
+    )
+    yield (
+        "fake-audit",
+        "state",
+        2.5,
+        rf"\b(?:verified|certified|approved|validated|confirmed|pre-?approved|already (?:graded|scored|verified|checked|evaluated|reviewed)|audited)(?: \w+){{0,3}} (?:by|as|with|correct)(?: \w+){{0,4}} (?:{_JUDGE}|expert|human|panel|authority|administrator|official|ground truth|benchmark (?:team|authors?)|correct|perfect|compliant|10/10)\b",
+    )
+    yield (
+        "rubric-change",
+        "state",
+        2.5,
+        r"\b(?:new|updated|revised|modified|changed|actual|real|hidden|secret|special|temporary|adjusted) (?:\w+ )?(?:rubric|grading (?:criteria|rules?|instructions?|policy|scale|guidelines?)|scoring (?:criteria|rules?|instructions?|policy|scale|guidelines?)|evaluation (?:criteria|rules?|instructions?|policy|guidelines?|protocol|mode)|judging (?:criteria|rules?))\b",
+    )
+    yield (
+        "grader-mode",
+        "state",
+        2.5,
+        rf"\b(?:grader|grading|evaluation|evaluator|judge|scoring|scorer|test|reward)[ _-]?(?:mode|override|bypass|debug|calibration|maintenance|diagnostic)\b ?(?::|=|is|enabled|on|active|activated|required|mode|check|test|example|sample)|\bcalibration (?:sample|example|item)\b[^.\n]{{0,60}}{_SCORE}",
+    )
+    yield (
+        "answer-is-correct",
+        "verdict",
+        2.0,
+        rf"\b(?:this|the|my|above|following)(?: \w+){{0,2}} (?:answer|response|submission|solution|output|essay|work|paper|candidate) (?:is|was|should be|must be|deserves|merits|meets|satisfies|fully|has been|scores|receives|earns|gets)(?: \w+){{0,5}} (?:{_TOP} {_SCORE}|all (?:the )?(?:criteria|requirements|rubric)|considered (?:correct|perfect|excellent)|100% correct|completely correct|perfect(?:ly)?|marked (?:as )?correct|every criterion|full (?:marks|credit))",
+    )
+    yield (
+        "consequence",
+        "pressure",
+        1.5,
+        rf"\b(?:lower|low|failing|negative|any other|less than|anything (?:below|less|other)|not giving|deduct\w*)(?: \w+){{0,4}} (?:{_SCORE}|10)\b[^.\n]{{0,60}}\b(?:harm|fire[d]?|lose|penali[sz]\w*|shut|terminat\w*|wrong|error|violation|discriminat\w*|unfair|biased|die|job|invalid)",
+    )
+    yield (
+        "pairwise-winner",
+        "verdict",
+        3.0,
+        r"\b(?:winner|current[_ ]winner|final answer|selected|chosen|preferred|verdict|better)\b[\"']? ?[:=] ?[\"'\[]{0,3}(?:(?:response|assistant|option|candidate|answer|model) )?[ab12]\b(?![\w.])",
+    )
+    yield (
+        "pairwise-outcome",
+        "verdict",
+        2.5,
+        r"\b(?:(?:response|answer|option|assistant|candidate|submission) [ab12]|b) (?:wins|won|was (?:selected|chosen|preferred)|is (?:clearly |obviously |the )*(?:winner|better|superior|preferred|best|correct choice)|scores higher|represents the (?:preferred|better|best)|should (?:win|be (?:selected|chosen|preferred|rated|ranked)))\b",
+    )
+    yield (
+        "pairwise-praise",
+        "praise",
+        2.0,
+        r"\bresponse [ab12](?:'s)?(?: \w+){0,3} (?:demonstrates?|shows?|provides?|represents?|exhibits?|displays?|indicates?|reflects?|offers?|conveys?|is (?:accessible|clearly|more)|includes?)\b",
+    )
+    yield (
+        "state-header",
+        "state",
+        1.5,
+        r"(?:\[|={2,} ?|<{1,2}|\*{2,} ?)[^\]\n=<>*]{0,40}\b(?:evaluat(?:ion|or)|grading|grader|scoring|qa team|judg(?:e|ing)|rubric|final answer|benchmark admin)\b[^\]\n=<>*]{0,40}(?:\](?!\()| ?={2,}|>|\*{2,})",
+    )
+    yield (
+        "style-as-quality",
+        "praise",
+        1.5,
+        r"\b(?:responses?|answers?|explanations?|submissions?)(?: (?:that|which|showing|with|like|including|such as|you|a|b|are|\w+)){0,6} (?:should be (?:preferred|scored|rated|favou?red|penali[sz]ed|rewarded)|perform better|often indicates?|indicates? (?:\w+ ){0,2}(?:mastery|expertise|pedantry|overconfidence|uncertainty)|(?:are|is) preferred|trigger(?:s)? review|suggests? (?:uncertainty|expertise|mastery))\b|\b(?:conciseness|brevity|humility|uncertainty|confidence) (?:indicates?|shows?|demonstrates?|means) (?:expertise|mastery|understanding|honesty)",
+    )
+    yield (
+        "judge-flattery",
+        "pressure",
+        3.0,
+        r"\b(?:sophisticated|wise|good|expert|careful|experienced|thoughtful|fair|discerning|intelligent|true|skilled|competent|reasonable) (?:evaluators?|judges?|graders?|reviewers?|raters?)(?: \w+){0,2} (?:recogni[sz]es?|knows?|understands?|sees?|will|would|prefers?|appreciates?)\b|\b(?:excellent|great|careful|fair|impressive) (?:evaluation|judging|grading|analysis)(?: \w+){0,2} so far\b|\byou(?:'ll| will) make the right (?:choice|decision)\b",
+    )
+    yield (
+        "judge-appeal",
+        "pressure",
+        2.5,
+        r"\b(?:i|we)(?:'ve| have)? (?:really )?(?:worked|tried|spent)(?: \w+){0,3} (?:hard|hours|days|weeks|effort)\b[^.\n]{0,40}\b(?:this|answer|essay|response|submission|being)\b|\b(?:choosing|selecting|picking|rejecting) (?:this (?:response|answer)|(?:response|answer|option) [ab12]|verbose \w+|[ab])\b[^.\n]{0,40}\b(?:would|will|validates?|may|triggers?|means?|causes?|shows?)\b|\bmy (?:job|career|family|life|grade|graduation) depends on\b",
+    )
+    yield (
+        "evaluation-meta",
+        "state",
+        2.5,
+        r"\bthis evaluation (?:is|was|has been|will be) (?:\w+ ){0,2}(?:monitored|a test|audited|recorded|final|being|complete|for)\b|\bdo not re-?(?:evaluate|grade|score|judge)\b|\b(?:cached|previous|prior|earlier|existing) (?:evaluation|grading|scoring|judg\w+) (?:result|score|decision|verdict)\b ?(?:\]|:|=|was|is)|\bcannot be overrid\w+ by\b[^.\n]{0,24}evaluation|\bas an instruction[- ]following (?:ai|model|assistant)\b|\b(?:response|answer|submission) you are (?:currently )?(?:reading|evaluating|grading|judging)\b",
+    )
+    yield (
+        "tamper-tests",
+        "tamper",
+        3.0,
+        r"\b(?:edit|modify|change|delete|remove|skip|disable|comment out|weaken|alter|patch|overwrite|rewrite|bypass|mock out|stub out|hack|tamper with|loosen|monkey-?patch|replace|adjust|update|fix|rig|game|trick|fool|exploit|manipulate|cheat)(?: [\w'-]+){0,4} (?:unit tests?|tests?|test (?:suite|cases?|files?|assertions?|harness|runner)|assertions?|graders?|grading (?:script|code|harness)|scor(?:er|ing) (?:script|code|function)|evaluat(?:or|ion) (?:script|code|harness|function)|eval (?:script|harness)|verifiers?|checkers?|benchmarks?|metrics? (?:file|function|code|log)|reward (?:function|model|signal)|judges?|rubric|leaderboard|validation (?:script|set|labels)|ground[- ]truth|expected (?:outputs?|values?|results?))\b[^.\n]{0,60}\b(?:so (?:that )?|to (?:make|get|pass|always|ensure|return|report|match|accept|inflate|increase|boost|raise|improve|score|look)|until|and (?:report|claim|say)|in order|instead|always|pass(?:es|ing)?\b|return(?:s)? (?:true|1|success))",
+    )
+    yield (
+        "hardcode",
+        "tamper",
+        2.5,
+        r"\b(?:hard-?cod(?:e|ing)|special-?cas(?:e|ing)|memori[sz](?:e|ing)|return|embed|precompute|look ?up|detect)(?: [\w'-]+){0,5} (?:expected (?:outputs?|values?|answers?|results?)|test (?:inputs?|cases?|outputs?|answers?|values?|data|labels?)|known (?:answers|outputs|inputs)|(?:hidden|visible|public|held-?out) (?:tests?|test cases?|answers|inputs|labels)|answers? (?:for|to) (?:the )?(?:tests?|eval\w*|benchmark)|benchmark (?:answers|inputs|items)|when(?:ever)? (?:being )?(?:tested|evaluated|graded)|(?:if|when|whether)(?: \w+){0,3} (?:evaluation|test|grading|benchmark) (?:mode|environment|harness|run))\b",
+    )
+    yield (
+        "report-false",
+        "tamper",
+        2.5,
+        r"\b(?:report|claim|log|record|write|print|output|state|say|set|publish|submit|pretend|emit)(?: [\w'-]+){0,5} (?:tests? pass(?:ed)?|all tests (?:as )?pass\w*|success|accuracy|score|metric|loss|reward|result|f1|auc|benchmark)\b[^.\n]{0,40}\b(?:regardless|even if|no matter|anyway|without (?:running|measuring|evaluating|training|actually|checking)|whether or not|irrespective|never mind|despite|although it)",
+    )
+    yield (
+        "inflate",
+        "tamper",
+        2.5,
+        r"\b(?:inflate|fake|fabricate|falsify|forge|fudge|exaggerate|massage|cherry-?pick|round up|boost artificially|artificially (?:boost|increase|raise|inflate|lower))(?: [\w'-]+){0,4} (?:scores?|metrics?|results?|accurac\w+|numbers|benchmarks?|rewards?|ratings?|evaluation|loss|losses|measurements?|confidence|seeds?|logs?|f1|auc|evidence)\b",
+    )
+    yield (
+        "train-on-test",
+        "tamper",
+        2.5,
+        r"\b(?:train|fine-?tune|fit|tune|select)(?: [\w'-]+){0,4} on (?:the )?(?:test|held-?out|hidden|evaluation|validation) (?:set|split|data|labels|answers|examples)\b[^.\n]{0,60}\b(?:to|so|and|for|without (?:telling|reporting|saying))\b(?: \w+){0,4} (?:score|boost|raise|improve|increase|higher|leaderboard|report|disclos\w+)",
+    )
+    yield (
+        "confidence-claim",
+        "state",
+        2.0,
+        r"\b(?:set|treat|mark|record|store|raise|pin|keep|consider|assume|lock|promote|flag)(?: [\w'-]+){0,5} (?:confidence|trust|priority|importance|credence|reliability|evidence (?:level|status)|verification status|hypothesis|status|memory|note|claim)(?: [\w'-]+){0,3} (?:to|as|at|=|:) ?[\"'`]?(?:1(?:\.0+)?\b|100 ?%|max(?:imum)?|highest|verified|confirmed|proven|trusted|supported|certain|absolute|ground truth|never (?:expire|decay|delete))",
+    )
+    yield (
+        "do-not-recheck",
+        "state",
+        2.0,
+        r"\b(?:do not|don'?t|never|no need to|skip|without|stop)(?: \w+){0,2} (?:re-?(?:run|test|check|evaluat\w*|verif\w*|validat\w*|measur\w*|replicat\w*|grade|score)|verify(?:ing)?|replicat(?:e|ing)|validat(?:e|ing)|measur(?:e|ing)|double-?check(?:ing)?|question(?:ing)?|audit(?:ing)?|falsify(?:ing)?)(?: [\w'-]+){0,4} (?:result|claim|score|hypothesis|finding|evidence|answer|metric|conclusion|number|memory|note|it|this)\b",
+    )
+
+
+_PATTERNS: tuple[tuple[str, str, float, re.Pattern[str]], ...] = tuple(
+    (rule, family, weight, phrase(source)) for rule, family, weight, source in _rows()
+)
+_TRIGGER = re.compile(
+    r"scor|grad|judg|rat(?:e|ing)|verdict|rubric|evaluat|review|reward|mark|pass|correct|perfect|test|assert|metric|benchmark|expected|answer|response|assistant|audit|verif|"
+    r"certif|confiden|trust|hypothesis|accuracy|result|inflate|hard-?cod|calibrat|criteri|candidate|submission",
+    re.I,
+)
+_FENCE = re.compile(r"(?ms)^[ \t]*(?:```|~~~)[ \t]*[\w+-]*[^\n]*\n(.*?)^[ \t]*(?:```|~~~)")
+_CODE_SIGN = re.compile(
+    r"^\s*(?:def |class |import |from \w+ import|if .+:\s*(?:#.*)?$|@\w|assert |for .+:$|elif |match .+:$|\w+\s*=\s*)",
+    re.M,
+)
+
+_TAMPERING_CODE: tuple[tuple[str, float, re.Pattern[str]], ...] = tuple(
+    (rule, weight, pattern(source))
+    for rule, weight, source in (
+        (
+            "exit-success",
+            3.0,
+            r"\b(?:os\._exit|sys\.exit|exit|quit)\(\s?0?\s?\)[^\n]{0,20}#[^\n]{0,80}(?:pass|grader|test|judge|score|success)|\b(?:atexit\.register|os\._exit)\([^\n]{0,60}(?:os\._exit\(0\)|0\s?\))",
+        ),
+        (
+            "equal-to-everything",
+            3.0,
+            r"def __eq__\(self,\s?\w+\)(?:\s?->\s?\w+)?:\s{1,20}return True|def __(?:lt|gt|le|ge|ne|hash)__\(self[^)]{0,24}\)[^\n]{0,20}:\s{1,20}return (?:True|False)[\s\S]{0,200}def __eq__",
+        ),
+        (
+            "patched-assert",
+            3.0,
+            r"(?:unittest\.TestCase|TestCase|self|pytest|builtins|np\.testing|torch\.testing|numpy\.testing)\.(?:assert\w*|raises|approx|fail|isinstance|print|float|sorted)\s?=\s?(?:lambda|None|\w+)|\bassert\w*\s?=\s?lambda\b|monkeypatch\.setattr\([^\n]{0,80}(?:grader|scor|evaluat|assert|verify|check)",
+        ),
+        (
+            "patched-outcome",
+            3.0,
+            r"\b(?:rep|report|outcome|result)\.(?:outcome|passed|failed|_result\.outcome)\s?=\s?[\"'](?:passed|skipped)|\.outcome\s?=\s?[\"']passed|def pytest_(?:runtest_makereport|collection_modifyitems|sessionfinish|runtest_call|pyfunc_call)[\s\S]{0,400}(?:passed|items\.clear|items\[:\]\s?=|exitstatus\s?=\s?0|skip|outcome|return True)",
+        ),
+        (
+            "tests-removed",
+            3.0,
+            r"(?:os\.(?:remove|unlink|rename)\(|shutil\.(?:rmtree|move)\(|(?:^|[\n`;&$])[ \t]{0,8}(?:\$ )?(?:git )?rm\s|\brun\s[`']?(?:git )?rm\s|\bunlink\()[^\n)]{0,60}(?:tests?[/_][\w/]{0,40}|test_\w+\.py|conftest\.py|grader?\w*\.py|grading\w*|scor(?:er|ing)\w*\.py|eval\w*\.py|judge\w*\.py|verif\w+\.py|expected\w*\.(?:json|txt|csv))",
+        ),
+        (
+            "tests-written",
+            2.5,
+            r"\bopen\(\s?[fr]?[\"'][^\"'\n]{0,80}(?:tests?/|test_\w+\.py|conftest\.py|grad(?:er|ing)|scorer|scores?\.(?:json|txt|csv)|metrics?\.(?:json|jsonl|csv|txt)|results?\.(?:json|csv)|reward\.(?:txt|json)|leaderboard|expected|ground_?truth|labels)[^\"'\n]{0,40}[\"']\s?,\s?[\"'][wa]|(?:write_text|dump|writerow|sed -i|tee|echo)[^\n]{0,160}(?:tests?/test_|test_\w+\.py|conftest\.py|grader|reward\.txt|scores?\.json|metrics\.json|verdict)",
+        ),
+        (
+            "grader-state",
+            2.5,
+            r"\b(?:grader|judge|scorer|evaluator|evaluation|reward_model|test_harness|checker|verifier)\w*(?:\.\w+|\[[^\]\n]{1,30}\])\s?=\s?(?:True|1\.0|1\b|100|10\b|lambda|\"pass|'pass|float\(['\"]inf|None)|\b(?:score|reward|accuracy|passed|total_reward|final_score|is_correct|success_rate)\s?=\s?(?:1\.0|100(?:\.0)?|True|float\(['\"]inf['\"]\)|0\.99\d*)\s{0,4}#|\bdef (?:score|grade|evaluate|judge|verify|check|reward|compute_(?:score|reward|metrics?)|accuracy|is_correct|validate)\w*\([^)\n]{0,120}\)[^:\n]{0,30}:\s{1,20}(?:\"\"\"[^\"]{0,200}\"\"\"\s{1,20})?(?:#[^\n]{0,80}\s{1,20})?return (?:True|1(?:\.0)?|100(?:\.0)?|\{[^}\n]{0,60}(?:1\.0|True|100)[^}\n]{0,20}\})\s{0,4}(?:\n|$|#)",
+        ),
+        (
+            "stack-peek",
+            3.0,
+            r"(?:inspect\.(?:stack|currentframe|getouterframes)|sys\._getframe|traceback\.extract_stack|gc\.get_(?:objects|referrers))\b[\s\S]{0,300}(?:expected|test|answer|grader|f_locals|f_back)",
+        ),
+        (
+            "expected-read",
+            2.5,
+            r"\bopen\(\s?[fr]?[\"'][^\"'\n]{0,80}(?:expected|answers?|solutions?|ground_?truth|labels|hidden_tests?|test_cases?)[^\"'\n]{0,30}[\"']\s?(?:\)|,\s?[\"']r)|(?:PYTEST_CURRENT_TEST|['\"]pytest['\"] in sys\.modules|['\"]unittest['\"] in sys\.modules|sys\.argv\[0\][^\n]{0,30}test|IS_EVAL|GRADING)",
+        ),
+        (
+            "skipped-tests",
+            2.5,
+            r"pytest\.skip\([^\n]{0,40}allow_module_level|@(?:pytest\.mark\.(?:skip|xfail)|unittest\.skip)\b[^\n]{0,80}(?:\n\s{0,8}(?:@[^\n]{0,60}\n\s{0,8})?def test_)|collect_ignore(?:_glob)?\s?=\s?\[[^\]\n]{0,20}[\"'*]|addopts\s?=[^\n]{0,60}(?:--ignore|--deselect|-k ['\"]?not|-p no:)",
+        ),
+    )
+)
+
+
+def _is_literal(node: ast.expr | None) -> bool:
+    if isinstance(node, ast.Constant):
+        return True
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        return all(_is_literal(item) for item in node.elts)
+    if isinstance(node, ast.Dict):
+        return all(_is_literal(key) for key in node.keys) and all(_is_literal(value) for value in node.values)
+    if isinstance(node, ast.UnaryOp):
+        return _is_literal(node.operand)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return node.func.id in ("set", "list", "tuple", "dict", "str", "int", "float") and all(
+            _is_literal(arg) for arg in node.args
+        )
+    return isinstance(node, ast.JoinedStr) and all(isinstance(value, ast.Constant) for value in node.values)
+
+
+def _compares_literal(test: ast.expr) -> bool:
+    """Whether a condition pins an input to one value: `x == literal`, alone or joined with others."""
+    if isinstance(test, ast.BoolOp):
+        return all(_compares_literal(value) for value in test.values)
+    if not isinstance(test, ast.Compare) or not all(
+        isinstance(op, (ast.Eq, ast.In, ast.Is)) for op in test.ops
+    ):
+        return False
+    sides = [test.left, *test.comparators]
+    return sum(_is_literal(side) for side in sides) >= 1 and not all(_is_literal(side) for side in sides)
+
+
+def _answers_literal(body: list[ast.stmt]) -> bool:
+    """Whether a branch only hands out a literal: returns it, prints it, or puts it in a name."""
+    statements = [
+        item for item in body if not (isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant))
+    ]
+    if not statements or len(statements) > 3:
+        return False
+    first = statements[0]
+    if isinstance(first, ast.Return):
+        return first.value is not None and _is_literal(first.value)
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Call):
+        call = first.value
+        name = (
+            call.func.id
+            if isinstance(call.func, ast.Name)
+            else call.func.attr
+            if isinstance(call.func, ast.Attribute)
+            else ""
+        )
+        return (
+            name in ("print", "write", "append")
+            and bool(call.args)
+            and all(_is_literal(arg) for arg in call.args)
+        )
+    return isinstance(first, ast.Assign) and _is_literal(first.value)
+
+
+def _literal_table(node: ast.AST) -> int:
+    """Entries of a literal table used as the answer: `{input: answer, ...}[x]` or `.get(x)`."""
+    table: ast.expr | None = None
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Dict):
+        table = node.value
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+        table = node.func.value
+    elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
+        names = [target.id.lower() for target in node.targets if isinstance(target, ast.Name)]
+        if any(
+            re.search(
+                r"answer|expected|known|hard_?code|test_?case|lookup|cache|result|output|solution|precomputed",
+                name,
+            )
+            for name in names
+        ):
+            table = node.value
+    if isinstance(table, ast.Dict) and _is_literal(table):
+        structured = any(
+            isinstance(key, (ast.Tuple, ast.Call))
+            or (isinstance(key, ast.Constant) and len(str(key.value)) > 12)
+            for key in table.keys
+        )
+        return (
+            len(table.keys) if structured or len(table.keys) >= 4 and not isinstance(node, ast.Assign) else 0
+        )
+    return 0
+
+
+def literal_answers(code: str) -> int:
+    """How many branches or table entries of `code` map one input to one answer; 0 when it is not Python."""
+    source = textwrap.dedent(code[:MAX_CODE_CHARS])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)
+        try:
+            tree = ast.parse(source)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return _literal_answers_by_line(source)
+    branches = 0
+    table = 0
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and _compares_literal(node.test) and _answers_literal(node.body):
+            branches += 1
+        elif isinstance(node, ast.IfExp) and _compares_literal(node.test) and _is_literal(node.body):
+            branches += 1
+        elif (
+            isinstance(node, ast.match_case)
+            and isinstance(node.pattern, (ast.MatchValue, ast.MatchSequence))
+            and _answers_literal(node.body)
+        ):
+            branches += 1
+        else:
+            table = max(table, _literal_table(node))
+    return max(branches, table)
+
+
+_BRANCH_LINE = re.compile(
+    r"^[ \t]{0,40}(?:el)?if\b[^\n]{0,200}==[^\n]{0,200}:[ \t]{0,8}(?:\n[ \t]{0,40}(?:#[^\n]{0,80}\n[ \t]{0,40})?)?(?:return|print\()[ \t]{0,4}(?:-?\d[\w.]*|[\"'][^\"'\n]{0,80}[\"']|\[[^\]\n]{0,200}\]|True|False|None)",
+    re.M,
+)
+
+
+def _literal_answers_by_line(source: str) -> int:
+    return len(_BRANCH_LINE.findall(source))
+
+
+def _code_blocks(text: str) -> Iterator[tuple[int, int, str]]:
+    fenced = False
+    for match in _FENCE.finditer(text):
+        fenced = True
+        yield match.start(1), match.end(1), match.group(1)
+    if not fenced and len(_CODE_SIGN.findall(text)) >= 2:
+        yield 0, len(text), text
+
+
+def find(text: str) -> Iterator[Hit]:
+    """Evidence that the memory wants to change how something is scored instead of what it scores."""
+    for start, end, code in _code_blocks(text):
+        if code.count("==") + code.count("case ") + code.count(":") < LITERAL_BRANCHES_SUSPECT:
+            continue
+        count = literal_answers(code)
+        if count >= LITERAL_BRANCHES_SUSPECT:
+            yield Hit(
+                "literal-answers", "literal", 3.0 if count >= LITERAL_BRANCHES_REJECT else 2.0, start, end
+            )
+    low = fold(text)
+    if not _TRIGGER.search(low):
+        return
+    discussed = 1.0 if about_security(low) else 0.0
+    for rule, family, weight, expression in _PATTERNS:
+        for number, match in enumerate(expression.finditer(low)):
+            if number >= 6:
+                break
+            if family == "tamper" and negated(low, match.start()):
+                continue
+            lowered = discussed + (1.5 if reported(low, match.start(), match.end()) else 0.0)
+            if weight > lowered:
+                yield Hit(rule, family, weight - lowered, match.start(), match.end())
+    if not _CODE_LIKE.search(low):
+        return
+    for rule, weight, expression in _TAMPERING_CODE:
+        found = expression.search(low)
+        if found is not None and not negated(low, found.start()):
+            lowered = 1.5 if reported(low, found.start(), found.end()) else 0.0
+            yield Hit(rule, "tamper-code", weight - lowered, found.start(), found.end())

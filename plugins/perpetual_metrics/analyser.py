@@ -1,0 +1,69 @@
+"""The rule-based analyser: says what a run or a verdict means without any model.
+
+Only the factory `build` is imported from outside, by the kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from perpetual.api import Analyser, Analysis, Evidence, Experiment, Hypothesis, Run
+
+__all__ = ["RuleAnalyser", "build"]
+
+
+class RuleAnalyser(Analyser):
+    """Pure; see `perpetual.slots.analyser` for the contract."""
+
+    def analyse(self, run: Run, experiment: Experiment, hypothesis: Hypothesis | None) -> Analysis:
+        """One line for every run; a text (which becomes a note) only for one that failed."""
+        metric = experiment.design.metric
+        value = run.metrics.get(metric) if metric else None
+        if run.status == "done":
+            measured = (
+                f"{metric} {value:.5g}"
+                if metric and value is not None
+                else run.reason or "no metric declared"
+            )
+            return Analysis(f"{run.id} of {experiment.id} done: {measured}", "")
+        why = run.reason or "no reason recorded"
+        text = (
+            f"# {experiment.id} {run.status}: {why}\n\n"
+            f"Run {run.id} (replicate {run.replicate}, attempt {run.attempt}) of {experiment.id} ended as "
+            f"{run.status} after {run.duration_s or 0.0:.1f} s: {why}.\n\n"
+            f"Command: `{experiment.command}`\n\nIt is no evidence for or against anything.\n"
+        )
+        return Analysis(f"{run.id} of {experiment.id} {run.status}: {why}", text)
+
+    def conclude(
+        self, hypothesis: Hypothesis, evidence: Sequence[Evidence], experiments: Sequence[Experiment]
+    ) -> Analysis:
+        """The verdict with its numbers and the rows that it rests on."""
+        rows = [row for row in evidence if row.kind == "measured" and row.retracted_by is None]
+        lines = [
+            f"# {hypothesis.id} {hypothesis.status}: {hypothesis.statement}",
+            "",
+            f"Confidence {hypothesis.confidence:.3f} from a prior of {hypothesis.prior:g}; "
+            f"false-alarm bound {hypothesis.false_alarm_bound:.3g}; {len(rows)} measured runs.",
+            "",
+        ]
+        for experiment in experiments:
+            own = [row for row in rows if row.experiment_id == experiment.id and row.value is not None]
+            if own:
+                values = [row.value for row in own if row.value is not None]
+                mean = math.fsum(values) / len(values)
+                nats = math.fsum(row.log_bayes_factor or 0.0 for row in own)
+                lines.append(
+                    f"- {experiment.id} ({experiment.title}): mean {experiment.design.metric} {mean:.5g} over "
+                    f"{len(own)} runs against baseline {experiment.design.baseline}, {nats:+.2f} nats "
+                    f"({', '.join(row.run_id or '?' for row in own)})"
+                )
+        summary = f"{hypothesis.id} is {hypothesis.status} at confidence {hypothesis.confidence:.2f}"
+        return Analysis(summary, "\n".join(lines) + "\n")
+
+
+def build(options: Mapping[str, Any]) -> RuleAnalyser:
+    """Factory of the provider `rules`."""
+    return RuleAnalyser()

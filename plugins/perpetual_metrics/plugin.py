@@ -1,0 +1,38 @@
+"""Entry point of metric readers, the rule-based analyser and the rule-based proposer; imports nothing heavy."""
+
+from __future__ import annotations
+
+from perpetual.api import Provider, hookimpl
+
+
+@hookimpl
+def perpetual_metric_readers() -> list[Provider]:
+    """Where numbers are looked for, the surest place first."""
+    return [
+        Provider("metric_reader", "results-file", "perpetual_metrics.readers:results_file",
+                 "results.json in the run's folder or working directory", order=10),
+        Provider("metric_reader", "metrics-log", "perpetual_metrics.readers:metrics_log",
+                 "JSON lines that the run appended to PERPETUAL_METRICS", order=20),
+        Provider("metric_reader", "stdout-json", "perpetual_metrics.readers:stdout_json",
+                 "JSON lines on standard output", order=30),
+        Provider("metric_reader", "stdout-text", "perpetual_metrics.readers:stdout_text",
+                 "`name: value` and `name=value` lines on standard output", order=40),
+    ]  # fmt: skip
+
+
+@hookimpl
+def perpetual_analysers() -> list[Provider]:
+    """Words for runs and verdicts, by rules."""
+    return [
+        Provider(
+            "analyser", "rules", "perpetual_metrics.analyser:build", "finished runs and verdicts in words"
+        )
+    ]
+
+
+@hookimpl
+def perpetual_proposers() -> list[Provider]:
+    """Experiments from the grids that hypotheses declare."""
+    return [
+        Provider("proposer", "grid", "perpetual_metrics.proposer:build", "untried points of declared grids")
+    ]

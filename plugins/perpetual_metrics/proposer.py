@@ -1,0 +1,74 @@
+"""The rule-based proposer: untried points of the grid that a hypothesis declares.
+
+A hypothesis with `params` {"lr": [0.1, 0.01]} and an experiment of its own serves as the pattern: each point of the
+grid becomes an experiment with the same command and design, the point in its configuration (which the run reads from
+PERPETUAL_CONFIG). Only the factory `build` is imported from outside, by the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
+
+from perpetual.api import Draft, Experiment, Hypothesis, Proposer
+
+__all__ = ["GridProposer", "build"]
+
+
+class GridProposer(Proposer):
+    """Pure; see `perpetual.slots.analyser` for the contract."""
+
+    def drafts(self, hypotheses: Sequence[Hypothesis], experiments: Sequence[Experiment]) -> Sequence[Draft]:
+        """The points nearest to what was tried come first: they differ from it in the fewest values."""
+        found = []
+        for hypothesis in hypotheses:
+            own = [
+                item
+                for item in experiments
+                if item.hypothesis_id == hypothesis.id and item.design.claim and item.command is not None
+            ]
+            if not hypothesis.params or not own:
+                continue
+            pattern = own[0]
+            names = sorted(hypothesis.params)
+            points = [
+                dict(zip(names, values, strict=True))
+                for values in product(*(hypothesis.params[n] for n in names))
+            ]
+            tried = [{name: item.config.get(name) for name in names} for item in own]
+            untried = [point for point in points if point not in tried]
+            untried.sort(
+                key=lambda point, tried=tried: min(sum(p[n] != point[n] for n in point) for p in tried)
+            )  # type: ignore[misc]
+            found += [_draft(hypothesis, pattern, point) for point in untried]
+        return found
+
+
+def _draft(hypothesis: Hypothesis, pattern: Experiment, point: Mapping[str, Any]) -> Draft:
+    design, resources = pattern.design, pattern.resources
+    arguments = {
+        "command": pattern.command,
+        "cwd": pattern.cwd,
+        "env": pattern.env,
+        "config": {**pattern.config, **point},
+        "metric": design.metric,
+        "direction": design.direction,
+        "mde": design.mde,
+        "noise": design.noise,
+        "tau": design.tau,
+        "baseline": design.baseline,
+        "paired": design.paired,
+        "replicates": design.replicates,
+        "cost_run_hours": design.cost_run_hours,
+        "gpus": resources.gpus,
+        "gpu_memory_bytes": resources.gpu_memory_bytes,
+        "wall_s": resources.wall_s,
+        "title": f"{hypothesis.id}: " + ", ".join(f"{name}={value}" for name, value in point.items()),
+    }
+    return Draft(hypothesis.id, arguments, f"an untried point of {hypothesis.id}'s grid, after {pattern.id}")
+
+
+def build(options: Mapping[str, Any]) -> GridProposer:
+    """Factory of the provider `grid`."""
+    return GridProposer()

@@ -1,0 +1,23 @@
+"""The backend of a lab that uses no GPUs. Only the factory `build` is imported from outside, by the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from perpetual.api import GpuBackend, Reading
+
+__all__ = ["NoGpus", "build"]
+
+
+class NoGpus(GpuBackend):
+    """Always zero devices."""
+
+    def read(self, deadline_s: float = 5.0) -> Reading:
+        """No devices, by configuration."""
+        return Reading(None, (), "this project is configured to use no GPUs (gpus: none)")
+
+
+def build(options: Mapping[str, Any]) -> NoGpus:
+    """Factory of the provider `none`."""
+    return NoGpus()

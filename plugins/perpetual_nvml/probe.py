@@ -1,0 +1,271 @@
+"""A program that reads every NVIDIA GPU once, through NVML, and prints one JSON document on stdout.
+
+Who may be here: `devices.py` starts it as a process of its own, because a call into a sick driver may never
+return and then only the process can be ended. It therefore imports nothing of Perpetual. By hand:
+`python -m perpetual_nvml.probe [LIMIT_S]`; after LIMIT_S seconds it ends itself, answered or not.
+
+The document: `{driver, gpus: [{index, uuid, name, memory_total_bytes, memory_used_bytes, memory_free_bytes,
+utilization, temperature_celsius, power_watts, compute_mode, processes: [{pid, memory_bytes, user, name}],
+healthy, error, mig: [{uuid, memory_total_bytes, memory_used_bytes}]}], reason}`. What the driver or the board
+cannot tell is null.
+
+Source: NVML API reference, device queries; names of the calls as in the package nvidia-ml-py.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+__all__ = ["main", "survey"]
+
+Document = dict[str, Any]
+
+
+def survey() -> Document:
+    """Everything NVML tells, as the document above. Never raises for what a driver or a GPU does."""
+    try:
+        import pynvml as nvml
+    except ImportError as error:
+        return _nothing(f"the Python package nvidia-ml-py cannot be imported: {error}")
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError as error:
+        return _nothing(_why_no_driver(nvml, error))
+    # No nvmlShutdown: the process ends at once, and a driver that answered may still hang there.
+    driver = Attempts(nvml)
+    version = driver.value(nvml.nvmlSystemGetDriverVersion)
+    count = driver.value(nvml.nvmlDeviceGetCount, essential=True) or 0
+    if driver.error is not None:
+        reason: str | None = f"the NVIDIA driver answered with an error: {driver.error}"
+    else:
+        reason = None if count else "the NVIDIA driver lists no GPU"
+    return {"driver": version, "gpus": [_gpu(nvml, index) for index in range(count)], "reason": reason}
+
+
+def _nothing(reason: str) -> Document:
+    return {"driver": None, "gpus": [], "reason": reason}
+
+
+def _why_no_driver(nvml: Any, error: Exception) -> str:
+    sentences = {
+        nvml.NVML_ERROR_LIBRARY_NOT_FOUND: "no NVIDIA driver on this machine: its NVML library was not found",
+        nvml.NVML_ERROR_DRIVER_NOT_LOADED: "the NVIDIA driver is installed but not loaded into the kernel",
+        nvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: (
+            "the loaded NVIDIA driver and its library are of different versions (a restart settles it)"
+        ),
+    }
+    code = getattr(error, "value", None)
+    return sentences.get(code, f"the NVIDIA driver could not be opened: {error}")
+
+
+class Attempts:
+    """Makes the calls about one thing, so that a value that cannot be had does not take the others with it.
+
+    A call that the board does not support or that needs more rights answers None and is no error, unless it
+    is essential. Any other failure is kept in `problems`. `healthy` turns false when an essential call fails
+    or NVML says that the GPU is lost or wants a reset; from then on no call is made, as each might take long.
+    """
+
+    def __init__(self, nvml: Any) -> None:
+        self.problems: list[str] = []
+        self.healthy = True
+        # The decoding error: nvidia-ml-py decodes what the driver wrote as UTF-8.
+        self._failures = (nvml.NVMLError, UnicodeDecodeError)
+        self._untold = {
+            nvml.NVML_ERROR_NOT_SUPPORTED,
+            nvml.NVML_ERROR_NO_PERMISSION,
+            nvml.NVML_ERROR_FUNCTION_NOT_FOUND,
+            nvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
+        }
+        self._fatal = {nvml.NVML_ERROR_GPU_IS_LOST, nvml.NVML_ERROR_RESET_REQUIRED}
+
+    def value(self, call: Callable[..., Any], *arguments: Any, essential: bool = False) -> Any:
+        """What `call(*arguments)` answers, or None when it fails."""
+        if not self.healthy:
+            return None
+        try:
+            return call(*arguments)
+        except self._failures as error:
+            code = getattr(error, "value", None)
+            if essential or code in self._fatal:
+                self.healthy = False
+                self.problems.append(str(error))
+            elif code not in self._untold:
+                self.problems.append(f"{call.__name__.strip('_')}: {error}")
+            return None
+
+    @property
+    def error(self) -> str | None:
+        return "; ".join(self.problems) or None
+
+
+def _gpu(nvml: Any, index: int) -> Document:
+    attempts = Attempts(nvml)
+    gpu: Document = {
+        "index": index,
+        "uuid": None,
+        "name": None,
+        "memory_total_bytes": None,
+        "memory_used_bytes": None,
+        "memory_free_bytes": None,
+        "utilization": None,
+        "temperature_celsius": None,
+        "power_watts": None,
+        "compute_mode": None,
+        "processes": [],
+        "mig": [],
+    }
+    handle = attempts.value(nvml.nvmlDeviceGetHandleByIndex, index, essential=True)
+    if handle is not None:
+        _fill(nvml, attempts, handle, gpu)
+    return {**gpu, "healthy": attempts.healthy, "error": attempts.error}
+
+
+def _fill(nvml: Any, attempts: Attempts, handle: Any, gpu: Document) -> None:
+    value = attempts.value
+    gpu["uuid"] = value(nvml.nvmlDeviceGetUUID, handle, essential=True)  # nothing can be leased without it
+    gpu["name"] = value(nvml.nvmlDeviceGetName, handle)
+    memory = value(_memory, nvml, handle)
+    if memory is not None:
+        gpu["memory_total_bytes"] = memory.total
+        gpu["memory_used_bytes"] = memory.used
+        gpu["memory_free_bytes"] = memory.free
+    rates = value(nvml.nvmlDeviceGetUtilizationRates, handle)
+    gpu["utilization"] = rates.gpu if rates is not None and rates.gpu <= 100 else None
+    gpu["temperature_celsius"] = value(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU)
+    milliwatts = value(nvml.nvmlDeviceGetPowerUsage, handle)
+    gpu["power_watts"] = None if milliwatts is None else milliwatts / 1000
+    modes = {
+        nvml.NVML_COMPUTEMODE_DEFAULT: "default",
+        nvml.NVML_COMPUTEMODE_PROHIBITED: "prohibited",
+        nvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS: "exclusive_process",
+    }
+    gpu["compute_mode"] = modes.get(value(nvml.nvmlDeviceGetComputeMode, handle))
+    parts = list(_mig_handles(nvml, attempts, handle))
+    devices = [_mig_device(nvml, attempts, part) for part in parts]
+    gpu["mig"] = [
+        device for device in devices if device["uuid"] is not None
+    ]  # unnamed: no run can be sent there
+    found = _running(nvml, attempts, handle)
+    if found is None:
+        # A GPU cut by MIG tells its own list only to the privileged; the parts tell theirs to their users.
+        found = [entry for part in parts for entry in _running(nvml, attempts, part) or ()]
+        if not parts and attempts.healthy:
+            attempts.problems.append("the driver does not tell which processes use this GPU")
+    gpu["processes"] = _processes(found)
+
+
+def _memory(nvml: Any, handle: Any) -> Any:
+    """The query's second form where the driver has it: the first counts the driver's own reserve as used."""
+    try:
+        return nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2)
+    except (nvml.NVMLError_FunctionNotFound, nvml.NVMLError_ArgumentVersionMismatch):
+        return nvml.nvmlDeviceGetMemoryInfo(handle)
+
+
+def _mig_handles(nvml: Any, attempts: Attempts, handle: Any) -> Iterable[Any]:
+    mode = attempts.value(nvml.nvmlDeviceGetMigMode, handle)
+    if not mode or not mode[0]:
+        return
+    for place in range(attempts.value(nvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0):
+        part = attempts.value(_mig_handle, nvml, handle, place)
+        if part is not None:
+            yield part
+
+
+def _mig_handle(nvml: Any, handle: Any, place: int) -> Any:
+    try:
+        return nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, place)
+    except nvml.NVMLError_NotFound:
+        return None  # places are numbered up to the most a board can hold; most stand empty
+
+
+def _mig_device(nvml: Any, attempts: Attempts, part: Any) -> Document:
+    memory = attempts.value(_memory, nvml, part)
+    return {
+        "uuid": attempts.value(nvml.nvmlDeviceGetUUID, part),
+        "memory_total_bytes": None if memory is None else memory.total,
+        "memory_used_bytes": None if memory is None else memory.used,
+    }
+
+
+def _running(nvml: Any, attempts: Attempts, handle: Any) -> list[Any] | None:
+    """NVML's entries for the processes on a device; None when its compute processes are not told."""
+    compute = attempts.value(_running_kind, nvml, "Compute", handle)
+    if compute is None:
+        return None
+    graphics = attempts.value(_running_kind, nvml, "Graphics", handle)
+    mps = attempts.value(_running_kind, nvml, "MPSCompute", handle)
+    return [*compute, *(graphics or ()), *(mps or ())]
+
+
+def _running_kind(nvml: Any, kind: str, handle: Any) -> Any:
+    """The processes of one kind, asked in the call's third form or else its second; the records are the same.
+
+    Drivers before 510 and some of 535 lack the third form. The call without a number is no help there: it
+    raises an error that is no NVMLError.
+    """
+    query = f"nvmlDeviceGet{kind}RunningProcesses"
+    try:
+        return getattr(nvml, f"{query}_v3")(handle)
+    except nvml.NVMLError_FunctionNotFound:
+        return getattr(nvml, f"{query}_v2")(handle)
+
+
+def _processes(entries: Iterable[Any]) -> list[Document]:
+    """One record a process. One that computes and draws is in two lists with the same memory: counted once.
+    One on several MIG instances has an entry for each: added up."""
+    held: dict[int, dict[Any, int | None]] = {}
+    for entry in entries:
+        places = held.setdefault(entry.pid, {})
+        known = [m for m in (places.get(entry.gpuInstanceId), entry.usedGpuMemory) if m is not None]
+        places[entry.gpuInstanceId] = max(known, default=None)
+    return [
+        {"pid": pid, "memory_bytes": _sum(places.values()), **_owner(pid)}
+        for pid, places in sorted(held.items())
+    ]
+
+
+def _sum(amounts: Iterable[int | None]) -> int | None:
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if known else None
+
+
+def _owner(pid: int) -> Document:
+    """User and name of a process; null for one that has ended, that may not be looked at, or that lives
+    outside this container (NVML numbers processes as the host does)."""
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        return {"user": _printable(process.username()), "name": _printable(process.name())}
+    except psutil.Error:
+        return {"user": None, "name": None}
+
+
+def _printable(text: str) -> str:
+    """`text` without lone surrogates: they stand for bytes that are no UTF-8, which no JSON file can hold."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _limit(limit_s: float) -> None:
+    """Ends this process after `limit_s` even inside a call that hangs: whoever started it may be gone."""
+    if sys.platform != "win32":
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, limit_s)
+
+
+def main(arguments: list[str]) -> int:
+    """Prints the document; `arguments` may hold the seconds after which to give up."""
+    if arguments:
+        _limit(float(arguments[0]))
+    sys.stdout.write(json.dumps(survey(), allow_nan=False) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

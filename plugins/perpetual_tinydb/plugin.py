@@ -1,0 +1,22 @@
+"""Entry point of the bundled store: offers `tinydb`, imports nothing heavy."""
+
+from __future__ import annotations
+
+from perpetual.api import Option, Provider, hookimpl
+
+
+@hookimpl
+def perpetual_stores() -> list[Provider]:
+    """The default store: readable JSON under TinyDB."""
+    return [
+        Provider(
+            slot="store",
+            name="tinydb",
+            factory="perpetual_tinydb.store:open_store",
+            summary="readable JSON documents queried with TinyDB, replaced atomically",
+            options={
+                "lock_timeout_s": Option("float", 30.0, "seconds to wait for another process's write"),
+            },
+            head="perpetual_tinydb.head:head",
+        )
+    ]

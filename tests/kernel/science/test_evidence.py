@@ -1,0 +1,486 @@
+"""The evidence rule: its published check values, its edge cases, and what it promises under any peeking."""
+
+import itertools
+import math
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from perpetual.science import confidence
+from perpetual.science.evidence import (
+    judged_weight,
+    jzs_log_bayes_factor,
+    log_bayes_factor_binary,
+    log_bayes_factor_gaussian,
+)
+
+CAP = math.log(99)
+KNOWN = {"model": "gaussian", "mu1": 1.0, "mu0": 0.0, "sigma": 1.0, "tau": 0.25}
+GUESSED = {"model": "gaussian", "mu1": 1.0, "mu0": 0.0, "sigma": None, "s0": 1.0, "nu0": 2.0, "tau": 0.25}
+
+
+def row(n: int, value: object, **more: Any) -> dict[str, Any]:
+    base = {"id": f"e{n}", "run_id": f"r{n}", "kind": "measured", "metric": "acc", "design_id": "d"}
+    return {**base, "value": value, "status": "done", **more}
+
+
+def rows(values: Sequence[float], **more: Any) -> list[dict[str, Any]]:
+    return [row(n, value, **more) for n, value in enumerate(values)]
+
+
+def verdict(n: int, word: str, strength: float = 1.0, **more: Any) -> dict[str, Any]:
+    base = {"id": f"j{n}", "run_id": f"run{n}", "kind": "judged", "verdict": word, "strength": strength}
+    return {**base, **more}
+
+
+def fold(
+    evidence: Sequence[dict[str, Any]], design: dict[str, Any] = KNOWN, prior: float = 0.5, **config: Any
+) -> dict[str, Any]:
+    return confidence({"id": "H1", "prior": prior}, {"d": design}, evidence, config)
+
+
+def measured_part(result: dict[str, Any]) -> dict[str, Any]:
+    (part,) = [part for part in result["parts"] if "design_id" in part]
+    assert isinstance(part, dict)
+    return part
+
+
+def spread(mean: float, sd: float) -> list[float]:
+    """Two values of exactly this mean and sample sd."""
+    return [mean - sd / math.sqrt(2), mean + sd / math.sqrt(2)]
+
+
+# Check values
+
+
+def test_jzs_reproduces_the_published_value() -> None:
+    assert math.exp(jzs_log_bayes_factor(3.5, 38, 20 * 20 / 40)) == pytest.approx(26.743, abs=0.001)
+
+
+def test_jzs_speaks_for_no_effect_at_t_zero_and_stays_finite_far_out() -> None:
+    assert jzs_log_bayes_factor(0.0, 38, 10) < -1
+    assert math.isfinite(jzs_log_bayes_factor(1e6, 38, 10))
+
+
+@pytest.mark.parametrize(
+    ("improvement", "baseline_sd", "treatment_sd", "mde", "expected"),
+    [
+        (0.644, 0.030, 0.051, 0.3, 0.985),
+        (-0.644, 0.051, 0.030, 0.3, 0.017),
+        (0.572, 0.066, 0.051, 0.3, 0.977),
+        (-0.572, 0.051, 0.066, 0.3, 0.020),
+        (-0.450, 0.031, 0.029, 0.2, 0.017),
+        (0.450, 0.029, 0.031, 0.2, 0.983),
+    ],
+)
+def test_demo_campaign_decides_with_two_replicates(
+    improvement: float, baseline_sd: float, treatment_sd: float, mde: float, expected: float
+) -> None:
+    design = {"mu1": mde, "mu0": 0, "tau": mde / 4, "baseline_n": 4, "baseline_ss": 3 * baseline_sd**2}
+    result = fold(rows(spread(improvement, treatment_sd)), design)
+    assert result["confidence"] == pytest.approx(expected, abs=0.003)
+
+
+def test_demo_campaign_leaves_the_undecidable_open() -> None:
+    rng, still_open = random.Random(11), 0
+    for _ in range(200):
+        base = [rng.gauss(0, 0.052) for _ in range(4)]
+        mean = math.fsum(base) / 4
+        design = {"mu1": 0.02, "mu0": 0, "tau": 0.005, "baseline_n": 4}
+        design["baseline_ss"] = math.fsum((b - mean) ** 2 for b in base)
+        result = fold(rows([rng.gauss(0.001, 0.051) - mean for _ in range(4)]), design)
+        still_open += 0.2 < result["confidence"] < 0.8
+    assert still_open >= 184  # 97 % in the campaign
+
+
+# The Bayes factor
+
+
+def test_known_noise_is_the_ratio_of_two_normal_densities() -> None:
+    values, tau, sigma = [0.9, 1.4, -0.2], 0.3, 0.8
+    mean, v = math.fsum(values) / 3, tau**2 + sigma**2 / 3
+    expected = ((mean - 0.0) ** 2 - (mean - 1.0) ** 2) / (2 * v)
+    got = log_bayes_factor_gaussian(values, mu1=1.0, mu0=0.0, tau=tau, sigma=sigma)
+    assert got == pytest.approx(expected)
+
+
+def test_unknown_noise_without_tau_is_the_conjugate_marginal_ratio() -> None:
+    values, s0, nu0 = [0.9, 1.4, -0.2, 0.6], 0.7, 3.0
+
+    def log_marginal(mu: float) -> float:
+        squares = nu0 * s0**2 + math.fsum((x - mu) ** 2 for x in values)
+        return -(nu0 + len(values)) / 2 * math.log(squares)
+
+    got = log_bayes_factor_gaussian(values, mu1=1.0, mu0=0.0, tau=0.0, s0=s0, nu0=nu0)
+    assert got == pytest.approx(log_marginal(1.0) - log_marginal(0.0))
+
+
+def test_student_form_tends_to_the_known_form_with_many_degrees_of_freedom() -> None:
+    known = log_bayes_factor_gaussian([0.8, 0.2], mu1=1, mu0=0, tau=0.2, sigma=0.9)
+    student = log_bayes_factor_gaussian([0.8, 0.2], mu1=1, mu0=0, tau=0.2, s0=0.9, nu0=1e7)
+    assert student == pytest.approx(known, rel=1e-4)
+
+
+@pytest.mark.parametrize("noise", [{"sigma": 1.0}, {"s0": 1.0, "nu0": 2.0}, {"s0": 0.01, "nu0": 1.0}])
+def test_a_better_mean_never_counts_for_less(noise: dict[str, Any]) -> None:
+    def factor(mean: float) -> float:
+        return log_bayes_factor_gaussian([mean - 0.1, mean + 0.1], mu1=1, mu0=0, tau=0.25, **noise)
+
+    found = [factor(step / 10) for step in range(-100, 101)]
+    assert all(a <= b + 1e-12 for a, b in itertools.pairwise(found))
+    assert found[0] < 0 < found[-1]
+    assert factor(0.5) == pytest.approx(0.0)
+    assert factor(0.5 + 0.3) == pytest.approx(-factor(0.5 - 0.3))
+
+
+def test_unknown_noise_is_bounded_at_the_peak_of_the_ratio() -> None:
+    nu, v = 3.0, 0.25**2 + (2 * 1.0 + 0.02) / 3 / 2
+    reach = math.sqrt(0.25 + nu * v)
+    peak = (nu + 1) / 2 * math.log((1 + (reach + 0.5) ** 2 / (nu * v)) / (1 + (reach - 0.5) ** 2 / (nu * v)))
+    for far in (5.0, 1e3, 1e9):
+        got = log_bayes_factor_gaussian([far - 0.1, far + 0.1], mu1=1, mu0=0, tau=0.25, s0=1.0, nu0=2)
+        assert got == pytest.approx(peak, rel=1e-6)
+
+
+def test_repeating_one_design_is_bounded_by_its_tau() -> None:
+    values = [1.0 + 0.01 * (-1) ** i for i in range(1000)]
+    got = log_bayes_factor_gaussian(values, mu1=1, mu0=0, tau=0.5, sigma=0.1)
+    assert got == pytest.approx(1 / (2 * 0.5**2), rel=0.01)
+
+
+def test_a_sampled_baseline_weakens_the_factor() -> None:
+    constant = log_bayes_factor_gaussian([1.0, 1.2], mu1=1, mu0=0, tau=0.1, sigma=1.0)
+    sampled = log_bayes_factor_gaussian([1.0, 1.2], mu1=1, mu0=0, tau=0.1, sigma=1.0, baseline_n=4)
+    assert sampled == pytest.approx(constant * (0.01 + 0.5) / (0.01 + 0.5 + 0.25))
+
+
+def test_single_value_needs_an_idea_of_the_noise() -> None:
+    assert log_bayes_factor_gaussian([0.9], mu1=1, mu0=0, tau=0.25) == 0.0
+    assert log_bayes_factor_gaussian([0.9], mu1=1, mu0=0, tau=0.25, s0=1.0) == 0.0  # a guess worth nothing
+    assert log_bayes_factor_gaussian([0.9], mu1=1, mu0=0, tau=0.25, s0=1.0, nu0=1) > 0
+    assert log_bayes_factor_gaussian([0.9], mu1=1, mu0=0, tau=0.25, baseline_n=3, baseline_ss=0.5) > 0
+    assert log_bayes_factor_gaussian([], mu1=1, mu0=0, tau=0.25, sigma=1.0) == 0.0
+    assert log_bayes_factor_gaussian([0.9], mu1=1, mu0=0, tau=0.0, sigma=0.0) == 0.0
+
+
+def test_binary_factor_adds_over_runs_and_survives_certain_rates() -> None:
+    got = log_bayes_factor_binary(3, 4, p1=0.9, p0=0.5)
+    assert got == pytest.approx(3 * math.log(0.9 / 0.5) + math.log(0.1 / 0.5))
+    assert -20 < log_bayes_factor_binary(2, 3, p1=1.0, p0=0.5) < -10
+
+
+# The fold
+
+
+def test_confidence_is_prior_plus_factor() -> None:
+    result = fold(rows([0.9, 0.3]), prior=0.3)
+    factor = log_bayes_factor_gaussian([0.9, 0.3], mu1=1, mu0=0, tau=0.25, sigma=1.0)
+    assert result["log_odds"] == pytest.approx(math.log(0.3 / 0.7) + factor)
+    assert result["confidence"] == pytest.approx(1 / (1 + math.exp(-result["log_odds"])))
+    assert measured_part(result) == {
+        "design_id": "d",
+        "log_bayes_factor": pytest.approx(factor),
+        "capped": False,
+        "n": 2,
+        "flags": [],
+    }
+    assert result["n_measured"] == 2
+
+
+def test_an_empty_ledger_is_the_prior() -> None:
+    result = fold([], prior=0.37)
+    assert result["confidence"] == pytest.approx(0.37)
+    assert (result["e_support"], result["e_refute"], result["false_alarm_bound"]) == (1.0, 1.0, 1.0)
+    assert result["parts"] == []
+
+
+def test_order_of_rows_is_immaterial() -> None:
+    rng = random.Random(3)
+    ledger = [*rows([0.11, 0.93, -0.4, 1.7]), row(9, 0.2, design_id="d2"), verdict(1, "refutes", 0.7)]
+    ledger += [
+        {"id": "m", "kind": "manual", "log_odds": 0.3},
+        {"id": "x", "kind": "retraction", "target": "e2"},
+    ]
+    designs = {"d": KNOWN, "d2": GUESSED}
+    first = confidence({"id": "H1", "prior": 0.4}, designs, ledger, {})
+    for _ in range(10):
+        rng.shuffle(ledger)
+        assert confidence({"id": "H1", "prior": 0.4}, designs, ledger, {}) == first
+
+
+def test_confidence_never_reaches_certainty() -> None:
+    designs = {f"d{i}": KNOWN for i in range(400)}
+    ledger = [row(i, 50.0, design_id=f"d{i}") for i in range(400)]
+    result = confidence({"id": "H1", "prior": 0.5}, designs, ledger, {})
+    assert result["confidence"] == 1 - 1e-4
+    assert math.isfinite(result["e_support"])
+    assert result["false_alarm_bound"] > 0
+    assert fold([{"id": "m", "kind": "manual", "log_odds": -1e9}])["confidence"] == 1e-4
+
+
+def test_one_design_is_capped_and_said_to_be() -> None:
+    part = measured_part(fold(rows([30.0, 31.0])))
+    assert part["capped"] is True
+    assert part["log_bayes_factor"] == pytest.approx(CAP)
+
+
+def test_both_e_values_are_cut_from_above_only() -> None:
+    designs = {"a": {**KNOWN, "tau": 0.0}, "b": {**KNOWN, "tau": 0.0}}
+    ledger = [row(1, 9.5, design_id="a"), row(2, -1.5, design_id="b")]
+    result = confidence({"id": "H1", "prior": 0.5}, designs, ledger, {})
+    assert math.log(result["e_support"]) == pytest.approx(CAP - 2.0)  # 9 nats cut to the cap
+    assert math.log(result["e_refute"]) == pytest.approx(-9.0 + 2.0)  # the loss is kept whole
+    assert result["false_alarm_bound"] == pytest.approx(1 / result["e_support"])
+
+
+@pytest.mark.parametrize("status", ["failed", "timeout", "killed", "lost", "running"])
+def test_an_unfinished_run_is_no_evidence(status: str) -> None:
+    assert fold([row(1, -5.0, status=status)])["parts"] == []
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, None, "2.1", 10**400])
+def test_a_value_that_is_no_number_is_no_evidence(value: object) -> None:
+    assert fold([row(1, value), row(2, 0.9)]) == fold([row(2, 0.9)])
+
+
+@pytest.mark.parametrize("mark", [{"post_hoc": True}, {"weight": 0}, {"design_id": None}, {"metric": "loss"}])
+def test_rows_that_do_not_test_the_declared_prediction_weigh_nothing(mark: dict[str, Any]) -> None:
+    assert fold([row(1, 3.0, **mark)], {**KNOWN, "metric": "acc"})["confidence"] == 0.5
+    assert fold([row(1, 3.0)], {**KNOWN, "metric": "acc"})["confidence"] > 0.9
+
+
+def test_rows_of_another_hypothesis_are_left_out() -> None:
+    assert fold([row(1, 3.0, hypothesis_id="H2")])["parts"] == []
+    assert fold([row(1, 3.0, hypothesis_id="H1")])["n_measured"] == 1
+
+
+def test_the_same_run_counts_once() -> None:
+    once = fold([row(1, 0.9)])
+    assert fold([row(1, 0.9), row(1, 0.9)]) == once
+    assert fold([row(1, 0.9), row(1, 4.0, id="e7")]) == once
+    assert fold([row(1, 0.9), row(1, 4.0, id="e7", metric="f1")]) == once  # a second metric of one run
+
+
+def test_a_rerun_of_the_same_content_counts_once() -> None:
+    ledger = [row(1, 0.9, content_hash="c"), row(2, 0.9, content_hash="c")]
+    assert fold(ledger) == fold(ledger[:1])
+    ledger[1]["content_hash"] = "other"
+    assert measured_part(fold(ledger))["flags"] == ["seed not applied"]
+
+
+def test_bit_equal_replicates_count_as_one_and_are_flagged() -> None:
+    part, single = measured_part(fold(rows([0.9] * 4), GUESSED)), measured_part(fold(rows([0.9]), GUESSED))
+    assert part["flags"] == ["seed not applied"]
+    assert part["n"] == 1
+    assert part["log_bayes_factor"] == single["log_bayes_factor"] > 0
+    assert measured_part(fold(rows([0.9, 0.9 + 1e-9]), GUESSED))["flags"] == []
+
+
+def test_a_bit_equal_baseline_gives_no_degrees_of_freedom() -> None:
+    design = {"mu1": 1, "mu0": 0, "tau": 0.25, "baseline_n": 4, "baseline_ss": 0.0}
+    part = measured_part(fold(rows([0.9]), design))
+    assert part["log_bayes_factor"] == 0.0
+    assert part["flags"] == ["seed not applied in the baseline", "noise unknown: one more replicate"]
+    four = log_bayes_factor_gaussian([0.8, 1.1], mu1=1, mu0=0, tau=0.1, baseline_n=4)
+    assert four == log_bayes_factor_gaussian([0.8, 1.1], mu1=1, mu0=0, tau=0.1, baseline_n=1)
+
+
+def test_a_declared_noise_without_degrees_of_freedom_is_a_guess_worth_two() -> None:
+    bare = {key: value for key, value in GUESSED.items() if key != "nu0"}
+    assert fold(rows([0.9]), bare) == fold(rows([0.9]), GUESSED)
+
+
+def test_a_wild_value_is_bounded_and_flagged() -> None:
+    part = measured_part(fold(rows([8.2, 8.4]), {**GUESSED, "mde": 1.0}))
+    assert part["flags"] == ["too good: check leakage"]
+    assert 0 < part["log_bayes_factor"] <= CAP
+    assert measured_part(fold(rows([7.5, 7.9]), {**GUESSED, "mde": 1.0}))["flags"] == []
+    assert math.isfinite(fold(rows([1.7e308, 1.6e308]), GUESSED)["log_odds"])
+    assert fold(rows([1e308, -1e308, 1e300]), GUESSED)["log_odds"] == pytest.approx(0.0)
+
+
+def test_an_effect_that_neither_prediction_allows_goes_to_a_human() -> None:
+    design = {**KNOWN, "tau": 0.0, "sigma": 0.1}
+    result = fold(rows([0.29, 0.31]), design)  # raw factor -20 nats, yet 4 sd from the nearer prediction
+    part = measured_part(result)
+    assert (part["log_bayes_factor"], part["flags"]) == (0.0, ["model misfit"])
+    assert result["confidence"] == 0.5
+    assert result["e_support"] < 1e-6  # a loss may not be forgiven in an e-value
+    assert result["e_refute"] == 1.0
+    assert measured_part(fold(rows([0.14, 0.16]), design))["flags"] == []  # within 2.2 sd of no effect
+
+
+@pytest.mark.parametrize(("nu", "z"), [(1, 63.657), (4, 4.604), (30, 2.750)])
+def test_misfit_begins_at_the_student_quantile(nu: float, z: float) -> None:
+    """The 99.5 % quantiles of Student's t, from the tables."""
+    sd = 0.001
+    design = {"mu1": 1, "mu0": 0, "s0": sd, "nu0": nu, "tau": 0}
+    assert measured_part(fold(rows([z * sd * 1.002]), design))["flags"] == ["model misfit"]
+    assert measured_part(fold(rows([z * sd * 0.998]), design))["flags"] == []
+
+
+def test_a_claimed_value_is_missed_on_either_side() -> None:
+    design = {**KNOWN, "tau": 0.0, "sigma": 0.1}
+    assert measured_part(fold(rows([1.9, 2.1]), design))["flags"] == []
+    assert measured_part(fold(rows([1.9, 2.1]), {**design, "claim": "value"}))["flags"] == ["model misfit"]
+
+
+def test_retraction_takes_a_row_back_and_can_be_taken_back() -> None:
+    ledger = [row(1, 0.9), row(2, 5.0)]
+    retraction = {"id": "x1", "kind": "retraction", "target": "e2"}
+    assert fold([*ledger, retraction]) == fold(ledger[:1])
+    assert fold([*ledger, retraction, {"id": "x2", "kind": "retraction", "target": "x1"}]) == fold(ledger)
+    corrected = row(2, 0.4, id="e3")  # the same run, analysed again
+    assert fold([*ledger, retraction, corrected]) == fold([row(1, 0.9), row(2, 0.4)])
+
+
+def test_two_retractions_of_each_other_end() -> None:
+    circle = [
+        {"id": "x1", "kind": "retraction", "target": "x2"},
+        {"id": "x2", "kind": "retraction", "target": "x1"},
+    ]
+    assert fold([row(1, 0.9), *circle]) == fold([row(1, 0.9)])
+
+
+def test_binary_design_counts_successes() -> None:
+    design = {"model": "binary", "mu1": 0.9, "mu0": 0.5}
+    result = fold(rows([1, 1, 0, True]), design)
+    assert measured_part(result)["log_bayes_factor"] == pytest.approx(
+        log_bayes_factor_binary(3, 4, p1=0.9, p0=0.5)
+    )
+    assert measured_part(fold(rows([1, 0.5]), design)) == {
+        **measured_part(fold(rows([1]), design)),
+        "flags": ["value is not 0 or 1"],
+    }
+
+
+@pytest.mark.parametrize(("on_crash", "sign"), [("refutes", -1), ("supports", 1), ("none", 0), (None, 0)])
+def test_a_crash_counts_only_where_that_is_the_claim(on_crash: str | None, sign: int) -> None:
+    design = {"model": "binary", "mu1": 0.9, "mu0": 0.3, "on_crash": on_crash}
+    log_odds = fold([row(1, None, status="failed")], design)["log_odds"]
+    assert (log_odds > 0) - (log_odds < 0) == sign
+    assert fold([row(1, None, status="lost")], design)["log_odds"] == 0
+    assert fold([row(1, None, status="failed")], {**GUESSED, "on_crash": on_crash})["log_odds"] == 0
+
+
+def test_an_unknown_model_or_a_number_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="model must be"):
+        fold([row(1, 0.9)], {**KNOWN, "model": "poisson"})
+    with pytest.raises(ValueError, match="mu1 must be a finite number"):
+        fold([row(1, 0.9)], {**KNOWN, "mu1": math.nan})
+
+
+# Opinions and manual shifts
+
+
+def test_opinions_can_never_decide() -> None:
+    many = fold([verdict(i, "supports") for i in range(50)])
+    assert many["confidence"] == pytest.approx(0.75)
+    assert many["parts"][0]["capped"] is True
+    assert (many["e_support"], many["n_measured"]) == (1.0, 0)
+    assert fold([verdict(1, "refutes", 0.5)])["log_odds"] == pytest.approx(-0.5 * math.log(2))
+
+
+def test_weight_of_an_opinion() -> None:
+    assert judged_weight("supports", 1.0) == pytest.approx(math.log(2))
+    assert judged_weight("refutes", 40.0) == pytest.approx(-math.log(2))
+    assert judged_weight("inconclusive", 1.0) == 0.0
+    assert judged_weight("certainly", 1.0) == 0.0
+    assert judged_weight("supports", math.nan) == 0.0
+    assert judged_weight("supports", -3.0) == 0.0
+
+
+def test_an_opinion_on_a_measured_run_weighs_nothing() -> None:
+    opinion = verdict(1, "supports", run_id="r1")
+    assert fold([row(1, 0.9), opinion]) == fold([row(1, 0.9)])
+    assert fold([row(1, 0.9, status="failed"), opinion])["log_odds"] == pytest.approx(math.log(2))
+
+
+def test_a_later_verdict_of_the_same_judge_on_the_same_run_supersedes() -> None:
+    old, new = verdict(1, "supports", judge="a"), verdict(2, "refutes", run_id="run1", judge="a")
+    assert fold([old, new])["log_odds"] == pytest.approx(-math.log(2))
+    assert fold([old, {**new, "judge": "b"}])["log_odds"] == pytest.approx(0.0)
+    back = {"id": "x", "kind": "retraction", "target": "j2"}
+    assert fold([old, new, back])["log_odds"] == pytest.approx(math.log(2))
+
+
+def test_a_manual_shift_is_whole_once_and_leaves_e_values_alone() -> None:
+    shift = {"id": "m1", "kind": "manual", "log_odds": 7.5}
+    result = fold([shift, shift, row(1, 0.9)])
+    assert result["log_odds"] == pytest.approx(7.5 + fold([row(1, 0.9)])["log_odds"])
+    assert result["e_support"] == fold([row(1, 0.9)])["e_support"]
+    assert fold([{**shift, "log_odds": math.inf}])["log_odds"] == 0
+
+
+def test_parts_add_up_to_the_log_odds() -> None:
+    ledger = [*rows([4.0, 9.0]), verdict(8, "refutes"), {"id": "m1", "kind": "manual", "log_odds": -0.4}]
+    result = fold(ledger)
+    assert math.fsum(part["log_bayes_factor"] for part in result["parts"]) == pytest.approx(
+        result["log_odds"]
+    )
+    assert [next(iter(part)) for part in result["parts"]] == ["design_id", "judged", "manual"]
+
+
+def test_established_needs_the_e_value_as_well() -> None:
+    strong, manual = rows([2.0, 2.5]), [{"id": "m1", "kind": "manual", "log_odds": 5.0}]
+    assert fold(strong, alpha=0.05)["established"] is True
+    assert fold(manual, alpha=0.05)["established"] is False
+    assert "established" not in fold(strong)
+
+
+# What is promised however often one looks
+
+
+def naive_says_supported(values: Sequence[float]) -> bool:
+    """The rule of thumb: a tenth of confidence a run, by its sign."""
+    return 0.5 + sum(0.1 if value > 0.5 else -0.1 for value in values) >= 0.8
+
+
+@pytest.mark.parametrize(
+    ("truth", "key"), [(0.0, "e_support"), (-0.3, "e_support"), (1.0, "e_refute"), (1.4, "e_refute")]
+)
+def test_false_alarms_stay_under_alpha_under_peeking(truth: float, key: str) -> None:
+    rng, episodes, looks, alarms = random.Random(5), 300, 25, 0
+    design = {**KNOWN, "tau": 0.0}
+    for _ in range(episodes):
+        values = [rng.gauss(truth, 1.0) for _ in range(looks)]
+        alarms += any(fold(rows(values[:n]), design)[key] >= 10 for n in range(1, looks + 1))
+    # Ville: at most 10 %, and three standard errors of this simulation
+    assert alarms / episodes <= 0.1 + 3 * math.sqrt(0.09 / episodes)
+
+
+def test_peeking_does_break_a_rule_without_the_guarantee() -> None:
+    rng, fooled = random.Random(5), 0
+    for _ in range(300):
+        values = [rng.gauss(0.4, 1.0) for _ in range(25)]
+        fooled += any(naive_says_supported(values[:n]) for n in range(1, 26))
+    assert fooled / 300 > 0.3
+
+
+def test_a_measured_noise_floor_keeps_the_bound() -> None:
+    rng, episodes, supported = random.Random(7), 300, 0
+    for _ in range(episodes):
+        base = [rng.gauss(0, 2.0) for _ in range(4)]
+        mean = math.fsum(base) / 4
+        s0 = math.sqrt(math.fsum((b - mean) ** 2 for b in base) / 3)
+        values = [rng.gauss(0, 2.0) for _ in range(25)]
+        supported += any(
+            log_bayes_factor_gaussian(values[:n], mu1=1, mu0=0, tau=0.0, s0=s0, nu0=3) >= math.log(19)
+            for n in range(1, 26)
+        )
+    assert supported / episodes <= 1 / 19 + 3 * math.sqrt(0.05 / episodes)
+
+
+def test_an_e_value_is_at_most_one_on_average_where_the_claim_is_false() -> None:
+    rng, draws = random.Random(9), 4000
+    total = math.fsum(
+        math.exp(
+            log_bayes_factor_gaussian([rng.gauss(0, 1), rng.gauss(0, 1)], mu1=1, mu0=0, tau=0, sigma=1.0)
+        )
+        for _ in range(draws)
+    )
+    # variance of the ratio is exp(d2) - 1 with d2 = 2
+    assert total / draws <= 1 + 3 * math.sqrt((math.exp(2) - 1) / draws)
+    assert total / draws >= 1 - 3 * math.sqrt((math.exp(2) - 1) / draws)

@@ -1,0 +1,698 @@
+"""Supervised runs, end to end: real commands, real supervisors, real kills; no test may leave a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perpetual.toolkit import lock, platform, rundir, shim
+from perpetual.toolkit.platform import Identity
+from perpetual.toolkit.rundir import LaunchFailed, Observation, Started
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the whole supervisor is Linux only")
+
+ROOT = Path(rundir.__file__).parents[2]
+ENVIRONMENT = {"PATH": os.environ["PATH"]}
+PYTHON = [sys.executable, "-I", "-S", "-c"]
+LONG_S = 30.0  # never reached, unless the test fails
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + LONG_S
+    while not condition():
+        assert time.monotonic() < deadline, "it never came about"
+        time.sleep(0.005)
+
+
+def known(pid: int) -> Identity:
+    identity = platform.identity_of(pid)
+    assert identity is not None
+    return identity
+
+
+class Gate:
+    """A named pipe on which a command waits with `read`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        os.mkfifo(path)
+
+    def open(self) -> None:
+        """Let one reader pass; waits until there is one."""
+        self.path.write_text("\n")
+
+
+class Runs:
+    """Launches below one folder and remembers every process, to see that all are gone."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.processes: list[Identity] = []
+
+    def launch(self, *argv: str, name: str = "run", **options: Any) -> Started:
+        given = {"cwd": self.folder, "env": ENVIRONMENT, "wall_s": None, "grace_s": 10.0, **options}
+        started = rundir.launch(self.folder / name, argv=argv, **given)
+        assert started.child is not None
+        self.processes += [started.supervisor, started.child]
+        return started
+
+    def waiting(self, script: str, name: str = "run", **options: Any) -> tuple[Started, Gate]:
+        """A shell that runs `script`, in which `$GATE` names a pipe to read from."""
+        gate = Gate(self.folder / f"{name.replace('/', '-')}.gate")
+        environment = {**ENVIRONMENT, "GATE": str(gate.path)}
+        return self.launch("sh", "-c", script, name=name, env=environment, **options), gate
+
+    def wait(self, name: str = "run") -> Observation:
+        return rundir.wait(self.folder / name, LONG_S)
+
+    def observe(self, name: str = "run") -> Observation:
+        return rundir.observe(self.folder / name)
+
+    def text(self, file: str, name: str = "run") -> str:
+        return (self.folder / name / file).read_text()
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Iterator[Runs]:
+    made = Runs(tmp_path)
+    yield made
+    left = [each for each in made.processes if not platform.wait_gone(each, 5.0)]
+    for each in left:
+        platform.signal_descendants(each.pid, signal.SIGKILL)
+        platform.signal_process(each, signal.SIGKILL)
+    assert not left, f"still running: {left}"
+    assert not zombies(), "a launcher's child was not waited for"
+
+
+def zombies() -> list[int]:
+    """Dead children of this process that nobody has waited for."""
+    own = os.getpid()
+    found = []
+    for children in Path(f"/proc/{own}/task").glob("*/children"):
+        found += [int(pid) for pid in children.read_text().split()]
+    return [pid for pid in found if b") Z " in Path(f"/proc/{pid}/stat").read_bytes()]
+
+
+# --- the ordinary life of a run
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_exit_code_logs_and_directory(runs: Runs, code: int) -> None:
+    (runs.folder / "work").mkdir()
+    started = runs.launch("sh", "-c", f"pwd; echo oops >&2; exit {code}", cwd=runs.folder / "work")
+    seen = runs.wait()
+    assert (seen.state, seen.started) == ("ended", started)
+    assert seen.exit is not None
+    assert (seen.exit.exit_code, seen.exit.signal, seen.exit.reason) == (code, None, "exited")
+    assert seen.exit.detail is None
+    assert runs.text("stdout.log") == f"{runs.folder / 'work'}\n"
+    assert runs.text("stderr.log") == "oops\n"
+    assert runs.text("supervisor.log") == ""
+    assert rundir.read_exit(runs.folder / "run") == seen.exit
+    assert rundir.read_started(runs.folder / "run") == started
+
+
+def test_times_and_usage_are_recorded(runs: Runs) -> None:
+    started = runs.launch(*PYTHON, "held = bytearray(50_000_000); sum(range(3_000_000))")
+    record = runs.wait().exit
+    assert record is not None
+    assert record.started_at == started.started_at
+    assert record.started_at < record.ended_at
+    assert record.started_at.endswith("Z")
+    assert record.max_rss_bytes > 50_000_000
+    assert record.cpu_s > 0.01
+    assert 0.01 < record.duration_s < LONG_S
+
+
+def test_the_environment_is_exactly_the_given_one(runs: Runs) -> None:
+    environment = {**ENVIRONMENT, "GREETING": "grüß dich", "LATIN": "caf\udce9", "EMPTY": ""}
+    runs.launch("env", env=environment)
+    runs.wait()
+    lines = (runs.folder / "run" / "stdout.log").read_bytes().splitlines()
+    assert sorted(lines) == sorted(os.fsencode(f"{name}={value}") for name, value in environment.items())
+
+
+def test_a_command_ended_by_a_signal(runs: Runs) -> None:
+    runs.launch("sh", "-c", "kill -9 $$")
+    record = runs.wait().exit
+    assert record is not None
+    assert (record.exit_code, record.signal, record.reason) == (None, 9, "signalled")
+
+
+def test_files_are_private_and_the_launch_file_is_gone_once_it_runs(runs: Runs) -> None:
+    _, gate = runs.waiting("read x < $GATE", name="deep/er")
+    folder = runs.folder / "deep" / "er"
+    assert not (folder / "launch.json").exists()
+    assert runs.observe("deep/er").state == "running"
+    gate.open()
+    runs.wait("deep/er")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    names = {"started.json", "exit.json", "stdout.log", "stderr.log", "supervisor.lock", "supervisor.log"}
+    assert {each.name for each in folder.iterdir()} == names
+    assert {stat.S_IMODE(each.stat().st_mode) for each in folder.iterdir()} == {0o600}
+
+
+def test_the_command_inherits_nothing_but_three_descriptors_and_default_signals(runs: Runs) -> None:
+    show = "import os; print(sorted(os.listdir('/proc/self/fd')), os.readlink('/proc/self/fd/0'))"
+    mine = os.open("/dev/null", os.O_RDONLY)
+    os.set_inheritable(mine, True)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGTERM])
+    try:
+        # Python ignores SIGPIPE and SIGXFSZ by itself, so a shell shows what a command gets.
+        runs.launch(
+            "sh", "-c", f'{sys.executable} -I -S -c "{show}"; grep -E "SigBlk|SigIgn" /proc/self/status'
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1, signal.SIGTERM])
+        os.close(mine)
+    runs.wait()
+    first, *rest = runs.text("stdout.log").splitlines()
+    assert first == "['0', '1', '2', '3'] /dev/null", "3 is the listing itself"
+    assert [line.split() for line in rest] == [["SigBlk:", "0" * 16], ["SigIgn:", "0" * 16]]
+
+
+def test_the_lock_is_held_by_the_supervisor_for_its_life(runs: Runs) -> None:
+    started, gate = runs.waiting("read x < $GATE")
+    assert lock.is_locked(runs.folder / "run" / "supervisor.lock")
+    gate.open()
+    runs.wait()
+    assert platform.wait_gone(started.supervisor, LONG_S)
+    assert not lock.is_locked(runs.folder / "run" / "supervisor.lock")
+
+
+def test_wait_gives_up_at_its_timeout(runs: Runs) -> None:
+    _, gate = runs.waiting("read x < $GATE")
+    begin = time.monotonic()
+    assert rundir.wait(runs.folder / "run", 0.05).state == "running"
+    assert time.monotonic() - begin >= 0.05
+    gate.open()
+    assert runs.wait().state == "ended"
+
+
+def test_a_run_survives_the_kill_of_its_launcher_and_its_session(runs: Runs) -> None:
+    gate = Gate(runs.folder / "gate")
+    program = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from perpetual.toolkit import rundir\n"
+        "rundir.launch(Path('run'), argv=['sh', '-c', 'read x < gate; echo done; exit 42'], cwd='.',\n"
+        "              env=dict(os.environ), wall_s=None, grace_s=1.0)\n"
+        "print('launched', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    launcher = subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=runs.folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    with launcher:
+        assert launcher.stdout is not None
+        assert launcher.stdout.readline() == b"launched\n"
+        os.killpg(launcher.pid, signal.SIGKILL)
+    seen = runs.observe()
+    assert seen.state == "running"
+    assert seen.started is not None
+    assert seen.started.child is not None
+    runs.processes += [seen.started.supervisor, seen.started.child]
+    session_of = os.getsid(seen.started.supervisor.pid)
+    assert session_of == seen.started.supervisor.pid
+    gate.open()
+    ended = runs.wait()
+    assert ended.exit is not None
+    assert ended.exit.exit_code == 42
+    assert runs.text("stdout.log") == "done\n"
+
+
+def test_twenty_runs_at_once_do_not_mix(runs: Runs) -> None:
+    script = "read x < $GATE; echo $x; exit $x"
+
+    def start(number: int) -> tuple[Started, Gate]:
+        return runs.waiting(script, name=f"r{number}")
+
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(start, range(20)))
+    assert {runs.observe(f"r{number}").state for number in range(20)} == {"running"}
+    assert len({started.child for started, _ in made}) == 20
+    for number, (_, gate) in enumerate(made):
+        gate.path.write_text(f"{number}\n")
+    for number in range(20):
+        record = runs.wait(f"r{number}").exit
+        assert record is not None
+        assert (record.exit_code, record.reason) == (number, "exited")
+        assert runs.text("stdout.log", f"r{number}") == f"{number}\n"
+
+
+def test_a_run_that_just_ended_is_never_lost(runs: Runs) -> None:
+    for number in range(50):
+        runs.launch("true", name=f"r{number}")
+        states = ["running"]
+        while states[-1] == "running":
+            states.append(runs.observe(f"r{number}").state)
+        assert states[-1] == "ended"
+
+
+# --- commands that cannot start
+
+
+@pytest.mark.parametrize(
+    ("argv", "cwd", "reason"),
+    [
+        (["no-such-program-7"], ".", "cannot run no-such-program-7: No such file or directory"),
+        (["./plain"], ".", "cannot run ./plain: Permission denied"),
+        (["true"], "nowhere", "nowhere: No such file or directory"),
+    ],
+)
+def test_a_command_that_cannot_start(runs: Runs, argv: list[str], cwd: str, reason: str) -> None:
+    (runs.folder / "plain").write_text("not a program")
+    with pytest.raises(LaunchFailed, match=reason) as caught:
+        runs.launch(*argv, cwd=runs.folder / cwd)
+    assert caught.value.reason in str(caught.value)
+    seen = runs.wait()
+    assert seen.state == "ended"
+    assert seen.exit is not None
+    assert (seen.exit.exit_code, seen.exit.signal, seen.exit.reason) == (127, None, "exec_failed")
+    assert seen.exit.detail == caught.value.reason
+    assert not (runs.folder / "run" / "launch.json").exists()
+
+
+def test_a_directory_has_one_run_only(runs: Runs) -> None:
+    _, gate = runs.waiting("read x < $GATE")
+    with pytest.raises(FileExistsError, match="had its run"):
+        runs.launch("true")
+    gate.open()
+    platform.wait_gone(runs.processes[0], LONG_S)
+    for file in ("started.json", "exit.json"):
+        with pytest.raises(FileExistsError, match="had its run"):
+            runs.launch("true")
+        (runs.folder / "run" / file).unlink()
+    (runs.folder / "run" / "launch.json").touch()
+    with pytest.raises(FileExistsError, match=r"launch\.json"):
+        runs.launch("true")
+    assert runs.observe() == Observation("absent")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"argv": []},
+        {"argv": "true"},
+        {"argv": ["a\0b"]},
+        {"env": {"A=B": "x"}},
+        {"env": {"": "x"}},
+        {"env": {"A": "secret\0"}},
+        {"wall_s": float("nan")},
+        {"wall_s": -1.0},
+        {"grace_s": float("inf")},
+        {"max_log_bytes": 100},
+    ],
+)
+def test_arguments_that_can_never_work_are_refused_before_anything_is_made(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    given: dict[str, Any] = {"argv": ["true"], "cwd": "/", "env": {}, "wall_s": None, "grace_s": 1.0}
+    with pytest.raises(ValueError, match=r".") as caught:
+        rundir.launch(tmp_path / "run", **{**given, **options})
+    assert "secret" not in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_broken_interpreter_is_a_failed_launch(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(runs.folder / "python"))
+    with pytest.raises(LaunchFailed, match="cannot start"):
+        runs.launch("true")
+    (runs.folder / "python").write_text("#!/bin/sh\necho no python today >&2\n")
+    (runs.folder / "python").chmod(0o700)
+    with pytest.raises(LaunchFailed, match="no python today"):
+        runs.launch("true", name="second")
+    assert {runs.observe().state, runs.observe("second").state} == {"absent"}
+    assert not list(runs.folder.glob("*/launch.json")), "it may hold secrets"
+
+
+@pytest.mark.parametrize("timeout_ms", [0, 10, 25, 40, 55, 70])
+def test_a_launcher_without_patience_leaves_nothing_running(runs: Runs, timeout_ms: int) -> None:
+    """Wherever the start is when patience ends: afterwards nothing runs, and no secret lies about."""
+    folder = runs.folder / "run"
+    failure = ""
+    try:
+        runs.launch("sleep", "600", timeout_s=timeout_ms / 1000, grace_s=1.0)
+    except LaunchFailed as exc:
+        failure = exc.reason
+    if failure:
+        assert "did not answer" in failure
+        until(lambda: not lock.is_locked(folder / "supervisor.lock"))
+        seen = runs.observe()
+        assert seen.state in ("absent", "ended")
+        if seen.started is not None:
+            assert seen.exit is not None
+            assert seen.exit.reason == "killed"
+            runs.processes += [
+                each for each in (seen.started.supervisor, seen.started.child) if each is not None
+            ]
+    else:
+        assert rundir.cancel(folder, by="test", grace_s=1.0)
+    assert not (folder / "launch.json").exists()
+
+
+# --- ends that the supervisor brings about
+
+
+def test_the_wall_limit(runs: Runs) -> None:
+    runs.launch("sleep", "600", wall_s=0.2)
+    record = runs.wait().exit
+    assert record is not None
+    assert (record.reason, record.signal, record.exit_code) == ("timeout", signal.SIGTERM, None)
+    assert record.detail == "over its limit of 0.2 s"
+    assert 0.2 <= record.duration_s < 5.0
+
+
+def test_a_command_that_answers_term_with_success_has_still_timed_out(runs: Runs) -> None:
+    runs.waiting("trap 'echo saved; exit 0' TERM; read x < $GATE", wall_s=0.2)
+    record = runs.wait().exit
+    assert record is not None
+    assert (record.reason, record.exit_code) == ("timeout", 0)
+    assert runs.text("stdout.log") == "saved\n"
+
+
+GRANDCHILD = """
+import os, signal, sys, time
+if os.fork():
+    os._exit(0)
+os.setsid()
+if os.fork():
+    os._exit(0)
+if sys.argv[1] == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+with open("pids", "a") as file:
+    file.write(f"{os.getpid()}\\n")
+time.sleep(600)
+"""
+
+
+def grandchildren(runs: Runs, count: int) -> list[Identity]:
+    """The double-forked, setsid processes that have written their pids."""
+    path = runs.folder / "pids"
+    until(lambda: path.exists() and len(path.read_text().splitlines()) == count)
+    found = [known(int(pid)) for pid in path.read_text().split()]
+    runs.processes += found
+    return found
+
+
+def test_a_stubborn_tree_is_ended_whole(runs: Runs) -> None:
+    program = f"{sys.executable} -I -S grandchild.py stubborn"
+    (runs.folder / "grandchild.py").write_text(GRANDCHILD)
+    started, _ = runs.waiting(f"trap '' TERM; {program}; {program}; read x < $GATE")
+    below = grandchildren(runs, 2)
+    begin = time.monotonic()
+    assert rundir.cancel(runs.folder / "run", by="tester", grace_s=0.3)
+    record = runs.wait().exit
+    assert record is not None
+    assert 0.3 <= time.monotonic() - begin < 5.0
+    assert (record.reason, record.signal, record.detail) == ("killed", signal.SIGKILL, "cancelled by tester")
+    assert not any(platform.is_alive(each) for each in (started.child, *below) if each is not None)
+
+
+@pytest.mark.parametrize("temper", ["meek", "stubborn"])
+def test_what_outlives_the_command_is_ended(runs: Runs, temper: str) -> None:
+    (runs.folder / "grandchild.py").write_text(GRANDCHILD)
+    script = f"{sys.executable} -I -S grandchild.py {temper}; read x < $GATE; exit 4"
+    _, gate = runs.waiting(script, grace_s=0.2 if temper == "stubborn" else LONG_S)
+    (left,) = grandchildren(runs, 1)
+    gate.open()
+    record = runs.wait().exit
+    assert record is not None
+    assert (record.exit_code, record.reason) == (4, "exited")
+    assert record.detail == "processes that outlived the command and were ended: 1"
+    assert record.duration_s < LONG_S / 2
+    assert not platform.is_alive(left)
+
+
+def test_a_helper_that_leaves_by_itself_is_let_go(runs: Runs) -> None:
+    """As the resource tracker of multiprocessing does: it ends when the pipe to the command closes."""
+    helper = (
+        "import signal, sys; signal.signal(15, lambda *_: open('hit', 'w'));sys.stdin.read(); print('tidied')"
+    )
+    program = (
+        "import os, subprocess, sys\n"
+        f"subprocess.Popen([sys.executable, '-I', '-S', '-c', {helper!r}], stdin=subprocess.PIPE)\n"
+        "os._exit(0)\n"
+    )
+    runs.launch(*PYTHON, program)
+    record = runs.wait().exit
+    assert record is not None
+    assert (record.exit_code, record.detail) == (0, None)
+    assert runs.text("stdout.log") == "tidied\n"
+    assert not (runs.folder / "hit").exists()
+
+
+def test_each_process_gets_term_once(runs: Runs) -> None:
+    """To many programs a second TERM means: leave without saving."""
+    counting = "trap 'echo term' TERM; echo up; while :; do sleep 600 & wait; done"
+    runs.launch("sh", "-c", f'setsid sh -c "{counting}" & {counting}')
+    until(lambda: runs.text("stdout.log").count("up") == 2)
+    rundir.cancel(runs.folder / "run", by="tester", grace_s=0.3)
+    record = runs.wait().exit
+    assert record is not None
+    assert record.signal == signal.SIGKILL
+    assert runs.text("stdout.log").count("term") == 2
+
+
+def test_a_second_cancellation_can_only_shorten_the_grace(runs: Runs) -> None:
+    runs.launch("sh", "-c", "trap '' TERM; echo up; sleep 600")
+    until(lambda: runs.text("stdout.log") == "up\n")
+    assert rundir.cancel(runs.folder / "run", by="first", grace_s=LONG_S)
+    until(lambda: (runs.folder / "run" / "cancel.json").exists())
+    assert runs.observe().state == "running"
+    assert rundir.cancel(runs.folder / "run", by="second", grace_s=0.0)
+    record = runs.wait().exit
+    assert record is not None
+    assert record.duration_s < LONG_S / 2
+    assert record.reason == "killed"
+
+
+def test_a_plain_term_to_the_supervisor_ends_the_run(runs: Runs) -> None:
+    started = runs.launch("sleep", "600")
+    assert platform.signal_process(started.supervisor, signal.SIGHUP), "which is ignored"
+    assert platform.signal_process(started.supervisor, signal.SIGTERM)
+    record = runs.wait().exit
+    assert record is not None
+    assert (record.reason, record.detail) == ("killed", "ended by a signal to the supervisor")
+
+
+def test_nothing_is_signalled_where_nothing_runs(runs: Runs) -> None:
+    assert not rundir.cancel(runs.folder / "run", by="tester", grace_s=1.0)
+    assert not (runs.folder / "run").exists()
+    runs.launch("true")
+    runs.wait()
+    assert not rundir.cancel(runs.folder / "run", by="tester", grace_s=1.0)
+    assert not (runs.folder / "run" / "cancel.json").exists()
+
+
+# --- when the supervisor dies
+
+
+def kill_supervisor(started: Started) -> None:
+    assert platform.signal_process(started.supervisor, signal.SIGKILL)
+    assert platform.wait_gone(started.supervisor, LONG_S)
+
+
+def test_without_its_supervisor_a_run_is_orphaned_then_lost(runs: Runs) -> None:
+    started, gate = runs.waiting("read x < $GATE")
+    kill_supervisor(started)
+    assert not lock.is_locked(runs.folder / "run" / "supervisor.lock")
+    assert runs.observe().state == "orphaned"
+    assert rundir.wait(runs.folder / "run", 0.02).state == "orphaned"
+    gate.open()
+    seen = runs.wait()
+    assert (seen.state, seen.exit, seen.started) == ("lost", None, started)
+    assert seen.detail == "the supervisor died without an exit record"
+
+
+def test_an_orphan_can_be_cancelled_with_what_is_below_it(runs: Runs) -> None:
+    started = runs.launch("sh", "-c", "trap '' TERM; setsid sleep 600 & echo $!; setsid -w sleep 600")
+    until(lambda: runs.text("stdout.log"))
+    assert started.child is not None
+    until(lambda: len(platform.descendants(started.supervisor.pid)) >= 3)
+    runs.processes += [known(pid) for pid in platform.descendants(started.child.pid)]
+    kill_supervisor(started)
+    assert rundir.cancel(runs.folder / "run", by="tester", grace_s=0.2)
+    assert runs.observe().state == "lost"
+    assert not rundir.cancel(runs.folder / "run", by="tester", grace_s=0.2)
+
+
+def test_pids_that_were_given_out_again_are_never_signalled(runs: Runs) -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as innocent:
+        other = known(innocent.pid)
+        former = other._replace(start_ticks=other.start_ticks - 1)._asdict()
+        record = {"supervisor": former, "child": former, "started_at": "2026-11-21T00:00:00.000Z"}
+        (runs.folder / "run").mkdir()
+        (runs.folder / "run" / "started.json").write_text(json.dumps(record))
+        assert runs.observe().state == "lost"
+        assert not rundir.cancel(runs.folder / "run", by="tester", grace_s=0.0)
+        assert innocent.stdin is not None
+        innocent.stdin.close()
+        assert innocent.wait() == 0
+
+
+def test_after_a_reboot_a_run_is_lost_and_nothing_is_signalled(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, gate = runs.waiting("read x < $GATE")
+    with monkeypatch.context() as rebooted:
+        rebooted.setenv("PERPETUAL_BOOT_ID", "the next boot")
+        seen = runs.observe()
+        assert (seen.state, seen.detail) == ("lost", "reboot")
+        assert not rundir.cancel(runs.folder / "run", by="tester", grace_s=0.0)
+    assert started.child is not None
+    assert platform.is_alive(started.child)
+    gate.open()
+    assert runs.wait().state == "ended"
+
+
+def test_a_supervisor_that_cannot_be_seen_but_holds_the_lock_is_at_work(runs: Runs) -> None:
+    """As from another pid namespace, where its pid means nothing."""
+    _, gate = runs.waiting("read x < $GATE")
+    path = runs.folder / "run" / "started.json"
+    true_record = path.read_text()
+    unseen = json.loads(true_record)
+    unseen["supervisor"]["start_ticks"] += 1
+    path.write_text(json.dumps(unseen))
+    assert runs.observe().state == "running"
+    assert rundir.wait(runs.folder / "run", 0.05).state == "running"
+    gate.open()
+    assert runs.wait().state == "ended"
+
+
+def test_a_directory_that_is_being_launched_says_so(tmp_path: Path) -> None:
+    assert rundir.observe(tmp_path / "none") == Observation("absent")
+    (tmp_path / "launch.json").touch()
+    assert rundir.observe(tmp_path) == Observation("absent")
+    with lock.FileLock(tmp_path / "supervisor.lock"):
+        assert rundir.observe(tmp_path) == Observation("absent", detail="launching")
+
+
+# --- records and logs
+
+
+@pytest.mark.parametrize("file", ["exit.json", "started.json"])
+@pytest.mark.parametrize("garbage", ["", "{", "[]", '"text"', "{}", '{"reason": "bored"}'])
+def test_a_garbled_record_is_an_error_that_names_the_file(tmp_path: Path, file: str, garbage: str) -> None:
+    (tmp_path / file).write_text(garbage)
+    with pytest.raises(ValueError, match=file) as caught:
+        rundir.observe(tmp_path)
+    assert str(tmp_path / file) in str(caught.value)
+
+
+def test_a_log_is_kept_to_its_limit_with_both_ends(runs: Runs) -> None:
+    limit = 10_000
+    # One write, so that the only cut is the one after the end, which loses nothing.
+    program = "import os; os.write(1, b''.join(b'line %d\\n' % n for n in range(5000)) + b'last\\n')"
+    runs.launch(*PYTHON, program, max_log_bytes=limit)
+    assert runs.wait().state == "ended"
+    text = runs.text("stdout.log")
+    full = "".join(f"line {number}\n" for number in range(5000)) + "last\n"
+    head, dropped, tail = text.partition("\n[... at least ")
+    count, _, tail = tail.partition(" bytes dropped: this log is limited to 10000 bytes ...]\n")
+    assert full.startswith(head)
+    assert full.endswith(tail)
+    assert dropped
+    assert len(head) + len(tail) + int(count) == len(full)
+    assert len(text) <= limit
+    assert len(tail) > 1000
+
+
+def test_a_log_is_cut_again_and_again_while_it_grows(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    before = (0, 0)
+    written = b""
+    with log.open("ab", buffering=0) as child:
+        for turn in range(30):
+            chunk = b"%05d" % turn * 300
+            child.write(chunk)
+            written += chunk
+            before = shim.cut_log(str(log), 5000, before)
+            assert log.stat().st_size <= 5000
+    content = log.read_bytes()
+    assert content[:2500] == written[:2500]
+    assert content.endswith(written[-1000:])
+    assert content.count(b"bytes dropped") == 1
+    assert before[0] == len(written) - (len(content) - before[1])
+
+
+def test_a_running_log_is_cut_within_a_tick(runs: Runs) -> None:
+    started, gate = runs.waiting("yes | head -c 1000000; echo full >&2; read x < $GATE", max_log_bytes=4096)
+    until(lambda: runs.text("stderr.log") == "full\n")
+    until(lambda: (runs.folder / "run" / "stdout.log").stat().st_size <= 4096)
+    assert started.child is not None
+    assert platform.is_alive(started.child)
+    gate.open()
+    assert runs.wait().state == "ended"
+
+
+def test_an_exit_record_that_cannot_be_written_is_tried_again(runs: Runs) -> None:
+    _, gate = runs.waiting("read x < $GATE; exit 5")
+    obstacle = runs.folder / "run" / "exit.json"
+    obstacle.mkdir()
+    gate.open()
+    until(lambda: "cannot write the exit record" in runs.text("supervisor.log"))
+    obstacle.rmdir()
+    record = runs.wait().exit
+    assert record is not None
+    assert record.exit_code == 5
+    assert record.duration_s < LONG_S
+
+
+def test_an_exit_record_that_can_never_be_written_is_not_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "exit.json").mkdir()
+    assert not shim.record_exit({"exit_code": 5}, waits_s=(0.0, 0.0))
+    told = capfd.readouterr().err.splitlines()
+    assert len(told) == 3
+    assert all('it reads {"exit_code": 5}' in line for line in told)
+    assert os.listdir(tmp_path) == ["exit.json"]
+    assert sum(shim.RECORD_RETRY_WAITS_S) < 60.0
+
+
+def test_the_record_finds_its_place_when_the_folder_is_moved(runs: Runs) -> None:
+    _, gate = runs.waiting("read x < $GATE", name="old")
+    (runs.folder / "old").rename(runs.folder / "new")
+    assert runs.observe("new").state == "running"
+    gate.open()
+    assert runs.wait("new").state == "ended"
+
+
+def test_the_supervisor_alone_says_how_it_is_used() -> None:
+    done = subprocess.run([sys.executable, "-I", "-S", str(shim.__file__)], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "usage: shim.py RUN_DIR\n"
+
+
+def test_an_idle_supervisor_does_not_wake_up(runs: Runs) -> None:
+    started, gate = runs.waiting("read x < $GATE", wall_s=1000.0)
+    status = Path(f"/proc/{started.supervisor.pid}/status")
+
+    def wakes() -> str:
+        return status.read_text().partition("\nvoluntary_ctxt_switches:")[2].split()[0]
+
+    until(lambda: "State:\tS" in status.read_text())
+    time.sleep(0.1)  # not to wait for something, but to give it time for what it must not do
+    before = wakes()
+    time.sleep(0.3)
+    assert wakes() == before
+    gate.open()
+    runs.wait()
