@@ -61,9 +61,7 @@ def find_project(start: Path | None = None, explicit: str | None = None) -> Path
     try:
         here = (start or Path.cwd()).absolute()
     except FileNotFoundError as problem:
-        raise NoProject(
-            "the working directory does not exist any more", hint="cd to a folder that exists"
-        ) from problem
+        raise NoProject("the working directory does not exist any more", hint="cd to a folder that exists") from problem
     for folder in (here, *here.parents):
         if (folder / FOLDER).is_dir():
             _refuse_foreign(folder)
@@ -85,11 +83,7 @@ def foreign(folder: Path) -> bool:
     if (inside / "graph.db").exists():
         return True
     config = inside / FILE
-    return (
-        config.is_file()
-        and b"budget_gpu_hours:" in config.read_bytes()
-        and b"format:" not in config.read_bytes()
-    )
+    return config.is_file() and b"budget_gpu_hours:" in config.read_bytes() and b"format:" not in config.read_bytes()
 
 
 def user_file() -> Path:
@@ -195,9 +189,7 @@ class Config:
         where = f"{self.path}: plugins: {name}"
         check_names(section, known, where, what=f"option of {name}")
         return {
-            key: check(
-                Key(key, option.type, option.default, option.meaning), section.get(key, option.default), where
-            )
+            key: check(Key(key, option.type, option.default, option.meaning), section.get(key, option.default), where)
             for key, option in known.items()
         }
 
@@ -251,7 +243,5 @@ class Config:
         entries: list[tuple[str, Any, str]] = [
             (name, values.get(name, key.default), key.meaning) for name, key in KEYS.items()
         ]
-        entries.append(
-            (_PLUGINS, {_DISABLED.name: []}, "Options of plugins: `disabled`, and one section per name.")
-        )
+        entries.append((_PLUGINS, {_DISABLED.name: []}, "Options of plugins: `disabled`, and one section per name."))
         yamlfile.write_document(root / FOLDER / FILE, entries, title="What this project is made of.")

@@ -141,8 +141,7 @@ def _head(plugins: Any, store: object) -> str | None:
         offer["provider"]["head"]
         for info in plugins
         for offer in info["offers"]
-        if offer["provider"]["slot"] == "store"
-        and store in (offer["provider"]["name"], offer["qualified_name"])
+        if offer["provider"]["slot"] == "store" and store in (offer["provider"]["name"], offer["qualified_name"])
     ]
     return found[0] if len(found) == 1 else None
 

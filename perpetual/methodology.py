@@ -78,9 +78,7 @@ class Methodology:
                 check_names({name: 0}, KEYS, self._where(name))
         for name, key in KEYS.items():
             if name in data:
-                self._values[name] = check(
-                    key, data[name], self._where(name) if self._wrong(key, data[name]) else FILE
-                )
+                self._values[name] = check(key, data[name], self._where(name) if self._wrong(key, data[name]) else FILE)
                 self._origins[name] = "project"
             else:
                 self._values[name] = key.default
@@ -102,9 +100,7 @@ class Methodology:
 
     def items(self) -> list[Item]:
         """Every key with its value, where it comes from and what it means."""
-        return [
-            Item(name, self._values[name], self._origins[name], key.meaning) for name, key in KEYS.items()
-        ]
+        return [Item(name, self._values[name], self._origins[name], key.meaning) for name, key in KEYS.items()]
 
     def set(self, name: str, text: str) -> Item:
         """Writes one key, given as text, into the file, comments kept.
@@ -126,9 +122,7 @@ class Methodology:
         low = value if name == "confidence_refute_threshold" else self["confidence_refute_threshold"]
         high = value if name == "confidence_support_threshold" else self["confidence_support_threshold"]
         if low >= high:
-            raise UsageError(
-                f"the refute threshold ({low:g}) must lie below the support threshold ({high:g})"
-            )
+            raise UsageError(f"the refute threshold ({low:g}) must lie below the support threshold ({high:g})")
 
     @staticmethod
     def write_default(path: Path, overrides: Mapping[str, Any] | None = None) -> None:

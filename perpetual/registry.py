@@ -71,9 +71,7 @@ def _trace(hook: str, plugin: str, result: object) -> None:
         sys.stderr.write(f"hook {hook} <- {plugin}: {result!r}\n")
 
 
-def _call(
-    manager: pluggy.PluginManager, hook: str, plugin: object, name: str, arguments: Mapping[str, Any]
-) -> Called:
+def _call(manager: pluggy.PluginManager, hook: str, plugin: object, name: str, arguments: Mapping[str, Any]) -> Called:
     """Calls one plugin's implementation of a hook, guarded."""
     others = [other for other in manager.get_plugins() if other is not plugin]
     try:
@@ -108,9 +106,7 @@ def _misfits(manager: pluggy.PluginManager, plugin: object) -> str | None:
     return None
 
 
-def _refusal(
-    provider: object, slot: str, seen: set[tuple[str, str]], families: Mapping[str, str | None]
-) -> str | None:
+def _refusal(provider: object, slot: str, seen: set[tuple[str, str]], families: Mapping[str, str | None]) -> str | None:
     if not isinstance(provider, Provider):
         return f"answered a {type(provider).__name__} instead of a Provider"
     if provider.slot != slot or slot not in families:
@@ -161,9 +157,7 @@ def discover(
         found.items(), key=lambda item: (item[1][0] != DISTRIBUTION, item[0])
     ):
         if safe and distribution != DISTRIBUTION:
-            result.plugins.append(
-                PluginInfo(name, id, version, "disabled", "safe mode: only bundled plugins")
-            )
+            result.plugins.append(PluginInfo(name, id, version, "disabled", "safe mode: only bundled plugins"))
             continue
         if name in disabled or id in disabled:
             result.plugins.append(PluginInfo(name, id, version, "disabled", "plugins.disabled names it"))
@@ -171,7 +165,7 @@ def discover(
         try:
             plugin = loader()
             manager.register(plugin, name=id)
-        except BaseException as problem:  # noqa: BLE001 - an outside module may even raise SystemExit at import
+        except BaseException as problem:
             if isinstance(problem, KeyboardInterrupt):
                 raise
             reason = f"{type(problem).__name__}: {problem}"
@@ -182,9 +176,7 @@ def discover(
     return result
 
 
-def _ask(
-    result: _Discovery, loaded: list[tuple[PluginInfo, object]], provider_hooks: Mapping[str, str]
-) -> None:
+def _ask(result: _Discovery, loaded: list[tuple[PluginInfo, object]], provider_hooks: Mapping[str, str]) -> None:
     """Fills `result.plugins` with what each loaded plugin offers."""
     manager = result.manager
     failed: dict[str, str] = {}
@@ -220,9 +212,7 @@ def _ask(
                     reason = f"{hook}: {refused}"
                     break
                 seen[distribution].add((slot, provider.name))
-                offers.append(
-                    Offer(f"{distribution}/{provider.name}", info.qualified_name, provider, refused)
-                )
+                offers.append(Offer(f"{distribution}/{provider.name}", info.qualified_name, provider, refused))
         if reason:
             manager.unregister(name=info.qualified_name)
             result.plugins.append(PluginInfo(info.name, info.qualified_name, info.version, "failed", reason))
@@ -328,8 +318,7 @@ class Registry:
         if not hits:
             raise PluginError(
                 f"{slot}: " + unknown("provider", want, [offer.provider.name for offer in offers]),
-                hint=self._failures()
-                or f"pip install the plugin that offers it, or change {slot} in config.yaml",
+                hint=self._failures() or f"pip install the plugin that offers it, or change {slot} in config.yaml",
                 code="plugin_missing",
             )
         why = self._why_not(hits[0])

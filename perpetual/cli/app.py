@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -25,10 +26,8 @@ def _plugin_commands() -> dict[str, tuple[str, str]]:
     from perpetual.registry import Registry
 
     disabled: Sequence[str] = ()
-    try:
+    with contextlib.suppress(PerpetualError):  # outside a project, or a broken one: the command itself will say so
         disabled = Config(find_project()).disabled
-    except PerpetualError:
-        pass  # outside a project, or one whose files are broken: its own command will say so
     offers = Registry(disabled, safe="--safe" in sys.argv).serving("command")
     return {
         offer.provider.name: (offer.provider.factory, offer.provider.summary)
@@ -116,11 +115,8 @@ def run(arguments: Sequence[str]) -> int:
         click.echo(problem.format_message())
         return 2
     except click.ClickException as problem:
-        hint = (
-            f"perpetual {problem.ctx.info_name} --help" if getattr(problem, "ctx", None) is not None else None
-        )
-        if isinstance(problem, click.UsageError) and problem.ctx is not None:
-            hint = f"{problem.ctx.command_path} --help"
+        context = problem.ctx if isinstance(problem, click.UsageError) else None
+        hint = f"{context.command_path} --help" if context is not None else None
         _tell(face, {"code": "usage", "message": problem.format_message(), "hint": hint, "exit": 2}, None)
         return 2
     except (click.Abort, KeyboardInterrupt):
@@ -130,12 +126,12 @@ def run(arguments: Sequence[str]) -> int:
         # The reader has gone (`| head`). Nothing can be told to it; keep the interpreter from trying at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except Exception as problem:  # noqa: BLE001 - a defect of ours still is one line and one document for whoever called
+    except Exception as problem:
         if "--debug" in arguments:
             raise
         message = f"internal error: {type(problem).__name__}: {problem}"
-        _tell(face, {"code": "internal", "message": message, "hint": "the same command with --debug shows where", "exit": 1},
-              None)  # fmt: skip
+        hint = "the same command with --debug shows where"
+        _tell(face, {"code": "internal", "message": message, "hint": hint, "exit": 1}, None)
         return 1
 
 

@@ -42,9 +42,7 @@ class Face:
     def answer(self, schema: str, document: dict[str, Any], text: str | Callable[[], str]) -> None:
         """Shows one document: as JSON with its schema, or as text for people."""
         if self.as_json:
-            sys.stdout.write(
-                json.dumps({"schema": f"perpetual.{schema}/1", **document}, ensure_ascii=False) + "\n"
-            )
+            sys.stdout.write(json.dumps({"schema": f"perpetual.{schema}/1", **document}, ensure_ascii=False) + "\n")
             return
         shown = text() if callable(text) else text
         if shown:
@@ -78,9 +76,7 @@ class Face:
         if next_cursor is not None:
             click.echo(f"more: --cursor {next_cursor}")
 
-    def table(
-        self, columns: Sequence[str], rows: Sequence[Iterable[str]], *, title: str | None = None
-    ) -> None:
+    def table(self, columns: Sequence[str], rows: Sequence[Iterable[str]], *, title: str | None = None) -> None:
         """Prints a table for people; cells are plain text, their control characters made visible."""
         from rich import box
         from rich.console import Console

@@ -30,7 +30,8 @@ def _status_text(document: dict[str, Any]) -> str:
     limit = "unlimited" if budget["limit_gpu_hours"] is None else f"{budget['limit_gpu_hours']:g}"
     lines = [
         f"{printable(document['project'])}  (seq {document['seq']})",
-        f"budget: {budget['spent_gpu_hours']:.2f} of {limit} GPU-hours spent, {budget['reserved_gpu_hours']:.2f} reserved, "
+        f"budget: {budget['spent_gpu_hours']:.2f} of {limit} GPU-hours spent, "
+        f"{budget['reserved_gpu_hours']:.2f} reserved, "
         f"{budget['run_hours']:.3f} run-hours used",
         "experiments: " + (", ".join(f"{n} {name}" for name, n in document["experiments"].items()) or "none"),
     ]

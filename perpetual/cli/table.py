@@ -20,9 +20,7 @@ COMMANDS: dict[str, Entry] = {
     "brief": Entry("perpetual.cli.overview:brief", "The same for an agent, within a number of tokens."),
     "hook": Entry("perpetual.cli.overview:hook", "The brief as a harness hook's JSON."),
     "hypotheses": Entry("perpetual.cli.hypotheses:hypotheses", "Add, list, show and update hypotheses."),
-    "propose": Entry(
-        "perpetual.cli.experiments:propose", "Propose an experiment, or the most informative ones."
-    ),
+    "propose": Entry("perpetual.cli.experiments:propose", "Propose an experiment, or the most informative ones."),
     "approve": Entry("perpetual.cli.experiments:approve", "Approve proposed experiments."),
     "reject": Entry("perpetual.cli.experiments:reject", "Reject an experiment."),
     "experiments": Entry("perpetual.cli.experiments:experiments", "List experiments, or show one."),

@@ -13,7 +13,7 @@ from perpetual.toolkit.units import finite
 
 __all__ = ["Budget"]
 
-_EMPTY = {"rows": 0, "spent_gpu_hours": 0.0, "run_hours": 0.0, "reserved": {}}
+_EMPTY: dict[str, Any] = {"rows": 0, "spent_gpu_hours": 0.0, "run_hours": 0.0, "reserved": {}}
 
 
 class Budget:
@@ -36,7 +36,8 @@ class Budget:
     def limit_gpu_hours(self) -> float | None:
         """The limit in force."""
         found = self._ctx.store.get("setting", "budget")
-        return None if found is None else found.body["limit_gpu_hours"]
+        limit: float | None = None if found is None else found.body["limit_gpu_hours"]
+        return limit
 
     def _state(self) -> dict[str, Any]:
         """The fold of the whole ledger: a kept fold of its beginning, and the rows since."""
@@ -96,9 +97,7 @@ class Budget:
                     line["runs"] += 1
         return {**self.totals(), **by}
 
-    def reserve(
-        self, tx: Transaction, run: Mapping[str, Any], *, gpu_hours: float, run_hours: float
-    ) -> Debit:
+    def reserve(self, tx: Transaction, run: Mapping[str, Any], *, gpu_hours: float, run_hours: float) -> Debit:
         """Sets aside a run's worst case.
 
         Raises:
@@ -120,18 +119,14 @@ class Budget:
             )
         return self._append(tx, run, "reserve", gpu_hours, run_hours)
 
-    def settle(
-        self, tx: Transaction, run: Mapping[str, Any], *, gpu_hours: float, run_hours: float
-    ) -> Debit | None:
+    def settle(self, tx: Transaction, run: Mapping[str, Any], *, gpu_hours: float, run_hours: float) -> Debit | None:
         """Ends a run's reservation with what it really used; the second time is nothing."""
         rows = tx.find("debit", run_id=run["id"])
         if any(row.body["kind"] == "settle" for row in rows):
             return None
         return self._append(tx, run, "settle", gpu_hours, run_hours)
 
-    def _append(
-        self, tx: Transaction, run: Mapping[str, Any], kind: str, gpu_hours: float, run_hours: float
-    ) -> Debit:
+    def _append(self, tx: Transaction, run: Mapping[str, Any], kind: str, gpu_hours: float, run_hours: float) -> Debit:
         row = {
             "kind": kind,
             "run_id": run["id"],

@@ -84,9 +84,7 @@ class Context:
                 self._built[slot] = [
                     (
                         offer.qualified_name,
-                        self.registry.build(
-                            offer, self.config.options(offer.provider.name, offer.provider.options)
-                        ),
+                        self.registry.build(offer, self.config.options(offer.provider.name, offer.provider.options)),
                     )
                     for offer in self.registry.serving(slot)
                 ]
@@ -119,9 +117,7 @@ class Context:
             return found
         known = [document.id for document in self.store.find(kind)]
         near = nearest(identifier(id), known) or known[-3:]
-        raise NotFound(
-            f"no {kind} {id}", hint=f"the nearest: {', '.join(near)}" if near else f"there is no {kind} yet"
-        )
+        raise NotFound(f"no {kind} {id}", hint=f"the nearest: {', '.join(near)}" if near else f"there is no {kind} yet")
 
     def recall(self, tx: Transaction, key: str | None, deed: str) -> str | None:
         """The id that an idempotency key made earlier, or None.
@@ -135,9 +131,7 @@ class Context:
         if found is None:
             return None
         if found.body["deed"] != deed:
-            raise Conflict(
-                f"the idempotency key {key!r} was used for {found.body['deed']}", hint="use a fresh key"
-            )
+            raise Conflict(f"the idempotency key {key!r} was used for {found.body['deed']}", hint="use a fresh key")
         made: str = found.body["made"]
         return made
 

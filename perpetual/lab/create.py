@@ -19,7 +19,13 @@ from perpetual.toolkit.atomic import write_atomic
 __all__ = ["create"]
 
 # What a project may commit to its own repository: how it is made and how it works, and nothing heavy or private.
-_IGNORE = "# Everything here but the configuration stays out of the project's own repository.\n*\n!.gitignore\n!config.yaml\n!methodology.yaml\n"
+_IGNORE = """\
+# Everything here but the configuration stays out of the project's own repository.
+*
+!.gitignore
+!config.yaml
+!methodology.yaml
+"""
 
 
 def create(

@@ -86,10 +86,7 @@ class Doctor:
         plugins = self._ctx.registry.plugins
         bad = [f"{info.qualified_name}: {info.reason}" for info in plugins if info.state == "failed"]
         refused = [
-            f"{offer.qualified_name}: {offer.refused}"
-            for info in plugins
-            for offer in info.offers
-            if offer.refused
+            f"{offer.qualified_name}: {offer.refused}" for info in plugins for offer in info.offers if offer.refused
         ]
         if bad or refused:
             return (
@@ -150,7 +147,8 @@ class Doctor:
         )
 
     def _live_runs(self) -> tuple[bool | None, str, str | None]:
-        assert self._ctx is not None and self._runs is not None
+        assert self._ctx is not None
+        assert self._runs is not None
         scheduler: Scheduler = self._ctx.part("scheduler")
         live = [run for run in self._runs.live() if run.body["status"] != "queued"]
         odd = [

@@ -88,9 +88,7 @@ class EvidenceDoor(_Connected, EvidenceLedger):
         self, hypothesis_id: str, *, verdict: str, why: str, strength: float = 1.0, run_id: str | None = None
     ) -> Evidence:
         """An opinion, bounded: see `perpetual.lab.flows.judge.judge`."""
-        return _judge.judge(
-            self._desks, hypothesis_id, verdict=verdict, strength=strength, why=why, run_id=run_id
-        )
+        return _judge.judge(self._desks, hypothesis_id, verdict=verdict, strength=strength, why=why, run_id=run_id)
 
     def retract(self, evidence_id: str, *, why: str) -> Evidence:
         """Takes a row back by a new row."""

@@ -86,14 +86,10 @@ class EvidenceLedger:
 
     def _document(self, id: str) -> Document:
         text = identifier(id)
-        found = (
-            self._ctx.store.get("evidence", text[1:]) if text[:1] == "v" and text[1:].isdecimal() else None
-        )
+        found = self._ctx.store.get("evidence", text[1:]) if text[:1] == "v" and text[1:].isdecimal() else None
         if found is None:
             last = self._ctx.store.count("evidence")
-            raise NotFound(
-                f"no evidence {id}", hint=f"the ledger holds v1 to v{last}" if last else "it is empty"
-            )
+            raise NotFound(f"no evidence {id}", hint=f"the ledger holds v1 to v{last}" if last else "it is empty")
         return found
 
     def _retractions(self, hypothesis_id: str) -> dict[str, str]:

@@ -47,9 +47,7 @@ def argv_of(command: str) -> tuple[str, ...]:
         )
     first = plain[0].partition("=")
     if first[1] and first[0].isidentifier():
-        raise UsageError(
-            f"the command starts with an assignment: {plain[0]}", hint=f"put env before it: env {command}"
-        )
+        raise UsageError(f"the command starts with an assignment: {plain[0]}", hint=f"put env before it: env {command}")
     return tuple(plain)
 
 
@@ -58,9 +56,7 @@ def spec_hash(body: Mapping[str, Any]) -> str:
     parts = {key: body[key] for key in ("command", "env", "cwd", "config", "resources", "design")}
     import json
 
-    return sha256(
-        json.dumps(parts, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-    ).hexdigest()
+    return sha256(json.dumps(parts, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()).hexdigest()
 
 
 class Experiments:
@@ -209,9 +205,7 @@ class Experiments:
                 code="not_approved",
             )
         if body["command"] is None:
-            raise UsageError(
-                f"{document.id} has no command", hint=f"perpetual run {document.id} 'python train.py ...'"
-            )
+            raise UsageError(f"{document.id} has no command", hint=f"perpetual run {document.id} 'python train.py ...'")
 
     def fold(self, tx: Transaction, id: str, *, decided: bool) -> str:
         """Derives status and run counts from the runs, writes them if they changed, and answers the status.
@@ -235,7 +229,7 @@ class Experiments:
             tx.put("experiment", id, {**document.body, "status": status, "runs": counts})
         return str(status)
 
-    def similar(self, command: str | None, config: Mapping[str, Any], cwd: str | None) -> list[Document]:
+    def similar(self, command: str | None, config: Mapping[str, Any], cwd: str | None) -> Sequence[Document]:
         """Earlier experiments with the same command, config and folder, whatever their design."""
         wanted = dump_json([command, dict(config), cwd])
         return [

@@ -20,9 +20,7 @@ DIRECTIONS = ("max", "min")
 def check_direction(direction: str | None) -> str | None:
     """`max`, `min` or None; raises UsageError for another word."""
     if direction is not None and direction not in DIRECTIONS:
-        raise UsageError(
-            unknown("direction", direction, DIRECTIONS), hint="max: more is better; min: less is"
-        )
+        raise UsageError(unknown("direction", direction, DIRECTIONS), hint="max: more is better; min: less is")
     return direction
 
 
@@ -109,11 +107,9 @@ class Hypotheses:
         """How many hypotheses are open."""
         return len(self._ctx.store.find("hypothesis", status="open"))
 
-    def list(
-        self, *, status: str | None = None, limit: int = 100, cursor: str | None = None
-    ) -> Listing[Hypothesis]:
+    def list(self, *, status: str | None = None, limit: int = 100, cursor: str | None = None) -> Listing[Hypothesis]:
         """A page of hypotheses, oldest first."""
-        equals = {} if status is None else {"status": _status(status)}
+        equals: dict[str, Any] = {} if status is None else {"status": _status(status)}
         page: Page = self._ctx.store.page("hypothesis", limit=limit, cursor=cursor, **equals)
         return Listing(tuple(_record(document) for document in page.items), page.next_cursor)
 
@@ -176,7 +172,5 @@ def _grid(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
         return None
     for name, values in params.items():
         if not isinstance(values, (list, tuple)) or not values:
-            raise UsageError(
-                f"params: {name} must be a list of values to try", hint='for example {"lr": [0.1, 0.01]}'
-            )
+            raise UsageError(f"params: {name} must be a list of values to try", hint='for example {"lr": [0.1, 0.01]}')
     return {name: list(values) for name, values in params.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from perpetual.errors import NotFound, PluginError, Refused, UsageError, nearest, unknown
@@ -99,9 +100,7 @@ class Notes:
         if not content.strip():
             raise UsageError("a note needs a text")
         if len(content.encode("utf-8", "replace")) > _LIMIT_BYTES:
-            raise UsageError(
-                f"the note is larger than {_LIMIT_BYTES // 1024} KiB", hint="split it, or link to a file"
-            )
+            raise UsageError(f"the note is larger than {_LIMIT_BYTES // 1024} KiB", hint="split it, or link to a file")
         name = self._memory.normalise(path)
         provenance = Provenance(name, type, self._ctx.actor)
         verdict, clean = self.judge(content, provenance)
@@ -248,9 +247,7 @@ class Notes:
                 return str(rows[-1].body["content"])
         row = self._ctx.store.get("intent", str(intent)) if intent is not None else None
         if row is None:
-            raise NotFound(
-                f"{document.id} is {document.body['status']} and is not shown", hint="perpetual memory list"
-            )
+            raise NotFound(f"{document.id} is {document.body['status']} and is not shown", hint="perpetual memory list")
         return str(row.body["content"])
 
     def is_exposed(self, document: Document) -> bool:
@@ -263,7 +260,7 @@ class Notes:
         self, *, folder: str = "", status: str | None = None, limit: int = 100, cursor: str | None = None
     ) -> Listing[Note]:
         """A page of notes below `folder`, oldest first."""
-        equals = {}
+        equals: dict[str, Any] = {}
         if status is not None:
             if status not in STATUSES:
                 raise UsageError(unknown("status", status, STATUSES))
@@ -278,7 +275,7 @@ class Notes:
         items = tuple(from_json(Note, item.body) for item in rest[:limit])
         return Listing(items, str(rest[limit - 1].number) if len(rest) > limit else None)
 
-    def history(self, path: str, *, limit: int = 50) -> list[NoteCommit]:
+    def history(self, path: str, *, limit: int = 50) -> Sequence[NoteCommit]:
         """The note's versions in git, newest first."""
         return [*self._memory.history(self._need(path).id, limit)]
 

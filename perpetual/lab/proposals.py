@@ -31,9 +31,7 @@ class Proposals:
         """The scorer that the methodology's `exploration_strategy` names."""
         if self._scorer is None:
             name = self._ctx.config.methodology["exploration_strategy"]
-            offer = self._ctx.registry.choose(
-                "scorer", _DEFAULT_STRATEGY if name == "hypothesis_driven" else name
-            )
+            offer = self._ctx.registry.choose("scorer", _DEFAULT_STRATEGY if name == "hypothesis_driven" else name)
             options = self._ctx.config.options(offer.provider.name, offer.provider.options)
             self._scorer = self._ctx.registry.build(offer, options)
         return self._scorer
@@ -78,9 +76,7 @@ class Proposals:
     def state(self, candidates: Sequence[Candidate], hypotheses: Sequence[Document]) -> dict[str, Any]:
         """The scorer's state: hypotheses with their confidence, and the candidates."""
         return {
-            "hypotheses": [
-                {"id": document.id, "confidence": document.body["confidence"]} for document in hypotheses
-            ],
+            "hypotheses": [{"id": document.id, "confidence": document.body["confidence"]} for document in hypotheses],
             "candidates": [*candidates],
             "support": self._ctx.config.methodology["confidence_support_threshold"],
             "refute": self._ctx.config.methodology["confidence_refute_threshold"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -58,7 +58,7 @@ class RunLedger:
         page = self._ctx.store.page("run", limit=limit, cursor=cursor, newest_first=True, **equals)
         return Listing(tuple(from_json(Run, item.body) for item in page.items), page.next_cursor)
 
-    def live(self) -> list[Document]:
+    def live(self) -> Sequence[Document]:
         """The runs that are queued, launching or running, oldest first."""
         found = [document for status in LIVE for document in self._ctx.store.find("run", status=status)]
         return sorted(found, key=lambda document: document.number)

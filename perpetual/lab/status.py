@@ -93,9 +93,7 @@ class Status:
         document["brief"] = self._brief(experiments)
         return document
 
-    def _next(
-        self, document: dict[str, Any], hypotheses: list[Document], experiments: list[Document]
-    ) -> list[str]:
+    def _next(self, document: dict[str, Any], hypotheses: list[Document], experiments: list[Document]) -> list[str]:
         """What to do next, the most useful first; each line is a command that works as it stands or names its slot."""
         steps = []
         if document["runs"]["active"]:
@@ -122,9 +120,7 @@ class Status:
     def _brief(self, experiments: list[Document]) -> dict[str, Any]:
         """The newest results and the dead ends, for the agent's brief."""
         store = self._ctx.store
-        finished = [
-            run for run in store.page("run", limit=TOP, newest_first=True).items if run.body["ended_at"]
-        ]
+        finished = [run for run in store.page("run", limit=TOP, newest_first=True).items if run.body["ended_at"]]
         titles = {item.id: item.body["title"] for item in experiments}
         results = []
         for run in finished[:8]:
@@ -145,8 +141,7 @@ class Status:
             "results": results,
             "dead_ends": [_pick(item, _OF_HYPOTHESIS) for item in refuted[-8:]],
             "notes": [
-                {"path": note.id, "title": note.body["title"], "status": note.body["status"]}
-                for note in notes[-8:]
+                {"path": note.id, "title": note.body["title"], "status": note.body["status"]} for note in notes[-8:]
             ],
             "strategy": self._ctx.config.methodology["exploration_strategy"],
         }

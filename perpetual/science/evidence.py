@@ -305,10 +305,7 @@ def _opinions(rows: Iterable[Mapping[str, Any]], measured_runs: set[object]) -> 
         for row in rows
         if row.get("kind") == "judged" and row.get("run_id") not in measured_runs
     }
-    return {
-        row.get("id"): judged_weight(row.get("verdict", ""), row.get("strength", 1.0))
-        for row in last.values()
-    }
+    return {row.get("id"): judged_weight(row.get("verdict", ""), row.get("strength", 1.0)) for row in last.values()}
 
 
 def _clip(value: float, limit: float) -> float:

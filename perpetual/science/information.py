@@ -63,9 +63,7 @@ def conditional_gain(p: float, pending_d2: float, new_d2: float) -> float:
     return max(gain, 0.0)
 
 
-def separation(
-    gap: float, *, s2: float, tau: float, n_seen: int = 0, k: int = 1, baseline_n: int = 0
-) -> float:
+def separation(gap: float, *, s2: float, tau: float, n_seen: int = 0, k: int = 1, baseline_n: int = 0) -> float:
     """Squared separation that `k` replicates add to the `n_seen` ones of a design; `gap` = mu1 - mu0.
 
     `s2` is the variance of a replicate; `tau`, the sd between implementations, and the error of a baseline
@@ -197,9 +195,7 @@ class _Batch:
             bits = conditional_gain(p, before, new)
         keep = 1 - candidate.p_fail
         self.gain_bits[i] = keep * bits
-        self.score[i] = (
-            keep * self.worth(Look(p, before, new, bits, self.support, self.refute)) / candidate.price
-        )
+        self.score[i] = keep * self.worth(Look(p, before, new, bits, self.support, self.refute)) / candidate.price
 
     def affords(self, i: int) -> bool:
         return self.candidates[i].cost <= self.budget + _BUDGET_SLACK_RUN_HOURS

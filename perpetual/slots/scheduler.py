@@ -65,9 +65,9 @@ class Launched:
 class Sighting:
     """What is known of a run now.
 
-    `state`: `absent` (nothing was ever started for it), `running`, `ended` (the exit record is there: the fields below
-    tell it), or `lost` (no record and no process; `detail` says what is known). `reason` of an ended run: `exited`, `signalled`, `timeout`, `killed` or
-    `exec_failed`.
+    `state`: `absent` (nothing was ever started for it), `running`, `ended` (the exit record is there: the fields
+    below tell it), or `lost` (no record and no process; `detail` says what is known). `reason` of an ended run:
+    `exited`, `signalled`, `timeout`, `killed` or `exec_failed`.
     """
 
     state: str

@@ -186,13 +186,9 @@ class Transaction:
         """A new document with the next generated id, which is also put into the body as `id`."""
         spec = self._store.kind(kind, ledger=False)
         number = self._counters.get(kind, 0) + 1
-        return self.put(
-            kind, f"{spec.prefix}{number}", {**body, "id": f"{spec.prefix}{number}"}, expect_revision=0
-        )
+        return self.put(kind, f"{spec.prefix}{number}", {**body, "id": f"{spec.prefix}{number}"}, expect_revision=0)
 
-    def put(
-        self, kind: str, id: str, body: Mapping[str, Any], *, expect_revision: int | None = None
-    ) -> Document:
+    def put(self, kind: str, id: str, body: Mapping[str, Any], *, expect_revision: int | None = None) -> Document:
         """Writes a whole document; `expect_revision` refuses the write if it has another revision by now."""
         self._store.kind(kind, ledger=False)
         present = self._row(kind, id)
@@ -370,11 +366,7 @@ class StoreBase(ABC):
         last = self.count(kind)
         if limit is not None:
             last = min(last, since + limit)
-        return [
-            found
-            for number in range(since + 1, last + 1)
-            if (found := self.get(kind, str(number))) is not None
-        ]
+        return [found for number in range(since + 1, last + 1) if (found := self.get(kind, str(number))) is not None]
 
     def count(self, kind: str) -> int:
         """How many documents or rows of the kind there are."""

@@ -41,9 +41,7 @@ if TYPE_CHECKING:
 
 else:
     Identity = namedtuple("Identity", "boot_id pid start_ticks")
-    Identity.__doc__ = (
-        "One process for all time: the boot it ran in, its pid, its start in ticks since that boot."
-    )
+    Identity.__doc__ = "One process for all time: the boot it ran in, its pid, its start in ticks since that boot."
     _Stat = namedtuple("_Stat", "state parent_pid threads start_ticks")
 
 BOOT_ID_VARIABLE = "PERPETUAL_BOOT_ID"
@@ -198,11 +196,7 @@ def offer_to_oom_killer() -> bool:
 def supports_runs() -> str | None:
     """None if runs can be supervised on this platform, else the reason why not, for people to read."""
     if sys.platform == "linux":
-        return (
-            None
-            if os.path.exists("/proc/self/stat")
-            else "runs need the /proc file system, which is not mounted"
-        )
+        return None if os.path.exists("/proc/self/stat") else "runs need the /proc file system, which is not mounted"
     if sys.platform == "darwin":
         return None
     return f"runs need a POSIX system (fork, signals, process groups); this is {sys.platform}"

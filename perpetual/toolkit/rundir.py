@@ -385,9 +385,7 @@ def _typed(found: Any, key: str, *kinds: type) -> Any:
 
 
 def _identity(found: Any) -> Identity:
-    return Identity(
-        _typed(found, "boot_id", str), _typed(found, "pid", int), _typed(found, "start_ticks", int)
-    )
+    return Identity(_typed(found, "boot_id", str), _typed(found, "pid", int), _typed(found, "start_ticks", int))
 
 
 def _exit_record(found: Any) -> ExitRecord:

@@ -22,9 +22,7 @@ def _split(text: str, what: str, example: str) -> tuple[float, str]:
         raise UsageError(f"{what}: {text!r} is no number", hint=f"for example {example}")
     number = float(match[1])
     if not math.isfinite(number) or number < 0:
-        raise UsageError(
-            f"{what} must be a finite number of at least 0, not {text!r}", hint=f"for example {example}"
-        )
+        raise UsageError(f"{what} must be a finite number of at least 0, not {text!r}", hint=f"for example {example}")
     return number, match[2].lower()
 
 

@@ -218,6 +218,8 @@ def _worth_decoding(name: str, run: str) -> bool:
 
 def _decoded(view: View, depth: int, budget: list[int]) -> Iterator[View]:
     for name, pattern, decode in _DECODERS:
+        if name == "percent" and view.text.count("%") < 3:
+            continue
         for match in pattern.finditer(view.text):
             if budget[0] <= 0:
                 return

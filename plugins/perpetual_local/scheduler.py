@@ -104,9 +104,7 @@ def _sighting(seen: rundir.Observation) -> Sighting:
     started_at = seen.started.started_at if seen.started else None
     if seen.state in ("running", "orphaned") or seen.detail == "launching":
         return Sighting("running", detail=seen.detail, started_at=started_at, pid=pid)
-    return Sighting(
-        "absent" if seen.state == "absent" else "lost", detail=seen.detail, started_at=started_at, pid=pid
-    )
+    return Sighting("absent" if seen.state == "absent" else "lost", detail=seen.detail, started_at=started_at, pid=pid)
 
 
 def build(options: Mapping[str, Any]) -> LocalScheduler:

@@ -22,11 +22,7 @@ class RuleAnalyser(Analyser):
         metric = experiment.design.metric
         value = run.metrics.get(metric) if metric else None
         if run.status == "done":
-            measured = (
-                f"{metric} {value:.5g}"
-                if metric and value is not None
-                else run.reason or "no metric declared"
-            )
+            measured = f"{metric} {value:.5g}" if metric and value is not None else run.reason or "no metric declared"
             return Analysis(f"{run.id} of {experiment.id} done: {measured}", "")
         why = run.reason or "no reason recorded"
         text = (

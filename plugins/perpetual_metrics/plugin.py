@@ -23,16 +23,10 @@ def perpetual_metric_readers() -> list[Provider]:
 @hookimpl
 def perpetual_analysers() -> list[Provider]:
     """Words for runs and verdicts, by rules."""
-    return [
-        Provider(
-            "analyser", "rules", "perpetual_metrics.analyser:build", "finished runs and verdicts in words"
-        )
-    ]
+    return [Provider("analyser", "rules", "perpetual_metrics.analyser:build", "finished runs and verdicts in words")]
 
 
 @hookimpl
 def perpetual_proposers() -> list[Provider]:
     """Experiments from the grids that hypotheses declare."""
-    return [
-        Provider("proposer", "grid", "perpetual_metrics.proposer:build", "untried points of declared grids")
-    ]
+    return [Provider("proposer", "grid", "perpetual_metrics.proposer:build", "untried points of declared grids")]

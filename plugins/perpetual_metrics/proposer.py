@@ -33,14 +33,11 @@ class GridProposer(Proposer):
             pattern = own[0]
             names = sorted(hypothesis.params)
             points = [
-                dict(zip(names, values, strict=True))
-                for values in product(*(hypothesis.params[n] for n in names))
+                dict(zip(names, values, strict=True)) for values in product(*(hypothesis.params[n] for n in names))
             ]
             tried = [{name: item.config.get(name) for name in names} for item in own]
             untried = [point for point in points if point not in tried]
-            untried.sort(
-                key=lambda point, tried=tried: min(sum(p[n] != point[n] for n in point) for p in tried)
-            )  # type: ignore[misc]
+            untried.sort(key=lambda point, tried=tried: min(sum(p[n] != point[n] for n in point) for p in tried))  # type: ignore[misc]
             found += [_draft(hypothesis, pattern, point) for point in untried]
         return found
 

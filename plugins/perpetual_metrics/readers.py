@@ -28,11 +28,7 @@ _BOOKKEEPING = frozenset({"step", "epoch", "time", "iteration"})  # a JSON line'
 def _value(found: object, source: str) -> MetricValue | None:
     """The metric of a JSON value; None if it is no number at all."""
     if isinstance(found, bool) or not isinstance(found, (int, float)):
-        return (
-            MetricValue(None, source)
-            if isinstance(found, str) and found.lower() in ("nan", "inf", "-inf")
-            else None
-        )
+        return MetricValue(None, source) if isinstance(found, str) and found.lower() in ("nan", "inf", "-inf") else None
     try:
         number = float(found)
     except OverflowError:

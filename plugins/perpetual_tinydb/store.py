@@ -107,9 +107,7 @@ class TinyStore(StoreBase):
                 self._ids.setdefault(kind, {})[id] = number
             tables = self._storage.tables
             ordered = {"_meta": tables["_meta"], **tables}
-            write_atomic(
-                self._file, json.dumps(ordered, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-            )
+            write_atomic(self._file, json.dumps(ordered, allow_nan=False, ensure_ascii=False, separators=(",", ":")))
         except OSError as problem:
             self._stamp = None
             raise PerpetualError(
@@ -147,8 +145,7 @@ class TinyStore(StoreBase):
         self._storage = storage
         self._db = TinyDB(storage=lambda: storage)
         self._ids: dict[str, dict[str, int]] = {
-            kind: {row["_id"]: int(number) for number, row in rows.items()}
-            for kind, rows in storage.tables.items()
+            kind: {row["_id"]: int(number) for number, row in rows.items()} for kind, rows in storage.tables.items()
         }
         self._stamp = stamp
 

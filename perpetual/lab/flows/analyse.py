@@ -62,9 +62,7 @@ def _conclude(desks: Desks, analysers: list[tuple[str, Analyser]], hypothesis: D
             _note(desks, f"{_folder(desks)}/{record.id}.md", found.text, "episodic_case", key)
     with desks.ctx.store.transaction() as tx:
         fresh = desks.ctx.need("hypothesis", record.id)
-        tx.put(
-            "hypothesis", record.id, {**fresh.body, "noted": record.status}, expect_revision=fresh.revision
-        )
+        tx.put("hypothesis", record.id, {**fresh.body, "noted": record.status}, expect_revision=fresh.revision)
 
 
 def _folder(desks: Desks) -> str:

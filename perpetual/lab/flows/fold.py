@@ -20,7 +20,7 @@ def baseline_values(desks: Desks, design: Mapping[str, Any]) -> dict[int, float]
     """The number that a design is compared with, or its baseline experiment's values by replicate, or None."""
     baseline = design["baseline"]
     if not isinstance(baseline, str):
-        return baseline
+        return None if baseline is None else float(baseline)
     values: dict[int, float] = {}
     for run in desks.ctx.store.find("run", experiment_id=baseline):
         value = run.body["metrics"].get(design["metric"])
@@ -108,14 +108,10 @@ def _rows(desks: Desks, hypothesis_id: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _status(
-    desks: Desks, hypothesis: Document, result: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
-) -> str:
+def _status(desks: Desks, hypothesis: Document, result: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
     methodology = desks.ctx.config.methodology
     taken_back = {row["target"] for row in rows if row["kind"] == "retraction"}
-    by_hand = [
-        row for row in rows if row["kind"] == "manual" and row.get("verdict") and row["id"] not in taken_back
-    ]
+    by_hand = [row for row in rows if row["kind"] == "manual" and row.get("verdict") and row["id"] not in taken_back]
     if by_hand and by_hand[-1]["verdict"] != "open":
         return str(by_hand[-1]["verdict"])
     if result["n_measured"] >= methodology["min_replicates"]:
@@ -133,10 +129,8 @@ def refold(desks: Desks, tx: Transaction, hypothesis_id: str) -> str:
     rows = _rows(desks, hypothesis_id)
     result = _compute(desks, hypothesis, rows)
     status = _status(desks, hypothesis, result, rows)
-    if status in ("supported", "refuted") and result.get("established"):
-        label = ["established"]
-    else:
-        label = []
+    decided = status in ("supported", "refuted")
+    label = ["established"] if decided and result.get("established") else []
     body = {
         **hypothesis.body,
         "confidence": result["confidence"],
@@ -199,9 +193,7 @@ def add_evidence(desks: Desks, tx: Transaction, hypothesis_id: str, row: Mapping
     new["judge"] = new["actor"]
     earlier = _compute(desks, hypothesis, before)["log_odds"]
     later = _compute(desks, hypothesis, [*before, new])["log_odds"]
-    id = desks.evidence.append(
-        tx, {**row, "hypothesis_id": hypothesis_id, "log_bayes_factor": later - earlier}
-    )
+    id = desks.evidence.append(tx, {**row, "hypothesis_id": hypothesis_id, "log_bayes_factor": later - earlier})
     payload = {"hypothesis_id": hypothesis_id, "kind": row["kind"], "log_bayes_factor": later - earlier}
     desks.ctx.emit(tx, "evidence_added", id, payload)
     refold(desks, tx, hypothesis_id)

@@ -16,9 +16,7 @@ from perpetual.toolkit.units import finite
 __all__ = ["judge", "refold_all", "retract", "update"]
 
 
-def judge(
-    desks: Desks, hypothesis_id: str, *, verdict: str, strength: float, why: str, run_id: str | None
-) -> Evidence:
+def judge(desks: Desks, hypothesis_id: str, *, verdict: str, strength: float, why: str, run_id: str | None) -> Evidence:
     """An opinion: at most ln 2 either way, all of them together at most ln 3; it can never decide by itself.
 
     Raises:

@@ -103,9 +103,7 @@ def retry(desks: Desks, run_id: str) -> Run:
     with ctx.store.transaction() as tx:
         old = ctx.need("run", old.id)
         if old.body["status"] not in ENDED or old.body["status"] == "done":
-            raise Conflict(
-                f"{old.id} is {old.body['status']}; only a run that ended without a result is retried"
-            )
+            raise Conflict(f"{old.id} is {old.body['status']}; only a run that ended without a result is retried")
         others = [run for run in tx.find("run", experiment_id=experiment.id)
                   if run.body["replicate"] == old.body["replicate"]]  # fmt: skip
         if max(run.number for run in others) != old.number:
@@ -250,7 +248,7 @@ def _room(
     held = {uuid for other in busy for uuid in other.body["gpus"]}
     free = [device for device in devices if device.idle and device.uuid not in held]
     if wanted:
-        chosen = [device for device in free if device.index in wanted]
+        chosen = [device for device in free if device.number in wanted]
         if len(chosen) < len(wanted):
             return [], f"GPU {', '.join(map(str, wanted))}: in use by another run or by a foreign process"
         return [device.uuid for device in chosen], None
@@ -261,7 +259,7 @@ def _room(
 
 
 class _Device(NamedTuple):
-    index: int
+    number: int  # as the driver counts
     uuid: str
     idle: bool  # healthy, and used by no process that is not ours
 
@@ -343,9 +341,7 @@ def _prepare(spec: LaunchSpec, run: Document, experiment: Document) -> None:
     """The run's folder with its configuration and the specification that it was started from."""
     spec.log_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_atomic(spec.log_dir / "config.json", dump_json(experiment.body["config"]))
-    kept = {
-        key: experiment.body[key] for key in ("id", "command", "cwd", "env", "config", "resources", "design")
-    }
+    kept = {key: experiment.body[key] for key in ("id", "command", "cwd", "env", "config", "resources", "design")}
     document = {
         "run": run.id,
         "seed": run.body["seed"],
@@ -359,9 +355,7 @@ def _git_state(root: Path) -> GitState:
     """Commit and dirtiness of the code around the project; unknown outside a repository or without git."""
     base = ["git", "-C", str(root), "-c", "core.fsmonitor=false", "--no-optional-locks"]
     try:
-        commit = subprocess.run(
-            [*base, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=False
-        )
+        commit = subprocess.run([*base, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=False)
         if commit.returncode != 0:
             return GitState()
         changed = subprocess.run(
@@ -391,9 +385,7 @@ def advance_queue(desks: Desks) -> list[Document]:
     queued = desks.ctx.store.find("run", status="queued")
     if not queued:
         return []
-    experiments = {
-        run.body["experiment_id"]: desks.ctx.need("experiment", run.body["experiment_id"]) for run in queued
-    }
+    experiments = {run.body["experiment_id"]: desks.ctx.need("experiment", run.body["experiment_id"]) for run in queued}
 
     def rank(run: Document) -> tuple[float, float, int]:
         body: Mapping[str, Any] = experiments[run.body["experiment_id"]].body

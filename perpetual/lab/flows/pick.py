@@ -26,7 +26,7 @@ def drafts(desks: Desks) -> list[tuple[Draft, Experiment]]:
     """What the proposers suggest for the open hypotheses and was not tried before, each as it would be written."""
     opened = [desks.hypotheses.get(item.id) for item in desks.ctx.store.find("hypothesis", status="open")]
     known = [desks.experiments.get(item.id) for item in desks.ctx.store.find("experiment")]
-    found = []
+    found: list[tuple[Draft, Experiment]] = []
     proposers: list[tuple[str, Proposer]] = desks.ctx.parts("proposer")
     for _, proposer in proposers:
         for draft in proposer.drafts(opened, known):

@@ -16,9 +16,7 @@ from perpetual.toolkit.units import finite
 
 __all__ = ["propose", "scored"]
 
-_TAU_SHARE = (
-    0.25  # of the mde: how much two implementations of one idea differ, unless the design says otherwise
-)
+_TAU_SHARE = 0.25  # of the mde: how much two implementations of one idea differ, unless the design says otherwise
 _SMALLEST_WALL_S = 60.0
 
 
@@ -68,9 +66,7 @@ def propose(
                      baseline=baseline, paired=paired, replicates=replicates, cost=cost_run_hours)  # fmt: skip
     resources = _resources(desks, design, gpus, gpu_memory_bytes, cpus, wall_s)
     if cwd is not None and (cwd.startswith(("/", "~")) or ".." in cwd.split("/")):
-        raise UsageError(
-            f"the working directory must lie inside the project, not {cwd}", hint="a relative path"
-        )
+        raise UsageError(f"the working directory must lie inside the project, not {cwd}", hint="a relative path")
     draft: dict[str, Any] = {
         "command": command,
         "env": dict(env or {}),
@@ -153,9 +149,7 @@ def _design(
         if isinstance(against, str):
             _check_baseline(desks, against, str(metric))
     elif metric is not None and direction is None and against is not None:
-        raise UsageError(
-            "a baseline without a direction says nothing", hint="--direction max or min, and --mde"
-        )
+        raise UsageError("a baseline without a direction says nothing", hint="--direction max or min, and --mde")
     if paired and not isinstance(against, str):
         raise UsageError("--paired needs a baseline experiment whose seeds are shared")
     return Design(

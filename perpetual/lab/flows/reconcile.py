@@ -160,9 +160,7 @@ def _settle(
     assert experiment is not None, run.id
     design = experiment.body["design"]
     duration_s = seen.duration_s
-    if (
-        duration_s is None and run.body["started_at"]
-    ):  # a lost run is charged until it was missed, as we know no better
+    if duration_s is None and run.body["started_at"]:  # a lost run is charged until it was missed, as we know no better
         duration_s = max(0.0, ctx.clock().timestamp() - posix_of(run.body["started_at"]))
     gpu_hours, run_hours = desks.runs.hours(run, duration_s or 0.0)
     values = {name: found.value for name, found in sorted(metrics.items())}
@@ -195,9 +193,7 @@ def _settle(
         },
     )
     debit = desks.budget.settle(tx, run.body, gpu_hours=gpu_hours, run_hours=run_hours)
-    evidence = (
-        _evidence(desks, tx, run, experiment, value) if status == "done" and value is not None else None
-    )
+    evidence = _evidence(desks, tx, run, experiment, value) if status == "done" and value is not None else None
     hypothesis = tx.get("hypothesis", experiment.body["hypothesis_id"] or "")
     decided = hypothesis is not None and hypothesis.body["status"] in ("supported", "refuted")
     desks.experiments.fold(tx, experiment.id, decided=decided)

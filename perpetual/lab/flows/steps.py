@@ -86,11 +86,7 @@ def _missing(desks: Desks, experiment: Document) -> int:
 
 
 def _ready(desks: Desks) -> list[Document]:
-    found = [
-        item
-        for status in ("approved", "active")
-        for item in desks.ctx.store.find("experiment", status=status)
-    ]
+    found = [item for status in ("approved", "active") for item in desks.ctx.store.find("experiment", status=status)]
     return sorted((item for item in found if _missing(desks, item) > 0), key=lambda item: item.number)
 
 
@@ -186,7 +182,5 @@ def _no_progress(desks: Desks) -> bool:
     rows = desks.ctx.store.page("evidence", limit=_PROGRESS_WINDOW, newest_first=True, kind="measured").items
     moved: dict[str, float] = {}
     for row in rows:
-        moved[row.body["hypothesis_id"]] = moved.get(row.body["hypothesis_id"], 0.0) + abs(
-            row.body["log_bayes_factor"]
-        )
+        moved[row.body["hypothesis_id"]] = moved.get(row.body["hypothesis_id"], 0.0) + abs(row.body["log_bayes_factor"])
     return len(rows) >= _PROGRESS_WINDOW and all(nats < _PROGRESS_NATS for nats in moved.values())

@@ -18,9 +18,7 @@ _TURN_S = 0.1  # how long one round over several live runs takes
 _SWEEP_S = 1.0  # how often what other processes did is looked at while a run is waited for
 
 
-def wait(
-    desks: Desks, scan: Callable[[], object], ids: Sequence[str], *, timeout_s: float | None
-) -> dict[str, str]:
+def wait(desks: Desks, scan: Callable[[], object], ids: Sequence[str], *, timeout_s: float | None) -> dict[str, str]:
     """Until every named run has ended, and every named experiment has no live run; answers {id: status}.
 
     Sleeps on the supervisor of a live run, not in a loop. Raises NotFound for an id that is neither.

@@ -23,11 +23,12 @@ class Rule:
     """A pattern and its needles; used like the pattern itself, on folded text."""
 
     expression: re.Pattern[str]
-    needles: tuple[str, ...]
+    needles: tuple[tuple[str, ...], ...]
+    """Every match contains one needle of each group; the groups stand in the order of the pattern."""
 
     def possible(self, low: str) -> bool:
-        """Whether `low` holds any of the needles, or none are known."""
-        return not self.needles or any(needle in low for needle in self.needles)
+        """Whether `low` holds a needle of every group."""
+        return all(any(needle in low for needle in group) for group in self.needles)
 
     def finditer(self, low: str) -> Iterator[re.Match[str]]:
         """As `re.Pattern.finditer`."""
@@ -40,11 +41,16 @@ class Rule:
 
 def rule(expression: re.Pattern[str]) -> Rule:
     """`expression` with its needles; more specific ones are left out where a shorter one covers them."""
-    found = _alternation(expression.pattern, 0)[0] or frozenset()
-    kept = sorted(
-        needle for needle in found if not any(other != needle and other in needle for other in found)
-    )
-    return Rule(expression, tuple(kept))
+    groups: list[frozenset[str]] = []
+    needles, end = _sequence(expression.pattern, 0, groups)
+    if end < len(expression.pattern):  # alternatives at the top: what they have in common is one group
+        needles, _ = _alternation(expression.pattern, 0)
+        groups = [] if needles is None else [needles]
+    return Rule(expression, tuple(_shortest(group) for group in groups))
+
+
+def _shortest(group: frozenset[str]) -> tuple[str, ...]:
+    return tuple(sorted(needle for needle in group if not any(other != needle and other in needle for other in group)))
 
 
 def _better(first: Needles, second: Needles) -> Needles:
@@ -71,9 +77,18 @@ def _alternation(source: str, position: int) -> tuple[Needles, int]:
     return frozenset().union(*(branch for branch in branches if branch is not None)), position
 
 
-def _sequence(source: str, position: int) -> tuple[Needles, int]:
+def _sequence(source: str, position: int, groups: list[frozenset[str]] | None = None) -> tuple[Needles, int]:
+    """The best needles of the sequence at `position`, and where it ends; all usable ones are added to `groups`."""
     best: Needles = None
     run = ""
+
+    def offer(needles: Needles) -> None:
+        nonlocal best
+        usable = _usable(needles)
+        best = _better(best, usable)
+        if groups is not None and usable is not None:
+            groups.append(usable)
+
     while position < len(source) and source[position] not in "|)":
         char = source[position]
         atom: Needles = None
@@ -89,22 +104,18 @@ def _sequence(source: str, position: int) -> tuple[Needles, int]:
             literal = "" if char in ".^$" else char
             position += 1
         quantifier = _QUANTIFIER.match(source, position)
+        optional = False
         if quantifier is not None:
             position = quantifier.end()
             optional = quantifier.group()[0] in "*?" or quantifier.group().startswith(("{0", "{,"))
-            literal, tail = ("", "") if optional else (literal, "")
-            best = _better(best, _usable(frozenset({run + literal}))) if run + literal else best
-            run = tail
-            atom = None if optional else atom
-        elif literal:
+        if literal and quantifier is None:
             run += literal
             continue
-        elif run:
-            best = _better(best, _usable(frozenset({run})))
-            run = ""
-        best = _better(best, _usable(atom))
-    if run:
-        best = _better(best, _usable(frozenset({run})))
+        offer(frozenset({run + literal} if literal and not optional else {run}))
+        run = ""
+        if not optional:
+            offer(atom)
+    offer(frozenset({run}))
     return best, position
 
 
