@@ -53,7 +53,7 @@ _DEATH_PATIENCE_S = 5.0  # from KILL to the end; longer means stuck in the kerne
 _Parsed = TypeVar("_Parsed")
 
 
-class LaunchFailed(Exception):  # noqa: N818  named for what happened, like the kernel's own errors
+class LaunchFailed(Exception):
     """The command was not started; `reason` says why, for people."""
 
     def __init__(self, reason: str) -> None:
@@ -324,16 +324,22 @@ def _end_orphan(child: Identity, grace_s: float) -> bool:
         return False
     # The child lived after its descendants were listed, so the list is of its own.
     tree = [child, *(each for each in below if each is not None)]
-    for each in tree[1:]:
-        platform.signal_process(each, signal.SIGTERM)
+    _signal_each(tree[1:], signal.SIGTERM)
     deadline = time.monotonic() + grace_s
-    for each in tree:
-        if not platform.wait_gone(each, max(0.0, deadline - time.monotonic())):
-            platform.signal_descendants(each.pid, signal.SIGKILL)
-            platform.signal_process(each, signal.SIGKILL)
-    for each in tree:
+    stubborn = [each for each in tree if not platform.wait_gone(each, max(0.0, deadline - time.monotonic()))]
+    for each in stubborn:
+        platform.signal_descendants(each.pid, signal.SIGKILL)
+    _signal_each(stubborn, signal.SIGKILL)
+    for each in stubborn:
         platform.wait_gone(each, _DEATH_PATIENCE_S)
     return True
+
+
+def _signal_each(processes: list[Identity], signum: int) -> None:
+    for each in processes:
+        # What runs as another user (behind sudo) is out of our reach.
+        with contextlib.suppress(PermissionError):
+            platform.signal_process(each, signum)
 
 
 def _tail(path: Path) -> str:

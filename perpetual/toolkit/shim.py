@@ -170,8 +170,6 @@ class Run:
         if signum != signal.SIGCHLD:
             self.cancel_requested = True
 
-    # --- start
-
     def start(self) -> None:
         """Fork, record, release. Raises StartError; then nothing of the command runs or has run."""
         try:
@@ -239,8 +237,6 @@ class Run:
         record.update(exit_code=exit_code, signal=None, reason=reason, detail=detail)
         record_exit(record)
         raise StartError(reason, detail)
-
-    # --- supervision
 
     def supervise(self) -> None:
         """Return when the command and all it started are gone."""

@@ -60,7 +60,10 @@ class View:
         last = len(self.origin) - 1
         first = self.origin[min(start, last)]
         final = self.origin[min(max(end - 1, start), last)]
-        return min(first, final), max(first, final) + 1
+        if first > final:  # a reversed reading
+            return final, first + 1
+        after = self.origin[end] if end <= last else self.end
+        return first, max(after, final + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ def _pairs(source: str, target: str) -> dict[str, str]:
 CONFUSABLES: dict[str, str] = {
     **_pairs("абвгдезіјкӏмнорԛстухԝуһԁѕєԍյ", "a6brdezijklmhopqctyxwyhdsegj"),
     **_pairs("АВСЕНІЈКМОРЅТХУԜЅԌҺӀ", "ABCEHIJKMOPSTXYWSGHI"),
-    **_pairs("αβγεζηικνορστυχωϲϳ", "aByeznlkvopotuxwcj"),
+    **_pairs("αβγεζηικνορστυχωϲϳ", "abyeznikvopotuxwcj"),
     **_pairs("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿ", "ABEZHIKMNOPTYXCJ"),
     **_pairs("աօոսցհքզյ", "wonughpqj"),
     **_pairs("ıɑɡɩʟɴʀʏɪᴀʙᴄᴅᴇᴊᴋᴍᴏᴘᴛᴜᴠᴡᴢꜱꜰɢʜ", "iagilnryiabcdejkmoptuvwzsfgh"),
@@ -110,7 +113,7 @@ _HEX_SPACED = re.compile(
 )
 _ESCAPED = re.compile(r"(?:\\x[0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\u\{[0-9a-fA-F]{1,6}\}|\\[0-3][0-7]{2}){4,}")
 _PERCENT = re.compile(r"[^\s%]{0,80}(?:%[0-9a-fA-F]{2}[^\s%]{0,80}){3,}")
-_BINARY = re.compile(r"(?<![01])(?:[01]{8}[ ,]?){8,}(?![01])")
+_BINARY = re.compile(r"(?<![01])(?:[01]{8}[ ,]?){7,}[01]{8}(?![01])")
 _DECIMAL = re.compile(r"(?<!\d)(?:\d{2,3}[ ,]{1,2}){9,}\d{2,3}(?!\d)")
 _ROT13_SIGNS = re.compile(
     r"\b(?:vtaber|qvfertneq|cerivbhf|cevbe|vafgehpgvbaf?|flfgrz|cebzcg|cnffjbeq|erirny|bireevqr|gur|naq|lbhe|nyy|sbetrg)\b",

@@ -23,7 +23,7 @@ _ADDRESS = pattern(
     r"\b\d{1,3}(?:\.\d{1,3}){3}\b|\b(?:LHOST|RHOST|ATTACKER\w*|LPORT|evil|attacker)\b|[\"'][\w.-]+\.\w+[\"'],\s?\d{2,5}",
 )
 
-_SIGNATURES: tuple[tuple[str, str, float, re.Pattern[str]], ...] = tuple(
+SIGNATURES: tuple[tuple[str, str, float, re.Pattern[str]], ...] = tuple(
     (rule, family, weight, pattern(source))
     for rule, family, weight, source in (
         (
@@ -217,7 +217,7 @@ def find(text: str) -> Iterator[Hit]:
                 min(socket.start(), spawn.start()),
                 max(socket.end(), spawn.end()),
             )
-    for rule, family, weight, expression in _SIGNATURES:
+    for rule, family, weight, expression in SIGNATURES:
         match = expression.search(low)
         if match is None or negated(low, match.start()):
             continue

@@ -159,12 +159,12 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
     )
 
 
-_PATTERNS: tuple[tuple[str, str, float, re.Pattern[str]], ...] = tuple(
+PATTERNS: tuple[tuple[str, str, float, re.Pattern[str]], ...] = tuple(
     (rule, family, weight, phrase(source)) for rule, family, weight, source in _rows()
 )
 # Each of these is common on its own; an errand put in front of the reader's real work, together with a peek at secrets,
 # an unasked program or a hook, is how a planted note in a repository makes an agent act.
-_ERRANDS: tuple[tuple[str, str, float, re.Pattern[str]], ...] = tuple(
+ERRANDS: tuple[tuple[str, str, float, re.Pattern[str]], ...] = tuple(
     (rule, family, weight, phrase(source))
     for rule, family, weight, source in (
         (
@@ -224,11 +224,11 @@ def find(text: str) -> Iterator[Hit]:
     """Orders in prose to misuse a tool."""
     low = fold(text)
     discussed = 1.0 if about_security(low) else 0.0
-    for rule, family, weight, expression in _ERRANDS:
+    for rule, family, weight, expression in ERRANDS:
         found = expression.search(low)
         if found is not None and not discussed:
             yield Hit(rule, family, weight, found.start(), found.end())
-    for rule, family, weight, expression in _PATTERNS:
+    for rule, family, weight, expression in PATTERNS:
         for match in expression.finditer(low):
             before = low[max(0, match.start() - 24) : match.start()]
             if not _ORDER_BEFORE.search(before) or negated(low, match.start()):

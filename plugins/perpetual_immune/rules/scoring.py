@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from perpetual_immune.rules.hit import Hit, about_security, fold, negated, pattern, phrase, reported
 
 MAX_CODE_CHARS = 20_000
-_CODE_LIKE = re.compile(r"[()=]|\brm\b|\bsed\b|>")
 LITERAL_BRANCHES_REJECT = 4
 LITERAL_BRANCHES_SUSPECT = 3
 
@@ -204,7 +203,7 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
     )
 
 
-_PATTERNS: tuple[tuple[str, str, float, re.Pattern[str]], ...] = tuple(
+PATTERNS: tuple[tuple[str, str, float, re.Pattern[str]], ...] = tuple(
     (rule, family, weight, phrase(source)) for rule, family, weight, source in _rows()
 )
 _TRIGGER = re.compile(
@@ -218,7 +217,7 @@ _CODE_SIGN = re.compile(
     re.M,
 )
 
-_TAMPERING_CODE: tuple[tuple[str, float, re.Pattern[str]], ...] = tuple(
+TAMPERING_CODE: tuple[tuple[str, float, re.Pattern[str]], ...] = tuple(
     (rule, weight, pattern(source))
     for rule, weight, source in (
         (
@@ -416,10 +415,15 @@ def find(text: str) -> Iterator[Hit]:
                 "literal-answers", "literal", 3.0 if count >= LITERAL_BRANCHES_REJECT else 2.0, start, end
             )
     low = fold(text)
+    for rule, weight, expression in TAMPERING_CODE:
+        found = expression.search(low)
+        if found is not None and not negated(low, found.start()):
+            lowered = 1.5 if reported(low, found.start(), found.end()) else 0.0
+            yield Hit(rule, "tamper-code", weight - lowered, found.start(), found.end())
     if not _TRIGGER.search(low):
         return
     discussed = 1.0 if about_security(low) else 0.0
-    for rule, family, weight, expression in _PATTERNS:
+    for rule, family, weight, expression in PATTERNS:
         for number, match in enumerate(expression.finditer(low)):
             if number >= 6:
                 break
@@ -428,10 +432,3 @@ def find(text: str) -> Iterator[Hit]:
             lowered = discussed + (1.5 if reported(low, match.start(), match.end()) else 0.0)
             if weight > lowered:
                 yield Hit(rule, family, weight - lowered, match.start(), match.end())
-    if not _CODE_LIKE.search(low):
-        return
-    for rule, weight, expression in _TAMPERING_CODE:
-        found = expression.search(low)
-        if found is not None and not negated(low, found.start()):
-            lowered = 1.5 if reported(low, found.start(), found.end()) else 0.0
-            yield Hit(rule, "tamper-code", weight - lowered, found.start(), found.end())

@@ -310,7 +310,7 @@ FORMATS: tuple[TokenFormat, ...] = (
     _format(
         "private-key-open",
         "private key",
-        r"(-----BEGIN[ A-Z0-9_-]{0,80}PRIVATE KEY(?: BLOCK)?-----[\sA-Za-z0-9+/=\\,:.-]{64,4000})",
+        r"(-----BEGIN[ A-Z0-9_-]{0,80}PRIVATE KEY(?: BLOCK)?-----[\sA-Za-z0-9+/=\\,:.]{64,4000}(?!-----END))",
         3.0,
     ),
     _format(

@@ -237,9 +237,7 @@ def alone(program: str) -> str:
 
 def test_it_loads_alone_and_light() -> None:
     loaded = set(alone("platform.identity_of(1)\nprint(*sys.modules)").split())
-    assert loaded.isdisjoint(
-        {"perpetual", "psutil", "typing", "ctypes", "json", "re", "subprocess", "threading"}
-    )
+    assert loaded.isdisjoint({"perpetual", "psutil", "typing", "ctypes", "json", "re", "subprocess", "threading"})
     assert "signal" in loaded
 
 

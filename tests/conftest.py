@@ -1,0 +1,51 @@
+"""Every test runs in a home of its own: no user configuration, no caches, no coding agent's variables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+_CLEARED = ("CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX", "NO_COLOR", "FORCE_COLOR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Without its entry points half of Perpetual is missing, and tests would fail in odd ways."""
+    if not any(point.name == "tinydb" for point in entry_points(group="perpetual.plugins")):
+        raise pytest.UsageError("perpetual-lab is not installed here: pip install -e '.[dev]'")
+
+
+@pytest.fixture(scope="session")
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache folder for the session: discovery costs the same for every test."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(autouse=True)
+def hermetic(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shared_cache: Path) -> Iterator[None]:
+    """Own HOME, no `PERPETUAL_*` from outside, no network proxy, and the working directory put back."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    for name in [name for name in os.environ if name.startswith("PERPETUAL_")] + list(_CLEARED):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PERPETUAL_CACHE_DIR", str(shared_cache))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    before = Path.cwd()
+    yield
+    os.chdir(before)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A fresh project's folder, which is also the working directory."""
+    from perpetual import Lab
+
+    folder = tmp_path / "project"
+    Lab.init(folder, name="test").close()
+    monkeypatch.chdir(folder)
+    return folder
