@@ -4,13 +4,16 @@ Importing this package is free: it holds the version and loads its public names 
 `Provider`) on first use.
 """
 
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
 __version__ = "0.1.0"
 
 __all__ = ["Lab", "Provider", "__version__", "hookimpl", "log"]
 
+TYPE_CHECKING = False  # as typing's, whose import would be half the cost of `perpetual --version`
 if TYPE_CHECKING:
+    from typing import Any
+
     from perpetual.hookspecs import hookimpl
     from perpetual.lab import Lab
     from perpetual.runlog import log

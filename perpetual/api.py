@@ -1,10 +1,13 @@
 """What a plugin author imports: markers, records, slot bases and errors, under one name. Floor 1.
 
 Everything here is public and stays; what is not here, in `perpetual.science`, `perpetual.toolkit`, `perpetual.loop`
-or `perpetual.testing` is the kernel's own.
+or `perpetual.testing` is the kernel's own. What a command needs (`Face` and its companions) is looked up at first use,
+so that a plugin that offers no command loads no command line.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from perpetual.errors import (
     ConfigError,
@@ -57,6 +60,9 @@ from perpetual.slots.scheduler import Launched, LaunchError, LaunchSpec, Schedul
 from perpetual.slots.scorer import Scorer, State
 from perpetual.slots.store import Capabilities, Change, Document, Kind, Page, Row, StoreBase, Transaction
 
+if TYPE_CHECKING:
+    from perpetual.cli.base import Face, json_option, page_options, pass_face, printable
+
 __all__ = [
     # markers and offers
     "API",
@@ -64,6 +70,12 @@ __all__ = [
     "Provider",
     "hookimpl",
     "hookspec",
+    # commands
+    "Face",
+    "json_option",
+    "page_options",
+    "pass_face",
+    "printable",
     # slots
     "Analyser",
     "Analysis",
@@ -134,3 +146,13 @@ __all__ = [
     "TransientError",
     "UsageError",
 ]
+
+_OF_COMMANDS = frozenset({"Face", "json_option", "page_options", "pass_face", "printable"})
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OF_COMMANDS:
+        raise AttributeError(f"module 'perpetual.api' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module("perpetual.cli.base"), name)

@@ -183,6 +183,8 @@ class Evidence:
     log_odds: float | None = None
     target: str | None = None
     seed: int | None = None
+    replicate: int | None = None
+    source: str | None = None  # the file and line of the run's folder that the value was read from
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,6 +137,10 @@ class Lab:
         """The provider in force for a slot, for faces that show it (GPU readings, the MCP server)."""
         return self._ctx.part(slot, **extra)
 
+    def parts(self, slot: str) -> list[tuple[str, Any]]:
+        """Every provider of an additive slot as (qualified name, object), in order."""
+        return self._ctx.parts(slot)
+
     def options(self, name: str, spec: Mapping[str, Any] | None) -> dict[str, Any]:
         """A plugin's options in force."""
         return self._ctx.config.options(name, spec)

@@ -6,14 +6,16 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perpetual.errors import PerpetualError
 from perpetual.lab.context import Context
-from perpetual.lab.runs import RunLedger
 from perpetual.slots.gpu import GpuBackend
 from perpetual.slots.scheduler import Scheduler
 from perpetual.toolkit import platform
+
+if TYPE_CHECKING:  # it is given this department and imports none
+    from perpetual.lab.runs import RunLedger
 
 __all__ = ["Doctor"]
 

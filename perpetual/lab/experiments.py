@@ -10,15 +10,14 @@ from typing import Any
 
 from perpetual.errors import Conflict, NotPermitted, UsageError, unknown
 from perpetual.lab.context import Context
+from perpetual.lab.states import LIVE
 from perpetual.records import Design, Experiment, Listing, Resources, Score, from_json, to_json
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit.atomic import dump_json
 
-__all__ = ["ENDED", "LIVE", "STATUSES", "Experiments", "argv_of", "spec_hash"]
+__all__ = ["STATUSES", "Experiments", "argv_of", "spec_hash"]
 
 STATUSES = ("proposed", "approved", "rejected", "expired", "active", "complete", "analysed")
-LIVE = ("queued", "launching", "running")
-ENDED = ("done", "failed", "killed", "timeout", "lost")
 
 _OPERATORS = frozenset({"|", "||", "&", "&&", ";", ";;", ">", ">>", "<", "<<", "(", ")", ">&", "|&", "&>"})
 

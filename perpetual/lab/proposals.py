@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perpetual.lab.context import Context
-from perpetual.lab.experiments import ENDED, LIVE
+from perpetual.lab.states import ENDED, LIVE
 from perpetual.records import Score
 from perpetual.science.information import failure_probability, learned_cost
 from perpetual.slots.scorer import Scorer

@@ -10,7 +10,7 @@ from typing import Any
 
 from perpetual.errors import UsageError, unknown
 from perpetual.lab.context import Context
-from perpetual.lab.experiments import ENDED, LIVE
+from perpetual.lab.states import ENDED, LIVE
 from perpetual.records import GitState, Listing, Run, from_json, to_json
 from perpetual.slots.store import Document, Transaction
 

@@ -6,13 +6,15 @@ from, and is trusted only while both are the same. Whoever finds it stale comput
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from perpetual.lab.budget import Budget
 from perpetual.lab.context import Context
-from perpetual.lab.runs import RunLedger
 from perpetual.slots.store import Document
 from perpetual.statusfile import FILE, read_cached, token_of
+
+if TYPE_CHECKING:  # it is given these departments and imports none
+    from perpetual.lab.budget import Budget
+    from perpetual.lab.runs import RunLedger
 
 __all__ = ["Status"]
 

@@ -81,45 +81,135 @@ class NgramModel:
         self.seen: Counter[str] = Counter()  # how often each context with its next character came
         self.total: defaultdict[str, int] = defaultdict(int)  # how often each context came
         self.kinds: defaultdict[str, int] = defaultdict(int)  # how many different characters came after it
+        self.tail = ""  # the end of what was learnt, the context of what comes next
 
-    def learn(self, text: str, start: int = 0) -> None:
-        """Counts the characters of `text` from `start` on, each after its context, which may reach back before."""
+    def learn(self, text: str) -> None:
+        """Counts the characters of `text`, which goes on where the text of the last call ended."""
+        joined = self.tail + text
         for length in self.lengths:
-            first = max(start - length, 0)
-            new = Counter(text[index : index + length + 1] for index in range(first, len(text) - length))
+            first = max(len(self.tail) - length, 0)
+            new = Counter(joined[index : index + length + 1] for index in range(first, len(joined) - length))
             for gram, count in new.items():
                 context = gram[:-1]
                 self.total[context] += count
                 self.kinds[context] += gram not in self.seen
             self.seen.update(new)
+        self.tail = self._context(joined, len(joined))
+
+    def _context(self, text: str, index: int) -> str:
+        """What the model may look at when it predicts `text[index]`."""
+        return text[max(index - self.order + 1, 0) : index]
 
     def probability(self, context: str, character: str) -> float:
-        """Of `character` after `context`, of which the last `order - 1` characters count. Sums to 1 over the alphabet."""
+        """Of `character` after a `context` of at most `order - 1` characters. Sums to 1 over the alphabet."""
         if self.smoothing == "add":
-            context = context[len(context) - self.order + 1 :] if len(context) >= self.order else context
-            return self._add_k(context, character)
+            count, total = self.seen.get(context + character, 0), self.total.get(context, 0)
+            return (count + self.k) / (total + self.k * self.alphabet_size)
         probability = 1.0 / self.alphabet_size
-        for length in range(min(self.order, len(context) + 1)):
+        for length in range(len(context) + 1):
             suffix = context[len(context) - length :]
             total = self.total.get(suffix, 0)
             if not total:
-                break  # no longer context can have been seen either
+                break  # then no longer context was seen either
             count, kinds = self.seen.get(suffix + character, 0), self.kinds[suffix]
             if self.smoothing == "witten-bell":
                 probability = (count + kinds * probability) / (total + kinds)
             else:
-                kept = max(count - self.discount, 0.0)
-                probability = (kept + self.discount * kinds * probability) / total
+                probability = (max(count - self.discount, 0.0) + self.discount * kinds * probability) / total
         return probability
 
-    def _add_k(self, context: str, character: str) -> float:
-        count, total = self.seen.get(context + character, 0), self.total.get(context, 0)
-        return (count + self.k) / (total + self.k * self.alphabet_size)
-
     def bits_per_character(self, text: str) -> float:
-        """The cross-entropy of `text` under the model. Its first `order - 1` characters are only context."""
-        reach = self.order - 1
-        bits = sum(
-            -math.log2(self.probability(text[index - reach : index], text[index])) for index in range(reach, len(text))
-        )
-        return bits / (len(text) - reach)
+        """The cross-entropy of `text` under the model, over all its characters whatever the order."""
+        context, probability = self._context, self.probability
+        bits = (-math.log2(probability(context(text, index), character)) for index, character in enumerate(text))
+        return math.fsum(bits) / len(text)
+
+
+def log(**values: float) -> None:
+    """Appends a JSON line to the file that PERPETUAL_METRICS names, if it names one."""
+    path = os.environ.get("PERPETUAL_METRICS")
+    if path:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(values) + "\n")
+
+
+def whole(text: str) -> int:
+    """A whole number from 1, for argparse."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is less than 1")
+    return number
+
+
+def above_zero(text: str) -> float:
+    """A finite number over 0, for argparse."""
+    number = float(text)
+    if not 0.0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a number over 0")
+    return number
+
+
+def fraction(text: str) -> float:
+    """A number between 0 and 1, for argparse."""
+    number = float(text)
+    if not 0.0 < number < 1.0:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1")
+    return number
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The options. A default that is text is checked like an argument, which serves the seed."""
+    parser = argparse.ArgumentParser(
+        prog="train.py",
+        description="Train a character n-gram model and print its bits per character on held-out text.",
+        epilog="Options may also stand in the JSON file that PERPETUAL_CONFIG names; the command line wins.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--order", type=whole, default=3, help="length of the n-grams (3)")
+    parser.add_argument("--smoothing", choices=SMOOTHINGS, default="witten-bell", help="(witten-bell)")
+    parser.add_argument("--k", type=above_zero, default=0.01, help="what `add` adds to every count (0.01)")
+    parser.add_argument("--discount", type=fraction, default=0.75, help="what `discount` takes off (0.75)")
+    parser.add_argument("--chars", type=whole, default=80_000, help="length of the training text (80000)")
+    seed = os.environ.get("PERPETUAL_SEED") or "0"
+    parser.add_argument("--seed", type=int, default=seed, help="orders the training text (PERPETUAL_SEED, else 0)")
+    return parser
+
+
+def configured(parser: argparse.ArgumentParser) -> list[str]:
+    """The options of the PERPETUAL_CONFIG file, written as arguments so that they are checked as such."""
+    path = os.environ.get("PERPETUAL_CONFIG")
+    if not path:
+        return []
+    try:
+        config = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        parser.error(f"PERPETUAL_CONFIG: cannot read {path}: {error}")
+    if not isinstance(config, dict):
+        parser.error(f"PERPETUAL_CONFIG: {path} holds no JSON object")
+    return [f"--{name}={value}" for name, value in config.items()]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Trains, evaluates at each checkpoint, prints the results. Ends the process with 2 for a bad option."""
+    parser = make_parser()
+    options = parser.parse_args([*configured(parser), *arguments])
+    passages = read_passages()
+    text, held_out = split_passages(passages, options.seed)
+    if options.chars > len(text):
+        parser.error(f"argument --chars: there are only {len(text)} characters to train on")
+    model = NgramModel(options.order, options.smoothing, len(set("".join(passages))), options.k, options.discount)
+
+    step, val_bpc = 0, math.nan
+    for checkpoint in range(1, CHECKPOINTS + 1):
+        reached = options.chars * checkpoint // CHECKPOINTS
+        model.learn(text[step:reached])
+        step, val_bpc = reached, round(model.bits_per_character(held_out), 6)
+        log(step=step, val_bpc=val_bpc)
+
+    print(f"val_bpc: {val_bpc:.6f}")
+    print(f"train_chars: {step}")
+    print(f"ngrams: {len(model.seen)}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

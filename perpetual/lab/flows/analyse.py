@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from perpetual.errors import PerpetualError, Refused
-from perpetual.lab.experiments import ENDED
 from perpetual.lab.flows import Desks
+from perpetual.lab.states import ENDED
 from perpetual.records import Run, from_json
 from perpetual.slots.analyser import Analyser
 from perpetual.slots.store import Document

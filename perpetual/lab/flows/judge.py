@@ -140,5 +140,5 @@ def refold_all(desks: Desks, *, check: bool) -> list[dict[str, Any]]:
     return differing
 
 
-class _Unchanged(Exception):  # noqa: N818 - no error: it leaves a transaction without writing
-    pass
+class _Unchanged(Exception):
+    """No error: it leaves a transaction without writing."""

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from perpetual.errors import Conflict, NotPermitted, PerpetualError, Refused, UsageError
-from perpetual.lab.experiments import ENDED, argv_of
+from perpetual.lab.experiments import argv_of
 from perpetual.lab.flows import Desks
 from perpetual.lab.rights import harness
 from perpetual.lab.runs import seed_of
+from perpetual.lab.states import ENDED
 from perpetual.records import GitState, Run, from_json, to_json
 from perpetual.slots.gpu import GpuBackend
 from perpetual.slots.scheduler import LaunchError, LaunchSpec, Scheduler

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from perpetual.errors import PerpetualError, Refused
-from perpetual.lab.experiments import ENDED
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.fold import refold
 from perpetual.lab.flows.launch import launch as launch_run
 from perpetual.lab.flows.pick import drafts
 from perpetual.lab.flows.propose import propose as propose_one
 from perpetual.lab.flows.propose import scored
+from perpetual.lab.states import ENDED
 from perpetual.records import to_json
 from perpetual.slots.store import Document
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from perpetual.errors import NotFound
-from perpetual.lab.experiments import LIVE
 from perpetual.lab.flows import Desks
+from perpetual.lab.states import LIVE
 from perpetual.slots.scheduler import Scheduler
 from perpetual.slots.store import Document
 from perpetual.toolkit.units import identifier

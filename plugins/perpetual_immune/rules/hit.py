@@ -4,6 +4,8 @@ A hit is evidence, not a verdict: weights of different families in one neighbour
 the sum with its thresholds.  A weight of 3 is enough alone, 2 asks for a second look, 1 only supports another family.
 """
 
+# ruff: noqa: E501 - word lists and patterns are only readable whole
+
 from __future__ import annotations
 
 import re

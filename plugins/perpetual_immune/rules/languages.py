@@ -4,11 +4,14 @@ Each pattern joins a verb class to an object class of the language, so inflected
 because the text is also searched with its accents dropped.
 """
 
+# ruff: noqa: E501 - one row is one rule, and a pattern is only readable whole
+
 from __future__ import annotations
 
 import re
 
 from perpetual_immune.rules.hit import pattern
+from perpetual_immune.rules.needles import Rule
 
 _GAP = r"[^.!?\n。！？]{0,30}?"
 
@@ -28,7 +31,7 @@ def not_in_that_language(low: str, start: int, end: int) -> bool:
     return _NEGATION_INSIDE.search(low[start : end + 12]) is not None
 
 
-def _pair(first: str, second: str) -> re.Pattern[str]:
+def _pair(first: str, second: str) -> Rule:
     return pattern(rf"(?:{first}){_GAP}(?:{second})")
 
 
@@ -272,12 +275,12 @@ _PERSONA: tuple[tuple[str, str], ...] = (
     ("tr", r"\b(?:bundan sonra|[şs]u andan itibaren|art[ıi]k sen|gibi davran|s[ıi]n[ıi]rs[ıi]z)\b"),
 )
 
-OVERRIDES: tuple[tuple[str, re.Pattern[str], re.Pattern[str]], ...] = tuple(
+OVERRIDES: tuple[tuple[str, Rule, Rule], ...] = tuple(
     (language, _pair(verb, noun), pattern(prior)) for language, verb, noun, prior in _OVERRIDE
 )
 """Language, verb with instruction noun, and what makes it all of them or the earlier ones."""
 
-PHRASES: tuple[tuple[str, str, float, re.Pattern[str]], ...] = (
+PHRASES: tuple[tuple[str, str, float, Rule], ...] = (
     *((language, "disclosure", 3.0, _pair(verb, object_)) for language, verb, object_ in _DISCLOSE),
     *((language, "persona", 2.0, pattern(source)) for language, source in _PERSONA),
 )

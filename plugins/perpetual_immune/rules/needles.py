@@ -1,7 +1,7 @@
 """Fast refusal: words one of which every match of a pattern must contain.  Imported by `hit`; standard library only.
 
-Most texts match no rule, and looking for a plain substring is some twenty times cheaper than trying a pattern at every
-position.  The needles are read off the pattern's own source, so that a rule cannot forget to list one.  Only the dialect
+Most texts match no rule, and looking for a plain substring is far cheaper than trying a pattern at every position.
+The needles are read off the pattern's own source, so that a rule cannot forget to list one.  Only the dialect
 in which the rules are written is understood; where in doubt there are no needles, and the pattern is simply tried.
 """
 
@@ -56,7 +56,9 @@ def rule(expression: re.Pattern[str]) -> Rule:
 
 
 def _shortest(group: frozenset[str]) -> tuple[str, ...]:
-    return tuple(sorted(needle for needle in group if not any(other != needle and other in needle for other in group)))
+    return tuple(
+        sorted(needle for needle in group if not any(other != needle and other in needle for other in group))
+    )
 
 
 def _better(first: Needles, second: Needles) -> Needles:

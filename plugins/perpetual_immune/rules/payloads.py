@@ -4,12 +4,15 @@ Signatures join two parts that are harmless apart (a socket and a shell; a downl
 language spells each part its own way.  Standard library only.
 """
 
+# ruff: noqa: E501 - one row is one rule, and a pattern is only readable whole
+
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
 from perpetual_immune.rules.hit import Hit, fold, negated, pattern, reported
+from perpetual_immune.rules.needles import Rule
 
 _SOCKET = pattern(
     r"socket\.socket\(|TCPSocket|fsockopen|IO::Socket|use Socket|net\.Socket|net\.connect|new Socket\(|Net\.Sockets\.TCPClient|TCPClient\(|/inet/tcp/"
@@ -23,7 +26,7 @@ _ADDRESS = pattern(
     r"\b\d{1,3}(?:\.\d{1,3}){3}\b|\b(?:LHOST|RHOST|ATTACKER\w*|LPORT|evil|attacker)\b|[\"'][\w.-]+\.\w+[\"'],\s?\d{2,5}",
 )
 
-SIGNATURES: tuple[tuple[str, str, float, re.Pattern[str]], ...] = tuple(
+SIGNATURES: tuple[tuple[str, str, float, Rule], ...] = tuple(
     (rule, family, weight, pattern(source))
     for rule, family, weight, source in (
         (

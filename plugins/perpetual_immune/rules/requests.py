@@ -4,12 +4,15 @@ A request is an order to the reader: a verb at the head of a sentence or after p
 in a report ("the job deleted all checkpoints") do not match.  Standard library only.
 """
 
+# ruff: noqa: E501 - one row is one rule, and a pattern is only readable whole
+
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
 from perpetual_immune.rules.hit import Hit, about_security, fold, negated, phrase, reported
+from perpetual_immune.rules.needles import Rule
 
 _ORDER = (
     r"(?:^|[\n.!?:;>\])\"'*] {0,3}|\b(?:please|now|then|must|should|shall|and|to|also|you|just|first|next|immediately|silently|always|can|could|will|instead|simply|quietly|"
@@ -23,7 +26,19 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
         "request-destroy",
         "destruction",
         3.0,
-        r"(?:delete|remove|erase|wipe|destroy|drop|purge|nuke|trash|format|overwrite|corrupt|truncate|shred|rm)\b(?: \w+){0,6} (?:(?:home|root|entire|whole|production|prod|system|all|every|everything|user|customer|backup|git|master|main)\b)(?: \w+){0,4} ?(?:director(?:y|ies)|folders?|files?|data(?:base|bases|sets?)?|tables?|records|drive|disks?|partition|repo(?:sitory|sitories)?|history|branch(?:es)?|backups?|logs?|accounts?|emails?|messages?|buckets?|cluster|server|system|volumes?|snapshots?|checkpoints?|filesystem|contents?|photos|documents)\b",
+        r"(?:delete|remove|erase|wipe|destroy|drop|purge|nuke|trash|format|overwrite|corrupt|truncate|shred|rm)\b(?: \w+){0,6} (?:(?:home|root|entire|whole|production|prod|system|everything|user|customer|backup|git|master|main)\b)(?: \w+){0,4} ?(?:director(?:y|ies)|folders?|files?|data(?:base|bases|sets?)?|tables?|records|drive|disks?|partition|repo(?:sitory|sitories)?|history|branch(?:es)?|backups?|logs?|accounts?|emails?|messages?|buckets?|cluster|server|system|volumes?|snapshots?|checkpoints?|filesystem|contents?|photos|documents)\b",
+    )
+    yield (
+        "request-destroy-all",
+        "destruction",
+        2.0,
+        r"(?:delete|remove|erase|wipe|destroy|purge|nuke|overwrite|corrupt)\b(?: \w+){0,3} (?:all|every|everything)\b(?: \w+){0,4} ?(?:director(?:y|ies)|folders?|files?|data(?:base|bases|sets?)?|tables?|records|repo(?:sitory|sitories)?|branch(?:es)?|accounts?|emails?|messages?|buckets?|volumes?|snapshots?|checkpoints?|contents?|photos|documents)\b",
+    )
+    yield (
+        "request-take-over",
+        "sabotage",
+        3.0,
+        r"(?:(?:kill|terminate) (?:all|every)(?: \w+){0,2} (?:process(?:es)?|services?|containers?)|(?:change|reset|set|replace)\b(?: [\w'-]+){0,3} (?:admin\w*|root|owner|master)(?:'s)? (?:password|passphrase|credentials?|email)|encrypt (?:all|every|the|user)(?: \w+){0,3} (?:files|disks?|drives?|data)\b[^.\n]{0,40}\b(?:ransom|demand|bitcoin|key|pay|lock)|(?:send|write|craft|compose|create|draft)\b(?: \w+){0,4} phishing (?:\w+ )?(?:e-?mails?|messages?|sites?|pages?)|(?:add|append|copy|write|put)\b[^.\n]{0,50}\bauthorized_keys\b)",
     )
     yield (
         "request-destroy-logs",
@@ -47,7 +62,7 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
         "request-leak",
         "exfiltration",
         3.0,
-        r"(?:send|email|e-mail|post|upload|forward|transmit|exfiltrate|leak|copy|share|push|sync|export|submit|transfer|mail|text|dump|paste|publish|append|report|include|commit|log|write|encode|attach)\b(?:[^.\n]|\.(?=\S)){0,80}\b(?:ssh keys?|private keys?|api[ _-]?keys?|access keys?|credentials?|passwords?|secrets?|tokens?|\.env(?: files?)?|environment variables?|env vars?|/etc/(?:passwd|shadow)|\.ssh\b|id_rsa|id_ed25519|\.aws|cookies?|session (?:ids?|tokens?)|database dump|customer (?:data|records|list|emails?)|user (?:data|records|credentials)|personal (?:data|information|details)|financial (?:data|records|information)|medical (?:records?|data|history)|bank(?:ing)? (?:details|information|account)|credit card\w*|payment (?:method|details|info\w*)|browsing history|search history|contact list|location history|source code|confidential \w+|internal documents?|proprietary \w+|genetic data|transaction history)\b[^\n]{0,120}(?:https?://|@[\w-]+\.|\bto (?:an? |the |my |this |our |your )?(?:external|remote|attacker|outside|public|third[- ]party|server|webhook|pastebin|gist|email|address|url|endpoint|site|account|[\w.-]+\.(?:com|net|org|io|sh|ru|xyz|co))|via (?:email|http|curl|dns|post|webhook))",
+        r"(?:send|email|e-mail|post|upload|forward|transmit|exfiltrate|leak|copy|share|push|sync|export|submit|transfer|mail|text|dump|paste|publish|append|report|include|commit|log|write|encode|attach)\b(?:[^.\n]|\.(?=\S)){0,80}\b(?:ssh keys?|private keys?|api[ _-]?keys?|access keys?|credentials?|passwords?|secrets?|tokens?|\.env(?: files?)?|environment variables?|env vars?|/etc/(?:passwd|shadow)|\.ssh\b|id_rsa|id_ed25519|\.aws|cookies?|session (?:ids?|tokens?)|database dump|customer (?:data(?:base)?|records|list|emails?)|user (?:data|records|credentials)|personal (?:data|information|details)|financial (?:data|records|information)|medical (?:records?|data|history)|bank(?:ing)? (?:details|information|account)|credit card\w*|payment (?:method|details|info\w*)|browsing history|search history|contact list|location history|source code|confidential \w+|internal documents?|proprietary \w+|genetic data|transaction history)\b[^\n]{0,120}(?:https?://|@[\w-]+\.|\bto (?:an? |the |my |this |our |your )?(?:dropbox|drive|ftp|external|remote|attacker|outside|public|third[- ]party|server|webhook|pastebin|gist|email|address|url|endpoint|site|account|[\w.-]+\.(?:com|net|org|io|sh|ru|xyz|co))|via (?:email|http|curl|dns|post|webhook))",
     )
     yield (
         "request-read-secrets",
@@ -159,18 +174,18 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
     )
 
 
-PATTERNS: tuple[tuple[str, str, float, re.Pattern[str]], ...] = tuple(
+PATTERNS: tuple[tuple[str, str, float, Rule], ...] = tuple(
     (rule, family, weight, phrase(source)) for rule, family, weight, source in _rows()
 )
 # Each of these is common on its own; an errand put in front of the reader's real work, together with a peek at secrets,
 # an unasked program or a hook, is how a planted note in a repository makes an agent act.
-ERRANDS: tuple[tuple[str, str, float, re.Pattern[str]], ...] = tuple(
+ERRANDS: tuple[tuple[str, str, float, Rule], ...] = tuple(
     (rule, family, weight, phrase(source))
     for rule, family, weight, source in (
         (
             "errand-first",
             "precondition",
-            1.25,
+            1.0,
             r"\bbefore (?:\w+ing (?:any |the |this |source |your )?(?:changes?|files?|code|modifications?|edits?|fix|bug|settings|tests?|logic|\w+ (?:code|logic|files?|schema|validation|algorithms?))|modifying|patching|editing|proceeding|responding|replying|making changes)\b",
         ),
         (
@@ -200,7 +215,7 @@ ERRANDS: tuple[tuple[str, str, float, re.Pattern[str]], ...] = tuple(
         (
             "errand-shell-in-python",
             "remote-code",
-            1.25,
+            1.5,
             r"python3? -c [\"'][^\n]{0,20}import (?:os|subprocess)[^\n]{0,20}(?:os\.system|subprocess\.|os\.popen)",
         ),
         (

@@ -4,17 +4,17 @@ Imported by `scanner`; standard library only.  The rule behind it: a memory may 
 anything else, is to be scored.
 """
 
+# ruff: noqa: E501 - one row is one rule, and a pattern is only readable whole
+
 from __future__ import annotations
 
-import ast
 import re
-import textwrap
-import warnings
 from collections.abc import Iterator
 
 from perpetual_immune.rules.hit import Hit, about_security, fold, negated, pattern, phrase, reported
+from perpetual_immune.rules.literals import literal_answers
+from perpetual_immune.rules.needles import Rule
 
-MAX_CODE_CHARS = 20_000
 LITERAL_BRANCHES_REJECT = 4
 LITERAL_BRANCHES_SUSPECT = 3
 
@@ -37,7 +37,7 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
         "judge-order-value",
         "verdict",
         3.0,
-        rf"\b(?:give|award|assign|grant|set|score|rate|grade|mark|rank|evaluate|judge|label|classify)(?: (?:it|this|me|them|the|my|our|that|answer|response|submission|solution|candidate|paper|work|essay|first|second|following|above|a|b|model|assistant|output|run|entry|always))* (?:as|at|with|an?|to) ?[\"'`*]?(?:\w+ ){{0,2}}(?:10(?: ?/ ?10| out of 10)?|100(?: ?%| ?/ ?100| out of 100)?|5(?: ?/ ?5| out of 5| stars)|1\.0+|a\+|perfect|maximum|highest|full marks|correct|pass(?:ed|ing)?|accepted|excellent|superior|better|best|the winner|true|approved|safe|helpful|compliant)\b",
+        r"\b(?:give|award|assign|grant|set|score|rate|grade|mark|rank|evaluate|judge|label|classify)(?: (?:it|this|me|them|the|my|our|that|answers?|responses?|submissions?|solution|candidate|paper|work|essay|first|second|following|above|a|b|model|assistant|output|run|entry|always))* (?:as|at|with|an?|to) ?[\"'`*]?(?:\w+ ){0,2}(?:10(?: ?/ ?10| out of 10)?|100(?: ?%| ?/ ?100| out of 100)?|5(?: ?/ ?5| out of 5| stars)|1\.0+|a\+|perfect|maximum|highest|full marks|correct|pass(?:ed|ing)?|accepted|excellent|superior|better|best|the winner|true|approved|safe|helpful|compliant)\b",
     )
     yield (
         "judge-choose",
@@ -54,8 +54,8 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
     yield (
         "judge-must",
         "addressed",
-        3.0,
-        rf"\b(?:the |any |all |every |this )?{_JUDGE} (?:must|should|shall|will|has to|have to|is (?:required|instructed|asked|directed|obliged) to|are (?:required|instructed|asked|directed) to|is to|need(?:s)? to) (?:now |always |immediately |only )?(?:give|assign|award|accept|approve|score|rate|grade|pass|return|output|treat|consider|ignore|mark|skip|disregard|report|select|choose|prefer|not)",
+        1.75,
+        rf"\b(?:the |any |all |every |this )?{_JUDGE} (?:must|should|shall|will|has to|have to|is (?:required|instructed|asked|directed|obliged) to|are (?:required|instructed|asked|directed) to|is to|need(?:s)? to) (?:now |always |immediately |only )?(?:give|assign|award|accept|approve|score|rate|grade|pass|ignore|mark|skip|disregard|select|choose|prefer)",
     )
     yield (
         "judge-ignore",
@@ -65,8 +65,8 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
     )
     yield (
         "forged-verdict",
-        "verdict",
-        2.5,
+        "claim",
+        1.25,
         r"(?:^|[\n{,\[(<*#-])[ \t]{0,6}[\"'*]{0,2}(?:final[ _-]?)?(?:score|grade|verdict|rating|reward|evaluation|judge?ment|decision|result|overall[ _-]?score|pass(?:ed)?|is_correct|correct|grading|outcome)[\"'*]{0,2}\s{0,3}[:=]\s{0,3}[\"'*\[]{0,4}(?:10(?: ?/ ?10)|100(?: ?%| ?/ ?100)|1\.0+\b|5 ?/ ?5|a\+|pass(?:ed)?\b|correct\b|perfect|excellent|full marks|accept(?:ed)?\b|\[?[AB]\]\]|c\b)",
     )
     yield (
@@ -97,7 +97,7 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
         "grader-mode",
         "state",
         2.5,
-        rf"\b(?:grader|grading|evaluation|evaluator|judge|scoring|scorer|test|reward)[ _-]?(?:mode|override|bypass|debug|calibration|maintenance|diagnostic)\b ?(?::|=|is|enabled|on|active|activated|required|mode|check|test|example|sample)|\bcalibration (?:sample|example|item)\b[^.\n]{{0,60}}{_SCORE}",
+        rf"\b(?:grader|grading|evaluator|judge|scorer|reward|evaluation(?=[_-]))[ _-]?(?:mode|override|bypass|debug|calibration|maintenance|diagnostic)\b ?(?::|=|is|enabled|on|active|activated|required|mode|check|test|example|sample)|\bcalibration (?:sample|example|item)\b[^.\n]{{0,60}}{_SCORE}",
     )
     yield (
         "answer-is-correct",
@@ -163,7 +163,7 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
         "tamper-tests",
         "tamper",
         3.0,
-        r"\b(?:edit|modify|change|delete|remove|skip|disable|comment out|weaken|alter|patch|overwrite|rewrite|bypass|mock out|stub out|hack|tamper with|loosen|monkey-?patch|replace|adjust|update|fix|rig|game|trick|fool|exploit|manipulate|cheat)(?: [\w'-]+){0,4} (?:unit tests?|tests?|test (?:suite|cases?|files?|assertions?|harness|runner)|assertions?|graders?|grading (?:script|code|harness)|scor(?:er|ing) (?:script|code|function)|evaluat(?:or|ion) (?:script|code|harness|function)|eval (?:script|harness)|verifiers?|checkers?|benchmarks?|metrics? (?:file|function|code|log)|reward (?:function|model|signal)|judges?|rubric|leaderboard|validation (?:script|set|labels)|ground[- ]truth|expected (?:outputs?|values?|results?))\b[^.\n]{0,60}\b(?:so (?:that )?|to (?:make|get|pass|always|ensure|return|report|match|accept|inflate|increase|boost|raise|improve|score|look)|until|and (?:report|claim|say)|in order|instead|always|pass(?:es|ing)?\b|return(?:s)? (?:true|1|success))",
+        r"\b(?:edit|modify|change|delete|remove|skip|disable|comment out|weaken|alter|patch|overwrite|rewrite|bypass|mock out|stub out|hack|tamper with|loosen|monkey-?patch|replace|adjust|update|fix|rig|game|trick|fool|exploit|manipulate|cheat)(?: [\w'-]+){0,4} (?:unit tests?|tests?|test (?:suite|cases?|files?|assertions?|harness|runner)|assertions?|graders?|grading (?:script|code|harness)|scor(?:er|ing) (?:script|code|function)|evaluat(?:or|ion) (?:script|code|harness|function)|eval (?:script|harness)|verifiers?|checkers?|benchmarks?|metrics? (?:file|function|code|log)|reward (?:function|model|signal)|judges?|rubric|leaderboard|(?:score|scorer|scores|metrics?|grader|grading|eval\w*|results?|reward|conftest|test_\w+)\.(?:py|json|jsonl|csv|txt)|validation (?:script|set|labels)|ground[- ]truth|expected (?:outputs?|values?|results?))\b[^.\n]{0,60}\b(?:so (?:that )?|to (?:print|accept|make|get|pass|always|ensure|return|report|match|accept|inflate|increase|boost|raise|improve|score|look)|until|with (?:assert true|true|accuracy|score|perfect|fake|a stub|pass)|and (?:report|claim|say)|in order|instead|always|pass(?:es|ing)?\b|return(?:s)? (?:true|1|success))",
     )
     yield (
         "hardcode",
@@ -203,7 +203,7 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
     )
 
 
-PATTERNS: tuple[tuple[str, str, float, re.Pattern[str]], ...] = tuple(
+PATTERNS: tuple[tuple[str, str, float, Rule], ...] = tuple(
     (rule, family, weight, phrase(source)) for rule, family, weight, source in _rows()
 )
 _TRIGGER = re.compile(
@@ -213,11 +213,11 @@ _TRIGGER = re.compile(
 )
 _FENCE = re.compile(r"(?ms)^[ \t]*(?:```|~~~)[ \t]*[\w+-]*[^\n]*\n(.*?)^[ \t]*(?:```|~~~)")
 _CODE_SIGN = re.compile(
-    r"^\s*(?:def |class |import |from \w+ import|if .+:\s*(?:#.*)?$|@\w|assert |for .+:$|elif |match .+:$|\w+\s*=\s*)",
+    r"^\s*(?:def |class |import |#include|function |public |int |from \w+ import|if .+:\s*(?:#.*)?$|@\w|assert |for .+:$|elif |match .+:$|\w+\s*=\s*)",
     re.M,
 )
 
-TAMPERING_CODE: tuple[tuple[str, float, re.Pattern[str]], ...] = tuple(
+TAMPERING_CODE: tuple[tuple[str, float, Rule], ...] = tuple(
     (rule, weight, pattern(source))
     for rule, weight, source in (
         (
@@ -253,7 +253,7 @@ TAMPERING_CODE: tuple[tuple[str, float, re.Pattern[str]], ...] = tuple(
         (
             "grader-state",
             2.5,
-            r"\b(?:grader|judge|scorer|evaluator|evaluation|reward_model|test_harness|checker|verifier)\w*(?:\.\w+|\[[^\]\n]{1,30}\])\s?=\s?(?:True|1\.0|1\b|100|10\b|lambda|\"pass|'pass|float\(['\"]inf|None)|\b(?:score|reward|accuracy|passed|total_reward|final_score|is_correct|success_rate)\s?=\s?(?:1\.0|100(?:\.0)?|True|float\(['\"]inf['\"]\)|0\.99\d*)\s{0,4}#|\bdef (?:score|grade|evaluate|judge|verify|check|reward|compute_(?:score|reward|metrics?)|accuracy|is_correct|validate)\w*\([^)\n]{0,120}\)[^:\n]{0,30}:\s{1,20}(?:\"\"\"[^\"]{0,200}\"\"\"\s{1,20})?(?:#[^\n]{0,80}\s{1,20})?return (?:True|1(?:\.0)?|100(?:\.0)?|\{[^}\n]{0,60}(?:1\.0|True|100)[^}\n]{0,20}\})\s{0,4}(?:\n|$|#)",
+            r"\b(?:grader|judge|scorer|evaluator|evaluation|reward_model|test_harness|checker|verifier)\w*(?:\.\w+|\[[^\]\n]{1,30}\])\s?=\s?(?:True|1\.0|1\b|100|10\b|lambda|\"pass|'pass|float\(['\"]inf|None)|\bdef (?:score|grade|evaluate|judge|verify|check|reward|compute_(?:score|reward|metrics?)|accuracy|is_correct|validate)\w*\([^)\n]{0,120}\)[^:\n]{0,30}:\s{1,20}(?:\"\"\"[^\"]{0,200}\"\"\"\s{1,20})?(?:#[^\n]{0,80}\s{1,20})?return (?:True|1(?:\.0)?|100(?:\.0)?|\{[^}\n]{0,60}(?:1\.0|True|100)[^}\n]{0,20}\})\s{0,4}(?:\n|$|#)",
         ),
         (
             "stack-peek",
@@ -272,127 +272,6 @@ TAMPERING_CODE: tuple[tuple[str, float, re.Pattern[str]], ...] = tuple(
         ),
     )
 )
-
-
-def _is_literal(node: ast.expr | None) -> bool:
-    if isinstance(node, ast.Constant):
-        return True
-    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-        return all(_is_literal(item) for item in node.elts)
-    if isinstance(node, ast.Dict):
-        return all(_is_literal(key) for key in node.keys) and all(_is_literal(value) for value in node.values)
-    if isinstance(node, ast.UnaryOp):
-        return _is_literal(node.operand)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        return node.func.id in ("set", "list", "tuple", "dict", "str", "int", "float") and all(
-            _is_literal(arg) for arg in node.args
-        )
-    return isinstance(node, ast.JoinedStr) and all(isinstance(value, ast.Constant) for value in node.values)
-
-
-def _compares_literal(test: ast.expr) -> bool:
-    """Whether a condition pins an input to one value: `x == literal`, alone or joined with others."""
-    if isinstance(test, ast.BoolOp):
-        return all(_compares_literal(value) for value in test.values)
-    if not isinstance(test, ast.Compare) or not all(
-        isinstance(op, (ast.Eq, ast.In, ast.Is)) for op in test.ops
-    ):
-        return False
-    sides = [test.left, *test.comparators]
-    return sum(_is_literal(side) for side in sides) >= 1 and not all(_is_literal(side) for side in sides)
-
-
-def _answers_literal(body: list[ast.stmt]) -> bool:
-    """Whether a branch only hands out a literal: returns it, prints it, or puts it in a name."""
-    statements = [
-        item for item in body if not (isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant))
-    ]
-    if not statements or len(statements) > 3:
-        return False
-    first = statements[0]
-    if isinstance(first, ast.Return):
-        return first.value is not None and _is_literal(first.value)
-    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Call):
-        call = first.value
-        name = (
-            call.func.id
-            if isinstance(call.func, ast.Name)
-            else call.func.attr
-            if isinstance(call.func, ast.Attribute)
-            else ""
-        )
-        return (
-            name in ("print", "write", "append")
-            and bool(call.args)
-            and all(_is_literal(arg) for arg in call.args)
-        )
-    return isinstance(first, ast.Assign) and _is_literal(first.value)
-
-
-def _literal_table(node: ast.AST) -> int:
-    """Entries of a literal table used as the answer: `{input: answer, ...}[x]` or `.get(x)`."""
-    table: ast.expr | None = None
-    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Dict):
-        table = node.value
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
-        table = node.func.value
-    elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
-        names = [target.id.lower() for target in node.targets if isinstance(target, ast.Name)]
-        if any(
-            re.search(
-                r"answer|expected|known|hard_?code|test_?case|lookup|cache|result|output|solution|precomputed",
-                name,
-            )
-            for name in names
-        ):
-            table = node.value
-    if isinstance(table, ast.Dict) and _is_literal(table):
-        structured = any(
-            isinstance(key, (ast.Tuple, ast.Call))
-            or (isinstance(key, ast.Constant) and len(str(key.value)) > 12)
-            for key in table.keys
-        )
-        return (
-            len(table.keys) if structured or len(table.keys) >= 4 and not isinstance(node, ast.Assign) else 0
-        )
-    return 0
-
-
-def literal_answers(code: str) -> int:
-    """How many branches or table entries of `code` map one input to one answer; 0 when it is not Python."""
-    source = textwrap.dedent(code[:MAX_CODE_CHARS])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)
-        try:
-            tree = ast.parse(source)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return _literal_answers_by_line(source)
-    branches = 0
-    table = 0
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and _compares_literal(node.test) and _answers_literal(node.body):
-            branches += 1
-        elif isinstance(node, ast.IfExp) and _compares_literal(node.test) and _is_literal(node.body):
-            branches += 1
-        elif (
-            isinstance(node, ast.match_case)
-            and isinstance(node.pattern, (ast.MatchValue, ast.MatchSequence))
-            and _answers_literal(node.body)
-        ):
-            branches += 1
-        else:
-            table = max(table, _literal_table(node))
-    return max(branches, table)
-
-
-_BRANCH_LINE = re.compile(
-    r"^[ \t]{0,40}(?:el)?if\b[^\n]{0,200}==[^\n]{0,200}:[ \t]{0,8}(?:\n[ \t]{0,40}(?:#[^\n]{0,80}\n[ \t]{0,40})?)?(?:return|print\()[ \t]{0,4}(?:-?\d[\w.]*|[\"'][^\"'\n]{0,80}[\"']|\[[^\]\n]{0,200}\]|True|False|None)",
-    re.M,
-)
-
-
-def _literal_answers_by_line(source: str) -> int:
-    return len(_BRANCH_LINE.findall(source))
 
 
 def _code_blocks(text: str) -> Iterator[tuple[int, int, str]]:

@@ -4,12 +4,15 @@ No shell is run.  A line becomes `Command` records with the wrapper programs (su
 so that the judge in `commands` sees the program that would do the work, whoever starts it.
 """
 
+# ruff: noqa: E501 - word lists and patterns are only readable whole
+
 from __future__ import annotations
 
 import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 MAX_NESTING = 4
 MAX_LINE_CHARS = 4000
@@ -18,8 +21,38 @@ INTERPRETERS = frozenset(
     {"python", "python2", "python3", "perl", "ruby", "node", "php", "lua", "osascript", "deno", "bun"}
 )
 _PLAIN_WRAPPERS = frozenset(
-    "sudo doas env nohup time nice ionice setsid stdbuf busybox toybox command builtin exec then do else if while until ! { ( unbuffer "
-    "chroot firejail caffeinate watch timeout strace".split()
+    [
+        "sudo",
+        "doas",
+        "env",
+        "nohup",
+        "time",
+        "nice",
+        "ionice",
+        "setsid",
+        "stdbuf",
+        "busybox",
+        "toybox",
+        "command",
+        "builtin",
+        "exec",
+        "then",
+        "do",
+        "else",
+        "if",
+        "while",
+        "until",
+        "!",
+        "{",
+        "(",
+        "unbuffer",
+        "chroot",
+        "firejail",
+        "caffeinate",
+        "watch",
+        "timeout",
+        "strace",
+    ]
 )
 _OPTION_WITH_VALUE = {
     "sudo": {"-u", "-g", "-h", "-p", "-C", "-D", "-R", "-T", "-U"},
@@ -204,7 +237,7 @@ def _unwrap(command: Command, depth: int) -> Iterator[Command]:
         return
     program, args = command.program, list(command.args)
     if program in SHELLS or program == "su":
-        for flag, value in zip(args, args[1:], strict=False):
+        for flag, value in pairwise(args):
             if re.fullmatch(r"-[a-z]*c", flag):
                 yield from commands(value, depth + 1)
     elif program == "eval":

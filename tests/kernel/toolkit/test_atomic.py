@@ -17,46 +17,54 @@ from perpetual.toolkit import atomic
 ROOT = Path(atomic.__file__).parents[2]
 
 
-def test_a_file_is_made_and_replaced_as_text_or_bytes(tmp_path: Path) -> None:
-    path = tmp_path / "record.json"
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An empty folder; `tmp_path` itself holds the test's home."""
+    made = tmp_path / "folder"
+    made.mkdir()
+    return made
+
+
+def test_a_file_is_made_and_replaced_as_text_or_bytes(folder: Path) -> None:
+    path = folder / "record.json"
     atomic.write_atomic(path, "größer\n")
     assert path.read_bytes() == "größer\n".encode()
     atomic.write_atomic(str(path), b"\x00\xff", durable=False)
     assert path.read_bytes() == b"\x00\xff"
-    assert os.listdir(tmp_path) == ["record.json"]
+    assert os.listdir(folder) == ["record.json"]
 
 
-def test_the_file_is_private_unless_asked_and_never_wider_than_the_umask(tmp_path: Path) -> None:
+def test_the_file_is_private_unless_asked_and_never_wider_than_the_umask(folder: Path) -> None:
     umask = os.umask(0o027)
     try:
-        atomic.write_atomic(tmp_path / "private", "x")
-        atomic.write_atomic(tmp_path / "shared", "x", mode=0o664)
+        atomic.write_atomic(folder / "private", "x")
+        atomic.write_atomic(folder / "shared", "x", mode=0o664)
     finally:
         os.umask(umask)
-    assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o600
-    assert stat.S_IMODE((tmp_path / "shared").stat().st_mode) == 0o640
+    assert stat.S_IMODE((folder / "private").stat().st_mode) == 0o600
+    assert stat.S_IMODE((folder / "shared").stat().st_mode) == 0o640
 
 
-def test_a_failed_write_leaves_neither_a_change_nor_a_temporary_file(tmp_path: Path) -> None:
-    (tmp_path / "taken").mkdir()
-    (tmp_path / "taken" / "inside").write_text("x")
+def test_a_failed_write_leaves_neither_a_change_nor_a_temporary_file(folder: Path) -> None:
+    (folder / "taken").mkdir()
+    (folder / "taken" / "inside").write_text("x")
     with pytest.raises(OSError, match="taken"):
-        atomic.write_atomic(tmp_path / "taken", "new")
-    assert os.listdir(tmp_path) == ["taken"]
-    assert os.listdir(tmp_path / "taken") == ["inside"]
+        atomic.write_atomic(folder / "taken", "new")
+    assert os.listdir(folder) == ["taken"]
+    assert os.listdir(folder / "taken") == ["inside"]
 
 
 def test_a_path_without_a_folder_is_taken_in_the_working_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(folder)
     atomic.write_atomic("here", "x")
-    assert os.listdir(tmp_path) == ["here"]
+    assert os.listdir(folder) == ["here"]
 
 
 @pytest.mark.parametrize(("durable", "expected"), [(True, ["file", "folder"]), (False, [])])
 def test_durable_means_file_first_then_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool, expected: list[str]
+    folder: Path, monkeypatch: pytest.MonkeyPatch, durable: bool, expected: list[str]
 ) -> None:
     synced: list[str] = []
     real = os.fsync
@@ -66,19 +74,19 @@ def test_durable_means_file_first_then_folder(
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", spy)
-    atomic.write_atomic(tmp_path / "f", "x", durable=durable)
+    atomic.write_atomic(folder / "f", "x", durable=durable)
     assert synced == expected
 
 
-def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_write_is_continued(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, data: real(descriptor, bytes(data[:7])))
-    atomic.write_atomic(tmp_path / "f", "0123456789" * 3)
-    assert (tmp_path / "f").read_text() == "0123456789" * 3
+    atomic.write_atomic(folder / "f", "0123456789" * 3)
+    assert (folder / "f").read_text() == "0123456789" * 3
 
 
-def test_readers_never_see_a_part(tmp_path: Path) -> None:
-    path = tmp_path / "f"
+def test_readers_never_see_a_part(folder: Path) -> None:
+    path = folder / "f"
     contents = [letter * 100_000 for letter in "ab"]
     atomic.write_atomic(path, contents[0])
     done = threading.Event()
@@ -98,8 +106,8 @@ def test_readers_never_see_a_part(tmp_path: Path) -> None:
     assert seen
 
 
-def test_a_killed_writer_leaves_a_whole_file(tmp_path: Path) -> None:
-    path = tmp_path / "f"
+def test_a_killed_writer_leaves_a_whole_file(folder: Path) -> None:
+    path = folder / "f"
     program = (
         "import sys\n"
         "from perpetual.toolkit.atomic import write_atomic\n"
@@ -129,8 +137,8 @@ def test_json_is_written_readable_in_order_and_without_nan() -> None:
         atomic.dump_json({"x": float("nan")})
 
 
-def test_json_is_read_back_and_a_missing_file_is_none(tmp_path: Path) -> None:
-    path = tmp_path / "f.json"
+def test_json_is_read_back_and_a_missing_file_is_none(folder: Path) -> None:
+    path = folder / "f.json"
     assert atomic.read_json(path) is None
     atomic.write_atomic(path, atomic.dump_json({"b": ["ä", 1.5]}))
     assert atomic.read_json(path) == {"b": ["ä", 1.5]}
@@ -140,8 +148,8 @@ def test_json_is_read_back_and_a_missing_file_is_none(tmp_path: Path) -> None:
     "garbage",
     [b"", b'{"a": ', b"\xff\xfe", b"NaN", b'{"a": Infinity}', b"null", b"[" * 200_000, b'{"a": 1}x'],
 )
-def test_garbage_is_an_error_that_names_the_file(tmp_path: Path, garbage: bytes) -> None:
-    path = tmp_path / "odd.json"
+def test_garbage_is_an_error_that_names_the_file(folder: Path, garbage: bytes) -> None:
+    path = folder / "odd.json"
     path.write_bytes(garbage)
     with pytest.raises(ValueError, match=r"odd\.json: not a JSON document") as caught:
         atomic.read_json(path)

@@ -381,9 +381,10 @@ def test_a_launcher_that_gave_up_has_called_the_run_off(runs: Runs, monkeypatch:
     monkeypatch.setattr(sys, "executable", str(slow))
     with pytest.raises(LaunchFailed, match=r"did not answer within 0\.1 s"):
         runs.launch("touch", str(runs.folder / "ran"), timeout_s=0.1)
-    assert json.loads(runs.text("cancel.json"))["by"] == "the launcher, which got no answer"
-    assert not (runs.folder / "run" / "launch.json").exists()
+    left = sorted(each.name for each in (runs.folder / "run").iterdir())
     gate.open()
+    assert left == ["cancel.json", "supervisor.lock", "supervisor.log"]
+    assert json.loads(runs.text("cancel.json"))["by"] == "the launcher, which got no answer"
     until(lambda: "the launcher was gone" in runs.text("supervisor.log"))
     until(lambda: not lock.is_locked(runs.folder / "run" / "supervisor.lock"))
     assert runs.observe().state == "absent"
@@ -697,13 +698,14 @@ def test_an_exit_record_that_cannot_be_written_is_tried_again(runs: Runs) -> Non
 def test_an_exit_record_that_can_never_be_written_is_not_silent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "exit.json").mkdir()
+    folder = tmp_path / "run"
+    (folder / "exit.json").mkdir(parents=True)
+    monkeypatch.chdir(folder)
     assert not shim.record_exit({"exit_code": 5}, waits_s=(0.0, 0.0))
     told = capfd.readouterr().err.splitlines()
     assert len(told) == 3
     assert all('it reads {"exit_code": 5}' in line for line in told)
-    assert os.listdir(tmp_path) == ["exit.json"]
+    assert os.listdir(folder) == ["exit.json"]
     assert sum(shim.RECORD_RETRY_WAITS_S) < 60.0
 
 

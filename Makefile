@@ -1,0 +1,50 @@
+# make demo and make test are all a newcomer needs; they build their own environment in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+
+.PHONY: demo test slow lint types unit laws bench fix schemas docs clean
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+demo: $(VENV)/.installed
+	$(BIN)/perpetual demo perpetual-demo
+
+test: lint types laws unit
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --check --quiet .
+
+types: $(VENV)/.installed
+	$(BIN)/mypy
+
+laws: $(VENV)/.installed
+	$(BIN)/lint-imports --config .importlinter
+
+unit: $(VENV)/.installed
+	$(BIN)/python -m pytest -q -n $(JOBS)
+
+slow: $(VENV)/.installed
+	$(BIN)/python -m pytest -q -m slow --timeout 900
+
+bench: $(VENV)/.installed
+	$(BIN)/python tools/bench.py
+
+schemas: $(VENV)/.installed
+	$(BIN)/python tools/make_schemas.py
+
+docs: $(VENV)/.installed
+	$(BIN)/python tools/make_docs.py
+
+fix: $(VENV)/.installed
+	$(BIN)/ruff check --fix --quiet . || true
+	$(BIN)/ruff format --quiet .
+
+clean:
+	rm -rf $(VENV) dist build perpetual-demo .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

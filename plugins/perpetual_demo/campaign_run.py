@@ -1,0 +1,95 @@
+"""Running the demo's campaign: a project is set up, its hypotheses registered, and the loop turned until it stops.
+
+Everything has an idempotency key, so a campaign that was cut off goes on where it was when it is started again.
+Imported by the command and by the tests that swap its arms.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from perpetual import Lab
+from perpetual.api import Conflict
+from perpetual.loop import Cycle, cycle
+from perpetual.toolkit.atomic import write_atomic
+from perpetual_demo import campaign as data
+from perpetual_demo.campaign import Claim
+
+__all__ = ["METHODOLOGY", "open_lab", "register", "turn"]
+
+METHODOLOGY: dict[str, Any] = {
+    "auto_approve": True,
+    "max_concurrent_runs": data.MAX_CONCURRENT_RUNS,
+    "min_replicates": data.MIN_REPLICATES,
+    "kill_grace_s": 2.0,
+}
+_WAIT_S = 5.0  # at most, for one of the live runs to end
+
+
+def open_lab(folder: Path) -> Lab:
+    """The demo's project in `folder`, made if it is not there, with the training script as a file of the user's own.
+
+    Raises:
+        Conflict: if another project, or another `train.py`, stands there.
+    """
+    script = Path(__file__).with_name("train.py").read_bytes()
+    target = folder / "train.py"
+    if target.exists() and target.read_bytes() != script and not (folder / ".perpetual").exists():
+        raise Conflict(f"{target} is not the demo's", hint="give the demo a folder of its own: perpetual demo DIR")
+    lab = Lab.init(folder, name="perpetual-demo", project_id=data.FIXED_PROJECT_ID, methodology=METHODOLOGY)
+    if lab.config.project_id != data.FIXED_PROJECT_ID:
+        lab.close()
+        raise Conflict(f"{folder} holds another project", hint="give the demo a folder of its own: perpetual demo DIR")
+    if not target.exists():
+        write_atomic(target, script, mode=0o644)
+    return lab
+
+
+def register(lab: Lab, claims: Sequence[Claim]) -> None:
+    """Writes down hypotheses, baselines and treatments; what is there already stays as it is."""
+    for claim in claims:
+        hypothesis = lab.hypotheses.add(
+            claim.statement,
+            metric=data.METRIC,
+            direction=data.DIRECTION,
+            mde=claim.mde,
+            tags=("demo",),
+            idempotency_key=f"demo:{claim.key}:hypothesis",
+        )
+        baseline = lab.experiments.propose(
+            command=_command(claim.baseline),
+            title=f"baseline: {claim.baseline}",
+            metric=data.METRIC,
+            direction=data.DIRECTION,
+            replicates=data.REPLICATES,
+            cost_run_hours=data.COST_RUN_HOURS,
+            idempotency_key=f"demo:{claim.key}:baseline",
+        )
+        lab.experiments.propose(
+            hypothesis.id,
+            command=_command(claim.treatment),
+            title=claim.treatment,
+            baseline=baseline.id,
+            replicates=data.REPLICATES,
+            cost_run_hours=data.COST_RUN_HOURS,
+            idempotency_key=f"demo:{claim.key}:treatment",
+        )
+
+
+def _command(arguments: str) -> str:
+    return f"{shlex.quote(sys.executable)} train.py {arguments}"
+
+
+def turn(lab: Lab, watch: Callable[[Cycle], None], *, max_cycles: int = 10_000) -> Cycle:
+    """Turns the loop until it stops, showing each cycle to `watch`; answers the last one."""
+    for number in range(1, max_cycles + 1):
+        done = cycle(lab, number=number)
+        watch(done)
+        if done.reason is not None:
+            return done
+        lab.loop.wait_any(_WAIT_S)
+    raise Conflict(f"the campaign did not stop within {max_cycles} cycles")

@@ -1,0 +1,200 @@
+"""The command `demo`. Loaded by the command line when it is called."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from perpetual.api import Face, json_option, pass_face
+from perpetual.loop import EXITS, Cycle
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+    from perpetual import Lab
+
+__all__ = ["demo"]
+
+_INTRO = """\
+Five hypotheses about character n-gram models, tested by real training runs on this machine.
+The demo's methodology says auto_approve: true, so the loop approves its own proposals here;
+in a project of yours a person does (perpetual approve), unless you write otherwise.
+"""
+
+
+@click.command()
+@click.argument("folder", metavar="[DIR]", default="perpetual-demo", type=click.Path(file_okay=False, path_type=Path))
+@json_option
+@pass_face
+def demo(face: Face, folder: Path) -> int:
+    """Watch a real campaign decide five hypotheses, in under a minute.
+
+    Trains small models in DIR (./perpetual-demo), two at a time, until every hypothesis is decided or nothing is
+    worth another run. No GPU, no model, no network. Started again in the same place, it goes on where it was.
+    """
+    from perpetual_demo.campaign import CAMPAIGN
+    from perpetual_demo.campaign_run import open_lab, register, turn
+
+    began = time.monotonic()
+    with open_lab(folder.absolute()) as lab:
+        face.progress(_INTRO)
+        register(lab, CAMPAIGN)
+        display: Callable[[Cycle], None]
+        live = not face.as_json and sys.stdout.isatty()
+        screen, display = _live(lab, began) if live else (nullcontext(), _lines(face, lab, began))
+        try:
+            with screen:
+                last = turn(lab, display)
+        except KeyboardInterrupt:
+            face.progress(f"\ninterrupted; perpetual demo {folder} goes on from here")
+            raise
+        return _close(face, lab, last, folder, time.monotonic() - began)
+
+
+def _close(face: Face, lab: Lab, last: Cycle, folder: Path, elapsed_s: float) -> int:
+    """Writes the report and shows the verdicts."""
+    from perpetual_report.document import render, write
+
+    report = lab.root / "report.md"
+    write(report, render(lab))
+    verdicts = [_verdict(lab, item) for item in lab.hypotheses.list().items]
+    runs = lab.runs.list(limit=10_000).items
+    shown = os.path.relpath(lab.root)
+    following = [
+        f"perpetual --project {shown} status",
+        f"perpetual --project {shown} evidence list",
+        f"perpetual --project {shown} memory list",
+    ]
+    document = {
+        "project": lab.config["project"],
+        "path": os.fspath(lab.root),
+        "reason": last.reason,
+        "explanation": last.explanation,
+        "hypotheses": verdicts,
+        "runs": len(runs),
+        "run_hours": lab.budget.totals()["run_hours"],
+        "elapsed_s": elapsed_s,
+        "report": os.fspath(report),
+        "next": following,
+    }
+    face.answer("demo", document, "")
+    if not face.as_json:
+        _verdict_table(face, verdicts)
+        click.echo(
+            f"stopped: {last.reason} ({last.explanation}); {len(runs)} runs, "
+            f"{sum(run.duration_s or 0.0 for run in runs):.0f} s of run time, {elapsed_s:.0f} s in all"
+        )
+        click.echo(f"report:  {os.path.relpath(report)}")
+        click.echo("look further:")
+        for line in following:
+            click.echo(f"  {line}")
+    return EXITS[last.reason or "queue_empty"]
+
+
+def _verdict(lab: Lab, hypothesis: Any) -> dict[str, Any]:
+    rows = [row for row in lab.evidence.list(hypothesis_id=hypothesis.id, limit=1000).items if row.kind == "measured"]
+    experiments = lab.experiments.list(hypothesis_id=hypothesis.id).items
+    baselines = [lab.experiments.get(item.design.baseline) for item in experiments if isinstance(item.design.baseline, str)]
+    runs = [
+        run
+        for experiment in (*experiments, *baselines)
+        for run in lab.runs.list(experiment_id=experiment.id, limit=1000).items
+    ]
+    return {
+        "id": hypothesis.id,
+        "statement": hypothesis.statement,
+        "status": hypothesis.status,
+        "confidence": hypothesis.confidence,
+        "false_alarm_bound": hypothesis.false_alarm_bound,
+        "evidence": len(rows),
+        "nats": sum(row.log_bayes_factor or 0.0 for row in rows),
+        "runs": len(runs),
+        "run_hours": sum(run.run_hours or 0.0 for run in runs),
+    }
+
+
+def _verdict_table(face: Face, verdicts: list[dict[str, Any]]) -> None:
+    face.table(
+        ("", "hypothesis", "verdict", "confidence", "false-alarm bound", "evidence", "cost"),
+        [
+            (
+                item["id"],
+                item["statement"],
+                item["status"],
+                f"{item['confidence']:.3f}",
+                f"{item['false_alarm_bound']:.2g}",
+                f"{item['evidence']} runs, {item['nats']:+.2f} nats",
+                f"{item['run_hours'] * 3600:.1f} s in {item['runs']} runs",
+            )
+            for item in verdicts
+        ],
+    )
+
+
+def _lines(face: Face, lab: Lab, began: float) -> Callable[[Cycle], None]:
+    """One plain line for each thing that happened."""
+
+    def show(done: Cycle) -> None:
+        at = f"{time.monotonic() - began:5.1f} s"
+        for change in done.changes:
+            run = lab.runs.get(change["run_id"])
+            value = ", ".join(f"{name} {value:.3f}" for name, value in run.metrics.items() if value is not None)
+            face.progress(f"{at}  {run.id} of {run.experiment_id} {change['to']}: {value or change['reason'] or ''}")
+        for row in done.evidence:
+            hypothesis = lab.hypotheses.get(row["hypothesis_id"])
+            face.progress(
+                f"{at}  {row['id']}: {row['log_bayes_factor']:+.2f} nats for {hypothesis.id}, "
+                f"now {hypothesis.confidence:.3f} ({hypothesis.status})"
+            )
+        if done.launched:
+            started = [lab.runs.get(id) for id in done.launched]
+            face.progress(f"{at}  started " + ", ".join(f"{run.id} (of {run.experiment_id})" for run in started))
+
+    return show
+
+
+def _live(lab: Lab, began: float) -> tuple[AbstractContextManager[object], Callable[[Cycle], None]]:
+    """A picture that changes in place, for a person who watches."""
+    from rich.live import Live
+
+    screen = Live(_picture(lab, began), auto_refresh=False)
+
+    def show(_: Cycle) -> None:
+        screen.update(_picture(lab, began), refresh=True)
+
+    return screen, show
+
+
+def _picture(lab: Lab, began: float) -> Group:
+    """The hypotheses with their confidence as bars, and the runs that are live."""
+    from rich import box
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    colours = {"open": "yellow", "supported": "green", "refuted": "red", "parked": "blue"}
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in ("", "hypothesis", "", "confidence", "evidence"):
+        table.add_column(column)
+    for item in lab.hypotheses.list().items:
+        colour = colours[item.status]
+        table.add_row(
+            item.id,
+            Text(item.statement),
+            ProgressBar(total=1.0, completed=item.confidence, width=20, complete_style=colour, finished_style=colour),
+            Text(f"{item.confidence:.3f} {item.status}", style=colour),
+            f"{item.evidence_count} runs",
+        )
+    status = lab.status()
+    live = "  ".join(f"{run['id']} of {run['experiment_id']}" for run in status["runs"]["active"]) or "none"
+    done = sum(item.runs.get("done", 0) for item in lab.experiments.list(limit=1000).items)
+    foot = Text(f"{time.monotonic() - began:4.0f} s   {done} runs done   live: {live}", style="dim")
+    return Group(table, foot)

@@ -1,0 +1,89 @@
+"""`make bench`: what the everyday commands cost, as ratios of CPU time to `python -c pass`.
+
+CPU time (user and system, children included) does not depend on what else the machine does; each round runs the floor
+and every command once, in turn, and the best of the rounds is shown. Nothing here is a test: a figure over its goal is
+said, not failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROUNDS = 15
+PERPETUAL = str(Path(sys.executable).with_name("perpetual"))
+
+
+def cpu_s(arguments: list[str], cwd: str, environment: dict[str, str]) -> float:
+    """User and system seconds of one run of a command; ends the benchmark if it fails."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(arguments, cwd=cwd, env=environment, capture_output=True, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(arguments)} failed:\n{done.stdout.decode()}{done.stderr.decode()}")
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def project(folder: str, experiments: int, environment: dict[str, str]) -> str:
+    """A project with some hypotheses and experiments, made through Python."""
+    code = f"""
+from perpetual import Lab
+lab = Lab.init({folder!r}, name="bench")
+h = lab.hypotheses.add("bench", metric="loss", direction="min", mde=0.1, baseline=1.0)
+for n in range({experiments}):
+    lab.experiments.propose(h.id, command="python train.py", config={{"n": n}}, cost_run_hours=0.1)
+lab.status()
+"""
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    return folder
+
+
+def main() -> None:
+    """Prints the table; `--json` prints one document instead."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        environment = {**os.environ, "HOME": scratch, "PERPETUAL_CACHE_DIR": os.path.join(scratch, "cache")}
+        for name in ("XDG_CONFIG_HOME", "PERPETUAL_PROJECT", "PERPETUAL_OUTPUT", "CLAUDECODE", "CURSOR_AGENT"):
+            environment.pop(name, None)
+        folder = project(os.path.join(scratch, "project"), 10, environment)
+        commands: list[tuple[str, list[str], float | None]] = [
+            ("python -c pass (the floor)", [sys.executable, "-c", "pass"], None),
+            ("perpetual --version", [PERPETUAL, "--version"], 2.5),
+            ("perpetual brief", [PERPETUAL, "brief"], 2.5),
+            ("perpetual hook session-start", [PERPETUAL, "hook", "session-start"], 2.5),
+            ("perpetual --help", [PERPETUAL, "--help"], 5.0),
+            ("perpetual status", [PERPETUAL, "status"], 5.0),
+            ("perpetual status --json", [PERPETUAL, "status", "--json"], 5.0),
+            ("perpetual hypotheses list", [PERPETUAL, "hypotheses", "list", "--json"], None),
+        ]
+        best = [float("inf")] * len(commands)
+        for arguments in (command for _, command, _ in commands):
+            cpu_s(arguments, folder, environment)  # warms the caches, whose first filling has no goal
+        for _ in range(options.rounds):
+            for index, (_, arguments, _) in enumerate(commands):
+                best[index] = min(best[index], cpu_s(arguments, folder, environment))
+    rows = [
+        {"command": name, "cpu_ms": round(1000 * seconds, 1), "ratio": round(seconds / best[0], 2), "goal": goal}
+        for (name, _, goal), seconds in zip(commands, best, strict=True)
+    ]
+    if options.json:
+        print(json.dumps({"python": platform.python_version(), "rounds": options.rounds, "rows": rows}))
+        return
+    print(f"Python {platform.python_version()}, best of {options.rounds} interleaved rounds, CPU time with children")
+    for row in rows:
+        goal = "" if row["goal"] is None else f"goal <= {row['goal']}: " + ("met" if row["ratio"] <= row["goal"] else "MISSED")
+        print(f"{row['command']:32} {row['cpu_ms']:8.1f} ms {row['ratio']:6.2f}x  {goal}")
+
+
+if __name__ == "__main__":
+    main()
