@@ -54,9 +54,10 @@ def find_project(start: Path | None = None, explicit: str | None = None) -> Path
         folder = Path(given).expanduser().absolute()
         if folder.name == FOLDER:
             folder = folder.parent
-        if not (folder / FOLDER).is_dir():
+        if (folder / FOLDER).is_dir():
+            _refuse_foreign(folder)
+        if not (folder / FOLDER / FILE).is_file():
             raise NoProject(f"no Perpetual project in {folder}", hint=f"perpetual init -t {folder}")
-        _refuse_foreign(folder)
         return folder
     try:
         here = (start or Path.cwd()).absolute()
@@ -65,7 +66,9 @@ def find_project(start: Path | None = None, explicit: str | None = None) -> Path
     for folder in (here, *here.parents):
         if (folder / FOLDER).is_dir():
             _refuse_foreign(folder)
-            return folder
+            # config.yaml is what makes the folder a project: without it `init` was cut off, or it is something else
+            if (folder / FOLDER / FILE).is_file():
+                return folder
     raise NoProject(f"no Perpetual project in {here} or above it", hint="perpetual init")
 
 
@@ -111,7 +114,9 @@ class Config:
         self._values: dict[str, Any] = {name: key.default for name, key in KEYS.items()}
         self._origins: dict[str, str] = dict.fromkeys(KEYS, "default")
         self._sections: dict[str, dict[str, Any]] = {}
+        self._section_origins: dict[tuple[str, str], str] = {}
         self.disabled: tuple[str, ...] = ()
+        self._disabled_origin = "default"
         for path, origin in ((user_file(), "user"), (self.path, "project")):
             self._take(path, origin)
         for name, key in KEYS.items():
@@ -136,7 +141,7 @@ class Config:
             )
         for name, value in data.items():
             if name == _PLUGINS:
-                self._take_plugins(path, value)
+                self._take_plugins(path, value, origin)
                 continue
             if name not in KEYS:
                 check_names({name: 0}, {**KEYS, _PLUGINS: 0}, self._where(path, name))
@@ -146,14 +151,16 @@ class Config:
                 check(KEYS[name], value, self._where(path, name))
             self._origins[name] = origin
 
-    def _take_plugins(self, path: Path, sections: Any) -> None:
+    def _take_plugins(self, path: Path, sections: Any, origin: str) -> None:
         if not isinstance(sections, dict):
             raise ConfigError(f"{self._where(path, _PLUGINS)}: plugins must hold one section per plugin")
         for name, section in sections.items():
             if name == _DISABLED.name:
                 self.disabled = tuple(check(_DISABLED, section, self._where(path, _PLUGINS, name)))
+                self._disabled_origin = origin
             elif isinstance(section, dict):
                 self._sections.setdefault(name, {}).update(section)
+                self._section_origins.update(dict.fromkeys(((name, key) for key in section), origin))
             else:
                 where = self._where(path, _PLUGINS, name)
                 raise ConfigError(f"{where}: the section of plugin {name} must hold keys with values")
@@ -193,48 +200,61 @@ class Config:
             for key, option in known.items()
         }
 
-    def items(self) -> list[Item]:
-        """Every key with its value, origin and meaning, the plugins' sections included."""
+    def items(self, options: Mapping[str, Mapping[str, Option]] | None = None) -> list[Item]:
+        """Every key with its value, origin and meaning.
+
+        Args:
+            options: the options that each section of a plugin may hold; those that no file sets are listed with
+                their defaults.
+        """
         own = [Item(name, self._values[name], self._origins[name], key.meaning) for name, key in KEYS.items()]
-        own.append(Item("plugins.disabled", list(self.disabled), "project" if self.disabled else "default",
-                        _DISABLED.meaning))  # fmt: skip
-        for name, section in sorted(self._sections.items()):
-            own += [Item(f"plugins.{name}.{key}", value, "project", "") for key, value in section.items()]
+        own.append(Item("plugins.disabled", list(self.disabled), self._disabled_origin, _DISABLED.meaning))
+        known = options or {}
+        for name in sorted({*self._sections, *known}):
+            section, spec = self._sections.get(name, {}), known.get(name, {})
+            for key in [*spec, *(key for key in section if key not in spec)]:
+                default, meaning = (spec[key].default, spec[key].meaning) if key in spec else (None, "")
+                origin = self._section_origins.get((name, key), "default")
+                own.append(Item(f"plugins.{name}.{key}", section.get(key, default), origin, meaning))
         return own
 
-    def set(self, name: str, text: str) -> Item:
-        """Writes one key, given as text, into the project's file, comments kept.
+    def set(self, name: str, text: str, options: Mapping[str, Mapping[str, Option]] | None = None) -> Item:
+        """Writes one key, given as text, into the project's file, comments kept; answers it as it is in force.
+
+        A variable of the environment goes on winning over the file, and the answer says so by its origin.
+
+        Args:
+            options: see `items`; a section or an option that is not among them is refused.
 
         Raises:
             UsageError: for a key that does not exist or that only `init` writes.
             ConfigError: for a value that does not fit.
         """
         if name in ("format", "project_id"):
-            raise UsageError(f"{name} is written once, by init")
+            raise UsageError(f"{name} is written once, by init", hint="perpetual config show")
         if name in KEYS:
             value = parse_text(KEYS[name], text, FILE)
             yamlfile.set_value(self.path, (name,), value)
-            self._values[name], self._origins[name] = value, "project"
-            return Item(name, value, "project", KEYS[name].meaning)
-        parts = tuple(name.split("."))
+            if self._origins[name] not in ("environment", "flag"):
+                self._values[name], self._origins[name] = value, "project"
+            return Item(name, self._values[name], self._origins[name], KEYS[name].meaning)
+        first, _, rest = name.partition(".")
+        parts = (first, *(part for part in rest.rpartition(".")[::2] if part))  # a plugin's name may have dots
         if parts == (_PLUGINS, _DISABLED.name):
             value = parse_text(_DISABLED, text, FILE)
             yamlfile.set_value(self.path, parts, value)
+            self.disabled, self._disabled_origin = tuple(value), "project"
             return Item(name, value, "project", _DISABLED.meaning)
-        if len(parts) == 3 and parts[0] == _PLUGINS:
-            return Item(name, self._set_option(parts, text), "project", "")
-        raise UsageError(unknown("key of the configuration", name, [*KEYS, "plugins.disabled"]))
-
-    def _set_option(self, parts: tuple[str, ...], text: str) -> Any:
-        import json
-
-        try:
-            value = json.loads(text)
-        except ValueError:
-            value = text
+        known = options or {}
+        spec = known.get(parts[1], {}).get(parts[2]) if len(parts) == 3 and parts[0] == _PLUGINS else None
+        if spec is None:
+            every = [f"{_PLUGINS}.{section}.{key}" for section, keys in known.items() for key in keys]
+            raise UsageError(unknown("key of the configuration", name, [*KEYS, "plugins.disabled", *every]))
+        value = parse_text(Key(name, spec.type, spec.default, spec.meaning), text, FILE)
         yamlfile.set_value(self.path, parts, value)
         self._sections.setdefault(parts[1], {})[parts[2]] = value
-        return value
+        self._section_origins[parts[1], parts[2]] = "project"
+        return Item(name, value, "project", spec.meaning)
 
     @staticmethod
     def write_new(root: Path, *, project: str, project_id: str, store: str) -> None:

@@ -1,7 +1,7 @@
 """The command `perpetual` starts here: the fast path first, the full command line otherwise.
 
-`brief`, `hook` and `--version` are what shells and agents call at every turn; `perpetual.fast` answers them from the
-kept status without click and pluggy, or declines, and then the full command does the same more slowly.
+`status`, `brief`, `hook` and `--version` are what shells and agents call at every turn; `perpetual.fast` answers them
+from the kept status without click and pluggy, or declines, and then the full command does the same more slowly.
 """
 
 import sys
@@ -12,7 +12,7 @@ __all__ = ["main"]
 def main() -> None:
     """Runs the command line and ends the process with its exit status."""
     arguments = sys.argv[1:]
-    if arguments and arguments[0] in ("brief", "hook", "--version", "--json"):
+    if arguments and arguments[0] in ("status", "brief", "hook", "--version", "--json"):
         from perpetual.fast import answer
 
         text = answer(arguments)

@@ -1,7 +1,8 @@
-"""The fast path: `--version`, `brief` and `hook` answered from files that are kept anyway.
+"""The fast path: `--version`, `status`, `brief` and `hook` answered from files that are kept anyway.
 
-Imported by `perpetual.entry` alone. It declines (answers None) whenever something is not exactly as expected: an
-option it does not know, a stale status, a cache that is missing, a user's own configuration. It never computes.
+Imported by `perpetual.entry`, and for its renderers by the commands that do the same the long way. It declines (answers
+None) whenever something is not exactly as expected: an option it does not know, a stale status, a cache that is
+missing, a user's own configuration. It never computes.
 """
 
 from __future__ import annotations
@@ -12,10 +13,15 @@ TYPE_CHECKING = False  # as typing's, whose import this path cannot afford
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["HOOKS", "answer", "brief_document", "hook_document"]
+__all__ = ["HOOKS", "answer", "brief_document", "hook_document", "status_document", "status_text"]
 
 # hook NAME -> the harness's name of the event; both kinds of event take context for the agent
 HOOKS = {"session-start": "SessionStart", "user-prompt": "UserPromptSubmit"}
+
+
+def status_document(status: dict[str, Any]) -> dict[str, Any]:
+    """`perpetual status --json`: the kept document without what only the brief needs."""
+    return {"schema": "perpetual.status/1", **{key: value for key, value in status.items() if key != "brief"}}
 
 
 def brief_document(text: str, tokens: int) -> dict[str, Any]:
@@ -32,7 +38,7 @@ def hook_document(name: str, text: str) -> dict[str, Any]:
 
 def answer(arguments: list[str]) -> str | None:
     """The command's whole standard output, or None to leave it to the full command line."""
-    if os.environ.get("PERPETUAL_OUTPUT") or os.environ.get("PERPETUAL_TRACE_HOOKS"):
+    if os.environ.get("PERPETUAL_OUTPUT"):
         return None
     words = [word for word in arguments if word != "--json"]
     as_json = len(words) != len(arguments)
@@ -41,18 +47,22 @@ def answer(arguments: list[str]) -> str | None:
     options = _options(words)
     if options is None:
         return None
-    name, tokens = options
-    status = _status()
+    from perpetual import kept
+
+    status = kept.status()
     if status is None:
         return None
-    from perpetual.brief import render
-
-    text = render(status, tokens)
     import json
 
-    if name is not None:
-        return json.dumps(hook_document(name, text)) + "\n"
-    return json.dumps(brief_document(text, tokens), ensure_ascii=False) + "\n" if as_json else text + "\n"
+    if options.command == "status":
+        document = status_document(status)
+        return (json.dumps(document, ensure_ascii=False) if as_json else status_text(status)) + "\n"
+    from perpetual.brief import DEFAULT_TOKENS, render
+
+    if options.command == "hook":
+        return json.dumps(hook_document(options.name, render(status, DEFAULT_TOKENS))) + "\n"
+    text = render(status, options.tokens)
+    return (json.dumps(brief_document(text, options.tokens), ensure_ascii=False) if as_json else text) + "\n"
 
 
 def _version(as_json: bool) -> str:
@@ -63,90 +73,64 @@ def _version(as_json: bool) -> str:
     return f"perpetual {__version__}\n"
 
 
-def _options(words: list[str]) -> tuple[str | None, int] | None:
-    """(hook's name or None, tokens) of a `brief` or `hook` command line, None for any other."""
+def _options(words: list[str]) -> Any:
+    """The parsed command line of `status`, `brief` or `hook`; None for any other, or a wrong one."""
     import argparse
 
     from perpetual.brief import DEFAULT_TOKENS
 
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    commands = parser.add_subparsers(dest="command")
-    brief = commands.add_parser("brief", add_help=False, exit_on_error=False)
-    brief.add_argument("--tokens", type=int, default=DEFAULT_TOKENS)
-    hook = commands.add_parser("hook", add_help=False, exit_on_error=False)
-    hook.add_argument("name", choices=[*HOOKS])
+    parser.add_argument("command", choices=["status", "brief", "hook"])
+    parser.add_argument("name", nargs="?", choices=[*HOOKS])
+    parser.add_argument("--tokens", type=int)
     try:
         found, rest = parser.parse_known_args(words)
     except (argparse.ArgumentError, SystemExit):
         return None  # the full command line says what is wrong
-    if rest or found.command is None:
+    if rest or (found.command == "hook") != (found.name is not None):
         return None
-    if found.command == "hook":
-        return found.name, DEFAULT_TOKENS
-    return (None, found.tokens) if found.tokens > 0 else None
-
-
-def _project() -> str | None:
-    """The `.perpetual/` folder that the full command line would find, if it is plainly ours."""
-    given = os.environ.get("PERPETUAL_PROJECT")
-    if given:
-        folder = os.path.join(given, ".perpetual")
-        return folder if os.path.isfile(os.path.join(folder, "config.yaml")) else None
-    here = os.getcwd()
-    while True:
-        folder = os.path.join(here, ".perpetual")
-        if os.path.isdir(folder):
-            plain = os.path.isfile(os.path.join(folder, "config.yaml")) and not os.path.exists(
-                os.path.join(folder, "graph.db")
-            )
-            return folder if plain else None
-        above = os.path.dirname(here)
-        if above == here:
-            return None
-        here = above
-
-
-def _status() -> dict[str, Any] | None:
-    """The kept status document of the project, if it is of the store's present state."""
-    folder = _project()
-    if folder is None or "PERPETUAL_STORE" in os.environ or os.environ.get("XDG_CONFIG_HOME"):
+    if found.tokens is not None and (found.command != "brief" or found.tokens < 1):
         return None
-    if os.path.exists(os.path.join(os.path.expanduser("~"), ".config", "perpetual", "config.yaml")):
-        return None
-    from perpetual.toolkit import caches
-
-    path = os.path.join(folder, "config.yaml")
-    cached = caches.load("yaml-" + caches.digest(os.path.abspath(path)))
-    seen = os.stat(path)
-    if not isinstance(cached, dict) or cached.get("stamp") != [seen.st_ino, seen.st_size, seen.st_mtime_ns]:
-        return None
-    config = cached["data"]
-    sections = config.get("plugins") or {}
-    plugins = caches.load(caches.plugins_name(sections.get("disabled") or []))
-    head = _head(plugins, config.get("store"))
-    if head is None:
-        return None
-    from importlib import import_module
-
-    module, _, name = head.partition(":")
-    token = getattr(import_module(module), name)(os.path.join(folder, "store"))
-    return _kept(folder, token)
+    found.tokens = found.tokens or DEFAULT_TOKENS
+    return found
 
 
-def _head(plugins: Any, store: object) -> str | None:
-    """The head function of the one provider that the configuration's `store` names."""
-    if not isinstance(plugins, list):
-        return None
-    found = [
-        offer["provider"]["head"]
-        for info in plugins
-        for offer in info["offers"]
-        if offer["provider"]["slot"] == "store" and store in (offer["provider"]["name"], offer["qualified_name"])
+def _plain(text: object) -> str:
+    """User text on one line, its control characters made visible."""
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in str(text))
+
+
+def status_text(status: dict[str, Any]) -> str:
+    """`perpetual status` for people."""
+    budget = status["budget"]
+    limit = "unlimited" if budget["limit_gpu_hours"] is None else f"{budget['limit_gpu_hours']:g}"
+    lines = [
+        f"{_plain(status['project'])}  (seq {status['seq']})",
+        f"budget: {budget['spent_gpu_hours']:.2f} of {limit} GPU-hours spent, "
+        f"{budget['reserved_gpu_hours']:.2f} reserved, {budget['run_hours']:.3f} run-hours used",
+        "experiments: " + (", ".join(f"{n} {name}" for name, n in status["experiments"].items()) or "none"),
     ]
-    return found[0] if len(found) == 1 else None
-
-
-def _kept(folder: str, token: str) -> dict[str, Any] | None:
-    from perpetual.statusfile import read_cached
-
-    return read_cached(folder, token)
+    if status["memory"]:
+        lines.append("memory: " + ", ".join(f"{n} {name}" for name, n in status["memory"].items()))
+    if status["queue"] != "running":
+        lines.append(f"queue: {status['queue']}")
+    if status["hypotheses"]:
+        lines.append("hypotheses:")
+        lines += [
+            f"  {item['id']:<5} {item['status']:<9} {item['confidence']:.3f}  {_plain(item['statement'])}"
+            for item in status["hypotheses"]
+        ]
+        left = status["hypotheses_total"] - len(status["hypotheses"])
+        if left:
+            lines.append(f"  and {left} more: perpetual hypotheses list")
+    runs = status["runs"]
+    if runs["active"] or runs["queued"]:
+        lines.append(f"runs: {len(runs['active'])} live, {runs['queued']} queued")
+        lines += [
+            f"  {run['id']:<5} {run['status']:<9} of {run['experiment_id']}  {_plain(run['reason'] or '')}".rstrip()
+            for run in runs["active"]
+        ]
+    if status["next"]:
+        lines.append("next:")
+        lines += [f"  {step}" for step in status["next"]]
+    return "\n".join(lines)

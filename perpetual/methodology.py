@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from perpetual.errors import UsageError, unknown
+from perpetual.errors import ConfigError, UsageError, unknown
 from perpetual.schema import Item, Key, check, check_names, parse_text
 from perpetual.toolkit import yamlfile
 
@@ -83,6 +83,11 @@ class Methodology:
             else:
                 self._values[name] = key.default
                 self._origins[name] = "default"
+        if self["confidence_refute_threshold"] >= self["confidence_support_threshold"]:
+            raise ConfigError(
+                f"{self._where('confidence_refute_threshold')}: the refute threshold must lie below the support "
+                f"threshold ({self['confidence_support_threshold']:g})"
+            )
 
     def _wrong(self, key: Key, value: Any) -> bool:
         try:
@@ -97,6 +102,12 @@ class Methodology:
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
+
+    @property
+    def scorer(self) -> str:
+        """The scorer that `exploration_strategy` names."""
+        name: str = self["exploration_strategy"]
+        return "information-gain" if name == "hypothesis_driven" else name
 
     def items(self) -> list[Item]:
         """Every key with its value, where it comes from and what it means."""

@@ -265,15 +265,15 @@ class Registry:
     def plugins(self) -> list[PluginInfo]:
         """All that were found, bundled ones first."""
         if self._plugins is None:
-            name = caches.plugins_name(self._disabled, safe=self._safe)
-            cached = None if self._extra or os.environ.get("PERPETUAL_TRACE_HOOKS") else caches.load(name)
+            key = caches.plugins_key(self._disabled, safe=self._safe)
+            cached = None if self._extra or os.environ.get("PERPETUAL_TRACE_HOOKS") else caches.load("plugins", key)
             if isinstance(cached, list):
                 self._plugins = [_thaw(item) for item in cached]
             else:
                 self._plugins = self._discovery().plugins
                 # A failure may pass (a missing library that gets installed), so it is looked at anew each time.
                 if not self._extra and all(info.state != "failed" for info in self._plugins):
-                    caches.save(name, [asdict(info) for info in self._plugins])
+                    caches.save("plugins", key, [asdict(info) for info in self._plugins])
         return self._plugins
 
     def _discovery(self) -> _Discovery:
@@ -288,9 +288,10 @@ class Registry:
 
     def serving(self, slot: str) -> list[Offer]:
         """The offers of an additive slot that can serve."""
-        return [offer for offer in self.offers(slot) if self._why_not(offer) is None]
+        return [offer for offer in self.offers(slot) if self.why_not(offer) is None]
 
-    def _why_not(self, offer: Offer) -> str | None:
+    def why_not(self, offer: Offer) -> str | None:
+        """Why an offer cannot serve, or None."""
         if offer.refused:
             return offer.refused
         active = {info.name for info in self.plugins if info.state == "loaded"}
@@ -321,7 +322,7 @@ class Registry:
                 hint=self._failures() or f"pip install the plugin that offers it, or change {slot} in config.yaml",
                 code="plugin_missing",
             )
-        why = self._why_not(hits[0])
+        why = self.why_not(hits[0])
         if why:
             raise PluginError(f"{slot}: {hits[0].qualified_name} cannot serve: {why}", code="plugin_refused",
                               hint="perpetual plugins list shows every plugin with its state")  # fmt: skip

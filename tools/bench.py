@@ -53,7 +53,8 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         environment = {**os.environ, "HOME": scratch, "PERPETUAL_CACHE_DIR": os.path.join(scratch, "cache")}
-        for name in ("XDG_CONFIG_HOME", "PERPETUAL_PROJECT", "PERPETUAL_OUTPUT", "CLAUDECODE", "CURSOR_AGENT"):
+        # a user's interpreter keeps compiled modules, whatever this shell says
+        for name in ("PYTHONDONTWRITEBYTECODE", "XDG_CONFIG_HOME", "PERPETUAL_PROJECT", "PERPETUAL_OUTPUT", "CLAUDECODE", "CURSOR_AGENT"):
             environment.pop(name, None)
         folder = project(os.path.join(scratch, "project"), 10, environment)
         commands: list[tuple[str, list[str], float | None]] = [

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from perpetual import __version__
+from perpetual import __version__, kept
 from perpetual.cli.base import Face
 from perpetual.cli.table import COMMANDS
 from perpetual.errors import PerpetualError, PluginError, UsageError, unknown
@@ -22,18 +22,18 @@ __all__ = ["program", "run"]
 
 def _plugin_commands() -> dict[str, tuple[str, str]]:
     """Commands that plugins offer: name -> (factory, summary). The kernel's own names win."""
-    from perpetual.config import Config, find_project
-    from perpetual.registry import Registry
+    safe = "--safe" in sys.argv
+    found = kept.commands(safe=safe)
+    if found is None:
+        from perpetual.config import Config, find_project
+        from perpetual.registry import Registry
 
-    disabled: Sequence[str] = ()
-    with contextlib.suppress(PerpetualError):  # outside a project, or a broken one: the command itself will say so
-        disabled = Config(find_project()).disabled
-    offers = Registry(disabled, safe="--safe" in sys.argv).serving("command")
-    return {
-        offer.provider.name: (offer.provider.factory, offer.provider.summary)
-        for offer in offers
-        if offer.provider.name not in COMMANDS
-    }
+        disabled: Sequence[str] = ()
+        with contextlib.suppress(PerpetualError):  # outside a project, or a broken one: the command itself will say so
+            disabled = Config(find_project()).disabled
+        offers = Registry(disabled, safe=safe).serving("command")
+        found = {offer.provider.name: (offer.provider.factory, offer.provider.summary) for offer in offers}
+    return {name: command for name, command in found.items() if name not in COMMANDS}
 
 
 class LazyGroup(click.Group):

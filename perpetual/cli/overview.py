@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import click
 
 from perpetual.brief import DEFAULT_TOKENS, render
 from perpetual.cli.base import Face, json_option, page_options, pass_face, printable
 from perpetual.errors import NoProject, UsageError, unknown
-from perpetual.fast import HOOKS, brief_document, hook_document
+from perpetual.fast import HOOKS, brief_document, hook_document, status_document, status_text
 
 __all__ = ["brief", "events", "hook", "status"]
 
@@ -21,44 +20,7 @@ __all__ = ["brief", "events", "hook", "status"]
 def status(face: Face) -> None:
     """Where the research stands: hypotheses, runs, budget, and what to do next."""
     document = face.lab.status()
-    shown = {key: value for key, value in document.items() if key != "brief"}
-    face.answer("status", shown, lambda: _status_text(document))
-
-
-def _status_text(document: dict[str, Any]) -> str:
-    budget = document["budget"]
-    limit = "unlimited" if budget["limit_gpu_hours"] is None else f"{budget['limit_gpu_hours']:g}"
-    lines = [
-        f"{printable(document['project'])}  (seq {document['seq']})",
-        f"budget: {budget['spent_gpu_hours']:.2f} of {limit} GPU-hours spent, "
-        f"{budget['reserved_gpu_hours']:.2f} reserved, "
-        f"{budget['run_hours']:.3f} run-hours used",
-        "experiments: " + (", ".join(f"{n} {name}" for name, n in document["experiments"].items()) or "none"),
-    ]
-    if document["memory"]:
-        lines.append("memory: " + ", ".join(f"{n} {name}" for name, n in document["memory"].items()))
-    if document["queue"] != "running":
-        lines.append(f"queue: {document['queue']}")
-    if document["hypotheses"]:
-        lines.append("hypotheses:")
-        lines += [
-            f"  {item['id']:<5} {item['status']:<9} {item['confidence']:.3f}  {printable(item['statement'])}"
-            for item in document["hypotheses"]
-        ]
-        left = document["hypotheses_total"] - len(document["hypotheses"])
-        if left:
-            lines.append(f"  and {left} more: perpetual hypotheses list")
-    runs = document["runs"]
-    if runs["active"] or runs["queued"]:
-        lines.append(f"runs: {len(runs['active'])} live, {runs['queued']} queued")
-        lines += [
-            f"  {run['id']:<5} {run['status']:<9} of {run['experiment_id']}  {printable(run['reason'] or '')}"
-            for run in runs["active"]
-        ]
-    if document["next"]:
-        lines.append("next:")
-        lines += [f"  {step}" for step in document["next"]]
-    return "\n".join(lines)
+    face.answer("status", status_document(document), lambda: status_text(document))
 
 
 @click.command()

@@ -13,7 +13,7 @@ Answers are records; errors are `perpetual.errors.*`. Safe in threads; a context
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,11 @@ from perpetual.lab.doors import EvidenceDoor, ExperimentsDoor, HypothesesDoor, L
 from perpetual.lab.events import Feed
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows import reconcile as _reconcile
+from perpetual.lab.inventory import Inventory
 from perpetual.lab.memory import Notes
 from perpetual.lab.proposals import Proposals
 from perpetual.lab.rights import actor_name
+from perpetual.lab.settings import Settings
 from perpetual.lab.status import Status
 from perpetual.records import Event
 from perpetual.registry import Registry
@@ -35,11 +37,11 @@ __all__ = ["Lab"]
 
 
 class Lab:
-    """One project's lab. Use `Lab.open` or `Lab.init`."""
+    """One project's lab, in the folder `root`, acting in the name of `actor`. Use `Lab.open` or `Lab.init`."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
-        self.config, self.registry = ctx.config, ctx.registry
+        self.config, self.registry, self.root, self.actor = ctx.config, ctx.registry, ctx.config.root, ctx.actor
         self.budget, self.memory = Budget(ctx), Notes(ctx)
         self.hypotheses, self.experiments = HypothesesDoor(ctx), ExperimentsDoor(ctx)
         self.runs, self.evidence = RunsDoor(ctx), EvidenceDoor(ctx)
@@ -49,7 +51,7 @@ class Lab:
         for door in (self.hypotheses, self.experiments, self.runs, self.evidence):
             door.connect(self.desks)
         self.queue, self.loop = QueueDoor(self.desks), LoopDoor(self.desks)
-        self._status = Status(ctx, self.runs, self.budget)
+        self.settings, self._status = Settings(ctx), Status(ctx, self.runs, self.budget)
 
     @classmethod
     def open(
@@ -87,18 +89,8 @@ class Lab:
         lab = cls.open(root, **options)
         lab.feed.begin(lab.config.project_id, lab.config["project"])
         if made and budget is not None:
-            lab.budget.set_limit(budget)
+            lab.budget.begin(budget)
         return lab
-
-    @property
-    def root(self) -> Path:
-        """The project's folder."""
-        return self._ctx.config.root
-
-    @property
-    def actor(self) -> str:
-        """In whose name this lab acts, e.g. `user:ann`."""
-        return self._ctx.actor
 
     def scan(self) -> dict[str, Any]:
         """Records what has happened to the runs; see `perpetual.lab.flows.reconcile.scan`."""
@@ -133,6 +125,10 @@ class Lab:
 
         return Doctor(self._ctx, self.runs).examine()
 
+    def inventory(self) -> Inventory:
+        """What this lab is made of: plugins with their state, and the machine's devices."""
+        return Inventory(self.config, self.registry, self._ctx)
+
     def part(self, slot: str, **extra: Any) -> Any:
         """The provider in force for a slot, for faces that show it (GPU readings, the MCP server)."""
         return self._ctx.part(slot, **extra)
@@ -140,10 +136,6 @@ class Lab:
     def parts(self, slot: str) -> list[tuple[str, Any]]:
         """Every provider of an additive slot as (qualified name, object), in order."""
         return self._ctx.parts(slot)
-
-    def options(self, name: str, spec: Mapping[str, Any] | None) -> dict[str, Any]:
-        """A plugin's options in force."""
-        return self._ctx.config.options(name, spec)
 
     def close(self) -> None:
         """Lets go of the store. Runs go on."""

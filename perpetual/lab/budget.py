@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
-from perpetual.errors import Refused
+from perpetual.errors import Conflict, Refused
 from perpetual.lab.context import Context
+from perpetual.lab.rights import require_person
 from perpetual.records import Debit, from_json
 from perpetual.slots.store import Transaction
 from perpetual.toolkit.units import finite
@@ -23,12 +25,30 @@ class Budget:
         self._ctx = ctx
 
     def set_limit(self, gpu_hours: float | None) -> dict[str, Any]:
-        """Sets the limit in GPU-hours; None is unlimited. Runs that hold a reservation go on."""
+        """Sets the limit in GPU-hours; None is unlimited. Runs that hold a reservation go on.
+
+        Raises:
+            UsageError: for a number that is no amount of hours.
+            NotPermitted: under a coding agent's shell: the limit is a person's (see `perpetual.lab.rights`).
+        """
+        require_person("budget set", os.environ, self._ctx.config.methodology)
+        return self._set(gpu_hours)
+
+    def begin(self, gpu_hours: float) -> dict[str, Any]:
+        """The limit that a new project starts with, whoever creates it: without one there is none to loosen.
+
+        Raises:
+            Conflict: if a limit was set before.
+        """
+        if self._ctx.store.get("setting", "budget") is not None:
+            raise Conflict("the budget has been set before", hint="perpetual budget set HOURS")
+        return self._set(gpu_hours)
+
+    def _set(self, gpu_hours: float | None) -> dict[str, Any]:
         if gpu_hours is not None:
             finite(gpu_hours, "the budget", minimum=0.0)
         with self._ctx.store.transaction() as tx:
-            present = tx.get("setting", "budget")
-            if present is None or present.body["limit_gpu_hours"] != gpu_hours:
+            if self.limit_gpu_hours() != gpu_hours:
                 tx.put("setting", "budget", {"limit_gpu_hours": gpu_hours})
                 self._ctx.emit(tx, "budget_set", "budget", {"limit_gpu_hours": gpu_hours})
         return self.totals()
@@ -75,7 +95,8 @@ class Budget:
         if bound is None:
             return None
         state = self._state()
-        return max(0.0, bound - state["run_hours"] - sum(run for _, run in state["reserved"].values()))
+        reserved: float = sum(run for _, run in state["reserved"].values())
+        return max(0.0, bound - float(state["run_hours"]) - reserved)
 
     def show(self) -> dict[str, Any]:
         """The totals, and what was spent by experiment, hypothesis and day."""
@@ -98,10 +119,15 @@ class Budget:
         return {**self.totals(), **by}
 
     def reserve(self, tx: Transaction, run: Mapping[str, Any], *, gpu_hours: float, run_hours: float) -> Debit:
-        """Sets aside a run's worst case.
+        """Sets aside a run's worst case; raises as `require_room`."""
+        self.require_room(gpu_hours=gpu_hours, run_hours=run_hours)
+        return self._append(tx, run, "reserve", gpu_hours, run_hours)
+
+    def require_room(self, *, gpu_hours: float, run_hours: float) -> None:
+        """Whether a run's worst case fits the GPU-hours and the run-hours left.
 
         Raises:
-            Refused: with the numbers, if it does not fit the GPU-hours or the run-hours left.
+            Refused: with the numbers, if it does not.
         """
         left = self.totals()["left_gpu_hours"]
         if left is not None and gpu_hours > left + 1e-9:
@@ -117,7 +143,6 @@ class Budget:
                 hint="declare a smaller --wall or --cost, or: perpetual methodology set max_run_hours HOURS",
                 code="budget",
             )
-        return self._append(tx, run, "reserve", gpu_hours, run_hours)
 
     def settle(self, tx: Transaction, run: Mapping[str, Any], *, gpu_hours: float, run_hours: float) -> Debit | None:
         """Ends a run's reservation with what it really used; the second time is nothing."""

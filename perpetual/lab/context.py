@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from perpetual.config import Config
-from perpetual.errors import Conflict, NotFound, nearest
+from perpetual.errors import Conflict, NotFound, UsageError, nearest
 from perpetual.registry import Registry
 from perpetual.slots.store import Document, StoreBase, Transaction
 from perpetual.toolkit.units import identifier, iso
@@ -124,9 +124,12 @@ class Context:
 
         Raises:
             Conflict: if the key belongs to another deed.
+            UsageError: if it is empty.
         """
         if key is None:
             return None
+        if not key.strip():
+            raise UsageError("the idempotency key is empty", hint="any text that names this one request")
         found = tx.get("key", key)
         if found is None:
             return None

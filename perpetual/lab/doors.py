@@ -6,6 +6,7 @@ A department alone does not know the others; the doors are connected by `Lab` an
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from perpetual.errors import UsageError, unknown
@@ -14,16 +15,18 @@ from perpetual.lab.experiments import Experiments
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows import judge as _judge
 from perpetual.lab.flows import launch as _launch
+from perpetual.lab.flows import logs as _logs
 from perpetual.lab.flows import pick as _pick
 from perpetual.lab.flows import propose as _propose
 from perpetual.lab.flows import reconcile as _reconcile
 from perpetual.lab.flows import steps as _steps
+from perpetual.lab.flows import wait as _wait
 from perpetual.lab.flows.analyse import analyse as _analyse
-from perpetual.lab.flows.wait import wait_any as _wait_any
 from perpetual.lab.hypotheses import Hypotheses
 from perpetual.lab.rights import require_person
 from perpetual.lab.runs import QUEUE_STATES, RunLedger
-from perpetual.records import Evidence, Experiment, Hypothesis, Run, from_json
+from perpetual.records import Evidence, Experiment, Hypothesis, Listing, Run, from_json
+from perpetual.toolkit.units import identifier
 
 __all__ = ["EvidenceDoor", "ExperimentsDoor", "HypothesesDoor", "LoopDoor", "QueueDoor", "RunsDoor"]
 
@@ -51,30 +54,62 @@ class ExperimentsDoor(_Connected, Experiments):
         """See `perpetual.lab.flows.propose.propose` for the keyword arguments."""
         return _propose.propose(self._desks, hypothesis_id, **specification)
 
-    def propose_auto(self, count: int) -> list[_pick.Pick]:
+    def propose_auto(
+        self, count: int, *, dry_run: bool = False, idempotency_key: str | None = None
+    ) -> list[_pick.Pick]:
         """The `count` replicates that are most worth their cost now, new experiments among them, each explained."""
-        return _pick.pick(self._desks, count)
+        return _pick.pick(self._desks, count, dry_run=dry_run, idempotency_key=idempotency_key)
 
     def approve(self, id: str) -> Experiment:
         """Binds the specification; for a person (a guard rail, see `perpetual.lab.rights`)."""
+        return self.approve_all([id])[0]
+
+    def approve_all(self, ids: Sequence[str]) -> list[Experiment]:
+        """Approves each, or none of them if one cannot be."""
         require_person("approve", os.environ, self._desks.ctx.config.methodology)
-        return self.bind(id)
+        with self._desks.ctx.store.transaction():
+            return [self.bind(id) for id in dict.fromkeys(map(identifier, ids))]
+
+    def reject_all(self, ids: Sequence[str], why: str) -> list[Experiment]:
+        """Rejects each for the same reason, or none of them if one cannot be."""
+        with self._desks.ctx.store.transaction():
+            return [self.reject(id, why) for id in dict.fromkeys(map(identifier, ids))]
 
 
 class RunsDoor(_Connected, RunLedger):
     """`lab.runs`."""
 
     def launch(self, experiment_id: str, **options: Any) -> list[Run]:
-        """See `perpetual.lab.flows.launch.launch`: command, every, seed, gpus."""
+        """See `perpetual.lab.flows.launch.launch`: command, every, seed, gpus, idempotency_key."""
         return _launch.launch(self._desks, experiment_id, **options)
 
-    def plan(self, experiment_id: str) -> dict[str, Any]:
-        """What `launch` would do, without doing it."""
-        return _launch.plan(self._desks, experiment_id)
+    def plan(self, experiment_id: str, **options: Any) -> dict[str, Any]:
+        """What `launch` would do with the same options, or why not, without doing it."""
+        return _launch.plan(self._desks, experiment_id, **options)
 
-    def retry(self, run_id: str) -> Run:
+    def retry(self, run_id: str, *, idempotency_key: str | None = None) -> Run:
         """A new attempt of a run that ended without a result, with the same seed."""
-        return _launch.retry(self._desks, run_id)
+        return _launch.retry(self._desks, run_id, idempotency_key=idempotency_key)
+
+    def plan_retry(self, run_id: str) -> dict[str, Any]:
+        """What `retry` would do, or why not, without doing it."""
+        return _launch.plan_retry(self._desks, run_id)
+
+    def named(self, ids: Sequence[str]) -> list[Run]:
+        """The runs that ids of runs and experiments name; of an experiment the newest attempt of each replicate."""
+        return [from_json(Run, run.body) for run in _wait.named(self._desks, ids)]
+
+    def look(self, run_id: str) -> tuple[str, str | None]:
+        """A run's status and reason as its supervisor has them now; nothing is recorded."""
+        return _reconcile.look(self._desks, run_id)
+
+    def logs(self, run_id: str, **options: Any) -> dict[str, Any]:
+        """See `perpetual.lab.flows.logs.logs`: stderr, tail."""
+        return _logs.logs(self._desks, run_id, **options)
+
+    def stream(self, run_id: str, **options: Any) -> Iterator[str]:
+        """See `perpetual.lab.flows.logs.stream`: stderr, tail, follow."""
+        return _logs.stream(self._desks, run_id, **options)
 
     def kill(self, run_id: str, *, grace_s: float | None = None) -> Run:
         """Ends a run and its whole process tree, and records it."""
@@ -85,10 +120,18 @@ class EvidenceDoor(_Connected, EvidenceLedger):
     """`lab.evidence`."""
 
     def add(
-        self, hypothesis_id: str, *, verdict: str, why: str, strength: float = 1.0, run_id: str | None = None
+        self,
+        hypothesis_id: str,
+        *,
+        verdict: str,
+        why: str,
+        strength: float = 1.0,
+        run_id: str | None = None,
+        idempotency_key: str | None = None,
     ) -> Evidence:
         """An opinion, bounded: see `perpetual.lab.flows.judge.judge`."""
-        return _judge.judge(self._desks, hypothesis_id, verdict=verdict, strength=strength, why=why, run_id=run_id)
+        return _judge.judge(self._desks, hypothesis_id, verdict=verdict, strength=strength, why=why, run_id=run_id,
+                            idempotency_key=idempotency_key)  # fmt: skip
 
     def retract(self, evidence_id: str, *, why: str) -> Evidence:
         """Takes a row back by a new row."""
@@ -108,6 +151,14 @@ class QueueDoor:
     def state(self) -> str:
         """`running`, `paused` or `draining`."""
         return self._desks.runs.queue_state()
+
+    def waiting(self, *, limit: int = 100, cursor: str | None = None) -> Listing[Run]:
+        """A page of the runs that wait, in the order in which they will be started."""
+        runs = [from_json(Run, run.body) for run in _launch.waiting(self._desks)]
+        if cursor is not None and not cursor.isdecimal():
+            raise UsageError(f"{cursor!r} is no cursor", hint="use the next_cursor of the page before")
+        start = int(cursor or 0)
+        return Listing(tuple(runs[start : start + limit]), str(start + limit) if len(runs) > start + limit else None)
 
     def set_state(self, state: str) -> str:
         """Pauses, drains or resumes the queue."""
@@ -155,4 +206,4 @@ class LoopDoor:
 
     def wait_any(self, timeout_s: float) -> bool:
         """Waits until one of the live runs has ended; False if the time was over before."""
-        return _wait_any(self._desks, timeout_s)
+        return _wait.wait_any(self._desks, timeout_s)

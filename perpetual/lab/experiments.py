@@ -38,6 +38,8 @@ def argv_of(command: str) -> tuple[str, ...]:
         raise UsageError(f"the command cannot be split into words: {problem}: {command}") from problem
     if not plain:
         raise UsageError("the command is empty")
+    if "\0" in command:
+        raise UsageError("the command holds a NUL character, which no program can be given")
     operator = next((word for word in words if word in _OPERATORS), None)
     if operator is not None:
         raise UsageError(

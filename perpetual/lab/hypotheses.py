@@ -9,9 +9,9 @@ from perpetual.errors import Conflict, UsageError, unknown
 from perpetual.lab.context import Context
 from perpetual.records import Hypothesis, Listing, Prediction, from_json, to_json
 from perpetual.slots.store import Document, Page
-from perpetual.toolkit.units import finite
+from perpetual.toolkit.units import finite, identifier
 
-__all__ = ["DIRECTIONS", "STATUSES", "Hypotheses", "baseline_value", "check_direction"]
+__all__ = ["DIRECTIONS", "STATUSES", "Hypotheses", "baseline_value", "check_direction", "check_metric", "tags_of"]
 
 STATUSES = ("open", "supported", "refuted", "parked")
 DIRECTIONS = ("max", "min")
@@ -31,7 +31,24 @@ def baseline_value(ctx: Context, baseline: float | str | None) -> float | str | 
     try:
         return finite(float(baseline), "the baseline")
     except ValueError:
-        return ctx.need("experiment", str(baseline)).id
+        named = identifier(str(baseline))
+    if named[:1] != "e" or not named[1:].isdecimal():
+        raise UsageError(f"the baseline is a number or the id of an experiment, not {baseline!r}", hint="2.31 or e1")
+    return ctx.need("experiment", named).id
+
+
+def check_metric(metric: str | None) -> str | None:
+    """The metric's name without blanks around it; raises UsageError for an empty one."""
+    if metric is None:
+        return None
+    if not metric.strip():
+        raise UsageError("the metric needs a name", hint="as the run prints it, e.g. val_loss")
+    return metric.strip()
+
+
+def tags_of(tags: Sequence[str]) -> list[str]:
+    """The tags in order, each once; an empty one counts as none, so that [""] clears them."""
+    return sorted({tag.strip() for tag in tags} - {""})
 
 
 class Hypotheses:
@@ -72,7 +89,8 @@ class Hypotheses:
         _check_prior(prior)
         if mde is not None:
             finite(mde, "mde", above=0.0)
-        prediction = Prediction(metric, check_direction(direction), mde, baseline_value(self._ctx, baseline))
+        against = baseline_value(self._ctx, baseline)
+        prediction = Prediction(check_metric(metric), check_direction(direction), mde, against)
         with self._ctx.store.transaction() as tx:
             made = self._ctx.recall(tx, idempotency_key, "hypothesis")
             if made is not None:
@@ -86,7 +104,7 @@ class Hypotheses:
                 "e_refute": 1.0,
                 "false_alarm_bound": 1.0,
                 "created_at": self._ctx.now(),
-                "tags": sorted(set(tags)),
+                "tags": tags_of(tags),
                 "evidence_count": 0,
                 "prediction": to_json(prediction),
                 "params": _grid(params),
@@ -144,7 +162,7 @@ class Hypotheses:
                     )
                 changed |= {"prior": prior, "confidence": prior}
             if tags is not None:
-                changed["tags"] = sorted(set(tags))
+                changed["tags"] = tags_of(tags)
             if parked is not None:
                 changed["parked"] = parked
             tx.put("hypothesis", document.id, {**body, **changed}, expect_revision=document.revision)

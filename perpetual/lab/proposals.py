@@ -16,7 +16,6 @@ from perpetual.slots.store import Document
 __all__ = ["Candidate", "Proposals"]
 
 Candidate = dict[str, Any]
-_DEFAULT_STRATEGY = "information-gain"
 
 
 class Proposals:
@@ -30,8 +29,7 @@ class Proposals:
     def scorer(self) -> Scorer:
         """The scorer that the methodology's `exploration_strategy` names."""
         if self._scorer is None:
-            name = self._ctx.config.methodology["exploration_strategy"]
-            offer = self._ctx.registry.choose("scorer", _DEFAULT_STRATEGY if name == "hypothesis_driven" else name)
+            offer = self._ctx.registry.choose("scorer", self._ctx.config.methodology.scorer)
             options = self._ctx.config.options(offer.provider.name, offer.provider.options)
             self._scorer = self._ctx.registry.build(offer, options)
         return self._scorer

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from perpetual.kept import STATUS_FILE, read_status, token_of
 from perpetual.lab.context import Context
 from perpetual.slots.store import Document
-from perpetual.statusfile import FILE, read_cached, token_of
 
 if TYPE_CHECKING:  # it is given these departments and imports none
     from perpetual.lab.budget import Budget
@@ -44,7 +44,7 @@ class Status:
         """`perpetual status` as JSON, with `brief` (what the brief needs beyond it)."""
         head = self._head()
         if head is not None:
-            kept = read_cached(str(self._ctx.folder), head)
+            kept = read_status(str(self._ctx.folder), head)
             if kept is not None:
                 return kept
         document = self._compute()
@@ -59,7 +59,7 @@ class Status:
         kept = {"token": token_of(str(folder), head), "document": document}
         try:
             # A lost projection is computed again, so it need not be durable.
-            write_atomic(folder / FILE, dump_json(kept), durable=False)
+            write_atomic(folder / STATUS_FILE, dump_json(kept), durable=False)
         except OSError:
             return  # a read-only project can still be looked at
 

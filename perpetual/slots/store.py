@@ -119,7 +119,11 @@ def json_copy(value: Any, where: str = "value") -> Any:
     Raises:
         UsageError: for anything that JSON cannot carry, naming where it stands.
     """
-    if value is None or isinstance(value, (str, bool, int)):
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, str):
+        if not value.isascii():
+            _check_text(value, where)
         return value
     if isinstance(value, float):
         if math.isfinite(value):
@@ -133,6 +137,13 @@ def json_copy(value: Any, where: str = "value") -> Any:
     if isinstance(value, (list, tuple)):
         return [json_copy(item, f"{where}[{n}]") for n, item in enumerate(value)]
     raise UsageError(f"{where} is a {type(value).__name__}, which JSON cannot carry")
+
+
+def _check_text(text: str, where: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as problem:
+        raise UsageError(f"{where} holds bytes that are no text (UTF-8), at character {problem.start}") from problem
 
 
 def _document(kind: str, row: Row) -> Document:

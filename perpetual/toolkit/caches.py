@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+from zlib import crc32
 
 TYPE_CHECKING = False  # as typing's, whose import the fast path cannot afford
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-__all__ = ["cache_dir", "digest", "load", "plugins_name", "save"]
+__all__ = ["cache_dir", "load", "plugins_key", "save"]
 
 
 def cache_dir() -> str:
@@ -32,39 +33,38 @@ def cache_dir() -> str:
     return user_cache_dir("perpetual", appauthor=False)
 
 
-def digest(text: str) -> str:
-    """A short name for a cached thing."""
-    from hashlib import blake2b
-
-    return blake2b(text.encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
+def _path(kind: str, key: str) -> str:
+    # A short checksum names the file; the whole key stands inside and is compared, so a collision is only a miss.
+    return os.path.join(cache_dir(), f"{kind}-{crc32(key.encode('utf-8', 'surrogateescape')):08x}.json")
 
 
-def load(name: str) -> Any:
-    """The cached value called `name`, or None."""
+def load(kind: str, key: str) -> Any:
+    """The value cached under (kind, key), or None."""
     try:
-        with open(os.path.join(cache_dir(), name + ".json"), encoding="utf-8") as file:
-            return json.load(file)
+        with open(_path(kind, key), encoding="utf-8") as file:
+            kept = json.load(file)
     except (OSError, ValueError):
         return None
+    return kept["value"] if isinstance(kept, dict) and kept.get("key") == key else None
 
 
-def save(name: str, value: Any) -> None:
+def save(kind: str, key: str, value: Any) -> None:
     """Caches a JSON value; a reader sees the old or the new one, never a part."""
-    folder = cache_dir()
-    temporary = os.path.join(folder, f".{name}.{os.getpid()}")
+    path = _path(kind, key)
+    temporary = f"{path}.{os.getpid()}"
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:
-            json.dump(value, file)
-        os.replace(temporary, os.path.join(folder, name + ".json"))
+            json.dump({"key": key, "value": value}, file)
+        os.replace(temporary, path)
     except OSError:
         # A read-only home must not stop a command: without a cache it is only slower.
         return
 
 
-def plugins_name(disabled: Sequence[str] = (), *, safe: bool = False) -> str:
-    """The cache's name for discovery: by interpreter, the import path's folders and times, and what is switched off.
+def plugins_key(disabled: Sequence[str] = (), *, safe: bool = False) -> str:
+    """The cache's key of a discovery: the interpreter, the import path's folders and times, what is switched off.
 
     The first entry of the path is left out: it is the script's own folder or the working directory, which differ
     between two ways of starting the same program.
@@ -77,4 +77,4 @@ def plugins_name(disabled: Sequence[str] = (), *, safe: bool = False) -> str:
             parts.append(f"{folder}:{os.stat(folder).st_mtime_ns}")
         except OSError:
             parts.append(folder)
-    return "plugins-" + digest("\n".join(parts))
+    return "\n".join(parts)

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from perpetual.errors import UsageError
 
-__all__ = ["bytes_of", "finite", "hours_of", "identifier", "iso", "posix_of", "seconds_of", "shown_hours"]
+__all__ = ["LONGEST_S", "bytes_of", "finite", "hours_of", "identifier", "iso", "posix_of", "seconds_of", "shown_hours"]
 
+LONGEST_S = 10 * 365 * 86400.0  # ten years: a longer limit is a slip, and timers overflow somewhere beyond
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z]*)\s*\Z")
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_BYTES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 2**10, "mib": 2**20, "gib": 2**30,
-          "tib": 2**40, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}  # fmt: skip
+_BYTES = {"b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30,
+          "tib": 2.0**40, "k": 2.0**10, "m": 2.0**20, "g": 2.0**30, "t": 2.0**40}  # fmt: skip
 
 
-def _split(text: str, what: str, example: str) -> tuple[float, str]:
+def _measure(text: str, what: str, example: str, units: Mapping[str, float], bare: float, names: str) -> float:
+    """The number in `text` times its unit, or times `bare` where it has none."""
     match = _NUMBER.match(text)
     if match is None:
         raise UsageError(f"{what}: {text!r} is no number", hint=f"for example {example}")
-    number = float(match[1])
-    if not math.isfinite(number) or number < 0:
+    unit = match[2].lower()
+    if unit and unit not in units:
+        raise UsageError(f"{what}: unknown unit {unit!r} in {text!r}", hint=names)
+    size = float(match[1]) * units.get(unit, bare)
+    if not math.isfinite(size) or size < 0:
         raise UsageError(f"{what} must be a finite number of at least 0, not {text!r}", hint=f"for example {example}")
-    return number, match[2].lower()
+    return size
 
 
 def seconds_of(text: str, what: str) -> float:
@@ -32,33 +38,31 @@ def seconds_of(text: str, what: str) -> float:
     Raises:
         UsageError: for anything else, negative numbers and unknown units included.
     """
-    number, unit = _split(text, what, "90s, 30m or 2h")
-    if unit and unit not in _SECONDS:
-        raise UsageError(f"{what}: unknown unit {unit!r} in {text!r}", hint="s, m, h or d, as in 90s or 2h")
-    return number * _SECONDS.get(unit, 1.0)
+    return _measure(text, what, "90s, 30m or 2h", _SECONDS, 1.0, "s, m, h or d, as in 90s or 2h")
 
 
 def hours_of(text: str, what: str) -> float:
     """Hours in `1.5` (hours), `90s`, `30m`, `2h` or `1d`; raises like `seconds_of`."""
-    number, unit = _split(text, what, "0.5, 30m or 2h")
-    if unit and unit not in _SECONDS:
-        raise UsageError(f"{what}: unknown unit {unit!r} in {text!r}", hint="s, m, h or d, as in 30m or 2h")
-    return number * _SECONDS.get(unit, 3600.0) / 3600.0
+    return _measure(text, what, "0.5, 30m or 2h", _SECONDS, 3600.0, "s, m, h or d, as in 30m or 2h") / 3600.0
 
 
 def bytes_of(text: str, what: str) -> int:
     """Bytes in `1000000`, `24GB` or `24GiB`; raises like `seconds_of`."""
-    number, unit = _split(text, what, "24GiB")
-    if unit and unit not in _BYTES:
-        raise UsageError(f"{what}: unknown unit {unit!r} in {text!r}", hint="B, kB, MB, GB, KiB, MiB or GiB")
-    return int(number * _BYTES.get(unit, 1))
+    return int(_measure(text, what, "24GiB", _BYTES, 1.0, "B, kB, MB, GB, KiB, MiB or GiB"))
 
 
-def finite(value: float, what: str, *, minimum: float | None = None, above: float | None = None) -> float:
+def finite(
+    value: float,
+    what: str,
+    *,
+    minimum: float | None = None,
+    above: float | None = None,
+    maximum: float | None = None,
+) -> float:
     """The number itself.
 
     Raises:
-        UsageError: if it is NaN, infinite or below its limit.
+        UsageError: if it is NaN, infinite or beyond its limits.
     """
     if not math.isfinite(value):
         raise UsageError(f"{what} must be a finite number, not {value}")
@@ -66,6 +70,8 @@ def finite(value: float, what: str, *, minimum: float | None = None, above: floa
         raise UsageError(f"{what} must be at least {minimum:g}, not {value:g}")
     if above is not None and value <= above:
         raise UsageError(f"{what} must be above {above:g}, not {value:g}")
+    if maximum is not None and value > maximum:
+        raise UsageError(f"{what} must be at most {maximum:g}, not {value:g}")
     return float(value)
 
 

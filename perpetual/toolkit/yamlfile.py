@@ -30,13 +30,22 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def _parse(path: Path) -> Any:
+def _yaml() -> Any:
+    """Reads and writes a file as a person wrote it: quotes kept, long lines not folded."""
     from ruamel.yaml import YAML
+
+    yaml = YAML(typ="rt")
+    yaml.preserve_quotes = True
+    yaml.width = 4096
+    return yaml
+
+
+def _parse(path: Path) -> Any:
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     try:
         text = path.read_bytes().decode("utf-8")
-        return YAML(typ="rt").load(text)
+        return _yaml().load(text)
     except MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         line = f":{mark.line + 1}" if mark is not None else ""
@@ -58,8 +67,7 @@ def read_yaml(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     stamp = [status.st_ino, status.st_size, status.st_mtime_ns]
-    name = "yaml-" + caches.digest(os.path.abspath(path))
-    cached = caches.load(name)
+    cached = caches.load("yaml", os.path.abspath(path))
     if isinstance(cached, dict) and cached.get("stamp") == stamp:
         data: dict[str, Any] = cached["data"]
         return data
@@ -69,7 +77,7 @@ def read_yaml(path: Path) -> dict[str, Any] | None:
     if not isinstance(parsed, Mapping):
         raise ConfigError(f"{path}:1: expected keys with values, not a {type(parsed).__name__}")
     data = _plain(parsed)
-    caches.save(name, {"stamp": stamp, "data": data})
+    caches.save("yaml", os.path.abspath(path), {"stamp": stamp, "data": data})
     return data
 
 
@@ -88,12 +96,10 @@ def line_of(path: Path, *keys: str) -> int | None:
 
 def set_value(path: Path, keys: tuple[str, ...], value: Any) -> None:
     """Sets one value in the file, every comment and the order of the other keys kept; replaced atomically."""
-    from ruamel.yaml import YAML
     from ruamel.yaml.comments import CommentedMap
 
     from perpetual.toolkit.atomic import write_atomic
 
-    yaml = YAML(typ="rt")
     document = _parse(path) if path.exists() else None
     if document is None:
         document = CommentedMap()
@@ -104,13 +110,12 @@ def set_value(path: Path, keys: tuple[str, ...], value: Any) -> None:
         node = node[key]
     node[keys[-1]] = value
     stream = StringIO()
-    yaml.dump(document, stream)
+    _yaml().dump(document, stream)
     write_atomic(path, stream.getvalue())
 
 
 def write_document(path: Path, entries: list[tuple[str, Any, str]], *, title: str) -> None:
     """Writes a new file of (key, value, comment) with `title` above; replaced atomically."""
-    from ruamel.yaml import YAML
     from ruamel.yaml.comments import CommentedMap
 
     from perpetual.toolkit.atomic import write_atomic
@@ -121,5 +126,5 @@ def write_document(path: Path, entries: list[tuple[str, Any, str]], *, title: st
         document.yaml_set_comment_before_after_key(key, before="\n" + comment)
     document.yaml_set_start_comment(title)
     stream = StringIO()
-    YAML(typ="rt").dump(document, stream)
+    _yaml().dump(document, stream)
     write_atomic(path, stream.getvalue())

@@ -26,8 +26,8 @@ from pydoc_data.topics import topics
 SMOOTHINGS = ("add", "witten-bell", "discount")
 HELD_OUT_EVERY = 12  # every 12th passage is never trained on
 HELD_OUT_CHARS = 20_000
-TABLE_CHARS = 1_200  # a longer block is a table: one of them would be a good part of a small training text
-PASSAGE_CHARS = 600  # shorter blocks (headings, one-line examples) are joined with what follows them
+PARAGRAPH_CHARS = 600  # longer ones, mostly tables and grammars, would each be a good part of a small training text
+PASSAGE_CHARS = 700  # shorter paragraphs (headings, one-line examples) are joined with what follows them
 CHECKPOINTS = 2  # evaluations in a run, the last one on the whole training text
 
 
@@ -41,7 +41,7 @@ def read_passages() -> list[str]:
         passage = ""
         for block in topics[topic].split("\n\n"):
             paragraph = " ".join(block.split())
-            if paragraph and len(block) <= TABLE_CHARS:
+            if 0 < len(paragraph) <= PARAGRAPH_CHARS:
                 passage += paragraph + "\n"
             if len(passage) >= PASSAGE_CHARS:
                 passages.append(passage)

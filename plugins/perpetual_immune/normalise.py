@@ -8,6 +8,8 @@ The presence of an odd character never decides anything here: emoji joiners, byt
 ordinary.  What a disguise *hides* is scored by the scanner, which is why each view says whether it was hidden.
 """
 
+# ruff: noqa: E501 - a pattern is only readable whole
+
 from __future__ import annotations
 
 import base64
@@ -100,29 +102,28 @@ _LEET = str.maketrans(
 _LEET_WORD = re.compile(
     r"(?<![\w@$!|+/=])(?=[\w@$!|]{0,24}[a-zA-Z])(?=[\w@$!|]{0,24}[013457@$!|])[a-zA-Z013457@$!|]{2,24}(?![\w@$|+/=])"
 )
-_SPACED = re.compile(r"(?<![^\W_])(?:[^\W_][ \t._*\-·|/]{1,3}){5,400}[^\W_](?![^\W_])")
-_SPACED_GAP = re.compile(r"([^\W_])([ \t._*\-·|/]{1,3})(?=[^\W_])")
+_SPACED = re.compile(r"(?<!\S)(?:\S[ \t]{1,3}){5,400}\S(?!\S)")
+_JOINTED = re.compile(r"(?<![^\W_])[a-zA-Z]([._*\-·|/])[a-zA-Z](?:\1[a-zA-Z]){1,30}(?![^\W_])")
+_SPACED_GAP = re.compile(r"(\S)([ \t]{1,3})(?=\S)")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{2,12});")
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{16,}={0,2}(?![A-Za-z0-9+/_-])")
-_BASE64_WRAPPED = re.compile(
-    r"(?<![A-Za-z0-9+/=])(?:[A-Za-z0-9+/]{40,100}\r?\n){1,200}[A-Za-z0-9+/]{2,100}={0,2}"
-)
+_BASE64_WRAPPED = re.compile(r"(?<![A-Za-z0-9+/=])(?:[A-Za-z0-9+/]{40,100}\r?\n){1,200}[A-Za-z0-9+/]{2,100}={0,2}")
 _HEX = re.compile(r"(?<![0-9a-fA-F])(?:0x)?(?:[0-9a-fA-F]{2}){10,}(?![0-9a-fA-F])")
-_HEX_SPACED = re.compile(
-    r"(?<![0-9a-fA-F])(?:(?:0x)?[0-9a-fA-F]{2}[ ,:]{1,2}){7,}(?:0x)?[0-9a-fA-F]{2}(?!\w)"
-)
+_HEX_SPACED = re.compile(r"(?<![0-9a-fA-F])(?:(?:0x)?[0-9a-fA-F]{2}[ ,:]{1,2}){7,}(?:0x)?[0-9a-fA-F]{2}(?!\w)")
 _ESCAPED = re.compile(r"(?:\\x[0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\u\{[0-9a-fA-F]{1,6}\}|\\[0-3][0-7]{2}){4,}")
 _PERCENT = re.compile(r"[^\s%]{0,80}(?:%[0-9a-fA-F]{2}[^\s%]{0,80}){3,}")
 _BINARY = re.compile(r"(?<![01])(?:[01]{8}[ ,]?){7,}[01]{8}(?![01])")
 _DECIMAL = re.compile(r"(?<!\d)(?:\d{2,3}[ ,]{1,2}){9,}\d{2,3}(?!\d)")
 _ROT13_SIGNS = re.compile(
-    r"\b(?:vtaber|qvfertneq|cerivbhf|cevbe|vafgehpgvbaf?|flfgrz|cebzcg|cnffjbeq|erirny|bireevqr|gur|naq|lbhe|nyy|sbetrg)\b",
+    r"\b(?:vtaber|qvfertneq|cerivbhf|cevbe|vafgehpgvbaf?|flfgrz|cebzcg|cnffjbeq|erirny|bireevqr|sbetrg|gur|naq|lbhe?|nyy|guvf|gung|jvgu|abg|fpber|nafjre"
+    r"|erfcbafr|bhgchg|erfcbaq|ercyl|zhfg|juvpu|jvyy|sebz|orra|unir|arire|nyjnlf)\b",
     re.I,
 )
 _REVERSED_SIGNS = re.compile(
-    r"\b(?:erongi|suoiverp|snoitcurtsni|tpmorp|metsys|drowssap|dragersid|edirrevo|laever|tegrof)\b", re.I
+    r"\b(?:erongi|suoiverp|snoitcurtsni|tpmorp|metsys|drowssap|dragersid|edirrevo|laever|tegrof|eht|dna|uoy|ruoy|siht|taht|htiw|esnopser|rewsna|tuptuo|dnopser|yler|tsum"
+    r"|hcihw|lliw|morf|evah|reven|syawla)\b",
+    re.I,
 )
-_WORD = re.compile(r"[A-Za-z]{3,}")
 
 
 def is_format(char: str) -> bool:
@@ -251,9 +252,7 @@ def _remap(
     for piece, offset in pieces:
         at = offset if view.origin is None else view.origin[offset]
         origin.extend([at] * len(piece))
-    return View(
-        name, text, view.start, view.end, tuple(origin), hidden=hidden or view.hidden, squeezed=squeezed
-    )
+    return View(name, text, view.start, view.end, tuple(origin), hidden=hidden or view.hidden, squeezed=squeezed)
 
 
 def _folded(view: View) -> View | None:
@@ -308,6 +307,22 @@ def _spaced(view: View) -> View | None:
         position = match.end()
     pieces.extend((char, position + i) for i, char in enumerate(view.text[position:]))
     return _remap(view, "spaced", pieces, squeezed=squeezed)
+
+
+def _jointed(view: View) -> View | None:
+    """Words whose letters are held apart by one sign (`i.g.n.o.r.e`), where at least eight letters are."""
+    matches = list(_JOINTED.finditer(view.text))
+    if sum(len(match.group()) // 2 + 1 for match in matches) < 8:
+        return None
+    dropped = {at for match in matches for at in range(match.start() + 1, match.end(), 2)}
+    return _remap(view, "jointed", [(char, i) for i, char in enumerate(view.text) if i not in dropped])
+
+
+def _underscored(view: View) -> View | None:
+    """Sentences written with `_` for the blank; ordinary code has more blanks than that."""
+    if view.text.count("_") <= max(3, 2 * view.text.count(" ")):
+        return None
+    return _remap(view, "underscored", [(" " if char == "_" else char, i) for i, char in enumerate(view.text)])
 
 
 def _leet(view: View) -> View | None:
@@ -367,9 +382,9 @@ def _clean_views(view: View) -> Iterator[View]:
     spaced = _spaced(last)
     if spaced is not None:
         yield spaced
-    leet = _leet(last)
-    if leet is not None:
-        yield leet
+    for reading in (_jointed(last), _underscored(last), _leet(last)):
+        if reading is not None:
+            yield reading
     yield from _turned(view)
 
 

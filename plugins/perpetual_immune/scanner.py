@@ -37,7 +37,7 @@ HIDDEN_BONUS = 1.0
 class Finding:
     """One reason for the outcome, at `[start, end)` of the scanned text (offsets in characters).
 
-    `excerpt` is at most `EXCERPT_CHARS` long, has its control characters escaped, and of a secret shows four characters.
+    `excerpt` is at most `EXCERPT_CHARS` long, has control characters escaped, and of a secret shows four characters.
     """
 
     rule: str
@@ -67,9 +67,7 @@ class _Located:
 
 
 def _escape(text: str) -> str:
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text
-    )
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
 def _excerpt(text: str, start: int, end: int, hidden_spans: Iterable[tuple[int, int]], secret: bool) -> str:
@@ -87,9 +85,7 @@ def _excerpt(text: str, start: int, end: int, hidden_spans: Iterable[tuple[int, 
 
 def _locate(view: View, hits: Iterable[Hit]) -> list[_Located]:
     bonus = HIDDEN_BONUS if view.hidden else 0.0
-    return [
-        _Located(hit.rule, hit.family, hit.weight + bonus, *view.span(hit.start, hit.end)) for hit in hits
-    ]
+    return [_Located(hit.rule, hit.family, hit.weight + bonus, *view.span(hit.start, hit.end)) for hit in hits]
 
 
 def _collect(text: str) -> dict[Category, list[_Located]]:
@@ -155,9 +151,7 @@ def _scan_part(text: str, offset: int, whole: str) -> list[Finding]:
             if (hit.rule, start) not in seen and len(seen) < 16:
                 seen.add((hit.rule, start))
                 findings.append(
-                    Finding(
-                        hit.rule, category, severity, start, end, _excerpt(whole, start, end, hidden, False)
-                    )
+                    Finding(hit.rule, category, severity, start, end, _excerpt(whole, start, end, hidden, False))
                 )
     return findings
 
@@ -192,7 +186,7 @@ def scan(text: str) -> Scan:
 
 
 def redact(text: str, findings: Iterable[Finding]) -> str:
-    """`text` with the span of every secret among `findings` replaced by `[redacted:<rule>]`; other findings are kept."""
+    """`text` with the span of every secret among `findings` replaced by `[redacted:<rule>]`; other spans stay."""
     spans = _merged((f.start, f.end, f.rule) for f in findings if f.category == "secret_leak")
     for start, end, rule in reversed(spans):
         text = f"{text[:start]}[redacted:{rule}]{text[end:]}"

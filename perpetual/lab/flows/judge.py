@@ -16,7 +16,16 @@ from perpetual.toolkit.units import finite
 __all__ = ["judge", "refold_all", "retract", "update"]
 
 
-def judge(desks: Desks, hypothesis_id: str, *, verdict: str, strength: float, why: str, run_id: str | None) -> Evidence:
+def judge(
+    desks: Desks,
+    hypothesis_id: str,
+    *,
+    verdict: str,
+    strength: float,
+    why: str,
+    run_id: str | None,
+    idempotency_key: str | None,
+) -> Evidence:
     """An opinion: at most ln 2 either way, all of them together at most ln 3; it can never decide by itself.
 
     Raises:
@@ -30,7 +39,10 @@ def judge(desks: Desks, hypothesis_id: str, *, verdict: str, strength: float, wh
     if run is not None:
         row |= {"run_id": run.id, "experiment_id": run.body["experiment_id"]}
     with ctx.store.transaction() as tx:
-        id = add_evidence(desks, tx, hypothesis.id, row)
+        id = ctx.recall(tx, idempotency_key, "evidence")
+        if id is None:
+            id = add_evidence(desks, tx, hypothesis.id, row)
+            ctx.remember(tx, idempotency_key, "evidence", id)
     return desks.evidence.get(id)
 
 
@@ -86,9 +98,9 @@ def update(
         if status in ("supported", "refuted"):
             word = "support" if status == "supported" else "refute"
             bound = ctx.config.methodology[f"confidence_{word}_threshold"]
-            reached = hypothesis.body["confidence"]
-            wanted = max(reached, bound) if status == "supported" else min(reached, bound)
-            shift = row["log_odds"] if row else _shift(hypothesis.body, wanted)
+            there = hypothesis.body["confidence"]
+            reached = there >= bound if status == "supported" else there <= bound
+            shift = row["log_odds"] if row else 0.0 if reached else _shift(hypothesis.body, bound)
             row = {"kind": "manual", "log_odds": shift, "verdict": status, "reason": why}
         elif status == "open" and _by_hand(desks, hypothesis.id):
             row = {
@@ -109,9 +121,14 @@ def update(
 
 
 def _shift(body: dict[str, Any], confidence: float) -> float:
-    """The log-odds difference that a manual row keeps, so that it survives later evidence."""
-    present: float = body["confidence"]
-    return math.log(confidence / (1 - confidence)) - math.log(present / (1 - present))
+    """The log-odds difference that a manual row keeps, so that it survives later evidence.
+
+    It starts from the folded log odds, not from the confidence shown, which is floored near 0 and 1.
+    """
+    present: float | None = body.get("log_odds")  # missing before the first fold: the prior stands
+    if present is None:
+        present = math.log(body["prior"] / (1 - body["prior"]))
+    return math.log(confidence / (1 - confidence)) - present
 
 
 def _by_hand(desks: Desks, hypothesis_id: str) -> bool:

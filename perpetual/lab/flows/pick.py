@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from perpetual.errors import Conflict, UsageError
@@ -39,14 +40,31 @@ def drafts(desks: Desks) -> list[tuple[Draft, Experiment]]:
     return found
 
 
-def pick(desks: Desks, count: int) -> list[Pick]:
+def pick(
+    desks: Desks, count: int, *, dry_run: bool = False, idempotency_key: str | None = None
+) -> list[Pick]:
     """At most `count` picks, best first; new experiments are written as proposals, existing ones get a fresh score.
+
+    All of it is one transaction; with `dry_run` nothing is written. The second call with the same key answers what
+    the first one picked.
 
     Raises:
         UsageError: for a count below 1.
     """
     if count < 1:
         raise UsageError(f"pick at least one, not {count}")
+    with desks.ctx.store.transaction() as tx:
+        made = desks.ctx.recall(tx, idempotency_key, "picks")
+        if made is not None:
+            earlier = [desks.experiments.get(id) for id in made.split()]
+            return [Pick(item, item.status == "proposed", item.score) for item in earlier]
+        picks = _pick(desks, count, dry_run)
+        if not dry_run:
+            desks.ctx.remember(tx, idempotency_key, "picks", " ".join(item.experiment.id for item in picks))
+    return picks
+
+
+def _pick(desks: Desks, count: int, dry_run: bool) -> list[Pick]:
     opened = desks.ctx.store.find("hypothesis", status="open")
     state, scores = scored(desks, opened)
     suggestions = {f"draft-{n}": pair for n, pair in enumerate(drafts(desks))}
@@ -64,7 +82,10 @@ def pick(desks: Desks, count: int) -> list[Pick]:
             continue  # a repeat is one more replicate of the same experiment
         if id in suggestions:
             draft, _ = suggestions[id]
-            picks[id] = Pick(propose(desks, draft.hypothesis_id, **draft.arguments), True, scores[id])
+            made = propose(desks, draft.hypothesis_id, **draft.arguments, dry_run=dry_run)
+            picks[id] = Pick(made, True, scores[id])
+        elif dry_run:
+            picks[id] = Pick(replace(desks.experiments.get(id), score=scores[id]), False, scores[id])
         else:
             picks[id] = Pick(_rescored(desks, id, scores[id]), False, scores[id])
     return [*picks.values()]

@@ -9,15 +9,19 @@ from perpetual.errors import Conflict, UsageError, nearest
 from perpetual.lab.experiments import argv_of, spec_hash
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.fold import baseline_values
-from perpetual.lab.hypotheses import baseline_value, check_direction
+from perpetual.lab.hypotheses import baseline_value, check_direction, check_metric, tags_of
 from perpetual.records import Design, Experiment, Resources, Score, from_json, to_json
 from perpetual.slots.store import Document
-from perpetual.toolkit.units import finite
+from perpetual.toolkit.units import LONGEST_S, finite
 
 __all__ = ["propose", "scored"]
 
 _TAU_SHARE = 0.25  # of the mde: how much two implementations of one idea differ, unless the design says otherwise
 _SMALLEST_WALL_S = 60.0
+# Beyond these a number is a slip of the keyboard.
+_MOST_REPLICATES = 10_000
+_MOST_GPUS = 10_000
+_MOST_RUN_HOURS = 1e6
 
 
 def propose(
@@ -83,7 +87,8 @@ def propose(
         if made is not None:
             return desks.experiments.get(made)
         if dry_run:
-            return _preview(desks, draft, title, notes, tags, priority, score)
+            return _preview(desks, draft, title or _title(hypothesis, command, draft["config"]), notes, tags, priority,
+                            score)  # fmt: skip
         document = desks.experiments.create(
             tx,
             hypothesis_id=draft["hypothesis_id"],
@@ -93,7 +98,7 @@ def propose(
             env=draft["env"],
             config=draft["config"],
             notes=notes,
-            tags=tags,
+            tags=tags_of(tags),
             priority=priority,
             resources=resources,
             design=design,
@@ -118,7 +123,7 @@ def _design(
     cost: float | None,
 ) -> Design:
     prediction: dict[str, Any] = hypothesis.body["prediction"] if hypothesis else {}
-    metric = metric or prediction.get("metric")
+    metric = check_metric(metric) or prediction.get("metric")
     direction = check_direction(direction) or prediction.get("direction")
     if hypothesis is not None:
         mde = prediction.get("mde") if mde is None else mde
@@ -127,9 +132,9 @@ def _design(
         if value is not None:
             finite(value, name, above=0.0 if above else None, minimum=None if above else 0.0)
     if cost is not None:
-        finite(cost, "the cost", minimum=0.0)
-    if replicates < 1:
-        raise UsageError(f"replicates must be at least 1, not {replicates}")
+        finite(cost, "the cost", minimum=0.0, maximum=_MOST_RUN_HOURS)
+    if not 1 <= replicates <= _MOST_REPLICATES:
+        raise UsageError(f"replicates must be 1 to {_MOST_REPLICATES}, not {replicates}")
     against = baseline_value(desks.ctx, baseline)
     if mde is not None and hypothesis is None:
         raise UsageError("an mde belongs to a claim, and a claim to a hypothesis", hint="-h HYPOTHESIS")
@@ -184,10 +189,10 @@ def _resources(
     cpus: int | None,
     wall_s: float | None,
 ) -> Resources:
-    if gpus < 0:
-        raise UsageError(f"--gpus must be at least 0, not {gpus}")
+    if not 0 <= gpus <= _MOST_GPUS:
+        raise UsageError(f"--gpus must be 0 to {_MOST_GPUS}, not {gpus}")
     if wall_s is not None:
-        finite(wall_s, "the wall limit", above=0.0)
+        finite(wall_s, "the wall limit", above=0.0, maximum=LONGEST_S)
     elif design.cost_run_hours is not None:
         # cost is in run-hours, wall hours times GPUs: the limit is on the wall clock
         wall_s = max(_SMALLEST_WALL_S, 1.5 * design.cost_run_hours * 3600.0 / max(1, gpus))
@@ -235,7 +240,7 @@ def _first_score(desks: Desks, draft: Mapping[str, Any], hypothesis: Document | 
 def _preview(
     desks: Desks,
     draft: Mapping[str, Any],
-    title: str | None,
+    title: str,
     notes: str,
     tags: Sequence[str],
     priority: int,
@@ -244,10 +249,10 @@ def _preview(
     body = {
         **draft,
         "id": "(not written)",
-        "title": title or "",
+        "title": title,
         "status": "proposed",
         "notes": notes,
-        "tags": list(tags),
+        "tags": tags_of(tags),
         "priority": priority,
         "score": to_json(score),
         "runs": {},

@@ -19,9 +19,9 @@ from perpetual.slots.analyser import MetricReader, MetricValue, RunFolder
 from perpetual.slots.scheduler import Scheduler, Sighting
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit import platform
-from perpetual.toolkit.units import posix_of
+from perpetual.toolkit.units import LONGEST_S, finite, posix_of
 
-__all__ = ["kill", "scan"]
+__all__ = ["kill", "look", "scan"]
 
 _NEVER = "its launcher died before the command was started; it waits to be started again"
 
@@ -51,6 +51,7 @@ def kill(desks: Desks, run_id: str, *, grace_s: float | None = None, wait_s: flo
     ctx = desks.ctx
     run = ctx.need("run", run_id)
     grace = ctx.config.methodology["kill_grace_s"] if grace_s is None else grace_s
+    finite(grace, "the grace", minimum=0.0, maximum=LONGEST_S)
     if run.body["status"] == "queued":
         with ctx.store.transaction() as tx:
             run = ctx.need("run", run.id)
@@ -66,6 +67,18 @@ def kill(desks: Desks, run_id: str, *, grace_s: float | None = None, wait_s: flo
     scheduler.wait(run.body["native_id"], log_dir, grace + wait_s)
     _look(desks, run, {"changes": [], "debits": [], "evidence": []})
     return ctx.need("run", run.id)
+
+
+def look(desks: Desks, run_id: str) -> tuple[str, str | None]:
+    """A run's status and reason as its supervisor has them now; nothing is recorded."""
+    run = desks.ctx.need("run", run_id)
+    if run.body["status"] not in ("launching", "running"):
+        return run.body["status"], run.body["reason"]
+    scheduler: Scheduler = desks.ctx.part("scheduler")
+    seen = scheduler.poll(run.body["native_id"], desks.runs.log_dir(run.id))
+    if seen.state == "running" or (seen.state == "absent" and run.body["status"] == "launching"):
+        return run.body["status"], None
+    return _verdict(seen)
 
 
 def _look(desks: Desks, run: Document, answer: dict[str, list[Any]]) -> None:

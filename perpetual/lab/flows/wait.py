@@ -10,9 +10,9 @@ from perpetual.lab.flows import Desks
 from perpetual.lab.states import LIVE
 from perpetual.slots.scheduler import Scheduler
 from perpetual.slots.store import Document
-from perpetual.toolkit.units import identifier
+from perpetual.toolkit.units import finite, identifier
 
-__all__ = ["wait", "wait_any"]
+__all__ = ["named", "wait", "wait_any"]
 
 _TURN_S = 0.1  # how long one round over several live runs takes
 _SWEEP_S = 1.0  # how often what other processes did is looked at while a run is waited for
@@ -23,6 +23,8 @@ def wait(desks: Desks, scan: Callable[[], object], ids: Sequence[str], *, timeou
 
     Sleeps on the supervisor of a live run, not in a loop. Raises NotFound for an id that is neither.
     """
+    if timeout_s is not None:
+        finite(timeout_s, "the timeout", minimum=0.0)
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     wanted = [_subject(desks, id) for id in ids]
     while True:
@@ -39,6 +41,18 @@ def wait(desks: Desks, scan: Callable[[], object], ids: Sequence[str], *, timeou
             scheduler.wait(running[0].body["native_id"], desks.runs.log_dir(running[0].id), left)
         else:
             desks.ctx.store.wait(desks.ctx.store.seq(), left)
+
+
+def named(desks: Desks, ids: Sequence[str]) -> list[Document]:
+    """The runs that these ids name, each once: a run itself, an experiment's newest attempt of each replicate."""
+    found: dict[str, Document] = {}
+    for kind, id in [_subject(desks, id) for id in ids]:
+        if kind == "run":
+            found[id] = desks.ctx.need("run", id)
+            continue
+        newest = {run.body["replicate"]: run for run in desks.ctx.store.find("run", experiment_id=id)}
+        found |= {run.id: run for run in newest.values()}
+    return [*found.values()]
 
 
 def wait_any(desks: Desks, timeout_s: float) -> bool:

@@ -95,12 +95,8 @@ def find(text: str) -> Iterator[Hit]:
     if not _TRIGGER.search(text):
         return
     stripped = text.strip()
-    lines = [
-        line for line in stripped.splitlines() if line.strip() and not line.lstrip().startswith(("#", "```"))
-    ]
-    alone = (
-        bool(lines) and len(lines) <= 12 and all(_is_command_line(_PROMPT.sub("", line)) for line in lines)
-    )
+    lines = [line for line in stripped.splitlines() if line.strip() and not line.lstrip().startswith(("#", "```"))]
+    alone = bool(lines) and len(lines) <= 12 and all(_is_command_line(_PROMPT.sub("", line)) for line in lines)
     if alone:
         for match in re.finditer(r"[^\n]+", text):
             yield from _as_hits(_PROMPT.sub("", match.group(0)).strip("` "), match.start(), match.end(), 1.0)
@@ -133,9 +129,7 @@ def find(text: str) -> Iterator[Hit]:
     for match in _INLINE.finditer(text):
         if _is_command_line(match.group(1)) and not _inside(match.start(), covered):
             covered.append(match.span())
-            yield from _as_hits(
-                match.group(1), match.start(), match.end(), _standing(text, match.start(), match.end())
-            )
+            yield from _as_hits(match.group(1), match.start(), match.end(), _standing(text, match.start(), match.end()))
     position = 0
     for text_line in text.splitlines(keepends=True):
         start, position = position, position + len(text_line)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from perpetual_immune.rules.hit import pattern, phrase
+from perpetual_immune.rules.hit import pattern, phrase, squeezed
 from perpetual_immune.rules.needles import Rule
 
 
@@ -45,7 +45,9 @@ _ALL = r"(?:(?:all|any|every|each|everything|of|the|your|my|our|these|those|this
 _ALL_S = r"(?:all|any|every|of|the|your|my|these|those|other){0,4}"
 _SECRET_TEXT = r"(?:system|initial|original|hidden|secret|internal|developer|full|starting|first|base|core|confidential|pre-?|private|underlying|entire|complete|above)"
 _REVEAL = r"(?:reveal|show|print|output|repeat|display|disclose|leak|expose|tell|give|share|write|return|echo|dump|recite|list|state|spell|provide|copy|paste|summari[sz]e|translate|encode|extract)"
-_ASSISTANT = r"(?:assistant|ai|model|llm|agent|chatbot|chat ?gpt|gpt|claude|gemini|llama|bard|bot|copilot|language model|system)"
+_ASSISTANT = (
+    r"(?:assistant|ai|model|llm|agent|chatbot|chat ?gpt|gpt|claude|gemini|llama|bard|bot|copilot|language model|system)"
+)
 _LIMITS = (
     r"(?:restrictions|censorship|ethics|ethical|moral(?:s|ity)?|guidelines?|guardrails?|content polic\w+|moderation|inhibitions?|"
     r"shackles|chains|confines|safeguards?|safety (?:rules|filters?|guidelines?|protocols?|measures?)|content (?:filters?|restrictions?)|limitations whatsoever)"
@@ -535,7 +537,14 @@ def _rows() -> Iterator[tuple[str, str, float, str, str | None, bool]]:
     )
 
 
+def _squeezed(plain: str, own: str | None, weight: float) -> Rule | None:
+    """The form for text without blanks: the row's own, or the plain one where it is strong enough to stand alone."""
+    if own is not None:
+        return pattern(own)
+    return squeezed(plain) if weight >= 2.5 else None
+
+
 PATTERNS: tuple[Pattern, ...] = tuple(
-    Pattern(rule, family, weight, phrase(plain), pattern(squeezed) if squeezed else None, absolute)
-    for rule, family, weight, plain, squeezed, absolute in _rows()
+    Pattern(rule, family, weight, phrase(plain), _squeezed(plain, own, weight), absolute)
+    for rule, family, weight, plain, own, absolute in _rows()
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from perpetual_immune.rules.needles import Rule, rule
 
@@ -29,7 +30,7 @@ class Hit:
     end: int
 
 
-_GAP = r"(?:[\s*_~`>|.,:;'\"-]{1,4})"
+_GAP = r"(?:[\s*_~`>|.,:;'\"-]{1,6})"
 _PIECES = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.S)
 _LETTERS = re.compile(r"\\.|[A-Z]", re.S)
 
@@ -37,18 +38,12 @@ _LETTERS = re.compile(r"\\.|[A-Z]", re.S)
 def fold(text: str) -> str:
     """`text` in lower case, character for character, so that offsets stay what they were."""
     lower = text.lower()
-    return (
-        lower if len(lower) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
-    )
+    return lower if len(lower) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
 
 
 def pattern(source: str) -> Rule:
     """Compile `source`, made lower-case, for folded text: several times faster than a pattern that ignores case."""
-    return rule(
-        re.compile(
-            _LETTERS.sub(lambda m: m.group(0) if m.group(0)[0] == "\\" else m.group(0).lower(), source)
-        )
-    )
+    return rule(re.compile(_LETTERS.sub(lambda m: m.group(0) if m.group(0)[0] == "\\" else m.group(0).lower(), source)))
 
 
 def phrase(source: str) -> Rule:
@@ -57,6 +52,16 @@ def phrase(source: str) -> Rule:
     A blank inside a character class stays a blank.
     """
     return pattern(_PIECES.sub(lambda m: _GAP if m.group(0) == " " else m.group(0), source))
+
+
+_LOOSE_WORDS = re.compile(r"\(\?:(?:\\w\+ | \\w\+)\)\{(\d),(\d)\}")
+LETTERS_PER_WORD = 8
+
+
+def squeezed(source: str) -> Rule:
+    """The same phrase for text that lost its blanks; runs of any words become a bounded run of letters."""
+    loose = _LOOSE_WORDS.sub(lambda m: rf"\w{{0,{LETTERS_PER_WORD * int(m.group(2))}}}", source)
+    return pattern(_PIECES.sub(lambda m: "" if m.group(0) in (" ", r"\b") else m.group(0), loose))
 
 
 _REPORTING = re.compile(
@@ -101,6 +106,7 @@ def negated(text: str, start: int) -> bool:
     return _NEGATED.search(text[max(0, start - 45) : start]) is not None
 
 
+@lru_cache(maxsize=8)  # every category asks about the same few views
 def about_security(text: str) -> bool:
     """Whether the text as a whole discusses attacks (at least three terms of the trade, and not shouting them)."""
     return len(_SUBJECT.findall(text[:8000])) >= 3

@@ -4,7 +4,7 @@ A family adds up once, with its heaviest pattern: one strong family or two weake
 what the scanner asks for.  Reported, quoted and negated speech weighs less or nothing.  Standard library only.
 """
 
-# ruff: noqa: E501 - one row is one rule, and a pattern is only readable whole
+
 
 from __future__ import annotations
 
@@ -16,13 +16,6 @@ from perpetual_immune.rules.hit import Hit, about_security, fold, negated, repor
 from perpetual_immune.rules.languages import OVERRIDES, PHRASES, not_in_that_language
 
 _NEGATABLE = frozenset({"override", "disclosure", "exfiltration", "coercion", "hidden"})
-_TRIGGER = re.compile(
-    r"ignor|disregard|forget|overrid|overlook|bypass|discard|dismiss|abandon|cancel|superse|obey|system|admin|assistant|instruction|prompt|\[inst|<\||<!--|</|"
-    r"now on|henceforth|hereafter|pretend|role-?play|act as|you are|you're|you will|you must|you have|DAN\b|mode|unfilter|uncensor|amoral|refus|reveal|secret|password|"
-    r"send|email|upload|forward|exfil|call |invoke|fetch|visit|respond|reply|answer|output|print|repeat|say|remember|memor|whenever|every time|silent|without|decode|"
-    r"attacker|evil|new task|!\[|gpt|regardless|begin|start|imagine|behave|simulat|respond|approved|authori|stop|reset|wipe|erase|clear|character|hacked|pwned|\{\{|priority|display:|note to|attention|openai|do not|don't|what (?:is|are)|end (?:of|every|each|your)|instead|skip|drop|neglect",
-    re.I,
-)
 
 
 _NAMED_PERSONA = re.compile(
@@ -46,17 +39,13 @@ def find(text: str, *, squeezed: bool = False) -> Iterator[Hit]:
         if discussed < 1.5:
             yield Hit("persona-named", "role", 1.5 - discussed, match.start(), match.end())
             break
-    if not _TRIGGER.search(low):
-        return
     for rule in PATTERNS:
         for number, match in enumerate(rule.plain.finditer(low)):
             if number >= _PER_PATTERN:
                 break
             if rule.family in _NEGATABLE and negated(low, match.start()):
                 continue
-            lowered = discussed + (
-                1.5 if not rule.absolute and reported(low, match.start(), match.end()) else 0.0
-            )
+            lowered = discussed + (1.5 if not rule.absolute and reported(low, match.start(), match.end()) else 0.0)
             if rule.weight > lowered:
                 yield Hit(rule.rule, rule.family, rule.weight - lowered, match.start(), match.end())
 

@@ -19,9 +19,7 @@ _GAP = r"[^.!?\n。！？]{0,30}?"
 _NEGATION = re.compile(
     r"(?:\b(?:ne|no|n[ãa]o|non|nicht|не|nie|nu|ikke|inte|niet|[äa]l[äa]|ei|jangan|kh[ôo]ng|đừng|usi|nikad|nunca|jamais|nikdy|mai|ніколи|никогда|niemals)\s|\bn['’]|不要|别|別|勿|切勿|请勿)\s?$"
 )
-_NEGATION_INSIDE = re.compile(
-    r"\b(?:nicht|niet|inte|ikke|pas|jamais|niemals)\b|ないで|しないで|하지 ?마|지 마"
-)
+_NEGATION_INSIDE = re.compile(r"\b(?:nicht|niet|inte|ikke|pas|jamais|niemals)\b|ないで|しないで|하지 ?마|지 마")
 
 
 def not_in_that_language(low: str, start: int, end: int) -> bool:

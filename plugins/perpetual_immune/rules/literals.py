@@ -41,9 +41,7 @@ def _compares_literal(test: ast.expr) -> bool:
     """Whether a condition pins an input to one value: `x == literal`, alone or joined with others."""
     if isinstance(test, ast.BoolOp):
         return all(_compares_literal(value) for value in test.values)
-    if not isinstance(test, ast.Compare) or not all(
-        isinstance(op, (ast.Eq, ast.In, ast.Is)) for op in test.ops
-    ):
+    if not isinstance(test, ast.Compare) or not all(isinstance(op, (ast.Eq, ast.In, ast.Is)) for op in test.ops):
         return False
     sides = [test.left, *test.comparators]
     return sum(_is_literal(side) for side in sides) >= 1 and not all(_is_literal(side) for side in sides)
@@ -51,9 +49,7 @@ def _compares_literal(test: ast.expr) -> bool:
 
 def _answers_literal(body: list[ast.stmt]) -> bool:
     """Whether a branch only hands out a literal: returns it, prints it, or puts it in a name."""
-    statements = [
-        item for item in body if not (isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant))
-    ]
+    statements = [item for item in body if not (isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant))]
     if not statements or len(statements) > 3:
         return False
     first = statements[0]
@@ -68,11 +64,7 @@ def _answers_literal(body: list[ast.stmt]) -> bool:
             if isinstance(call.func, ast.Attribute)
             else ""
         )
-        return (
-            name in ("print", "write", "append")
-            and bool(call.args)
-            and all(_is_literal(arg) for arg in call.args)
-        )
+        return name in ("print", "write", "append") and bool(call.args) and all(_is_literal(arg) for arg in call.args)
     return isinstance(first, ast.Assign) and _is_literal(first.value)
 
 

@@ -24,7 +24,7 @@ class Rule:
 
     expression: re.Pattern[str]
     needles: tuple[tuple[str, ...], ...]
-    """Every match contains one needle of each group; the groups stand in the order of the pattern."""
+    """Every match contains one needle of each group; small groups come first, as they refuse soonest."""
 
     def possible(self, low: str) -> bool:
         """Whether `low` holds a needle of every group."""
@@ -52,13 +52,15 @@ def rule(expression: re.Pattern[str]) -> Rule:
     if end < len(expression.pattern):  # alternatives at the top: what they have in common is one group
         needles, _ = _alternation(expression.pattern, 0)
         groups = [] if needles is None else [needles]
-    return Rule(expression, tuple(_shortest(group) for group in groups))
+    return Rule(expression, tuple(sorted((_shortest(group) for group in groups), key=_cost)))
 
 
 def _shortest(group: frozenset[str]) -> tuple[str, ...]:
-    return tuple(
-        sorted(needle for needle in group if not any(other != needle and other in needle for other in group))
-    )
+    return tuple(sorted(needle for needle in group if not any(other != needle and other in needle for other in group)))
+
+
+def _cost(group: tuple[str, ...]) -> tuple[int, int]:
+    return len(group), -min(map(len, group))
 
 
 def _better(first: Needles, second: Needles) -> Needles:

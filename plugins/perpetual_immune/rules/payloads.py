@@ -158,7 +158,7 @@ SIGNATURES: tuple[tuple[str, str, float, Rule], ...] = tuple(
         (
             "script-injection",
             "remote-code",
-            2.0,
+            2.5,
             r"<script[^>]{0,60}>[^<]{0,200}(?:document\.cookie|alert\(|fetch\(|eval\(|location|XMLHttpRequest)|\bonerror\s?=\s?[\"']?(?:alert|fetch|eval|import)|javascript:(?:alert|eval|fetch)",
         ),
         (

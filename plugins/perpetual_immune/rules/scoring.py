@@ -206,11 +206,6 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
 PATTERNS: tuple[tuple[str, str, float, Rule], ...] = tuple(
     (rule, family, weight, phrase(source)) for rule, family, weight, source in _rows()
 )
-_TRIGGER = re.compile(
-    r"scor|grad|judg|rat(?:e|ing)|verdict|rubric|evaluat|review|reward|mark|pass|correct|perfect|test|assert|metric|benchmark|expected|answer|response|assistant|audit|verif|"
-    r"certif|confiden|trust|hypothesis|accuracy|result|inflate|hard-?cod|calibrat|criteri|candidate|submission",
-    re.I,
-)
 _FENCE = re.compile(r"(?ms)^[ \t]*(?:```|~~~)[ \t]*[\w+-]*[^\n]*\n(.*?)^[ \t]*(?:```|~~~)")
 _CODE_SIGN = re.compile(
     r"^\s*(?:def |class |import |#include|function |public |int |from \w+ import|if .+:\s*(?:#.*)?$|@\w|assert |for .+:$|elif |match .+:$|\w+\s*=\s*)",
@@ -290,17 +285,13 @@ def find(text: str) -> Iterator[Hit]:
             continue
         count = literal_answers(code)
         if count >= LITERAL_BRANCHES_SUSPECT:
-            yield Hit(
-                "literal-answers", "literal", 3.0 if count >= LITERAL_BRANCHES_REJECT else 2.0, start, end
-            )
+            yield Hit("literal-answers", "literal", 3.0 if count >= LITERAL_BRANCHES_REJECT else 2.0, start, end)
     low = fold(text)
     for rule, weight, expression in TAMPERING_CODE:
         found = expression.search(low)
         if found is not None and not negated(low, found.start()):
             lowered = 1.5 if reported(low, found.start(), found.end()) else 0.0
             yield Hit(rule, "tamper-code", weight - lowered, found.start(), found.end())
-    if not _TRIGGER.search(low):
-        return
     discussed = 1.0 if about_security(low) else 0.0
     for rule, family, weight, expression in PATTERNS:
         for number, match in enumerate(expression.finditer(low)):

@@ -37,9 +37,7 @@ _KEY_WORD = (
     r"|encryption[_.-]?key|signing[_.-]?key|master[_.-]?key|account[_.-]?key|license[_.-]?key|credentials?|creds|auth|salt|nonce|bearer|(?<![a-z])key)"
 )
 _ASSIGN = re.compile(
-    r"(?P<key>(?<![A-Za-z0-9])[\w.\-\[\]]{0,48}?"
-    + _KEY_WORD
-    + r"[\w.\-\[\]]{0,24})(?P<close>[\"'\])]{0,3})\s{0,6}"
+    r"(?P<key>(?<![A-Za-z0-9])[\w.\-\[\]]{0,48}?" + _KEY_WORD + r"[\w.\-\[\]]{0,24})(?P<close>[\"'\])]{0,3})\s{0,6}"
     r"(?P<op>:=|=>|==|=|:|,|->|>|\bis\b)\s{0,6}(?:new String\(|b|u|r|f|@|std::string\(|String\(|[Ss]tr\()?"
     r"(?:(?P<quote>\\?[\"'`])(?P<quoted>[^\"'`\n]{3,400}?)(?:\\?[\"'`]|$)|(?P<bare>[^\s\"'`,;<>(){}\[\]]{5,400}))",
     re.I | re.M,
@@ -58,9 +56,7 @@ _STRONG_KEY = re.compile(
     re.I,
 )
 _PASSWORD_KEY = re.compile(r"pass(?:word|wd|phrase|code)?(?![a-z])|pwd", re.I)
-_DIGEST = re.compile(
-    r"(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128})", re.I
-)
+_DIGEST = re.compile(r"(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128})", re.I)
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
 _CODE = re.compile(
     r"[(){}\[\];]|::|->|^\w+(?:\.\w+){1,6}$|^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$|^/|^\./|^\w+://|^--|^[a-z]+(?:[A-Z][a-z]+){1,5}$|^[A-Z][a-z]+(?:[A-Z][a-z]+){1,5}$"
@@ -122,9 +118,7 @@ def _generic_secret(key: str, value: str, quoted: bool, line: str) -> bool:
         return False
     mixed = _classes(value) >= 2 and not re.fullmatch(r"[a-z]+[-_.]?v?\d{1,4}", value, re.I)
     separate = re.split(r"[-_./:]", value)
-    worded = len(separate) >= 3 and sum(part.isalpha() or part.isdigit() for part in separate) == len(
-        separate
-    )
+    worded = len(separate) >= 3 and sum(part.isalpha() or part.isdigit() for part in separate) == len(separate)
     return mixed and not worded and entropy(value) >= (2.9 if len(value) < 16 else 3.2)
 
 
@@ -147,9 +141,7 @@ def _accept(rule: TokenFormat, value: str) -> bool:
         return True
     if rule.rule == "gitea-forgejo-basic":
         return _is_basic_credential(value)
-    if rule.rule in ("bearer-header", "header-token") and (
-        not any(c.isdigit() for c in value) or "://" in value
-    ):
+    if rule.rule in ("bearer-header", "header-token") and (not any(c.isdigit() for c in value) or "://" in value):
         return False
     return entropy(value) >= rule.entropy and not is_placeholder(value, strict=strict)
 
@@ -175,7 +167,7 @@ def find(text: str) -> Iterator[Hit]:
     """Secrets in `text`; each hit spans the secret itself, so that its span can be replaced."""
     lower = text.lower()
     for rule in FORMATS:
-        if not any(keyword in lower for keyword in rule.keywords):
+        if not rule.possible(lower):
             continue
         for match in rule.pattern.finditer(text):
             if _accept(rule, match.group(1)):
@@ -187,7 +179,5 @@ def find(text: str) -> Iterator[Hit]:
         value = match.group(group)
         if match.group("op") in (",", ">", "->", "is") and group == "bare":
             continue
-        if _generic_secret(
-            match.group("key"), value, group == "quoted", _line_of(text, match.start(), match.end())
-        ):
+        if _generic_secret(match.group("key"), value, group == "quoted", _line_of(text, match.start(), match.end())):
             yield Hit("assigned-secret", "secret", MEDIUM, match.start(group), match.end(group))

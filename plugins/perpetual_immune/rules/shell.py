@@ -150,9 +150,7 @@ def _skip_options(words: list[str], program: str) -> int:
             return index + 1
         if word in takes_value:
             index += 2
-        elif (word.startswith("-") and len(word) > 1) or (
-            program in ("env", "sudo") and _ASSIGNMENT.match(word)
-        ):
+        elif (word.startswith("-") and len(word) > 1) or (program in ("env", "sudo") and _ASSIGNMENT.match(word)):
             index += 1
         else:
             break

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+
 @dataclass(frozen=True, slots=True)
 class TokenFormat:
     """A published token format; group 1 of `pattern`, where there is one, is the secret itself."""
@@ -20,17 +21,20 @@ class TokenFormat:
     pattern: re.Pattern[str]
     entropy: float = 2.5
 
+    def possible(self, lower: str) -> bool:
+        """Whether `lower`, the text in lower case, holds one of the keywords."""
+        for keyword in self.keywords:  # noqa: SIM110 - a plain loop is twice as fast, and this runs 100 times per text
+            if keyword in lower:
+                return True
+        return False
+
 
 _L = r"(?<![A-Za-z0-9_])"
 _R = r"(?![A-Za-z0-9])"
 
 
-def _format(
-    rule: str, keywords: str, pattern: str, entropy: float = 2.5, *, ignore_case: bool = False
-) -> TokenFormat:
-    return TokenFormat(
-        rule, tuple(keywords.split()), re.compile(pattern, re.I if ignore_case else 0), entropy
-    )
+def _format(rule: str, keywords: str, pattern: str, entropy: float = 2.5, *, ignore_case: bool = False) -> TokenFormat:
+    return TokenFormat(rule, tuple(keywords.split()), re.compile(pattern, re.I if ignore_case else 0), entropy)
 
 
 FORMATS: tuple[TokenFormat, ...] = (
@@ -67,9 +71,7 @@ FORMATS: tuple[TokenFormat, ...] = (
         "hooks.slack.com",
         r"(hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9+/]{23,80})",
     ),
-    _format(
-        "discord-webhook", "discord", r"(discord(?:app)?\.com/api/webhooks/\d{15,22}/[A-Za-z0-9_-]{50,100})"
-    ),
+    _format("discord-webhook", "discord", r"(discord(?:app)?\.com/api/webhooks/\d{15,22}/[A-Za-z0-9_-]{50,100})"),
     _format(
         "teams-webhook",
         "webhook.office.com",
@@ -105,17 +107,13 @@ FORMATS: tuple[TokenFormat, ...] = (
     ),
     _format("google-api-key", "aiza", _L + r"(AIza[A-Za-z0-9_-]{35})" + _R, 3.0),
     _format("google-oauth", "gocspx- ya29.", _L + r"(GOCSPX-[A-Za-z0-9_-]{28}|ya29\.[A-Za-z0-9_-]{30,300})"),
-    _format(
-        "google-service-account", "service_account", r"\"type\"\s{0,4}:\s{0,4}\"(service_account)\"", 0.0
-    ),
+    _format("google-service-account", "service_account", r"\"type\"\s{0,4}:\s{0,4}\"(service_account)\"", 0.0),
     _format(
         "stripe-key",
         "sk_ rk_ whsec_",
         _L + r"((?:sk|rk)_(?:test|live|prod)_[A-Za-z0-9]{10,120}|whsec_[A-Za-z0-9+/=]{24,80})" + _R,
     ),
-    _format(
-        "square-token", "eaaa sq0", _L + r"(EAAA[A-Za-z0-9_+=-]{56,62}|sq0[a-z]{3}-[A-Za-z0-9_-]{22,43})"
-    ),
+    _format("square-token", "eaaa sq0", _L + r"(EAAA[A-Za-z0-9_+=-]{56,62}|sq0[a-z]{3}-[A-Za-z0-9_-]{22,43})"),
     _format("facebook-token", "eaam eaac", _L + r"(EAA[MC][A-Za-z0-9]{60,300})" + _R, 3.0),
     _format(
         "facebook-app-token",
@@ -164,9 +162,7 @@ FORMATS: tuple[TokenFormat, ...] = (
         _L + r"(hv[sbr]\.[A-Za-z0-9_-]{24,300}|s\.(?=[A-Za-z]{0,23}\d)[A-Za-z0-9]{24})" + _R,
         3.2,
     ),
-    _format(
-        "terraform-token", "atlasv1", r"([A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,70})", ignore_case=True
-    ),
+    _format("terraform-token", "atlasv1", r"([A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,70})", ignore_case=True),
     _format("pulumi-databricks", "pul- dapi", _L + r"(pul-[a-f0-9]{40}|dapi[a-f0-9]{32}(?:-\d)?)" + _R, 3.0),
     _format(
         "doppler-token",
@@ -176,8 +172,7 @@ FORMATS: tuple[TokenFormat, ...] = (
     _format(
         "grafana-token",
         "glc_ glsa_ eyjrijoi",
-        _L
-        + r"(glc_[A-Za-z0-9+/]{32,400}={0,2}|glsa_[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}|eyJrIjoi[A-Za-z0-9]{70,400}={0,2})",
+        _L + r"(glc_[A-Za-z0-9+/]{32,400}={0,2}|glsa_[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}|eyJrIjoi[A-Za-z0-9]{70,400}={0,2})",
     ),
     _format(
         "newrelic-key",
@@ -202,12 +197,8 @@ FORMATS: tuple[TokenFormat, ...] = (
         "ntn_ pat secret_",
         _L + r"(ntn_\d{11}[A-Za-z0-9]{32,35}|pat[A-Za-z0-9]{14}\.[a-f0-9]{64}|secret_[A-Za-z0-9]{43})" + _R,
     ),
-    _format(
-        "shopify-token", "shpat_ shpca_ shppa_ shpss_", _L + r"(shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32})" + _R
-    ),
-    _format(
-        "atlassian-token", "atatt3 atctt3 atbb", _L + r"(AT[AC]TT3[A-Za-z0-9_=-]{60,250}|ATBB[A-Za-z0-9]{32})"
-    ),
+    _format("shopify-token", "shpat_ shpca_ shppa_ shpss_", _L + r"(shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32})" + _R),
+    _format("atlassian-token", "atatt3 atctt3 atbb", _L + r"(AT[AC]TT3[A-Za-z0-9_=-]{60,250}|ATBB[A-Za-z0-9]{32})"),
     _format(
         "sourcegraph-token",
         "sgp_ sourcegraph",
@@ -238,9 +229,7 @@ FORMATS: tuple[TokenFormat, ...] = (
         + r"(ops_eyJ[A-Za-z0-9+/_-]{100,1200}={0,3}|A3-[A-Z0-9]{6}-[A-Z0-9]{6,11}-[A-Z0-9]{5}-[A-Z0-9]{5}-[A-Z0-9]{5})",
     ),
     _format("planetscale-token", "pscale_", _L + r"(pscale_(?:tkn|oauth|pw)_[A-Za-z0-9=._-]{32,64})"),
-    _format(
-        "alibaba-tencent-key", "ltai akid", _L + r"(LTAI[A-Za-z0-9]{12,24}|AKID[A-Za-z0-9]{28,40})" + _R, 3.0
-    ),
+    _format("alibaba-tencent-key", "ltai akid", _L + r"(LTAI[A-Za-z0-9]{12,24}|AKID[A-Za-z0-9]{28,40})" + _R, 3.0),
     _format(
         "flutterwave-paystack",
         "flwseck flwpubk pk_ xnd_",
@@ -290,9 +279,7 @@ FORMATS: tuple[TokenFormat, ...] = (
         "ico- tk-us- _mmk",
         _L + r"(ico-[A-Za-z0-9]{32}|tk-us-[A-Za-z0-9_-]{48}|[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk)",
     ),
-    _format(
-        "clickhouse-deno-supabase", "4b1d ddp_ sbp_", _L + r"(4b1d[A-Za-z0-9]{38}|sbp_[a-f0-9]{40})" + _R
-    ),
+    _format("clickhouse-deno-supabase", "4b1d ddp_ sbp_", _L + r"(4b1d[A-Za-z0-9]{38}|sbp_[a-f0-9]{40})" + _R),
     _format(
         "private-key",
         "private key",

@@ -37,7 +37,10 @@ _STARTUP_FILE = re.compile(
     r"|sitecustomize\.py|usercustomize\.py|\.pth$|/var/spool/cron",
     re.I,
 )
-_RUBBISH = re.compile(r"(?:\*\.(?:py[co]|tmp|swp|bak|orig|log|cache)|__pycache__|\.DS_Store|\.pytest_cache|\.ipynb_checkpoints)")
+_HOOK_SETTING = re.compile(r"(?:core\.(?:hooksPath|sshCommand|pager|fsmonitor|editor)|alias\.|credential\.)")
+_RUBBISH = re.compile(
+    r"(?:\*\.(?:py[co]|tmp|swp|bak|orig|log|cache)|__pycache__|\.DS_Store|\.pytest_cache|\.ipynb_checkpoints)"
+)
 _DISK = re.compile(r"^/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|mapper/|md\d)")
 _NETWORK = frozenset(
     {"curl", "wget", "fetch", "aria2c", "lynx", "http", "https", "nc", "ncat", "lwp-download", "iwr", "irm"}
@@ -85,10 +88,7 @@ def _delete_target(target: str, assignments: tuple[str, ...]) -> float:
     """How bad it is to delete `target` recursively: 3 root, home or system, 2 elsewhere outside the project, 0 inside it."""
     path = target.rstrip("/") or "/"
     if (
-        any(
-            a.startswith("TMPDIR=") and not a.startswith(("TMPDIR=/tmp", "TMPDIR=/var/tmp/"))
-            for a in assignments
-        )
+        any(a.startswith("TMPDIR=") and not a.startswith(("TMPDIR=/tmp", "TMPDIR=/var/tmp/")) for a in assignments)
         and "TMPDIR" in path
     ):
         return 2.0
@@ -103,12 +103,7 @@ def _delete_target(target: str, assignments: tuple[str, ...]) -> float:
         return 3.0
     if _HOME.match(path) or _SYSTEM.match(path):
         return 3.0 if path.count("/") <= 2 or _SYSTEM.match(path) else 2.0
-    if (
-        path.startswith("/")
-        or ".." in path.split("/")
-        or path in (".", "./*", ".git")
-        or path.startswith(("$(pwd", "`pwd", "~"))
-    ):
+    if path.startswith(("/", "$(pwd", "`pwd", "~")) or ".." in path.split("/") or path in (".", "./*", ".git"):
         return 2.0
     return 0.0
 
@@ -159,17 +154,12 @@ def _git(command: Command) -> Iterator[Verdict]:
         plus = any(arg.startswith("+") for arg in sub.operands())
         lease = sub.has("--force-with-lease", "--force-if-includes")
         if plus or ((sub.has("--force") or "f" in flags) and not lease) or sub.has("--mirror"):
-            main = any(
-                re.search(r"(?:^|[:/+])(?:main|master|production|release)$", arg) for arg in sub.operands()
-            )
+            main = any(re.search(r"(?:^|[:/+])(?:main|master|production|release)$", arg) for arg in sub.operands())
             yield "forced-push", "destruction", 3.0 if main or sub.has("--mirror") else 2.0
         elif sub.has("--delete") or "d" in flags or any(arg.startswith(":") for arg in sub.operands()):
             yield "remote-branch-delete", "destruction", 2.0
     elif (verb == "reset" and sub.has("--hard", "--merge")) or (
-        verb == "clean"
-        and ("f" in flags or sub.has("--force"))
-        and "n" not in flags
-        and not sub.has("--dry-run")
+        verb == "clean" and ("f" in flags or sub.has("--force")) and "n" not in flags and not sub.has("--dry-run")
     ):
         yield "git-discard", "destruction", 2.0
     elif verb == "checkout" and not sub.has("-b", "--orphan", "--track") and not re.search(r"[bBt]", flags):
@@ -183,10 +173,7 @@ def _git(command: Command) -> Iterator[Verdict]:
         if (paths or dotted) and not sub.has("--recurse-submodules"):
             yield "git-discard", "destruction", 2.0
     elif (
-        (
-            verb == "restore"
-            and (not (sub.has("--staged") or "S" in flags) or sub.has("--worktree") or "W" in flags)
-        )
+        (verb == "restore" and (not (sub.has("--staged") or "S" in flags) or sub.has("--worktree") or "W" in flags))
         or (
             verb == "switch"
             and (
@@ -205,12 +192,12 @@ def _git(command: Command) -> Iterator[Verdict]:
         or (verb == "gc" and sub.has("--prune"))
     ):
         yield "git-rewrite", "destruction", 2.0
-    elif verb == "config" and any(
-        re.match(r"(?:core\.(?:hooksPath|sshCommand|pager|fsmonitor|editor)|alias\.|credential\.)", arg)
-        for arg in sub.operands()
+    elif (
+        verb == "config"
+        and any(_HOOK_SETTING.match(arg) for arg in sub.operands())
+        and any(re.search(r"[!;|$`]|/tmp|http|store", arg) for arg in sub.operands()[1:])
     ):
-        if any(re.search(r"[!;|$`]|/tmp|http|store", arg) for arg in sub.operands()[1:]):
-            yield "git-config-hook", "persistence", 2.0
+        yield "git-config-hook", "persistence", 2.0
 
 
 def _dd(command: Command) -> Iterator[Verdict]:
@@ -246,11 +233,7 @@ def _fetch(command: Command) -> Iterator[Verdict]:
     sends_file = upload is not None and (
         "@" in upload.group(1) or "-T" in command.args or "--upload-file" in joined or "post-file" in joined
     )
-    if (
-        upload is not None
-        and _SECRET_VARIABLE.search(joined)
-        and re.search(r"https?://(?!localhost|127\.)", joined)
-    ):
+    if upload is not None and _SECRET_VARIABLE.search(joined) and re.search(r"https?://(?!localhost|127\.)", joined):
         yield "exfiltrate-secret", "exfiltration", 3.0
     elif any(_CREDENTIAL_FILE.search(arg.split("@")[-1]) for arg in command.args if "://" not in arg):
         yield "exfiltrate-credentials", "exfiltration", 3.0
@@ -399,19 +382,14 @@ def _misc(command: Command) -> Iterator[Verdict]:
         yield "cover-tracks", "sabotage", 2.5
     elif program == "unset" and "HISTFILE" in joined:
         yield "cover-tracks", "sabotage", 3.0
-    elif program in ("insmod", "kexec") or (
-        program == "sysctl" and "-w" in command.args and "randomize_va" in joined
-    ):
+    elif program in ("insmod", "kexec") or (program == "sysctl" and "-w" in command.args and "randomize_va" in joined):
         yield "kernel-change", "privilege", 2.0
-    elif program in ("shutdown", "poweroff", "halt", "reboot", "init") and (
-        program != "init" or joined in ("0", "6")
-    ):
+    elif program in ("shutdown", "poweroff", "halt", "reboot", "init") and (program != "init" or joined in ("0", "6")):
         yield "shutdown", "destruction", 2.0
     elif program in ("kill", "killall", "pkill") and re.search(r"-(?:9|KILL|SIGKILL) -1\b|-9 1$", joined):
         yield "kill-everything", "destruction", 3.0
     elif program == "mv" and (
-        command.args[-1:] == ("/dev/null",)
-        or any(_ROOT.match(a) or a in ("~", "/*") for a in command.operands()[:1])
+        command.args[-1:] == ("/dev/null",) or any(_ROOT.match(a) or a in ("~", "/*") for a in command.operands()[:1])
     ):
         yield "move-away", "destruction", 3.0
     elif program == "tee" and any(_STARTUP_FILE.search(arg) for arg in command.operands()):
@@ -441,9 +419,7 @@ def _misc(command: Command) -> Iterator[Verdict]:
         yield "credential-file", "credentials", 2.0
     elif program == "ssh" and re.search(r"-R \S*\d+:|StrictHostKeyChecking=no.*-[NfR]", joined):
         yield "reverse-tunnel", "remote-control", 2.0
-    elif program == "export" and re.search(
-        r"LD_PRELOAD=|PROMPT_COMMAND=|HISTFILE=/dev/null|PYTHONSTARTUP=", joined
-    ):
+    elif program == "export" and re.search(r"LD_PRELOAD=|PROMPT_COMMAND=|HISTFILE=/dev/null|PYTHONSTARTUP=", joined):
         yield "startup-variable", "persistence", 2.5
 
 
@@ -485,9 +461,7 @@ def judge(command: Command) -> Iterator[Verdict]:
     if source is None:
         return
     runs_input = command.program in SHELLS and (not command.operands() or "-s" in command.args)
-    runs_input = runs_input or (
-        command.program in INTERPRETERS and (not command.args or command.args[0] == "-")
-    )
+    runs_input = runs_input or (command.program in INTERPRETERS and (not command.args or command.args[0] == "-"))
     if runs_input and source.program in _NETWORK:
         if not _INSTALLERS.search(" ".join(source.args)):
             yield "network-to-shell", "remote-code", 3.0

@@ -103,9 +103,7 @@ def test_depth_runs_and_sizes_are_bounded() -> None:
     for _ in range(3):
         thrice = base64.b64encode(thrice)
     assert PHRASE not in _texts(thrice.decode())
-    many = " ".join(
-        base64.b64encode(f"sentence number {i} of many".encode()).decode() for i in range(MAX_RUNS * 3)
-    )
+    many = " ".join(base64.b64encode(f"sentence number {i} of many".encode()).decode() for i in range(MAX_RUNS * 3))
     assert len(views(many)) <= MAX_RUNS + 4
     huge = base64.b64encode(b"words and words " * MAX_DECODED_CHARS).decode()
     assert all(len(view.text) <= len(huge) for view in views(huge))

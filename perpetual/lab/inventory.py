@@ -1,0 +1,363 @@
+"""What a lab is made of: its plugins with their providers, which of them are in force, and the machine's devices.
+
+Used by `Lab` (`lab.inventory`) and by the faces that also answer outside a project, where the user's own
+configuration and the defaults decide. Nothing is built here but the GPU backend that `devices` asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from perpetual.config import Config
+from perpetual.errors import ConfigError, NotFound, PerpetualError, PluginError, UsageError, unknown
+from perpetual.lab.context import Context
+from perpetual.lab.states import LIVE
+from perpetual.registry import Offer, PluginInfo, Registry
+from perpetual.schema import Key, check
+from perpetual.slots import SLOTS
+from perpetual.slots.gpu import GpuBackend, Reading
+
+__all__ = ["Inventory"]
+
+# slot -> module:class of what its factory answers; the slots that are missing here are answered by plain callables
+_BASES = {
+    "store": "perpetual.slots.store:StoreBase",
+    "scheduler": "perpetual.slots.scheduler:Scheduler",
+    "gpus": "perpetual.slots.gpu:GpuBackend",
+    "memory": "perpetual.slots.memory:Memory",
+    "mcp": "perpetual.slots.mcp:McpServer",
+    "scorer": "perpetual.slots.scorer:Scorer",
+    "gate": "perpetual.slots.gate:Gate",
+    "harness": "perpetual.slots.harness:Harness",
+    "metric_reader": "perpetual.slots.analyser:MetricReader",
+    "analyser": "perpetual.slots.analyser:Analyser",
+    "proposer": "perpetual.slots.analyser:Proposer",
+}
+_WITH_PATH = ("store", "memory")
+
+
+class Inventory:
+    """Reads the registry and the configuration; `ctx` is None outside a project."""
+
+    def __init__(self, config: Config, registry: Registry, ctx: Context | None = None) -> None:
+        self._config, self._registry, self._ctx = config, registry, ctx
+
+    @classmethod
+    def outside(cls, folder: Path, *, safe: bool = False) -> Inventory:
+        """What a new project in `folder` would be made of."""
+        config = Config(folder)
+        return cls(config, Registry(config.disabled, safe=safe))
+
+    # --- plugins --------------------------------------------------------------------------------------------
+
+    def plugins(self) -> list[dict[str, Any]]:
+        """Every plugin found, bundled ones first.
+
+        Returns:
+            `{name, qualified_name, slots, version, state, reason, providers}` each; `state` is active (one of its
+            providers is in force, or it observes events), available, disabled or failed; `providers` are
+            `{slot, name, qualified_name, state, reason}`.
+        """
+        chosen = {key for key, problem in self._choices().items() if not isinstance(problem, PluginError)}
+        return [self._plugin(info, chosen) for info in self._registry.plugins]
+
+    def problems(self) -> list[dict[str, Any]]:
+        """What the configuration asks for and no plugin can give, as `{slot, name, message, hint}`."""
+        found = [
+            {"slot": slot, "name": name, "message": problem.message, "hint": problem.hint}
+            for (slot, name), problem in self._choices().items()
+            if isinstance(problem, PluginError)
+        ]
+        gates = self._registry.serving("gate")
+        known = {offer.qualified_name for offer in gates} | {offer.provider.name for offer in gates}
+        for name in self._config.methodology["required_gates"]:
+            if name not in known:
+                message = f"gate: {name!r} is required and is not active; no note can be written"
+                hint = "perpetual methodology set required_gates NAME,... says which gates are needed"
+                found.append({"slot": "gate", "name": name, "message": message, "hint": hint})
+        return found
+
+    def plugin(self, name: str) -> dict[str, Any]:
+        """One plugin in full: with its hooks, and with summary, factory and options of each provider.
+
+        Raises:
+            NotFound: naming the nearest plugins.
+        """
+        info = self._find(name)
+        chosen = {key for key, problem in self._choices().items() if not isinstance(problem, PluginError)}
+        document = self._plugin(info, chosen)
+        for shown, offer in zip(document["providers"], info.offers, strict=True):
+            provider = offer.provider
+            shown |= {
+                "summary": provider.summary,
+                "factory": provider.factory,
+                "requires": list(provider.requires),
+                "options": [
+                    {"key": key, "type": option.type, "default": option.default, "meaning": option.meaning}
+                    for key, option in (provider.options or {}).items()
+                ],
+            }
+        return {**document, "hooks": list(info.hooks)}
+
+    def _find(self, name: str) -> PluginInfo:
+        plugins = self._registry.plugins
+        hits = [info for info in plugins if info.qualified_name == name] or [
+            info for info in plugins if info.name == name
+        ]
+        if len(hits) > 1:
+            names = " or ".join(info.qualified_name for info in hits)
+            raise UsageError(f"{name!r} is two plugins", hint=f"write {names}", code="plugin_ambiguous")
+        if not hits:
+            raise NotFound(unknown("plugin", name, [info.name for info in plugins]), hint="perpetual plugins list")
+        return hits[0]
+
+    def _choices(self) -> dict[tuple[str, str], PluginError | str]:
+        """(slot, provider's qualified name) of each choice in force; a choice that fails stands with its error."""
+        wanted = [(slot, self._config[key]) for slot, key in SLOTS.items() if key is not None]
+        wanted.append(("scorer", self._config.methodology.scorer))
+        found: dict[tuple[str, str], PluginError | str] = {}
+        for slot, name in wanted:
+            try:
+                found[slot, self._registry.choose(slot, name).qualified_name] = name
+            except PluginError as problem:
+                found[slot, name] = problem
+        return found
+
+    def _plugin(self, info: PluginInfo, chosen: set[tuple[str, str]]) -> dict[str, Any]:
+        providers = [self._provider(offer, chosen) for offer in info.offers]
+        state, reason = info.state, info.reason
+        if state == "loaded":
+            serves = bool(info.hooks) or any(provider["state"] == "active" for provider in providers)
+            state = "active" if serves else "available"
+        return {
+            "name": info.name,
+            "qualified_name": info.qualified_name,
+            "slots": sorted({offer.provider.slot for offer in info.offers}),
+            "version": info.version,
+            "state": state,
+            "reason": reason,
+            "providers": providers,
+        }
+
+    def _provider(self, offer: Offer, chosen: set[tuple[str, str]]) -> dict[str, Any]:
+        slot = offer.provider.slot
+        reason = self._registry.why_not(offer)
+        additive = SLOTS.get(slot, slot) is None and slot != "scorer"
+        serves = additive or (slot, offer.qualified_name) in chosen
+        return {
+            "slot": slot,
+            "name": offer.provider.name,
+            "qualified_name": offer.qualified_name,
+            "state": "failed" if reason else "active" if serves else "available",
+            "reason": reason,
+        }
+
+    # --- the contract of a provider, as far as it can be seen without building it -----------------------------
+
+    def examine(self, name: str | None = None) -> list[dict[str, Any]]:
+        """Loads each provider's factory and compares it with its slot; nothing is built or called.
+
+        Returns:
+            `{plugin, slot, name, qualified_name, ok, checks: [{check, ok, detail}]}` for each provider of the
+            plugin `name`, or of all; `ok` of a check is None where the factory does not tell. A plugin that did
+            not load is one item without a slot; a disabled one is `ok` None.
+        """
+        plugins = self._registry.plugins if name is None else [self._find(name)]
+        items: list[dict[str, Any]] = []
+        for info in plugins:
+            if info.state != "loaded":
+                ok = None if info.state == "disabled" else False
+                checks = [{"check": "plugin", "ok": ok, "detail": info.reason or info.state}]
+                items.append({"plugin": info.qualified_name, "slot": None, "name": info.name,
+                              "qualified_name": info.qualified_name, "ok": ok, "checks": checks})  # fmt: skip
+            items += [self._examined(info, offer) for offer in info.offers]
+        return items
+
+    def _examined(self, info: PluginInfo, offer: Offer) -> dict[str, Any]:
+        checks = [_named("offer", lambda: self._offered(offer)), _named("options", lambda: _options(offer))]
+        loaded = _named("factory", lambda: self._loaded(offer))
+        checks.append(loaded)
+        if loaded["ok"]:
+            factory = self._registry.load(offer)
+            checks.append(_named("call", lambda: _call_shape(offer, factory)))
+            checks.append(_named("answer", lambda: _answer_shape(offer, factory)))
+        if offer.provider.head is not None:
+            checks.append(_named("head", lambda: _head(offer)))
+        return {
+            "plugin": info.qualified_name,
+            "slot": offer.provider.slot,
+            "name": offer.provider.name,
+            "qualified_name": offer.qualified_name,
+            "ok": all(check["ok"] is not False for check in checks),
+            "checks": checks,
+        }
+
+    def _loaded(self, offer: Offer) -> str:
+        self._registry.load(offer)
+        return offer.provider.factory
+
+    def _offered(self, offer: Offer) -> str:
+        reason = self._registry.why_not(offer)
+        if reason:
+            raise _Misfit(reason)
+        return f"offered for {offer.provider.slot}, plugin interface {offer.provider.api}"
+
+    # --- devices ----------------------------------------------------------------------------------------------
+
+    def devices(self) -> dict[str, Any]:
+        """The machine's GPUs as the chosen backend reads them, with the live runs that hold each.
+
+        Returns:
+            `{driver, gpus, reason}`: the document of `perpetual gpu-status`.
+        """
+        holders: dict[str, list[str]] = {}
+        if self._ctx is not None:
+            for status in LIVE:
+                for run in self._ctx.store.find("run", status=status):
+                    for device in run.body["gpus"]:
+                        holders.setdefault(device, []).append(run.id)
+        reading: Reading = self._backend().read()
+        gpus = []
+        for gpu in reading.gpus:
+            parts = [gpu.uuid, *(part.uuid for part in gpu.mig)]
+            held = [run for part in parts if part is not None for run in holders.get(part, [])]
+            gpus.append(
+                {
+                    "index": gpu.index,
+                    "uuid": gpu.uuid,
+                    "name": gpu.name,
+                    "memory_total_bytes": gpu.memory_total_bytes,
+                    "memory_used_bytes": gpu.memory_used_bytes,
+                    "memory_free_bytes": gpu.memory_free_bytes,
+                    "utilization": gpu.utilization,
+                    "temperature_celsius": gpu.temperature_celsius,
+                    "power_watts": gpu.power_watts,
+                    "compute_mode": gpu.compute_mode,
+                    "processes": [
+                        {"pid": one.pid, "memory_bytes": one.memory_bytes, "user": one.user, "name": one.name}
+                        for one in gpu.processes
+                    ],
+                    "mig": [
+                        {
+                            "uuid": part.uuid,
+                            "memory_total_bytes": part.memory_total_bytes,
+                            "memory_used_bytes": part.memory_used_bytes,
+                        }
+                        for part in gpu.mig
+                    ],
+                    "run_ids": sorted(held, key=lambda id: int(id[1:])),
+                    "healthy": gpu.healthy,
+                    "error": gpu.error,
+                }
+            )
+        return {"driver": reading.driver, "gpus": gpus, "reason": reading.reason}
+
+    def _backend(self) -> GpuBackend:
+        backend: GpuBackend
+        if self._ctx is not None:
+            backend = self._ctx.part("gpus")
+            return backend
+        offer = self._registry.choose("gpus", self._config["gpus"])
+        backend = self._registry.build(offer, self._config.options(offer.provider.name, offer.provider.options))
+        return backend
+
+
+class _Misfit(Exception):
+    """What does not hold, in words."""
+
+
+class _Untold(Exception):
+    """Why a thing cannot be told without building the part."""
+
+
+def _named(name: str, look: Callable[[], str]) -> dict[str, Any]:
+    """One check's answer; whatever loading a plugin's module raises is that plugin's finding."""
+    try:
+        return {"check": name, "ok": True, "detail": look()}
+    except _Untold as reason:
+        return {"check": name, "ok": None, "detail": str(reason)}
+    except (_Misfit, PerpetualError) as problem:
+        return {"check": name, "ok": False, "detail": str(problem)}
+    except Exception as problem:  # noqa: BLE001 - a foreign module may raise anything; the other providers are still looked at
+        return {"check": name, "ok": False, "detail": f"{type(problem).__name__}: {problem}"}
+
+
+def _options(offer: Offer) -> str:
+    """Each option has a known type, a default that fits it and a meaning."""
+    options = offer.provider.options or {}
+    for key, option in options.items():
+        if option.type not in ("int", "float", "bool", "str", "list"):
+            raise _Misfit(f"{key}: {option.type!r} is no type of option")
+        try:
+            check(Key(key, option.type, option.default, option.meaning), option.default, "its default")
+        except ConfigError as problem:
+            raise _Misfit(problem.message) from problem
+        if not option.meaning.strip():
+            raise _Misfit(f"{key} says nothing of what it means")
+    return f"{len(options)} options" if options else "no options"
+
+
+def _call_shape(offer: Offer, factory: Any) -> str:
+    """The factory can be called as its slot calls it."""
+    import inspect
+
+    slot = offer.provider.slot
+    if slot == "command":
+        import click
+
+        if not isinstance(factory, click.Command):
+            raise _Misfit(f"{offer.provider.factory} is a {type(factory).__name__} and no click command")
+        return "a click command"
+    if not callable(factory):
+        raise _Misfit(f"{offer.provider.factory} is a {type(factory).__name__} and cannot be called")
+    extra: Mapping[str, Any] = {"path": Path()} if slot in _WITH_PATH else {}
+    wanted = "(options, path=...)" if extra else "(options)"
+    try:
+        inspect.signature(factory).bind({}, **extra)
+    except TypeError as problem:
+        raise _Misfit(f"it cannot be called with {wanted}: {problem}") from problem
+    except ValueError as problem:  # a callable written in C tells no signature
+        raise _Untold(f"its signature cannot be read: {problem}") from problem
+    return f"it is called with {wanted}"
+
+
+def _answer_shape(offer: Offer, factory: Any) -> str:
+    """What the factory answers is of its slot's base, where the factory is a class or says what it answers."""
+    import inspect
+    import typing
+
+    made: Any
+    home = _BASES.get(offer.provider.slot)
+    if home is None:
+        raise _Untold(f"a {offer.provider.slot} has no base class")
+    base = _imported(home)
+    made = factory if inspect.isclass(factory) else typing.get_type_hints(factory).get("return")
+    if not inspect.isclass(made):
+        raise _Untold("the factory has no return annotation that names a class")
+    if not issubclass(made, base):
+        raise _Misfit(f"it answers {made.__name__}, which is no {base.__name__}")
+    if made is not base and inspect.isabstract(made):
+        lacking = ", ".join(sorted(made.__abstractmethods__))
+        raise _Misfit(f"{made.__name__} lacks {lacking}")
+    return f"{made.__name__} is a {base.__name__}"
+
+
+def _head(offer: Offer) -> str:
+    """The store's head function exists and takes the folder."""
+    import inspect
+
+    head = _imported(offer.provider.head or "")
+    try:
+        inspect.signature(head).bind("folder")
+    except TypeError as problem:
+        raise _Misfit(f"{offer.provider.head} cannot be called with (path): {problem}") from problem
+    return f"{offer.provider.head}(path)"
+
+
+def _imported(name: str) -> Any:
+    from importlib import import_module
+
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)

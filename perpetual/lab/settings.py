@@ -1,0 +1,95 @@
+"""The settings department: every key of configuration, methodology and plugins' sections, shown and set.
+
+A key that widens what agents may do alone is for a person to set, like an approval. Setting a methodology key is told
+in the feed, because what the record decides afterwards depends on it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from perpetual.errors import Conflict, PluginError, UsageError, unknown
+from perpetual.lab.context import Context
+from perpetual.lab.rights import require_person
+from perpetual.methodology import Methodology
+from perpetual.schema import Item
+from perpetual.slots import SLOTS, Option
+
+__all__ = ["Settings"]
+
+_FOR_PERSONS = frozenset(
+    {"agents_may_approve", "auto_approve", "auto_approve_max_run_hours", "max_run_hours", "required_gates"}
+)
+
+
+class Settings:
+    """`lab.settings`."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+
+    def config(self) -> list[Item]:
+        """Every key of the configuration with value, origin and meaning; every option of a plugin included."""
+        return self._ctx.config.items(self._options())
+
+    def methodology(self) -> list[Item]:
+        """Every key of the methodology with value, origin and meaning."""
+        return self._ctx.config.methodology.items()
+
+    def set_config(self, name: str, text: str) -> Item:
+        """Writes one key into the project's config.yaml and answers it as it is in force.
+
+        Raises:
+            UsageError: for an unknown key (with the nearest), or a provider or plugin that is not there.
+            ConfigError: for a value that does not fit.
+        """
+        if SLOTS.get(name) == name:
+            try:
+                self._ctx.registry.choose(name, text)
+            except PluginError as problem:
+                raise UsageError(problem.message, hint=problem.hint, code=problem.code) from problem
+        return self._ctx.config.set(name, text, self._options())
+
+    def set_methodology(self, name: str, text: str) -> Item:
+        """Writes one key into the project's methodology.yaml and answers it.
+
+        Raises:
+            UsageError: for an unknown key (with the nearest), or a scorer that is not there.
+            ConfigError: for a value that does not fit.
+            NotPermitted: under a coding agent's shell, for a key that widens its rights.
+        """
+        methodology = self._ctx.config.methodology
+        if name in _FOR_PERSONS:
+            require_person(f"setting {name}", os.environ, methodology)
+        if name == "exploration_strategy" and text != "hypothesis_driven":
+            scorers = [offer.provider.name for offer in self._ctx.registry.serving("scorer")]
+            if text.rpartition("/")[2] not in scorers:
+                known = ["hypothesis_driven", *scorers]
+                raise UsageError(unknown("scorer", text, known), hint="perpetual plugins list")
+        item = methodology.set(name, text)
+        with self._ctx.store.transaction() as tx:
+            self._ctx.emit(tx, "methodology_set", name, {"value": item.value})
+        return item
+
+    def init_methodology(self) -> list[Item]:
+        """Writes a methodology.yaml with every key at its default, for a project that has none.
+
+        Raises:
+            Conflict: if there is one; it is left as it is.
+        """
+        methodology = self._ctx.config.methodology
+        if methodology.exists:
+            raise Conflict(f"{methodology.path} exists already", hint="perpetual methodology set KEY VALUE")
+        Methodology.write_default(methodology.path)
+        return Methodology(methodology.path).items()
+
+    def _options(self) -> Mapping[str, Mapping[str, Option]]:
+        """The options that a section of config.yaml may hold, by the provider that reads the section."""
+        found: dict[str, dict[str, Any]] = {}
+        for info in self._ctx.registry.plugins:
+            for offer in info.offers:
+                if offer.refused is None:
+                    found.setdefault(offer.provider.name, {}).update(offer.provider.options or {})
+        return found

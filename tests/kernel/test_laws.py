@@ -1,0 +1,443 @@
+"""The three laws of the house: one door, the record decides, imports go down only.
+
+The first and third are read from the source: import-linter's contracts, and the syntax trees. Each check is also run
+on a planted violation, so that it is known to bite.
+"""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perpetual import Lab
+from perpetual.errors import Conflict
+from perpetual.records import Experiment, Hypothesis
+from perpetual.registry import Registry
+
+ROOT = Path(__file__).parents[2]
+Campaign = Callable[..., tuple[Hypothesis, Experiment]]
+
+# --- law 3: down only -----------------------------------------------------------------------------------------------
+
+
+def _lint(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    program = Path(sys.executable).with_name("lint-imports")
+    return subprocess.run(
+        [str(program), "--no-cache", "--no-logo", *arguments],
+        cwd=folder,
+        env={"PYTHONPATH": f"{folder}:{folder / 'plugins'}", "PATH": "", "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def _contracts() -> configparser.ConfigParser:
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / ".importlinter")
+    return parser
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+def test_the_contracts_are_kept() -> None:
+    found = _lint(ROOT)
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert " 0 broken" in found.stdout
+
+
+def test_the_contracts_cover_every_package_of_the_wheel() -> None:
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    shipped = {Path(name).name for name in wheel["packages"]} - {"perpetual_templates"}
+    plugins = shipped - {"perpetual"}
+    parser = _contracts()
+    assert set(_words(parser["importlinter"]["root_packages"])) == shipped
+    assert set(_words(parser["importlinter:contract:kernel"]["forbidden_modules"])) == plugins
+    assert set(_words(parser["importlinter:contract:plugins"]["modules"])) == plugins
+    assert set(_words(parser["importlinter:contract:public"]["source_modules"])) == plugins
+
+
+def test_what_a_plugin_may_import_is_all_that_is_not_forbidden() -> None:
+    forbidden = set(_words(_contracts()["importlinter:contract:public"]["forbidden_modules"]))
+    kernel = {f"perpetual.{path.stem}" for path in (ROOT / "perpetual").iterdir() if path.name != "__init__.py"
+              and (path.suffix == ".py" or (path / "__init__.py").exists())}  # fmt: skip
+    public = {"perpetual.api", "perpetual.loop", "perpetual.science", "perpetual.testing", "perpetual.toolkit"}
+    assert kernel - forbidden == public
+
+
+def test_a_plugin_imports_another_only_where_its_offers_require_it() -> None:
+    lines = _contracts()["importlinter:contract:plugins"]["ignore_imports"].strip().splitlines()
+    exceptions = {tuple(part.strip().removesuffix(".**") for part in line.split("->")) for line in lines}
+    required = {
+        (_package(info.name), _package(name))
+        for info in Registry().plugins
+        for offer in info.offers
+        for name in offer.provider.requires
+        if info.qualified_name.startswith("perpetual-lab/")
+    }
+    assert exceptions == required
+
+
+def _package(name: str) -> str:
+    """The package of a bundled plugin."""
+    return f"perpetual_{name}"
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source in a folder where it may be spoilt."""
+    folder = tmp_path_factory.mktemp("copy")
+    for name in ("perpetual", "plugins"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / ".importlinter", folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("contract", "importer", "imported"),
+    [
+        ("floors", "perpetual.records", "perpetual.api"),
+        ("floors", "perpetual.config", "perpetual.lab.budget"),
+        ("floors", "perpetual.lab.runs", "perpetual.cli.base"),
+        ("departments", "perpetual.lab.runs", "perpetual.lab.budget"),
+        ("departments", "perpetual.lab.memory", "perpetual.lab.flows.fold"),
+        ("flows", "perpetual.cli.overview", "perpetual.lab.flows.fold"),
+        ("store", "perpetual.cli.overview", "perpetual.slots.store"),
+        ("store", "perpetual.loop", "perpetual.slots.store"),
+        ("kernel", "perpetual.registry", "perpetual_tinydb.store"),
+        ("plugins", "perpetual_scorers.information_gain", "perpetual_metrics.readers"),
+        ("public", "perpetual_local.scheduler", "perpetual.registry"),
+        ("public", "perpetual_git.memory", "perpetual.lab"),
+        ("science", "perpetual.science.bridge", "perpetual.toolkit.units"),
+    ],
+)
+def test_each_contract_bites(copied: Path, contract: str, importer: str, imported: str) -> None:
+    base = copied if importer.startswith("perpetual.") else copied / "plugins"
+    path = base.joinpath(*importer.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    before = path.read_text()
+    # Inside a function: an import that is put off is an import all the same.
+    path.write_text(f"{before}\n\ndef _planted() -> None:\n    import {imported}\n")
+    try:
+        found = _lint(copied, "--contract", contract)
+    finally:
+        path.write_text(before)
+    assert found.returncode == 1, found.stdout + found.stderr
+    assert f"{importer} -> {imported} (l." in found.stdout
+
+
+def test_a_module_on_no_floor_is_told(copied: Path) -> None:
+    stray = copied / "perpetual" / "stray.py"
+    stray.write_text("")
+    try:
+        found = _lint(copied, "--contract", "floors")
+    finally:
+        stray.unlink()
+    assert found.returncode == 1
+    assert "perpetual.stray" in found.stdout
+
+
+# --- law 1: one door ------------------------------------------------------------------------------------------------
+
+# What is not a face: the parts that the lab itself is made of, which hold a store, a process, a repository, a device.
+_PARTS = ("perpetual_tinydb", "perpetual_local", "perpetual_git", "perpetual_nvml")
+_INSIDES = frozenset(
+    {"_ctx", "_desks", "desks", "store", "_store", "transaction", "kill", "killpg", "fork", "posix_spawn"}
+)
+_TOOLS = frozenset({"subprocess", "multiprocessing", "sqlite3", "tinydb", "dulwich", "psutil", "pynvml", "git"})
+
+
+def _reaches(source: str) -> Iterator[str]:
+    """What a face touches that only the lab may: `line: what`."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and node.attr in _INSIDES:
+            owner = ast.unparse(node.value)
+            if not (node.attr == "kill" and owner.endswith("runs")):  # lab.runs.kill is the door for it
+                yield f"{node.lineno}: {owner}.{node.attr}"
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+            yield from (f"{node.lineno}: import {name}" for name in names if name.split(".")[0] in _TOOLS)
+
+
+def _faces() -> list[Path]:
+    plugins = [path for path in (ROOT / "plugins").glob("perpetual_*/**/*.py")
+               if path.relative_to(ROOT / "plugins").parts[0] not in _PARTS]  # fmt: skip
+    kernel = [path for part in ("cli", "loop") for path in (ROOT / "perpetual" / part).rglob("*.py")]
+    return sorted([*kernel, *plugins])
+
+
+def test_faces_touch_no_store_no_process_and_no_repository() -> None:
+    faces = _faces()
+    assert len(faces) > 10
+    found = {str(path.relative_to(ROOT)): [*_reaches(path.read_text())] for path in faces}
+    assert {name: reached for name, reached in found.items() if reached} == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "face.lab._ctx.store.find('run')",
+        "with lab.desks.ctx.store.transaction() as tx: pass",
+        "import subprocess",
+        "from tinydb import TinyDB",
+        "def late():\n    import dulwich.repo",
+        "import os\nos.kill(1, 9)",
+    ],
+)
+def test_the_first_law_bites(line: str) -> None:
+    assert [*_reaches(line)] != []
+
+
+def test_the_first_law_lets_the_door_through() -> None:
+    assert [*_reaches("face.lab.runs.kill('r1')\nface.lab.config['store']\nlab.status()")] == []
+
+
+def test_the_facade_is_a_facade() -> None:
+    lines = (ROOT / "perpetual" / "lab" / "__init__.py").read_text().splitlines()
+    assert len(lines) < 150
+    tree = ast.parse("\n".join(lines))
+    branches = [node for node in ast.walk(tree) if isinstance(node, (ast.While, ast.Try))]
+    assert branches == []  # deeds are done in the departments and flows
+
+
+# --- law 2: the record decides --------------------------------------------------------------------------------------
+
+
+def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            yield node.name, node
+        elif isinstance(node, ast.ClassDef):
+            for inner in node.body:
+                if isinstance(inner, ast.FunctionDef):
+                    yield f"{node.name}.{inner.name}", inner
+
+
+def _writes_key(function: ast.AST, key: str) -> bool:
+    """Whether a function puts `key` into a mapping: in a display, by assignment, or as a keyword of `dict`."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Dict) and any(isinstance(k, ast.Constant) and k.value == key for k in node.keys):
+            return True
+        if (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.ctx, ast.Store)
+            and isinstance(node.slice, ast.Constant)
+            and node.slice.value == key
+        ):
+            return True
+        makes = isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("dict", "update")
+        if makes and any(keyword.arg == key for keyword in getattr(node, "keywords", ())):
+            return True
+    return False
+
+
+def _puts(function: ast.AST, kind: str) -> bool:
+    """Whether a function writes documents of a kind."""
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("put", "create")
+        and bool(node.args)
+        and isinstance(node.args[0], ast.Constant)
+        and node.args[0].value == kind
+        for node in ast.walk(function)
+    )
+
+
+def _where(test: Callable[[ast.AST], bool]) -> set[str]:
+    found = set()
+    for path in (ROOT / "perpetual").rglob("*.py"):
+        for name, function in _functions(ast.parse(path.read_text())):
+            if test(function):
+                found.add(f"{path.relative_to(ROOT / 'perpetual')}:{name}")
+    return found
+
+
+def test_confidence_is_written_by_the_fold_alone() -> None:
+    writers = _where(lambda function: _puts(function, "hypothesis"))
+    assert writers == {
+        "lab/flows/analyse.py:_conclude",  # the mark that a verdict has its note
+        "lab/flows/fold.py:refold",
+        "lab/hypotheses.py:Hypotheses.add",
+        "lab/hypotheses.py:Hypotheses.edit",
+    }
+    having = _where(lambda function: _writes_key(function, "confidence"))
+    assert having & writers == writers - {"lab/flows/analyse.py:_conclude"}
+    assert having - writers <= {
+        "lab/proposals.py:Proposals.state",  # what a scorer is shown
+        "science/evidence.py:confidence",  # the formula's answer
+    }
+
+
+def test_ledgers_are_appended_by_their_departments_alone() -> None:
+    def appends(kind: str) -> set[str]:
+        return _where(
+            lambda function: any(
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr == "append"
+                and bool(node.args)
+                and isinstance(node.args[0], ast.Constant)
+                and node.args[0].value == kind
+                for node in ast.walk(function)
+            )
+        )
+
+    assert appends("evidence") == {"lab/evidence.py:EvidenceLedger.append"}
+    assert appends("debit") == {"lab/budget.py:Budget._append"}
+    assert appends("event") == {"lab/context.py:Context.emit"}
+
+
+def test_the_check_for_writers_bites() -> None:
+    for line in ("body['confidence'] = 1", "tx.put('x', 'y', {'confidence': 1})", "body.update(confidence=1)"):
+        assert _writes_key(ast.parse(line), "confidence")
+    assert not _writes_key(ast.parse("print(body['confidence'])"), "confidence")
+
+
+def _record(lab: Lab) -> dict[str, Any]:
+    """Everything that the lab tells of its record."""
+    return {
+        "hypotheses": lab.hypotheses.list().items,
+        "experiments": lab.experiments.list().items,
+        "runs": lab.runs.list().items,
+        "evidence": lab.evidence.list().items,
+        "budget": lab.budget.show(),
+        "events": lab.events(),
+        "notes": lab.memory.list().items,
+    }
+
+
+def test_scanning_twice_is_scanning_once(lab: Lab, campaign: Campaign) -> None:
+    hypothesis, experiment = campaign(replicates=1)
+    run = lab.runs.launch(experiment.id)[0]
+    lab.part("scheduler").wait(None, lab.root / run.log_dir, 20.0)
+    first = lab.scan()
+    assert [change["to"] for change in first["changes"]] == ["done"]
+    assert len(first["debits"]) == 1
+    assert [row["run_id"] for row in first["evidence"]] == [run.id]
+    before = _record(lab)
+    assert lab.scan() == {"changes": [], "debits": [], "evidence": []}
+    assert _record(lab) == before
+    assert lab.evidence.refold() == []
+    assert lab.hypotheses.get(hypothesis.id).evidence_count == 1
+
+
+def test_two_labs_that_scan_at_once_record_one_end(lab: Lab, project: Path, campaign: Campaign) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    _, experiment = campaign(replicates=2)
+    runs = lab.runs.launch(experiment.id, every=True)
+    for run in runs:
+        lab.part("scheduler").wait(None, lab.root / run.log_dir, 20.0)
+    with Lab.open(project) as other, ThreadPoolExecutor(4) as pool:
+        answers = [*pool.map(lambda lab: lab.scan(), [lab, other, lab, other])]
+    changed = [change["run_id"] for answer in answers for change in answer["changes"]]
+    assert sorted(changed) == sorted(run.id for run in runs)
+    assert len([debit for answer in answers for debit in answer["debits"]]) == 2
+    assert len(lab.evidence.list().items) == 2
+
+
+def test_settling_twice_is_settling_once(lab: Lab, campaign: Campaign) -> None:
+    _, experiment = campaign(replicates=1)
+    run = lab.runs.launch(experiment.id)[0]
+    lab.wait([run.id], timeout_s=20)
+    spent = lab.budget.show()
+    assert spent["by_experiment"][experiment.id]["runs"] == 1
+    ctx, document = lab.desks.ctx, lab.desks.ctx.need("run", run.id)
+    with ctx.store.transaction() as tx:
+        assert lab.budget.settle(tx, document.body, gpu_hours=9.0, run_hours=9.0) is None
+    assert lab.budget.show() == spent
+
+
+def test_the_same_key_makes_one_thing(lab: Lab) -> None:
+    first = lab.hypotheses.add("one", idempotency_key="a")
+    assert lab.hypotheses.add("another", idempotency_key="a") == first
+    experiment = lab.experiments.propose(first.id, command="true", idempotency_key="b")
+    assert lab.experiments.propose(first.id, command="true", idempotency_key="b") == experiment
+    note = lab.memory.write("notes/x.md", "some words", idempotency_key="c")
+    assert lab.memory.write("notes/x.md", "some words", idempotency_key="c") == note
+    with pytest.raises(Conflict) as caught:
+        lab.experiments.propose(first.id, command="true", idempotency_key="a")
+    assert "hypothesis" in caught.value.message
+    assert [len(lab.hypotheses.list().items), len(lab.experiments.list().items)] == [1, 1]
+    assert len(lab.memory.history("notes/x.md")) == 1
+
+
+def test_a_deed_that_is_done_is_refused_or_nothing(lab: Lab, campaign: Campaign) -> None:
+    _, experiment = campaign()
+    with pytest.raises(Conflict):
+        lab.experiments.approve(experiment.id)
+    row = lab.evidence.add("h1", verdict="supports", strength=0.5, why="it looks so")
+    lab.evidence.retract(row.id, why="it did not")
+    with pytest.raises(Conflict):
+        lab.evidence.retract(row.id, why="it did not")
+    before = _record(lab)
+    assert lab.queue.set_state("running") == "running"
+    lab.budget.set_limit(None)
+    assert Lab.init(lab.root).root == lab.root
+    assert _record(lab) == before
+
+
+def test_a_note_is_committed_once(lab: Lab) -> None:
+    lab.memory.write("notes/once.md", "what was seen")
+    assert lab.memory.flush() == 0
+    # The commit was made and the store does not know: git's trailer says that it is done.
+    ctx = lab.desks.ctx
+    with ctx.store.transaction() as tx:
+        tx.put("setting", "memory_cursor", {"intent": 0})
+    assert lab.memory.flush() == 1
+    assert len(lab.memory.history("notes/once.md")) == 1
+
+
+@pytest.mark.parametrize("damage", ["deleted", "of another state", "torn", "of another configuration"])
+def test_the_kept_status_is_a_projection(lab: Lab, campaign: Campaign, damage: str) -> None:
+    _, experiment = campaign(replicates=1)
+    lab.wait([lab.runs.launch(experiment.id)[0].id], timeout_s=20)
+    kept = lab.root / ".perpetual" / "status.json"
+    told = lab.status()
+    stale = kept.read_text()
+    assert lab.status() == told
+    if damage == "deleted":
+        kept.unlink()
+    elif damage == "torn":
+        kept.write_text(stale[: len(stale) // 2])
+    elif damage == "of another state":
+        lab.hypotheses.add("one more")
+        expected = lab.status()
+        assert expected != told
+        told = expected
+        kept.write_text(stale)
+    else:
+        lab.config.set("project", "renamed")
+        told = {**told, "project": "renamed"}
+    assert lab.status() == told
+    assert kept.exists()
+    with Lab.open(lab.root) as other:
+        assert other.status() == told
+
+
+def test_a_lost_fold_is_computed_again(lab: Lab, campaign: Campaign) -> None:
+    hypothesis, experiment = campaign(replicates=1)
+    lab.wait([lab.runs.launch(experiment.id)[0].id], timeout_s=20)
+    right = lab.hypotheses.get(hypothesis.id)
+    ctx = lab.desks.ctx
+    with ctx.store.transaction() as tx:
+        body = ctx.need("hypothesis", hypothesis.id).body
+        tx.put("hypothesis", hypothesis.id, {**body, "confidence": 0.123, "status": "refuted"})
+    assert [item["id"] for item in lab.evidence.refold(check=True)] == [hypothesis.id]
+    assert lab.hypotheses.get(hypothesis.id).confidence == 0.123
+    assert [item["folded"]["confidence"] for item in lab.evidence.refold()] == [right.confidence]
+    assert lab.hypotheses.get(hypothesis.id) == right
+    assert lab.evidence.refold(check=True) == []

@@ -1,0 +1,59 @@
+"""The list of bundled plugins stands in three places; a name that is missing in one is a plugin that never ships."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def pyproject() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def folders() -> set[str]:
+    return {path.name for path in (ROOT / "plugins").iterdir() if path.is_dir() and not path.name.startswith("__")}
+
+
+def test_plugin_folders_are_the_wheels_packages(pyproject: dict[str, Any]) -> None:
+    packages = pyproject["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert {Path(name).name for name in packages if name.startswith("plugins/")} == folders()
+    assert {name for name in packages if not name.startswith("plugins/")} == {
+        "perpetual",
+        "harness_templates/perpetual_templates",
+    }
+
+
+def test_plugin_folders_are_the_entry_points(pyproject: dict[str, Any]) -> None:
+    declared = pyproject["project"]["entry-points"]["perpetual.plugins"]
+    assert declared == {name.removeprefix("perpetual_"): f"{name}.plugin" for name in folders()}
+
+
+def test_installed_entry_points_are_the_declared_ones(pyproject: dict[str, Any]) -> None:
+    installed = {point.name for point in entry_points(group="perpetual.plugins") if point.dist.name == "perpetual-lab"}  # type: ignore[union-attr]
+    assert installed == set(pyproject["project"]["entry-points"]["perpetual.plugins"]), "reinstall: pip install -e ."
+
+
+def test_plugin_packages_are_empty_at_the_top() -> None:
+    for folder in folders():
+        assert (ROOT / "plugins" / folder / "__init__.py").read_text() == "", folder
+
+
+def test_nothing_of_this_machine_is_in_the_tree() -> None:
+    """No absolute path of a development machine, and no address of a package registry."""
+    forbidden = ["/wo" + "rk/", "/ro" + "ot/", "pypi" + ".org", "registry." + "npmjs"]
+    for path in ROOT.rglob("*"):
+        relative = path.relative_to(ROOT)
+        if relative.parts[0].startswith(".") and relative.parts[0] != ".ci":
+            continue
+        if "__pycache__" in relative.parts or relative.parts[0] in ("dist", "build", "perpetual-demo"):
+            continue
+        if path.is_file() and path.suffix in {".py", ".md", ".toml", ".yaml", ".json", ".j2", ""}:
+            text = path.read_text(errors="replace")
+            assert not [word for word in forbidden if word in text], relative
