@@ -26,29 +26,32 @@ from pydoc_data.topics import topics
 SMOOTHINGS = ("add", "witten-bell", "discount")
 HELD_OUT_EVERY = 12  # every 12th passage is never trained on
 HELD_OUT_CHARS = 20_000
-PARAGRAPH_CHARS = 600  # longer ones, mostly tables and grammars, would each be a good part of a small training text
-PASSAGE_CHARS = 700  # shorter paragraphs (headings, one-line examples) are joined with what follows them
+PARAGRAPH_CHARS = 1_200  # a longer one is a table or a grammar, and would be a good part of a small training text
+PASSAGE_CHARS = 700  # paragraphs are joined until a passage has as much
 CHECKPOINTS = 2  # evaluations in a run, the last one on the whole training text
 
 
 def read_passages() -> list[str]:
-    """The documentation as passages in a fixed order, each once, one line a paragraph.
+    """The documentation as passages in a fixed order, one line a paragraph.
 
-    Many paragraphs stand under several topics. Repeated passages are dropped, or held-out text would be trained on.
+    Many paragraphs stand under several topics. Each is taken once, or held-out text would be trained on.
     """
     passages = []
+    known = set()
     for topic in sorted(topics):
         passage = ""
         for block in topics[topic].split("\n\n"):
             paragraph = " ".join(block.split())
-            if 0 < len(paragraph) <= PARAGRAPH_CHARS:
-                passage += paragraph + "\n"
+            if paragraph in known or not 0 < len(paragraph) <= PARAGRAPH_CHARS:
+                continue
+            known.add(paragraph)
+            passage += paragraph + "\n"
             if len(passage) >= PASSAGE_CHARS:
                 passages.append(passage)
                 passage = ""
         if passage:
             passages.append(passage)
-    return list(dict.fromkeys(passages))
+    return passages
 
 
 def split_passages(passages: Sequence[str], seed: int) -> tuple[str, str]:

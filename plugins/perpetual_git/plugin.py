@@ -8,8 +8,4 @@ from perpetual.api import Provider, hookimpl
 @hookimpl
 def perpetual_memories() -> list[Provider]:
     """Notes in a bare git repository."""
-    return [
-        Provider(
-            "memory", "git", "perpetual_git.memory:open_memory", "markdown notes in a bare git repository"
-        )
-    ]
+    return [Provider("memory", "git", "perpetual_git.memory:open_memory", "markdown notes in a bare git repository")]

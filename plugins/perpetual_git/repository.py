@@ -1,8 +1,7 @@
 """The bare git repository that keeps the notes, on dulwich's repository and object layers.
 
-Inside: `NoteRepository` (commit, read, list, history, intents), `check_path`, and the errors of both. Only
-the factory of the git memory provider imports this module, so dulwich may stand at its top; it knows neither
-notes' status nor gates nor the store.
+Inside: `NoteRepository` (commit, read, list, history, intents) and its errors. Only the git memory imports this module,
+once a repository is needed, so dulwich may stand at its top; it knows neither notes' status nor gates nor the store.
 
 Promises, and how they are kept:
 
@@ -44,16 +43,15 @@ from dulwich.repo import InvalidWorktreeConfiguration, Repo, UnsupportedExtensio
 
 from perpetual.toolkit.atomic import fsync_dir
 from perpetual.toolkit.lock import FileLock
+from perpetual_git.paths import UNPRINTABLE, PathRefused, check_path
 
 __all__ = [
     "Entry",
     "IntentConflict",
     "NoteRepository",
-    "PathRefused",
     "RefBusy",
     "RepositoryError",
     "UnknownCommit",
-    "check_path",
     "intent_of",
 ]
 
@@ -71,21 +69,8 @@ INTENT_WINDOW = 200
 LISTING_LIMIT = 200_000
 LOOSE_COMPRESSION = 1  # git's own choice; the ids that fill a tree do not compress
 
-MAX_PATH_CHARACTERS = 200
-MAX_SEGMENTS = 8
-MAX_SEGMENT_BYTES = 255  # the longest file name that a clone can check out on the usual file systems
-
 
 # --- errors -------------------------------------------------------------------------------------------------
-
-
-class PathRefused(Exception):
-    """A path that no note may have: `path` as it was asked for, and `why`, a clause."""
-
-    def __init__(self, path: str, why: str) -> None:
-        super().__init__(f"note path {path!r} is refused: {why}")
-        self.path = path
-        self.why = why
 
 
 class RepositoryError(Exception):
@@ -133,95 +118,6 @@ class IntentConflict(RepositoryError):
         self.commit = commit
 
 
-# --- paths --------------------------------------------------------------------------------------------------
-
-_WINDOWS_DEVICE = re.compile(
-    r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9\u00b9\u00b2\u00b3])", re.IGNORECASE
-)
-_WINDOWS_FORBIDDEN = re.compile(r'[<>:"|?*]')
-_PERCENT_ENCODED = re.compile(r"%[0-9a-fA-F]{2}")
-_GIT_SHORT_NAME = re.compile(r"git~[0-9]", re.IGNORECASE)
-# Control, format, surrogate, private use, line and paragraph separators. Format characters are what HFS+
-# ignores in names, and what makes two different paths look the same.
-_UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
-
-
-def check_path(path: str) -> str:
-    """The normal form of a note's path: NFC, `/` between segments, ending in `.md`.
-
-    `.md` is appended where the last segment has no suffix. Pure: nothing is looked up, and the answer checked
-    again is itself.
-
-    Raises:
-        PathRefused: the path is empty, absolute, too long (over 200 characters, 8 segments or 255 bytes in a
-            segment) or ends in another suffix; it has a backslash, an unprintable or percent-encoded
-            character or one that Windows forbids; or a segment is empty, `.`, `..`, a name of git's own, a
-            Windows device, or has a blank at an end or a dot at its end.
-    """
-    note = unicodedata.normalize("NFC", path)
-    why = _characters_refused(note) or _shape_refused(note)
-    if why is not None:
-        raise PathRefused(path, why)
-    segments = note.split("/")
-    for segment in segments:
-        why = _segment_refused(segment)
-        if why is not None:
-            raise PathRefused(path, why)
-    if "." not in segments[-1].lstrip("."):
-        note = f"{note}.md"
-    if not note.endswith(".md"):
-        raise PathRefused(path, "a note ends in .md")
-    why = _size_refused(note)
-    if why is not None:
-        raise PathRefused(path, why)
-    return note
-
-
-def _characters_refused(note: str) -> str | None:
-    for character in note:
-        if unicodedata.category(character) in _UNPRINTABLE:
-            return f"it has the unprintable character U+{ord(character):04X}"
-    if "\\" in note:
-        return "it has a backslash; folders are parted by /"
-    if _PERCENT_ENCODED.search(note):
-        return "it is percent-encoded"
-    forbidden = _WINDOWS_FORBIDDEN.search(note)
-    return f"Windows allows no {forbidden.group()} in a file name" if forbidden else None
-
-
-def _shape_refused(note: str) -> str | None:
-    if not note:
-        return "it is empty"
-    if note != note.strip():
-        return "it begins or ends with a blank"
-    return "it is absolute" if note.startswith("/") else None
-
-
-def _segment_refused(segment: str) -> str | None:
-    if not segment:
-        return "it has an empty segment"
-    if segment in (".", ".."):
-        return f"it has the segment {segment}"
-    if segment.casefold().startswith(".git") or _GIT_SHORT_NAME.fullmatch(segment):
-        return f"{segment} is a name of git's own"
-    if segment != segment.strip() or segment.endswith("."):
-        return f"the segment {segment!r} begins or ends with a blank, or ends with a dot"
-    if _WINDOWS_DEVICE.fullmatch(segment.partition(".")[0].strip()):
-        return f"{segment} is a device on Windows"
-    return None
-
-
-def _size_refused(note: str) -> str | None:
-    if len(note) > MAX_PATH_CHARACTERS:
-        return f"it is longer than {MAX_PATH_CHARACTERS} characters"
-    segments = note.split("/")
-    if len(segments) > MAX_SEGMENTS:
-        return f"it has more than {MAX_SEGMENTS} segments"
-    if max(len(segment.encode()) for segment in segments) > MAX_SEGMENT_BYTES:
-        return f"a segment is longer than {MAX_SEGMENT_BYTES} bytes"
-    return None
-
-
 # --- text of commits ----------------------------------------------------------------------------------------
 
 
@@ -258,7 +154,7 @@ def _message(text: str, note: str, intent: int) -> bytes:
 
 def _ident(actor: str) -> bytes:
     """`name <actor@perpetual>`, without what git parses an identity by or drops at a name's ends."""
-    printable = "".join(" " if unicodedata.category(c) in _UNPRINTABLE else c for c in actor)
+    printable = "".join(" " if unicodedata.category(c) in UNPRINTABLE else c for c in actor)
     name = " ".join(re.sub(r"[<>]", "", printable).split())[:100].strip(" .,:;\"'\\") or "unknown"
     address = re.sub(r"[^\w.+:-]+", "-", name).strip("-.") or "unknown"
     return f"{name} <{address}@perpetual>".encode()
@@ -377,9 +273,7 @@ class NoteRepository:
             raise IntentConflict(self.path, intent, done.decode())
         return done.decode()
 
-    def _write_commit(
-        self, draft: Commit, head: ObjectID | None, note: str, content: bytes | None
-    ) -> ObjectID:
+    def _write_commit(self, draft: Commit, head: ObjectID | None, note: str, content: bytes | None) -> ObjectID:
         folders: set[Path] = set()
         blob = None if content is None else self._put(Blob.from_string(content), folders)
         old_root = None if head is None else self._commit(head).tree

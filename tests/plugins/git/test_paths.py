@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perpetual_git.repository import PathRefused, check_path
+from perpetual_git.paths import PathRefused, check_path
 
 ACCEPTED = {
     "adam.md": "adam.md",

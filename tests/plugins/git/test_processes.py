@@ -90,9 +90,7 @@ def commit(notes: NoteRepository, intent: int) -> str:
 
 
 def intents(git: Git, folder: Path) -> Counter[int]:
-    return Counter(
-        map(int, git(folder, "log", "--format=%(trailers:key=Perpetual-Intent,valueonly)", "main").split())
-    )
+    return Counter(map(int, git(folder, "log", "--format=%(trailers:key=Perpetual-Intent,valueonly)", "main").split()))
 
 
 def test_two_processes_that_create_and_commit_at_once_lose_nothing(folder: Path, git: Git) -> None:
@@ -129,9 +127,7 @@ def run_victim(folder: Path, intent: int, last_step: int) -> tuple[int, str]:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="nothing kills like SIGKILL there")
-def test_a_committer_killed_at_any_step_leaves_each_intent_to_be_done_exactly_once(
-    folder: Path, git: Git
-) -> None:
+def test_a_committer_killed_at_any_step_leaves_each_intent_to_be_done_exactly_once(folder: Path, git: Git) -> None:
     with NoteRepository.open(folder) as notes:
         commit(notes, 1)
         returncode, said = run_victim(folder, 2, 0)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from perpetual_git.paths import PathRefused
 from perpetual_git.repository import (
     NoteRepository,
-    PathRefused,
     RefBusy,
     RepositoryError,
 )
@@ -22,9 +22,7 @@ WHEN = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 pytestmark = pytest.mark.usefixtures("unsynced")
 
 
-def put(
-    notes: NoteRepository, intent: int, path: str, content: bytes | None, *, author: str = "agent:codex"
-) -> str:
+def put(notes: NoteRepository, intent: int, path: str, content: bytes | None, *, author: str = "agent:codex") -> str:
     """Commit with a message and a time that follow from the intent."""
     return notes.commit(
         path,
@@ -99,9 +97,7 @@ def test_a_push_that_lands_while_a_commit_is_built_is_built_upon(
     check(git, folder)
 
 
-def test_a_branch_that_keeps_moving_ends_the_wait(
-    folder: Path, git: Git, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_branch_that_keeps_moving_ends_the_wait(folder: Path, git: Git, monkeypatch: pytest.MonkeyPatch) -> None:
     with NoteRepository.open(folder, lock_wait_s=0.0) as notes:
         put(notes, 1, "a", b"one")
         work = clone(git, folder)
@@ -131,9 +127,7 @@ def test_a_push_cannot_rewrite_or_remove_main(notes: NoteRepository, folder: Pat
 def test_a_push_with_names_of_gits_own_stays_outside(notes: NoteRepository, folder: Path, git: Git) -> None:
     kept = put(notes, 1, "a", b"one")
     work = clone(git, folder)
-    (work / "entries").write_text(
-        f"040000 tree {git(work, 'rev-parse', 'HEAD^{tree}').strip()}\t.GIT\n", "utf-8"
-    )
+    (work / "entries").write_text(f"040000 tree {git(work, 'rev-parse', 'HEAD^{tree}').strip()}\t.GIT\n", "utf-8")
     tree = _make_tree(git, work, "entries")
     bad = git(work, "commit-tree", "-p", "HEAD", "-m", "bad", tree).strip()
     assert "failed" in git(work, "push", "origin", f"{bad}:main", check=False)
@@ -163,9 +157,7 @@ def test_after_a_merge_intents_and_authors_are_found_on_the_other_parent(
     assert [entry.commit for entry in notes.history("hand.md", 9)] == commits(git, folder, "--", "hand.md")
 
 
-def test_a_trailer_in_a_pushed_commit_counts_for_nothing(
-    notes: NoteRepository, folder: Path, git: Git
-) -> None:
+def test_a_trailer_in_a_pushed_commit_counts_for_nothing(notes: NoteRepository, folder: Path, git: Git) -> None:
     put(notes, 1, "a", b"one")
     work = clone(git, folder)
     (work / "hand.md").write_text("x", encoding="utf-8")
@@ -218,9 +210,7 @@ def test_what_is_no_regular_file_is_neither_listed_nor_followed(
     check(git, folder)
 
 
-def test_names_that_are_not_utf8_are_listed_readably_and_survive(
-    notes: NoteRepository, folder: Path, git: Git
-) -> None:
+def test_names_that_are_not_utf8_are_listed_readably_and_survive(notes: NoteRepository, folder: Path, git: Git) -> None:
     put(notes, 1, "a", b"one")
     work = clone(git, folder)
     odd = os.path.join(os.fsencode(work), b"caf\xe9.md")

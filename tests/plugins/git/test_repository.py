@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from perpetual_git.paths import PathRefused
 from perpetual_git.repository import (
     Entry,
     IntentConflict,
     NoteRepository,
-    PathRefused,
     RefBusy,
     RepositoryError,
     UnknownCommit,
@@ -30,9 +30,7 @@ REAL_FSYNC = os.fsync
 pytestmark = pytest.mark.usefixtures("unsynced")
 
 
-def put(
-    notes: NoteRepository, intent: int, path: str, content: bytes | None, *, author: str = "agent:codex"
-) -> str:
+def put(notes: NoteRepository, intent: int, path: str, content: bytes | None, *, author: str = "agent:codex") -> str:
     """Commit with a message and a time that follow from the intent."""
     return notes.commit(
         path,
@@ -146,9 +144,7 @@ def test_git_reads_what_was_committed(notes: NoteRepository, folder: Path, git: 
     shown = git(folder, "log", "-1", "--format=%an|%ae|%aI|%cn|%ce|%cI|%s", third).strip()
     when = "2026-03-01T12:03:00+00:00"
     assert shown == f"ada|ada@perpetual|{when}|Perpetual|memory@perpetual|{when}|Note 3"
-    assert git(folder, "log", "--format=%(trailers:key=Perpetual-Intent,valueonly)", "main").split() == list(
-        "321"
-    )
+    assert git(folder, "log", "--format=%(trailers:key=Perpetual-Intent,valueonly)", "main").split() == list("321")
     assert git(folder, "show", "main:notes/adam.md") == "# Adam\n\nlr 1e-3\n"
     assert git(folder, "show", f"{first}:notes/adam.md") == "# Adam\n\nlr 3e-4 \\xff\n"
     assert git(folder, "ls-tree", "-r", "-z", "main").split("\0")[:-1] == [
@@ -171,9 +167,7 @@ def test_a_blob_id_is_gits(notes: NoteRepository, folder: Path, git: Git, tmp_pa
     assert notes.listing() == [("a.md", wanted)]
 
 
-def test_deleting_the_last_note_of_a_folder_removes_the_folder(
-    notes: NoteRepository, folder: Path, git: Git
-) -> None:
+def test_deleting_the_last_note_of_a_folder_removes_the_folder(notes: NoteRepository, folder: Path, git: Git) -> None:
     put(notes, 1, "a/b/c/one.md", b"1")
     put(notes, 2, "a/two.md", b"2")
     put(notes, 3, "a/b/c/one.md", None)
@@ -186,9 +180,7 @@ def test_deleting_the_last_note_of_a_folder_removes_the_folder(
     check(git, folder)
 
 
-def test_a_commit_that_changes_nothing_still_carries_its_intent(
-    notes: NoteRepository, folder: Path, git: Git
-) -> None:
+def test_a_commit_that_changes_nothing_still_carries_its_intent(notes: NoteRepository, folder: Path, git: Git) -> None:
     put(notes, 1, "gone.md", None)
     put(notes, 2, "a.md", b"same")
     put(notes, 3, "a.md", b"same")
@@ -262,16 +254,12 @@ def test_any_actor_makes_an_identity_that_git_accepts(
     ],
     ids=ascii,
 )
-def test_no_message_hides_or_forges_the_trailer(
-    notes: NoteRepository, folder: Path, git: Git, message: str
-) -> None:
+def test_no_message_hides_or_forges_the_trailer(notes: NoteRepository, folder: Path, git: Git, message: str) -> None:
     made = notes.commit("a", b"x", message=message, author="a", when=WHEN, intent=5)
     assert notes.find_intent(5) == made
     assert notes.find_intent(77) is None
     assert notes.last_intent() == 5
-    assert git(
-        folder, "log", "-1", "--format=%(trailers:key=Perpetual-Intent,valueonly)", "main"
-    ).split() == ["5"]
+    assert git(folder, "log", "-1", "--format=%(trailers:key=Perpetual-Intent,valueonly)", "main").split() == ["5"]
     assert git(folder, "log", "-1", "--format=%s", "main").strip() != ""
     check(git, folder)
 
