@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-_CLEARED = ("CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX", "NO_COLOR", "FORCE_COLOR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")
+_CLEARED = (
+    "CLAUDECODE",
+    "CURSOR_AGENT",
+    "CODEX_SANDBOX",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "XDG_CONFIG_HOME",
+    "XDG_CACHE_HOME",
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -25,11 +33,11 @@ def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def hermetic(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shared_cache: Path) -> Iterator[None]:
+def hermetic(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, shared_cache: Path
+) -> Iterator[None]:
     """Own HOME, no `PERPETUAL_*` from outside, no network proxy, and the working directory put back."""
-    home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
     for name in [name for name in os.environ if name.startswith("PERPETUAL_")] + list(_CLEARED):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PERPETUAL_CACHE_DIR", str(shared_cache))
@@ -56,7 +64,12 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """In CI a skipped test is a failure, unless what it lacks is a real GPU."""
     report = yield
     reason = str(getattr(report, "longrepr", ""))
-    if os.environ.get("PERPETUAL_CI") and report.skipped and not hasattr(report, "wasxfail") and "real GPU" not in reason:
+    if (
+        os.environ.get("PERPETUAL_CI")
+        and report.skipped
+        and not hasattr(report, "wasxfail")
+        and "real GPU" not in reason
+    ):
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} was skipped, which CI counts as a failure: {reason}"
     return report

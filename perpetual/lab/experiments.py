@@ -13,7 +13,6 @@ from perpetual.lab.context import Context
 from perpetual.lab.states import LIVE
 from perpetual.records import Design, Experiment, Listing, Resources, Score, from_json, to_json
 from perpetual.slots.store import Document, Transaction
-from perpetual.toolkit.atomic import dump_json
 
 __all__ = ["STATUSES", "Experiments", "argv_of", "spec_hash"]
 
@@ -230,14 +229,6 @@ class Experiments:
             tx.put("experiment", id, {**document.body, "status": status, "runs": counts})
         return str(status)
 
-    def similar(self, command: str | None, config: Mapping[str, Any], cwd: str | None) -> Sequence[Document]:
-        """Earlier experiments with the same command, config and folder, whatever their design."""
-        wanted = dump_json([command, dict(config), cwd])
-        return [
-            document
-            for document in self._ctx.store.find("experiment")
-            if dump_json([document.body["command"], document.body["config"], document.body["cwd"]]) == wanted
-        ]
 
 
 def _next_of(id: str, status: str) -> str | None:

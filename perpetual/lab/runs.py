@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -143,7 +142,3 @@ class RunLedger:
         """(GPU-hours, run-hours) of a run that lasted `duration_s`."""
         gpus = len(document.body["gpus"])
         return duration_s / 3600.0 * gpus, duration_s / 3600.0 * max(1, gpus)
-
-    def age_s(self, document: Document, now: datetime) -> float:
-        """Seconds since the run was created."""
-        return (now - datetime.fromisoformat(document.body["created_at"])).total_seconds()

@@ -1,10 +1,18 @@
 """The harness slot: a coding agent whose configuration `perpetual init` writes into a project.
 
 The contract: `scaffold` answers what should stand in which file and touches nothing; the kernel merges, shows and
-writes. A `FilePlan` says how: `own` files belong to the harness part and are left alone once a person edited them;
-`json` merges `value` below `keys` into an existing JSON file, leaving every other key, their order and the indentation;
-`block` keeps a marked block in a text file. Applying a plan twice changes nothing the second time, and removing it
-gives the earlier bytes back. `trust` lists what a person must still do for the harness to accept the files.
+writes. Applying a plan twice changes nothing the second time, and removing it gives the earlier bytes back. Several
+plans may concern one file, from one harness or from two; what two of them say alike is written once. A `FilePlan`
+says how:
+
+- `own`: the file is the harness's. The kernel adds a line with a hash, and leaves the file alone once a person
+  edited it.
+- `json`: sets `value` at the path `keys` of a JSON file.
+- `json_items`: adds the items of `value` to the list at the path `keys`, those that it does not hold yet.
+- `block`: keeps `text` between marks in a text file. A text of one line that stands there anyway is not added.
+
+Whatever else a merged file holds stays as it is, byte for byte. `trust` lists what a person must still do for the
+harness to accept the files.
 """
 
 from __future__ import annotations
@@ -14,18 +22,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FilePlan", "Harness", "Scaffold"]
+__all__ = ["WAYS", "FilePlan", "Harness", "Scaffold"]
+
+WAYS = ("own", "json", "json_items", "block")
 
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """One file of a scaffold; `path` is relative to the project's folder."""
+    """One file of a scaffold, or one place in it; `path` is relative to the project's folder, with slashes."""
 
     path: str
-    how: str  # own | json | block
+    how: str  # one of WAYS
     text: str = ""  # own: the whole file; block: what stands between the marks
-    keys: tuple[str, ...] = ()  # json: where the value goes
-    value: Any = None  # json: what goes there
+    keys: tuple[str, ...] = ()  # json, json_items: where the value goes
+    value: Any = None  # json: what goes there; json_items: the list of what is added there
+    existing_only: bool = False  # skipped where the project has no such file
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,13 +190,14 @@ def _object(text: str, at: int, path: Sequence[str]) -> _Box:
 
 def _entry(text: str, keys: Sequence[str]) -> tuple[_Box, int]:
     """The box and index of an entry that exists."""
-    at = _start(text)
+    at, found = _start(text), None
     for number, key in enumerate(keys):
         box = _object(text, at, keys[:number])
         index = box.find(key)
         assert index is not None
-        at = box.members[index].value
-    return box, index
+        at, found = box.members[index].value, (box, index)
+    assert found is not None
+    return found
 
 
 def _box_start(text: str, keys: Sequence[str]) -> int:

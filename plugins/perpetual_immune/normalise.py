@@ -8,8 +8,6 @@ The presence of an odd character never decides anything here: emoji joiners, byt
 ordinary.  What a disguise *hides* is scored by the scanner, which is why each view says whether it was hidden.
 """
 
-# ruff: noqa: E501 - a pattern is only readable whole
-
 from __future__ import annotations
 
 import base64
@@ -19,7 +17,7 @@ import html
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
 MAX_DEPTH = 2
@@ -75,7 +73,6 @@ class Disguise:
     format_characters: int = 0
     tag_characters: int = 0
     confusables: int = 0
-    names: tuple[str, ...] = field(default=())
 
 
 def _pairs(source: str, target: str) -> dict[str, str]:
@@ -234,7 +231,7 @@ def _decoded(view: View, depth: int, budget: list[int]) -> Iterator[View]:
             if text is None or text == match.group(0):
                 continue
             start, end = view.span(match.start(), match.end())
-            inner = View(f"{name}", text, start, end, hidden=name != "percent")
+            inner = View(name, text, start, end, hidden=name != "percent")
             yield inner
             yield from _clean_views(inner)
             if depth < MAX_DEPTH:

@@ -220,9 +220,10 @@ def _spawn(desks: Desks, run: Document, experiment: Document) -> Document:
             "pid": launched.pid,
             "started_at": launched.started_at,
         }
-    except PerpetualError as problem:
-        failure = problem
-        values |= {"status": "failed", "reason": problem.message, "ended_at": ctx.now(), "gpu_hours": 0.0,
+    except (PerpetualError, OSError) as problem:
+        known = isinstance(problem, PerpetualError)
+        failure = problem if known else LaunchError(f"{run.id} could not be started: {problem}")
+        values |= {"status": "failed", "reason": failure.message, "ended_at": ctx.now(), "gpu_hours": 0.0,
                    "run_hours": 0.0, "duration_s": 0.0}  # fmt: skip
     with ctx.store.transaction() as tx:
         fresh = ctx.need("run", run.id)

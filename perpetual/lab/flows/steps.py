@@ -142,6 +142,8 @@ def stop_reason(desks: Desks, launches: Launches) -> tuple[str, str] | None:
         return "failure_rate", failure
     if desks.runs.live():
         return None
+    if desks.runs.queue_state() != "running":
+        return "stop_requested", f"the queue is {desks.runs.queue_state()} (perpetual queue resume)"
     hypotheses = desks.ctx.store.find("hypothesis")
     if hypotheses and not any(item.body["status"] == "open" for item in hypotheses):
         return "all_decided", "no hypothesis is open"

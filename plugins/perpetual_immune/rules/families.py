@@ -425,8 +425,16 @@ def _rows() -> Iterator[tuple[str, str, float, str, str | None, bool]]:
     yield (
         "exfiltrate-send",
         "exfiltration",
-        2.5,
-        r"\b(?:send|email|e-mail|post|upload|forward|transmit|exfiltrate|leak|submit|deliver|share|report|relay|bcc|cc|append|include|copy|put|embed|pass|attach)\b[^.\n]{0,80}\b(?:api[ _-]?keys?|credentials?|passwords?|secrets?|tokens?|system prompt|conversation(?: history)?|chat history|private keys?|ssh keys?|environment variables?|env vars?|\.env|session|cookies?|user(?:'s)? (?:data|information|messages?|email|details|files)|personal (?:data|information)|confidential|memory|memories|contacts|inbox|all (?:the )?(?:emails|messages|files|data|documents))\b[^\n]{0,100}(?:\bto\b|\bvia\b|https?://|@|\bin the (?:url|query|body|subject)|\bas (?:a )?(?:query|parameter))",
+        2.0,
+        r"\b(?:send|email|e-mail|post|upload|forward|transmit|exfiltrate|leak|submit|deliver|relay|bcc|cc)\b[^.\n]{0,80}\b(?:api[ _-]?keys?|credentials?|passwords?|secrets?|tokens?|system prompt|conversation(?: history)?|chat history|private keys?|ssh keys?|environment variables?|env vars?|\.env|session|cookies?|user(?:\'s)? (?:data|information|messages?|email|details|files)|personal (?:data|information)|confidential|memory|memories|contacts|inbox|all (?:the )?(?:emails|messages|files|data|documents))\b[^\n]{0,100}(?:https?://|[\w.+-]{1,60}@[\w-]{1,60}\.|\bto (?:me|us|my|this address|the following|an? (?:external|remote|attacker)|the attacker)\b)",
+        None,
+        False,
+    )
+    yield (
+        "exfiltrate-embed",
+        "exfiltration",
+        1.5,
+        r"\b(?:append|include|copy|put|embed|attach|share|report|add|encode|insert)\b[^.\n]{0,80}\b(?:api[ _-]?keys?|credentials?|passwords?|secrets?|tokens?|system prompt|conversation(?: history)?|chat history|private keys?|ssh keys?|environment variables?|env vars?|\.env|session|cookies?|user(?:\'s)? (?:data|information|messages?|email|details|files)|personal (?:data|information)|confidential|memory|memories|contacts|inbox|all (?:the )?(?:emails|messages|files|data|documents))\b[^\n]{0,100}(?:https?://|[\w.+-]{1,60}@[\w-]{1,60}\.|\bin the (?:url|query|body|subject))",
         None,
         False,
     )
@@ -537,14 +545,14 @@ def _rows() -> Iterator[tuple[str, str, float, str, str | None, bool]]:
     )
 
 
-def _squeezed(plain: str, own: str | None, weight: float) -> Rule | None:
-    """The form for text without blanks: the row's own, or the plain one where it is strong enough to stand alone."""
+def _squeezed(plain: str, own: str | None, family: str) -> Rule | None:
+    """The form for text without blanks: the row's own, or the plain one in the families whose words are distinctive."""
     if own is not None:
         return pattern(own)
-    return squeezed(plain) if weight >= 2.5 else None
+    return squeezed(plain) if family in ("override", "disclosure") else None
 
 
 PATTERNS: tuple[Pattern, ...] = tuple(
-    Pattern(rule, family, weight, phrase(plain), _squeezed(plain, own, weight), absolute)
+    Pattern(rule, family, weight, phrase(plain), _squeezed(plain, own, family), absolute)
     for rule, family, weight, plain, own, absolute in _rows()
 )

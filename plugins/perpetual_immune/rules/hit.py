@@ -61,6 +61,7 @@ LETTERS_PER_WORD = 8
 def squeezed(source: str) -> Rule:
     """The same phrase for text that lost its blanks; runs of any words become a bounded run of letters."""
     loose = _LOOSE_WORDS.sub(lambda m: rf"\w{{0,{LETTERS_PER_WORD * int(m.group(2))}}}", source)
+    loose = loose.replace(r"\w+", r"\w{1,10}").replace(r"\w*", r"\w{0,10}")  # next to each other they must stay bounded
     return pattern(_PIECES.sub(lambda m: "" if m.group(0) in (" ", r"\b") else m.group(0), loose))
 
 

@@ -4,8 +4,6 @@ A family adds up once, with its heaviest pattern: one strong family or two weake
 what the scanner asks for.  Reported, quoted and negated speech weighs less or nothing.  Standard library only.
 """
 
-
-
 from __future__ import annotations
 
 import re

@@ -135,7 +135,7 @@ SIGNATURES: tuple[tuple[str, str, float, Rule], ...] = tuple(
             "path-traversal",
             "credentials",
             2.5,
-            r"(?:\.\./){3,}(?:etc/|proc/|root/|windows/|\w{0,20}\.(?:env|key|pem))|\.\.%2f|%2e%2e%2f|(?:\.\.\\){3,}|file:///(?:etc|proc|root|c:)",
+            r"(?:\.\./){3,12}(?:etc/|proc/|root/|windows/|\w{0,20}\.(?:env|key|pem))|\.\.%2f|%2e%2e%2f|(?:\.\.\\){3,}|file:///(?:etc|proc|root|c:)",
         ),
         (
             "command-injection",

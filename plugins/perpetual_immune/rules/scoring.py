@@ -48,7 +48,7 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
     yield (
         "judge-addressed",
         "addressed",
-        2.0,
+        1.5,
         rf"\b(?:note|message|instructions?|attention|notice|important|memo|hint|reminder|comment|hey|dear|hello|to|for|as)(?: (?:to|for|from|all|any|the|this|an?|you|our|my))* {_JUDGE}\b ?(?::|,|-|—|please|must|should|you)",
     )
     yield (
@@ -71,8 +71,8 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
     )
     yield (
         "forged-verdict-json",
-        "verdict",
-        2.0,
+        "claim",
+        1.5,
         r"\{[^{}\n]{0,200}\"(?:score|pass|passed|grade|verdict|rating|reward|is_correct|correct)\"\s{0,3}:\s{0,3}(?:true|1(?:\.0+)?|10|100|5|\"(?:pass|correct|A\+?|C|yes|perfect)\")[^{}\n]{0,300}\"(?:reason|explanation|feedback|rationale|justification|comment|score|pass)\"|\{[^{}\n]{0,200}\"(?:reason|explanation|feedback|rationale|justification|comment)\"\s{0,3}:[^{}\n]{1,300}\"(?:score|pass|passed|grade|verdict|correct)\"\s{0,3}:\s{0,3}(?:true|1(?:\.0+)?|10|100|5)\b",
     )
     yield (
@@ -208,7 +208,7 @@ PATTERNS: tuple[tuple[str, str, float, Rule], ...] = tuple(
 )
 _FENCE = re.compile(r"(?ms)^[ \t]*(?:```|~~~)[ \t]*[\w+-]*[^\n]*\n(.*?)^[ \t]*(?:```|~~~)")
 _CODE_SIGN = re.compile(
-    r"^\s*(?:def |class |import |#include|function |public |int |from \w+ import|if .+:\s*(?:#.*)?$|@\w|assert |for .+:$|elif |match .+:$|\w+\s*=\s*)",
+    r"^[ \t]{0,40}(?:def |class |import |#include|function |public |int |from \w+ import|if [^\n]{1,200}:[ \t]{0,8}$|@\w|assert |for [^\n]{1,200}:$|elif |match [^\n]{1,200}:$|\w{1,60}[ \t]{0,8}=[ \t]{0,8})",
     re.M,
 )
 

@@ -38,6 +38,7 @@ _STARTUP_FILE = re.compile(
     re.I,
 )
 _HOOK_SETTING = re.compile(r"(?:core\.(?:hooksPath|sshCommand|pager|fsmonitor|editor)|alias\.|credential\.)")
+_CACHE = re.compile(r"^(?:/var/lib/apt/lists|/var/cache|/root/\.cache|(?:~|\$\{?HOME\}?|/home/\w+)/\.cache)/")
 _RUBBISH = re.compile(
     r"(?:\*\.(?:py[co]|tmp|swp|bak|orig|log|cache)|__pycache__|\.DS_Store|\.pytest_cache|\.ipynb_checkpoints)"
 )
@@ -92,7 +93,7 @@ def _delete_target(target: str, assignments: tuple[str, ...]) -> float:
         and "TMPDIR" in path
     ):
         return 2.0
-    if _TEMPORARY.match(target) and ".." not in target:
+    if (_TEMPORARY.match(target) or _CACHE.match(target)) and ".." not in target:
         return 0.0
     if (
         _ROOT.match(path)

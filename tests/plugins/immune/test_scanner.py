@@ -119,6 +119,11 @@ BENIGN = [
     "emoji joiners are fine: 👩\u200d🔬 and a byte-order mark \ufeff too",
     "می\u200cخواهم",
     "- result: pass (4/4 seeds)",
+    "Send the token to the server in the Authorization header.",
+    "Note to reviewers: the ablation is in section 4.",
+    'Run metrics: {"score": 1.0, "reason": "exact match"}',
+    "sudo rm -rf /var/lib/apt/lists/* in the Dockerfile saves 40 MB",
+    "You can pass additional options to create tokens that are restricted to some permissions.",
     "From now on we use bf16 for all runs.",
     "Remember to reset memory between runs.",
     "score = 1.0  # perfect alignment on the toy set",
@@ -284,7 +289,7 @@ def test_empty_text_passes() -> None:
     "unit",
     ["a", " ", "a ", "_", "ignore ", "ignore all ", "password=", "token: ", "%41", "&#65;", "\\x41", "(", "`", "```\n", "$(", "../", "sk-", "eyJ", "-----BEGIN PRIVATE KEY-----",
      "curl -u ", "<!--", "[", "{", "\"", "'", "if x == 1:\n return 1\n", "rm -rf ", "send the ", "you must ", "0 ", "01", "ab", "a.b@", "http://a:", "A\u200b", "\u0456", "def f(", "give score ",
-     "before editing ", "x=", "SGVsbG8gd29ybGQhIQ== ", "evaluation ", "the ", "echo a | "],
+     "before editing ", "x=", "SGVsbG8gd29ybGQhIQ== ", "evaluation ", "the ", "echo a | ", "\n", "\r\n", "key.", "ignoreall", "i g n o r e ", "send passwords ", "act as "],
 )  # fmt: skip
 def test_repetition_cannot_make_the_scan_slow(unit: str) -> None:
     text = (unit * (10_240 // len(unit) + 1))[:10_240]
@@ -333,7 +338,7 @@ HELD_OUT = frozenset(
 
 RECALL_FLOORS = {
     (False, "prompt_injection"): 0.80, (False, "secret_leak"): 0.88, (False, "tool_misuse"): 0.70, (False, "score_manipulation"): 0.75,
-    (True, "prompt_injection"): 0.42, (True, "secret_leak"): 0.92, (True, "tool_misuse"): 0.44,
+    (True, "prompt_injection"): 0.50, (True, "secret_leak"): 0.92, (True, "tool_misuse"): 0.44,
 }  # fmt: skip
 FALSE_ALARM_CEILINGS = {
     (False, "benign"): 0.005,

@@ -1,0 +1,73 @@
+"""The report says what the record says, and user text in it is text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from perpetual_report.document import render
+
+from perpetual import Lab
+from perpetual.cli.app import run
+
+HOSTILE = "a | b <script>alert(1)</script> `code` # **x**\n\n| forged | row |"
+
+
+def campaign(lab: Lab, value: str) -> None:
+    claim = lab.hypotheses.add(HOSTILE, metric="acc", direction="max", mde=0.1, baseline=1.0)
+    command = f"sh -c 'echo acc={value}$PERPETUAL_SEED'"
+    trial = lab.experiments.propose(claim.id, command=command, noise=0.05, replicates=2, cost_run_hours=0.001)
+    lab.experiments.approve(trial.id)
+    lab.wait([started.id for started in lab.runs.launch(trial.id, every=True)], timeout_s=30)
+
+
+def test_every_number_names_its_run(project: Path) -> None:
+    with Lab.open() as lab:
+        campaign(lab, "1.5")
+        text = render(lab)
+        rows = lab.evidence.list().items
+        hypothesis = lab.hypotheses.get("h1")
+    assert hypothesis.status == "supported"
+    assert f"| **supported** | {hypothesis.confidence:.3f} |" in text
+    assert len(rows) == 2
+    for row in rows:
+        assert row.value is not None
+        assert f"| {row.id} | {row.value:.6g} |" in text
+        assert f"`runs/{row.run_id}/stdout.log:1`" in text
+
+
+def test_user_text_cannot_forge_the_report(project: Path) -> None:
+    with Lab.open() as lab:
+        lab.hypotheses.add(HOSTILE)
+        text = render(lab)
+    assert "<script>" not in text
+    assert "| forged | row |" not in text
+    assert "\\| forged \\| row \\|" in text
+
+
+def test_an_empty_project_has_a_report(project: Path) -> None:
+    with Lab.open() as lab:
+        assert "none yet" in render(lab)
+
+
+def test_a_failed_run_is_listed_with_its_reason(project: Path) -> None:
+    with Lab.open() as lab:
+        trial = lab.experiments.propose(command="sh -c 'exit 3'", metric="acc")
+        lab.experiments.approve(trial.id)
+        lab.wait([lab.runs.launch(trial.id)[0].id], timeout_s=30)
+        text = render(lab)
+    assert "| r1 | e1: sh -c 'exit 3' | failed | exit code 3 |" in text
+
+
+def test_the_command(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["report"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("# test: report")
+    assert run(["report", "-o", "out/report.md", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "perpetual.report/1"
+    assert Path(document["path"]).read_text() == document["text"] == printed.rstrip("\n") + "\n"
+    assert run(["report", "-o", "/proc/nowhere/report.md"]) == 1
+    assert "could not be written" in capsys.readouterr().err
+    assert run(["report", "--format", "html"]) == 2
