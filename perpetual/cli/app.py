@@ -8,14 +8,17 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from perpetual import __version__, kept
-from perpetual.cli.base import Face
+from perpetual.cli.base import Face, printable
 from perpetual.cli.table import COMMANDS
 from perpetual.errors import PerpetualError, PluginError, UsageError, unknown
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 __all__ = ["program", "run"]
 
@@ -51,6 +54,15 @@ class LazyGroup(click.Group):
         found = _plugin_commands().get(cmd_name)
         return _load(found[0]) if found else None
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names from the table: completing must neither import every command nor fail with one of them."""
+        from click.shell_completion import CompletionItem
+
+        offered = {name: summary for name, (_, summary) in _plugin_commands().items()}
+        known = {name: entry.summary for name, entry in COMMANDS.items()} | offered
+        found = [CompletionItem(name, help=line) for name, line in known.items() if name.startswith(incomplete)]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -80,6 +92,12 @@ def _load(factory: str) -> click.Command:
     return command
 
 
+def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        ctx.ensure_object(Face).answer("version", {"version": __version__}, f"perpetual {__version__}")
+        ctx.exit()
+
+
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["--help"], "max_content_width": 100})
 @click.option(
     "--project",
@@ -89,7 +107,9 @@ def _load(factory: str) -> click.Command:
 @click.option("--json", "as_json", is_flag=True, help="Answer one JSON document. [PERPETUAL_OUTPUT=json]")
 @click.option("--safe", is_flag=True, help="Load bundled plugins only.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-@click.version_option(__version__, prog_name="perpetual", message="%(prog)s %(version)s")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and exit."
+)
 @click.pass_context
 def program(ctx: click.Context, project: str | None, as_json: bool, safe: bool, debug: bool) -> None:
     """The persistent lab behind coding agents: hypotheses, experiments, runs, evidence, memory."""
@@ -103,6 +123,7 @@ def run(arguments: Sequence[str]) -> int:
     """Runs one command line and answers its exit status; every error is told here and nowhere else."""
     face = Face(as_json="--json" in arguments or os.environ.get("PERPETUAL_OUTPUT") == "json")
     try:
+        _check_text(arguments)
         result: Any = program.main(args=[*arguments], prog_name="perpetual", standalone_mode=False, obj=face)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
@@ -112,7 +133,12 @@ def run(arguments: Sequence[str]) -> int:
         _tell(face, problem.document(), problem.data)
         return problem.exit
     except click.exceptions.NoArgsIsHelpError as problem:
-        click.echo(problem.format_message())
+        if face.as_json:
+            path = problem.ctx.command_path
+            error = {"code": "usage", "message": f"{path} needs a command", "hint": f"{path} --help", "exit": 2}
+            _tell(face, error, None)
+        else:
+            click.echo(problem.format_message())
         return 2
     except click.ClickException as problem:
         context = problem.ctx if isinstance(problem, click.UsageError) else None
@@ -135,11 +161,20 @@ def run(arguments: Sequence[str]) -> int:
         return 1
 
 
+def _check_text(arguments: Sequence[str]) -> None:
+    """Raises UsageError for an argument that is no text: neither the record nor JSON could carry it."""
+    for argument in arguments:
+        try:
+            argument.encode("utf-8")
+        except UnicodeEncodeError as problem:
+            raise UsageError(f"the argument {argument!r} is not UTF-8", hint="write it as UTF-8 text") from problem
+
+
 def _tell(face: Face, error: dict[str, Any], data: dict[str, Any] | None) -> None:
     if face.as_json:
         document = {"schema": "perpetual.error/1", **(data or {}), "error": error}
         sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
         return
-    sys.stderr.write(f"error: {error['message']}\n")
+    sys.stderr.write(f"error: {printable(error['message'])}\n")
     if error["hint"]:
-        sys.stderr.write(f"hint: {error['hint']}\n")
+        sys.stderr.write(f"hint: {printable(error['hint'])}\n")

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from perpetual.errors import ConfigError, NoProject, UsageError
+
 if TYPE_CHECKING:
     from perpetual.lab import Lab
+    from perpetual.lab.inventory import Inventory
 
-__all__ = ["Face", "json_option", "page_options", "pass_face", "printable"]
+__all__ = ["Face", "json_object", "json_option", "key_option", "page_options", "pass_face", "printable"]
 
 
 class Face:
@@ -32,6 +37,35 @@ class Face:
 
             self._lab = Lab.open(self.project, safe=self.safe)
         return self._lab
+
+    def inventory(self) -> Inventory:
+        """What the lab is made of; outside a project, what a new one here would be made of."""
+        try:
+            return self.lab.inventory()
+        except NoProject:
+            if self._is_named:
+                raise
+            from perpetual.lab.inventory import Inventory
+
+            return Inventory.outside(Path.cwd(), safe=self.safe)
+
+    def checks(self) -> list[dict[str, Any]]:
+        """The doctor's findings; outside a project, or in one whose files are broken, those that need none."""
+        from perpetual.lab.doctor import Doctor
+
+        try:
+            return self.lab.doctor()
+        except NoProject:
+            if self._is_named:
+                raise
+            return Doctor.outside()
+        except ConfigError as problem:
+            return Doctor.outside(problem)
+
+    @property
+    def _is_named(self) -> bool:
+        """Whether the project was named rather than looked for, so that going on without it would be wrong."""
+        return bool(self.project or os.environ.get("PERPETUAL_PROJECT"))
 
     def close(self) -> None:
         """Lets go of the lab."""
@@ -123,3 +157,35 @@ def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Items on a page."
     )(command)
+
+
+def key_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a command that creates something `--idempotency-key`."""
+    return click.option(
+        "--idempotency-key", metavar="K", help="A second call with the same key answers what the first one made."
+    )(command)
+
+
+def json_object(text: str | None, flag: str) -> dict[str, Any] | None:
+    """The JSON object that a person typed as the value of `flag`; None for None.
+
+    Raises:
+        UsageError: saying where the text stops being JSON, or what it is instead of an object.
+    """
+    if text is None:
+        return None
+    hint = f"""quoted for the shell, as in {flag} '{{"lr": 0.1}}'"""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as problem:
+        where = f"line {problem.lineno}, column {problem.colno}"
+        near = text[problem.pos : problem.pos + 20]
+        raise UsageError(
+            f"{flag} is no JSON: {problem.msg} at {where}" + (f", before {near!r}" if near else ""), hint=hint
+        ) from problem
+    except (ValueError, RecursionError) as problem:  # a number of thousands of digits; brackets a thousand deep
+        raise UsageError(f"{flag} is no JSON that can be read: {problem}", hint=hint) from problem
+    if not isinstance(value, dict):
+        kind = {list: "a list", str: "a text", bool: "true or false", type(None): "null"}.get(type(value), "a number")
+        raise UsageError(f"{flag} must be a JSON object, not {kind}", hint=hint)
+    return value

@@ -14,9 +14,11 @@ Answers are records; errors are `perpetual.errors.*`. Safe in threads; a context
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from perpetual.brief import render
 from perpetual.config import Config, find_project
 from perpetual.lab.budget import Budget
 from perpetual.lab.context import Clock, Context, utc_now
@@ -24,6 +26,7 @@ from perpetual.lab.doors import EvidenceDoor, ExperimentsDoor, HypothesesDoor, L
 from perpetual.lab.events import Feed
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows import reconcile as _reconcile
+from perpetual.lab.flows import wait as _wait
 from perpetual.lab.inventory import Inventory
 from perpetual.lab.memory import Notes
 from perpetual.lab.proposals import Proposals
@@ -36,7 +39,7 @@ from perpetual.registry import Registry
 __all__ = ["Lab"]
 
 
-class Lab:
+class Lab(AbstractContextManager["Lab"]):
     """One project's lab, in the folder `root`, acting in the name of `actor`. Use `Lab.open` or `Lab.init`."""
 
     def __init__(self, ctx: Context) -> None:
@@ -82,11 +85,10 @@ class Lab:
         """
         from perpetual.lab.create import create
 
-        root = Path(path).absolute()
         budget = options.pop("budget_gpu_hours", None)
-        made = create(root, name=name, store=options.pop("store", None), project_id=options.pop("project_id", None),
-                      methodology=options.pop("methodology", None))  # fmt: skip
-        lab = cls.open(root, **options)
+        store, chosen, id = (options.pop(key, None) for key in ("store", "methodology", "project_id"))
+        made = create(Path(path).absolute(), name=name, store=store, methodology=chosen, project_id=id)
+        lab = cls.open(path, **options)
         lab.feed.begin(lab.config.project_id, lab.config["project"])
         if made and budget is not None:
             lab.budget.begin(budget)
@@ -101,9 +103,7 @@ class Lab:
 
     def wait(self, ids: Sequence[str], *, timeout_s: float | None = None) -> dict[str, str]:
         """Waits until these runs and experiments have ended (or the time is over); answers their statuses."""
-        from perpetual.lab.flows.wait import wait
-
-        return wait(self.desks, self.scan, ids, timeout_s=timeout_s)
+        return _wait.wait(self.desks, self.scan, ids, timeout_s=timeout_s)
 
     def status(self) -> dict[str, Any]:
         """Where the lab stands: the document of `perpetual status`."""
@@ -111,13 +111,17 @@ class Lab:
 
     def brief(self, tokens: int = 800) -> str:
         """The same for an agent, in at most `tokens` tokens."""
-        from perpetual.brief import render
-
         return render(self.status(), tokens)
 
     def events(self, *, since: int = 0, limit: int | None = None) -> list[Event]:
         """The feed's events with a seq above `since`, in order."""
         return self.feed.read(since=since, limit=limit)
+
+    def scaffold(self, names: Sequence[str] = (), **options: Any) -> dict[str, Any]:
+        """Registers the lab with coding agents; options and answer are those of `perpetual.lab.scaffold.scaffold`."""
+        from perpetual.lab.scaffold import scaffold
+
+        return scaffold(self.config, self.registry, names, **options)
 
     def doctor(self) -> list[dict[str, Any]]:
         """Checks of the machine and the project, each `{check, ok, detail, hint}`."""
@@ -140,9 +144,6 @@ class Lab:
     def close(self) -> None:
         """Lets go of the store. Runs go on."""
         self._ctx.close()
-
-    def __enter__(self) -> Lab:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

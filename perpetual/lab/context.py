@@ -53,20 +53,22 @@ class Context:
             if self._store is None:
                 offer = self.registry.choose("store", self.config["store"])
                 options = self.config.options(offer.provider.name, offer.provider.options)
-                self._store = self.registry.build(offer, options, path=self.folder / "store")
-                if not self._store.capabilities.multiprocess:
+                store: StoreBase = self.registry.build(offer, options, path=self.folder / "store")
+                if not store.capabilities.multiprocess:
                     self._claim(offer.qualified_name)
+                self._store = store  # only once it may be written
             return self._store
 
     def _claim(self, name: str) -> None:
         from perpetual.toolkit.lock import FileLock
 
-        self._writer = FileLock(self.folder / "writer.lock")
-        if not self._writer.acquire(blocking=False):
+        writer = FileLock(self.folder / "writer.lock")
+        if not writer.acquire(blocking=False):
             raise Conflict(
                 f"the store {name} takes one writer, and another process has this project open",
                 hint="end that process, or choose a store that several processes may write (store: tinydb)",
             )
+        self._writer = writer
 
     def part(self, slot: str, **extra: Any) -> Any:
         """The provider that the configuration chooses for a slot, built once."""

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from perpetual.config import FILE, FOLDER, Config, foreign
-from perpetual.errors import ForeignProject, UsageError
+from perpetual.errors import ForeignProject, PerpetualError, UsageError
 from perpetual.methodology import FILE as METHODOLOGY_FILE
 from perpetual.methodology import KEYS, Methodology
 from perpetual.registry import Registry
 from perpetual.schema import check, check_names
 from perpetual.toolkit.atomic import write_atomic
 
-__all__ = ["create"]
+__all__ = ["check_place", "create"]
 
 # What a project may commit to its own repository: how it is made and how it works, and nothing heavy or private.
 _IGNORE = """\
@@ -26,6 +26,18 @@ _IGNORE = """\
 !config.yaml
 !methodology.yaml
 """
+
+
+def check_place(root: Path) -> None:
+    """Refuses a folder in which no project can be: raises UsageError for a file, ForeignProject for another tool's."""
+    if root.exists() and not root.is_dir():
+        raise UsageError(f"{root} is a file, not a folder")
+    folder = root / FOLDER
+    if folder.is_dir() and foreign(root):
+        raise ForeignProject(
+            f"{folder} belongs to another tool (it holds graph.db); nothing was changed",
+            hint="choose another folder, or move that one away",
+        )
 
 
 def create(
@@ -42,15 +54,12 @@ def create(
         UsageError: if `root` is no folder, or a value does not fit.
         ForeignProject: if another tool's `.perpetual/` stands there.
         PluginError: if the named store is not installed.
+        PerpetualError: if the folder cannot be written.
     """
-    if root.exists() and not root.is_dir():
-        raise UsageError(f"{root} is a file, not a folder")
+    check_place(root)
     folder = root / FOLDER
-    if folder.is_dir() and foreign(root):
-        raise ForeignProject(
-            f"{folder} belongs to another tool (it holds graph.db); nothing was changed",
-            hint="choose another folder, or move that one away",
-        )
+    if name is not None and not (name.strip() and name.isprintable()):
+        raise UsageError(f"the project's name must be one line of text, not {name!r}")
     if store is not None:
         Registry().choose("store", store)
     chosen = dict(methodology or {})
@@ -58,17 +67,31 @@ def create(
     chosen = {key: check(KEYS[key], value, "methodology") for key, value in chosen.items()}
     is_new = not (folder / FILE).exists()
     if is_new:
-        root.mkdir(parents=True, exist_ok=True)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        os.chmod(folder, 0o700)
-        write_atomic(folder / ".gitignore", _IGNORE, mode=0o644)
-        if not (folder / METHODOLOGY_FILE).exists():
-            Methodology.write_default(folder / METHODOLOGY_FILE, chosen)
-        # config.yaml comes last: it is what makes the folder a project
-        Config.write_new(
-            root,
-            project=name or root.name,
-            project_id=project_id or secrets.token_hex(8),
-            store=store or "tinydb",
-        )
+        try:
+            _write(root, name=name, store=store, project_id=project_id, methodology=chosen)
+        except OSError as problem:
+            where = problem.filename or folder
+            raise PerpetualError(
+                f"no project can be created in {root}: {where}: {problem.strerror or problem}",
+                hint="choose a folder that you may write",
+            ) from problem
     return is_new
+
+
+def _write(
+    root: Path, *, name: str | None, store: str | None, project_id: str | None, methodology: Mapping[str, Any]
+) -> None:
+    folder = root / FOLDER
+    root.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    os.chmod(folder, 0o700)
+    write_atomic(folder / ".gitignore", _IGNORE, mode=0o644)
+    if not (folder / METHODOLOGY_FILE).exists():
+        Methodology.write_default(folder / METHODOLOGY_FILE, methodology)
+    # config.yaml comes last: it is what makes the folder a project
+    Config.write_new(
+        root,
+        project=name or root.name,
+        project_id=project_id or secrets.token_hex(8),
+        store=store or "tinydb",
+    )

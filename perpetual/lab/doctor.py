@@ -28,6 +28,14 @@ class Doctor:
     def __init__(self, ctx: Context | None, runs: RunLedger | None) -> None:
         self._ctx, self._runs = ctx, runs
 
+    @classmethod
+    def outside(cls, problem: PerpetualError | None = None) -> list[dict[str, Any]]:
+        """The checks that need no project; `problem` is why the project here cannot be opened, if that is so."""
+        findings = cls(None, None).examine()
+        if problem is not None:
+            findings.append({"check": "project", "ok": False, "detail": problem.message, "hint": problem.hint})
+        return findings
+
     def examine(self) -> list[dict[str, Any]]:
         """All checks; one that raises is a finding, not the end."""
         checks: list[Callable[[], tuple[bool | None, str, str | None]]] = [

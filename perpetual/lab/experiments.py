@@ -189,6 +189,12 @@ class Experiments:
         return stored
 
     @staticmethod
+    def check_open(document: Document) -> None:
+        """Raises Conflict for an experiment that was turned down or has run out."""
+        if document.body["status"] in ("rejected", "expired"):
+            raise Conflict(f"{document.id} is {document.body['status']}; it does not run", hint="propose it again")
+
+    @staticmethod
     def check_launchable(document: Document) -> None:
         """Raises unless the experiment is approved with exactly the specification that it has now."""
         body = document.body
@@ -196,8 +202,7 @@ class Experiments:
             raise NotPermitted(
                 f"{document.id} is not approved", hint=f"perpetual approve {document.id}", code="not_approved"
             )
-        if body["status"] in ("rejected", "expired"):
-            raise Conflict(f"{document.id} is {body['status']}; it does not run", hint="propose it again")
+        Experiments.check_open(document)
         if body.get("approved_hash") != spec_hash(body):
             raise NotPermitted(
                 f"{document.id} has changed since it was approved",
@@ -228,7 +233,6 @@ class Experiments:
         if (status, counts) != (document.body["status"], document.body["runs"]):
             tx.put("experiment", id, {**document.body, "status": status, "runs": counts})
         return str(status)
-
 
 
 def _next_of(id: str, status: str) -> str | None:

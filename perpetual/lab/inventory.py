@@ -328,7 +328,6 @@ def _answer_shape(offer: Offer, factory: Any) -> str:
     import inspect
     import typing
 
-    made: Any
     home = _BASES.get(offer.provider.slot)
     if home is None:
         raise _Untold(f"a {offer.provider.slot} has no base class")
@@ -339,7 +338,7 @@ def _answer_shape(offer: Offer, factory: Any) -> str:
     if not issubclass(made, base):
         raise _Misfit(f"it answers {made.__name__}, which is no {base.__name__}")
     if made is not base and inspect.isabstract(made):
-        lacking = ", ".join(sorted(made.__abstractmethods__))
+        lacking = ", ".join(sorted(getattr(made, "__abstractmethods__", ())))
         raise _Misfit(f"{made.__name__} lacks {lacking}")
     return f"{made.__name__} is a {base.__name__}"
 

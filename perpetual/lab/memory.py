@@ -7,9 +7,10 @@ from typing import Any
 
 from perpetual.errors import NotFound, PluginError, Refused, UsageError, nearest, unknown
 from perpetual.lab.context import Context
+from perpetual.lab.rights import is_agent
 from perpetual.records import Listing, Note, Verdict, from_json
 from perpetual.slots.gate import OUTCOMES, Gate, GateVerdict, Provenance
-from perpetual.slots.memory import Memory, NoteCommit
+from perpetual.slots.memory import Memory, NoteCommit, PathRefused
 from perpetual.slots.store import Document, Transaction
 
 __all__ = ["BEHAVIOUR_TYPES", "STATUSES", "TYPES", "Notes"]
@@ -19,6 +20,9 @@ STATUSES = ("candidate", "quarantined", "promoted", "rejected", "expired")
 BEHAVIOUR_TYPES = ("skill_card", "tool_policy", "critic_calibration", "user_preference", "purpose_contract")
 TYPES = ("note", "episodic_case", "failure_pattern", *BEHAVIOUR_TYPES)
 _LIMIT_BYTES = 256 * 1024
+_MESSAGE_LIMIT_BYTES = 4 * 1024
+_STATUS_OF = {"pass": "candidate", "quarantine": "quarantined", "reject": "rejected"}
+_WITHHELD = "(withheld: a gate failed, so nobody knows whether this text holds a secret)"
 
 
 class Notes:
@@ -48,9 +52,10 @@ class Notes:
     def judge(self, text: str, provenance: Provenance) -> tuple[Verdict, str]:
         """What the gates say, the most severe one first; and the text with its secrets taken out.
 
-        A gate that raises counts as `reject`, with its error as the finding.
+        A gate that raises counts as `reject`, with its error as the finding; the text is then withheld, since what
+        that gate would have taken out is not known.
         """
-        worst, clean = GateVerdict("pass"), text
+        worst, clean, failed = GateVerdict("pass"), text, False
         findings: list[dict[str, Any]] = []
         for name, gate in self._gates():
             try:
@@ -58,14 +63,10 @@ class Notes:
                 redacted = gate.redact(clean, verdict)
             except Exception as problem:  # noqa: BLE001 - fail closed: whatever a gate raises is a refusal, and is shown
                 verdict = GateVerdict("reject", "gate_failed")
-                redacted = clean
-                findings.append(
-                    {
-                        "rule": name,
-                        "span": [0, 0],
-                        "excerpt": f"the gate failed: {type(problem).__name__}: {problem}",
-                    }
-                )
+                redacted, failed = clean, True
+                # Only the error's type: its words may quote the text.
+                finding = {"rule": name, "span": [0, 0], "excerpt": f"the gate failed: {type(problem).__name__}"}
+                findings.append(finding)
             clean = redacted
             findings += [
                 {"rule": item.rule, "span": [item.start, item.end], "excerpt": item.excerpt}
@@ -73,7 +74,21 @@ class Notes:
             ]
             if OUTCOMES.index(verdict.outcome) > OUTCOMES.index(worst.outcome):
                 worst = verdict
-        return Verdict(worst.outcome, worst.outcome == "reject", worst.category, tuple(findings)), clean
+        verdict_of_all = Verdict(worst.outcome, worst.outcome == "reject", worst.category, tuple(findings))
+        return verdict_of_all, _WITHHELD if failed else clean
+
+    def _judge_all(self, path: str, type: str, content: str, message: str) -> tuple[Verdict, str, str]:
+        """The graver verdict of content and commit message, and both without secrets. The path must be clean."""
+        provenance = Provenance(path, type, self._ctx.actor)
+        of_path, _ = self.judge(path, provenance)
+        if of_path.outcome != "pass":
+            raise PathRefused(f"the note's path is refused: {of_path.category}", hint="a path is shown to everybody")
+        verdict, clean = self.judge(content, provenance)
+        of_message, clean_message = self.judge(message, provenance)
+        graver = max(verdict, of_message, key=lambda one: OUTCOMES.index(one.outcome))
+        findings = [{"part": "content", **one} for one in verdict.findings]
+        findings += [{"part": "message", **one} for one in of_message.findings]
+        return Verdict(graver.outcome, graver.blocked, graver.category, tuple(findings)), clean, clean_message
 
     def write(
         self,
@@ -91,7 +106,7 @@ class Notes:
 
         Raises:
             PathRefused: for a path that may not be.
-            UsageError: for an unknown type, an empty or an oversized text.
+            UsageError: for an unknown type, an empty or an oversized text, or one that UTF-8 cannot carry.
             Refused: if a gate rejects it; the note is stored with status `rejected` for audit, and `data` of the
                 error is the answer that a pass would have had.
         """
@@ -99,35 +114,41 @@ class Notes:
             raise UsageError(unknown("type of note", type, TYPES))
         if not content.strip():
             raise UsageError("a note needs a text")
-        if len(content.encode("utf-8", "replace")) > _LIMIT_BYTES:
-            raise UsageError(f"the note is larger than {_LIMIT_BYTES // 1024} KiB", hint="split it, or link to a file")
+        _check_size("the note", content, _LIMIT_BYTES)
+        _check_size("the message", message or "", _MESSAGE_LIMIT_BYTES)
         name = self._memory.normalise(path)
-        provenance = Provenance(name, type, self._ctx.actor)
-        verdict, clean = self.judge(content, provenance)
-        status = {"pass": "candidate", "quarantine": "quarantined", "reject": "rejected"}[verdict.outcome]
+        verdict, clean, clean_message = self._judge_all(name, type, content, message or "")
         blob = self._memory.blob_id(clean)
-        now = self._ctx.now()
         with self._ctx.store.transaction() as tx:
-            if self._ctx.recall(tx, idempotency_key, "note") is None:
-                self._record(tx, name, type, status, verdict, clean, blob, now, message)
-                self._ctx.remember(tx, idempotency_key, "note", name)
+            made = self._ctx.recall(tx, idempotency_key, "note")
+            if made is None:
+                made = str(self._record(tx, name, type, verdict, clean, blob, clean_message))
+                self._ctx.remember(tx, idempotency_key, "note", made)
         self.flush()
-        note = self._ctx.store.get("note", name)
-        assert note is not None, name
+        return self._answer(made)
+
+    def _answer(self, number: str) -> dict[str, Any]:
+        """What a write answers, from its row in the ledger of verdicts; raises Refused for a rejected one."""
+        row = self._ctx.store.get("verdict", number)
+        assert row is not None, number
+        verdict = row.body
+        status, blocked = _STATUS_OF[verdict["outcome"]], verdict["outcome"] == "reject"
+        note = self._ctx.store.get("note", verdict["path"])
+        ours = note is not None and note.body["blob"] == verdict["blob"] and not blocked
         answer = {
-            "path": name,
-            "status": note.body["status"],
+            "path": verdict["path"],
+            "status": status,
             "verdict": {
-                "outcome": verdict.outcome,
-                "blocked": verdict.blocked,
-                "category": verdict.category,
-                "findings": list(verdict.findings),
+                "outcome": verdict["outcome"],
+                "blocked": blocked,
+                "category": verdict["category"],
+                "findings": verdict["findings"],
             },
-            "commit": note.body["commit"] if note.body["status"] != "rejected" else None,
+            "commit": note.body["commit"] if note is not None and ours else None,
         }
-        if verdict.blocked:
+        if blocked:
             raise Refused(
-                f"the note {name} was rejected: {verdict.category}",
+                f"the note {verdict['path']} was rejected: {verdict['category']}",
                 hint="the findings say which words; it is kept with status rejected and shown to no agent",
                 code="note_rejected",
                 data=answer,
@@ -139,14 +160,14 @@ class Notes:
         tx: Transaction,
         path: str,
         type: str,
-        status: str,
         verdict: Verdict,
         content: str,
         blob: str,
-        now: str,
-        message: str | None,
-    ) -> None:
+        message: str,
+    ) -> int:
+        """Writes verdict, note and intent; answers the verdict's number."""
         earlier = tx.get("note", path)
+        status, now = _STATUS_OF[verdict.outcome], self._ctx.now()
         row = {
             "path": path,
             "outcome": verdict.outcome,
@@ -158,12 +179,13 @@ class Notes:
             # A rejected text lives here alone, for audit; an accepted one in its intent.
             "content": content if status == "rejected" else None,
         }
-        tx.append("verdict", row)
+        number = tx.append("verdict", row)
         body = {
             "path": path,
             "type": type,
             "status": status,
-            "title": _title(content, path),
+            # Titles are listed for agents, so a text that did not pass gives none.
+            "title": _title(content, path) if status == "candidate" else earlier.body["title"] if earlier else path,
             "actor": self._ctx.actor,
             "commit": earlier.body["commit"] if earlier else None,
             "blob": blob,
@@ -185,6 +207,7 @@ class Notes:
             body["exposed"] = body["intent"]
         tx.put("note", path, body)
         self._ctx.emit(tx, "note_written", path, {"status": status, "type": type, "blob": blob})
+        return number
 
     def flush(self) -> int:
         """Commits the intents that git does not hold yet, in order, and answers how many.
@@ -231,13 +254,18 @@ class Notes:
             )
         return found
 
-    def read(self, path: str, *, exposed_only: bool = False) -> str:
+    def read(self, path: str, *, exposed_only: bool | None = None) -> str:
         """The note's text: the newest accepted version, or (for agents) the one that may be shown.
+
+        Args:
+            exposed_only: whether the reader is an agent; by default as the lab's actor is one.
 
         Raises:
             NotFound: if there is no such note, or none that may be shown.
         """
         document = self._need(path)
+        if exposed_only is None:
+            exposed_only = is_agent(self._ctx.actor)
         intent = document.body["exposed"] if exposed_only else document.body.get("intent")
         if exposed_only and not self.is_exposed(document):
             intent = None
@@ -266,11 +294,15 @@ class Notes:
                 raise UsageError(unknown("status", status, STATUSES))
             equals["status"] = status
         prefix = folder.strip("/")
-        if not prefix:
+        if prefix:
+            prefix = self._memory.normalise(f"{prefix}/note.md").removesuffix("/note.md")
+        else:
             page = self._ctx.store.page("note", limit=limit, cursor=cursor, **equals)
             return Listing(tuple(from_json(Note, item.body) for item in page.items), page.next_cursor)
         found = [item for item in self._ctx.store.find("note", **equals) if item.id.startswith(prefix + "/")]
-        start = int(cursor) if cursor and cursor.isdecimal() else 0
+        if cursor is not None and not cursor.isdecimal():
+            raise UsageError(f"{cursor!r} is no cursor", hint="use the next_cursor of the page before")
+        start = int(cursor) if cursor is not None else 0
         rest = [item for item in found if item.number > start]
         items = tuple(from_json(Note, item.body) for item in rest[:limit])
         return Listing(items, str(rest[limit - 1].number) if len(rest) > limit else None)
@@ -285,6 +317,15 @@ class Notes:
         for document in self._ctx.store.find("note"):
             counts[document.body["status"]] = counts.get(document.body["status"], 0) + 1
         return counts
+
+
+def _check_size(what: str, text: str, most_bytes: int) -> None:
+    try:
+        size = len(text.encode("utf-8"))
+    except UnicodeEncodeError as problem:
+        raise UsageError(f"{what} is not UTF-8", hint="write it as UTF-8 text") from problem
+    if size > most_bytes:
+        raise UsageError(f"{what} is larger than {most_bytes // 1024} KiB", hint="split it, or link to a file")
 
 
 def _title(content: str, path: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from perpetual.errors import NotPermitted
 from perpetual.methodology import Methodology
 
-__all__ = ["actor_name", "harness", "require_person"]
+__all__ = ["actor_name", "harness", "is_agent", "require_person"]
 
 _VARIABLES = {
     "CLAUDECODE": "Claude Code",
@@ -29,6 +29,11 @@ def require_person(deed: str, environment: Mapping[str, str], methodology: Metho
             f"{deed} is for a person, and this shell is {who}'s",
             hint="ask a person to do it, or let them run: perpetual methodology set agents_may_approve true",
         )
+
+
+def is_agent(actor: str) -> bool:
+    """Whether an actor's name is a coding agent's, over its shell or over MCP."""
+    return actor.startswith(("agent:", "mcp:"))
 
 
 def actor_name() -> str:

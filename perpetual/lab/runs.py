@@ -78,6 +78,7 @@ class RunLedger:
         scheduler: str,
         status: str,
         reason: str | None,
+        wanted_gpus: Sequence[int],
     ) -> Document:
         """Writes a new run, queued or launching."""
         number = tx.count("run") + 1
@@ -109,6 +110,7 @@ class RunLedger:
             **to_json(run),
             "hypothesis_id": experiment.body["hypothesis_id"],
             "chosen_seed": chosen_seed,
+            "wanted_gpus": list(wanted_gpus),
             "created_at": self._ctx.now(),
             "created_by": self._ctx.actor,
             "spec_hash": experiment.body["spec_hash"],

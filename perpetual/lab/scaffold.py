@@ -1,4 +1,4 @@
-"""Registering the lab with coding agents: merges what a harness asks for into a project's files, and takes it out again.
+"""Registering the lab with coding agents: merges what they ask for into a project's files, and takes it out again.
 
 `Lab.scaffold` and the command `init` come here. What stood in a file before is kept in `.perpetual/scaffold.json`, so
 that removal gives the very bytes back; a file that somebody edited since loses only what we put there. The record is
@@ -8,42 +8,28 @@ and begin anew. Floor 2.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from perpetual.config import FOLDER, Config
-from perpetual.errors import CorruptData, PluginError, UsageError, unknown
+from perpetual.errors import PerpetualError, PluginError, UsageError, unknown
+from perpetual.lab.scaffold_record import Entry, Record, digest, read, write
 from perpetual.registry import Offer, Registry
 from perpetual.slots.harness import WAYS, FilePlan, Harness, Scaffold
 from perpetual.toolkit import jsonedit, marked
-from perpetual.toolkit.atomic import dump_json, read_json, write_atomic
+from perpetual.toolkit.atomic import write_atomic
+from perpetual.toolkit.lock import FileLock
 
-__all__ = ["DEFAULT", "RECORD", "chosen", "scaffold"]
+__all__ = ["DEFAULT", "chosen", "scaffold"]
 
-RECORD = "scaffold.json"
 DEFAULT = "mcp"  # where neither the call nor the folder names a harness
 _COMMAND = ("perpetual",)
-
-
-@dataclass(frozen=True)
-class _Entry:
-    """What the record knows of a file; `original` is None where there was no file or nobody knows."""
-
-    existed: bool
-    original: bytes | None
-    written: str | None  # hash of what we wrote; None once somebody edited the file
-    folders: tuple[str, ...]  # that we made for it
-    plans: tuple[tuple[str, FilePlan], ...]  # with the harness that asked
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the bytes before us are known."""
-        return not self.existed or self.original is not None
+_BACK = "its earlier content is back"
+_Asked = list[tuple[str, FilePlan]]  # plans with the harness that asks for each
 
 
 @dataclass(frozen=True)
@@ -56,8 +42,7 @@ class _Step:
     before: bytes | None = None
     content: bytes | None = None
     is_change: bool = False
-    entry: _Entry | None = None
-    keeps_entry: bool = False  # the record says the same as before
+    entry: Entry | None = None  # what the record says of it afterwards
 
 
 @dataclass
@@ -66,7 +51,7 @@ class _Job:
 
     root: Path
     force: bool
-    entries: dict[str, _Entry]
+    entries: dict[str, Entry]
     removed: frozenset[str]
     seen: dict[str, str] = field(default_factory=dict)  # real path -> the path that led there first
 
@@ -80,21 +65,23 @@ def chosen(config: Config, registry: Registry, names: Sequence[str] = ()) -> lis
     """
     offers = registry.serving("harness")
     known = [offer.provider.name for offer in offers]
+    if names:
+        _refuse_unknown(names, known)
+        return list(dict.fromkeys(registry.choose("harness", name).provider.name for name in names))
+    recorded = [name for name in read(config).harnesses if name in known]
+    return recorded or [offer.provider.name for offer in offers if _stands(config, registry, offer)] or [DEFAULT]
+
+
+def _refuse_unknown(names: Iterable[str], known: Sequence[str]) -> None:
     for name in names:
-        if name not in known and name not in [offer.qualified_name for offer in offers]:
+        if name.rpartition("/")[2] not in known:
             raise UsageError(unknown("harness", name, known), hint="perpetual plugins list shows what is installed")
-    picked = [registry.choose("harness", name).provider.name for name in names]
-    if picked:
-        return list(dict.fromkeys(picked))
-    recorded = [name for name in _read(config)["harnesses"] if name in known]
-    found = [offer.provider.name for offer in offers if _build(config, registry, offer).detect(config.root)]
-    return recorded or found or [DEFAULT]
 
 
 def scaffold(
     config: Config,
     registry: Registry,
-    names: Sequence[str],
+    names: Sequence[str] = (),
     *,
     remove: Sequence[str] = (),
     command: Sequence[str] | None = None,
@@ -104,31 +91,54 @@ def scaffold(
     """Writes what these harnesses ask for, takes out what the `remove`d ones asked for.
 
     Args:
-        names: harnesses as `chosen` answers them.
+        names: harnesses; none named are those of `chosen`, and with `remove` given none at all.
         command: how agents start Perpetual; by default as at the last call, at first `perpetual`.
         dry_run: writes nothing and gives each file its `diff`.
         force: replaces and removes generated files that a person edited.
+
     Returns:
-        `{harnesses, files: [{path, action, reason}], trust: [steps]}`; an action `conflict` names a file that could
-        not be merged and stands as it was.
+        `{harnesses, command, files: [{path, action, reason}], trust: [steps]}`; an action `conflict` names a file that
+        could not be merged and stands as it was.
 
     Raises:
         UsageError: for a name in both lists, or one that no plugin offers.
+        CorruptData: if the record of what stood before cannot be read.
+        PerpetualError: if the project's folder cannot be written.
     """
-    both = sorted(set(names) & set(remove))
-    if both:
-        raise UsageError(f"{', '.join(both)} cannot be added and removed at once")
-    record = _read(config)
-    used = tuple(command or record["command"] or _COMMAND)
-    wanted, failures = _plans(config, registry, names, used)
-    unwanted, _ = _plans(config, registry, remove, used)
-    job = _Job(config.root, force, dict(record["entries"]), frozenset(remove))
-    steps = [*failures, *_steps(job, wanted, unwanted)]
-    harnesses = sorted((set(record["harnesses"]) | set(wanted)) - set(remove))
-    if not dry_run:
-        steps = _carry_out(config, steps, record, {"command": list(used), "harnesses": harnesses})
+    names = chosen(config, registry, names) if names or not remove else []
+    offered = [offer.provider.name for offer in registry.serving("harness")]
+    try:
+        with nullcontext() if dry_run else FileLock(config.folder / "scaffold.lock"):
+            record = read(config)
+            _refuse_unknown(remove, [*offered, *record.harnesses])
+            both = sorted({*names} & {*remove})
+            if both:
+                raise UsageError(f"{', '.join(both)} cannot be added and removed at once")
+            used = tuple(command or record.command or _COMMAND)
+            wanted, failures = _plans(config, registry, names, used)
+            # The record tells what to take out; the plans are for a clone, which has none.
+            unwanted, _ = _plans(config, registry, [name for name in remove if name in offered], used)
+            job = _Job(config.root, force, record.entries, frozenset(remove))
+            steps = [*failures, *_steps(job, wanted, unwanted)]
+            harnesses = tuple(sorted({*record.harnesses, *wanted} - {*remove}))
+            if not dry_run:
+                steps = _carry_out(config, steps, Record(used, harnesses, record.entries))
+    except OSError as problem:
+        where = problem.filename or config.folder
+        raise PerpetualError(
+            f"{where}: {problem.strerror or problem}", hint="the project's folder must be writable"
+        ) from problem
     trust = list(dict.fromkeys(step for plan in wanted.values() for step in plan.trust))
-    return {"harnesses": harnesses, "files": [_shown(step, dry_run) for step in steps], "trust": trust}
+    files = [_shown(step, dry_run) for step in steps]
+    return {"harnesses": list(harnesses), "command": list(used), "files": files, "trust": trust}
+
+
+def _stands(config: Config, registry: Registry, offer: Offer) -> bool:
+    """Whether a harness's files stand in the folder."""
+    try:
+        return _build(config, registry, offer).detect(config.root)
+    except Exception:  # noqa: BLE001 - a harness that cannot look was not asked for; `--harness` tells its fault
+        return False
 
 
 def _build(config: Config, registry: Registry, offer: Offer) -> Harness:
@@ -164,30 +174,27 @@ def _check(plan: FilePlan) -> None:
 
 def _steps(job: _Job, wanted: Mapping[str, Scaffold], unwanted: Mapping[str, Scaffold]) -> list[_Step]:
     """What is to happen, file by file."""
-    new: dict[str, list[tuple[str, FilePlan]]] = {}
-    for name, plan_set in wanted.items():
-        for plan in plan_set.files:
+    new: dict[str, _Asked] = {}
+    for name, asked in wanted.items():
+        for plan in asked.files:
             new.setdefault(plan.path, []).append((name, plan))
-    old: dict[str, list[tuple[str, FilePlan]]] = {path: list(entry.plans) for path, entry in job.entries.items()}
-    for name, plan_set in unwanted.items():
-        for plan in plan_set.files:
+    old: dict[str, _Asked] = {path: list(entry.plans) for path, entry in job.entries.items()}
+    for name, asked in unwanted.items():
+        for plan in asked.files:
             # A fresh clone has the files and no record of them.
             if plan.path not in job.entries:
                 old.setdefault(plan.path, []).append((name, plan))
     steps = []
     for path in dict.fromkeys([*new, *old]):
         before = old.get(path, [])
-        touched = path in new or any(name in job.removed for name, _ in before)
-        if touched:
+        if path in new or any(name in job.removed for name, _ in before):
             kept = [item for item in before if item[0] not in job.removed and item[0] not in wanted]
             steps += _step(job, path, [*kept, *new.get(path, [])], before)
     return steps
 
 
-def _step(
-    job: _Job, path: str, plans: list[tuple[str, FilePlan]], before: list[tuple[str, FilePlan]]
-) -> list[_Step]:
-    """What is to happen to one file: nothing to tell (`[]`), or one step."""
+def _step(job: _Job, path: str, plans: _Asked, before: _Asked) -> list[_Step]:
+    """What is to happen to one file: one step, or `[]` where there is nothing to tell."""
     entry = job.entries.get(path)
     try:
         real = os.path.realpath(job.root / path)
@@ -195,20 +202,23 @@ def _step(
             raise ValueError("it leads outside of the project")
         other = job.seen.setdefault(real, path)
         if other != path:
-            return [_Step(path, "unchanged", f"it is the same file as {other}", keeps_entry=True)]
+            return [_Step(path, "unchanged", f"it is the same file as {other}", entry=entry)]
         current = _bytes_of(Path(real))
-        if current is None and all(plan.existing_only for _, plan in plans) and (plans or not before):
+        if current is None and plans and all(plan.existing_only for _, plan in plans):
             return []
         ways = {plan.how for _, plan in (*plans, *before)}
-        if "own" in ways and len(ways) > 1:
-            raise ValueError("one plan owns it, another one merges into it")
-        work = _own if "own" in ways else _merge
-        return [work(job, path, current, entry, plans, before)]
+        if len({"json" if way == "json_items" else way for way in ways}) > 1:
+            raise ValueError(f"plans of different kinds meet there ({', '.join(sorted(ways))})")
+        return [(_own if "own" in ways else _merge)(job, path, current, plans, before)]
     except (OSError, ValueError) as problem:
-        told = problem.strerror or str(problem) if isinstance(problem, OSError) else str(problem)
-        where, _, rest = told.partition(": ")
-        told = f"{path}:{where[5:]}: {rest}" if where.startswith("line ") else f"{path}: {told}"
-        return [_Step(path, "conflict", told, keeps_entry=True)]
+        return [_Step(path, "conflict", _told(path, problem), entry=entry)]
+
+
+def _told(path: str, problem: OSError | ValueError) -> str:
+    """The problem with the file's name and, where it is known, the line."""
+    text = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
+    where, _, rest = text.partition(": ")
+    return f"{path}:{where[5:]}: {rest}" if where.startswith("line ") and rest else f"{path}: {text}"
 
 
 def _bytes_of(path: Path) -> bytes | None:
@@ -217,76 +227,177 @@ def _bytes_of(path: Path) -> bytes | None:
     return path.read_bytes() if path.exists() else None
 
 
-def _own(
-    job: _Job,
-    path: str,
-    current: bytes | None,
-    entry: _Entry | None,
-    plans: list[tuple[str, FilePlan]],
-    before: list[tuple[str, FilePlan]],
-) -> _Step:
+def _own(job: _Job, path: str, current: bytes | None, plans: _Asked, before: _Asked) -> _Step:
     """A file that is a harness's alone."""
+    entry = job.entries.get(path)
     text = None if current is None else current.decode("utf-8", "replace")
     untouched = text is not None and marked.is_untouched(text)
+    stamped = text is not None and marked.has_stamp(text)
     if not plans:
         if current is None:
             return _Step(path, "unchanged", "it is not there")
-        if untouched or (job.force and entry is not None):
-            original = entry.original if entry is not None else None
-            reason = None if original is None else "its earlier content is back"
-            return _Step(path, "removed", reason, current, original, True)
-        reason = "edited by hand" if text is not None and marked.has_stamp(text) else "Perpetual did not write it"
-        return _Step(path, "unchanged", reason)
+        if not untouched and not (job.force and entry is not None):
+            return _Step(path, "unchanged", "edited by hand" if stamped or entry else "Perpetual did not write it")
+        original = None if entry is None else entry.original
+        return _Step(path, "removed", None if original is None else _BACK, current, original, True)
     wanted = marked.stamp(path, plans[-1][1].text).encode("utf-8")
-    made = _entry(job, path, current, wanted, entry, plans)
     if current is None:
-        return _Step(path, "created", None, None, wanted, True, made)
+        return _Step(path, "created", None, None, wanted, True, _entry(job, path, None, wanted, plans))
     if text is not None and text.replace("\r\n", "\n").encode("utf-8") == wanted:
-        return _Step(path, "unchanged", None, entry=made)
+        return _Step(path, "unchanged", entry=_entry(job, path, current, current, plans))
     if untouched or job.force:
-        return _Step(path, "merged", "brought up to date" if untouched else "replaced", current, wanted, True, made)
-    ours = entry is not None or (text is not None and marked.has_stamp(text))
-    reason = "edited by hand" if ours else "Perpetual did not write it; --force replaces it"
-    return _Step(path, "unchanged", reason, keeps_entry=True)
+        reason = "brought up to date" if untouched else "replaced"
+        return _Step(path, "merged", reason, current, wanted, True, _entry(job, path, current, wanted, plans))
+    reason = "edited by hand" if stamped or entry else "Perpetual did not write it; --force replaces it"
+    return _Step(path, "unchanged", reason, entry=entry)
 
 
-def _merge(
-    job: _Job,
-    path: str,
-    current: bytes | None,
-    entry: _Entry | None,
-    plans: list[tuple[str, FilePlan]],
-    before: list[tuple[str, FilePlan]],
-) -> _Step:
-    """A file that we share with people."""
-    new, gone = _unique(plans), _unique(before)
+def _merge(job: _Job, path: str, current: bytes | None, plans: _Asked, before: _Asked) -> _Step:
+    """A file that is shared with people."""
+    entry = job.entries.get(path)
+    new, gone = _alike(plans), _alike(before)
+    removing = any(name in job.removed for name, _ in before)
+    content: bytes | None
     if current is None:
-        if not new:
+        if not new or removing:
             return _Step(path, "unchanged", "it is not there")
         content = _applied(path, None, new).encode("utf-8")
-        return _Step(path, "created", None, None, content, True, _entry(job, path, None, content, entry, plans))
-    text = current.decode("utf-8")  # a UnicodeDecodeError is a ValueError: a conflict
-    restored = False
-    content_after: bytes | None
-    if entry is not None and entry.is_known and (_digest(current) == entry.written or current == entry.original):
-        restored = not new
+        return _Step(path, "created", None, None, content, True, _entry(job, path, None, content, plans))
+    edited = entry is None or not entry.stands_as_left(current)
+    if entry is not None and not edited:
         base = None if entry.original is None else entry.original.decode("utf-8")
-        content_after = _applied(path, base, new).encode("utf-8") if new else entry.original
+        content = _applied(path, base, new).encode("utf-8") if new else entry.original
     else:
-        undone = _undone(path, text, gone, new, entry)
-        content_after = _applied(path, undone, new).encode("utf-8")
+        undone = _undone(path, current.decode("utf-8"), gone, new, entry)
+        content = _applied(path, undone, new).encode("utf-8")
         if not new and entry is not None and not entry.existed and undone.strip() in ("", "{}"):
-            content_after = None
-    if content_after == current:
-        unneeded = None if new else "nothing of Perpetual's is in it"
-        shared = "another harness uses it" if new and gone and not _is_wanted(plans, before) else None
-        return _Step(path, "unchanged", unneeded or shared, entry=_kept(job, path, current, entry, plans))
-    made = _entry(job, path, current, content_after, entry, plans) if new else None
-    if new and len(new) >= len(gone):
-        return _Step(path, "merged", None, current, content_after, True, made)
-    reason = "edited since: only what Perpetual put there was taken out"
+            content = None
+    made = _entry(job, path, current, content, plans) if new else None
+    if content == current:
+        return _Step(path, "unchanged", "another harness uses it" if removing and new else None, entry=made)
+    if not removing:
+        return _Step(path, "merged", None, current, content, True, made)
+    reason = "edited since: only what Perpetual put there was taken out" if edited else _BACK
     if new:
         reason = "what another harness uses stays"
-    elif restored or content_after is None:
-        reason = "its earlier content is back" if content_after is not None else ""
-    return _Step(path, "removed", reason or None, current, content_after, True, made)
+    return _Step(path, "removed", None if content is None else reason, current, content, True, made)
+
+
+def _entry(job: _Job, path: str, current: bytes | None, content: bytes | None, plans: _Asked) -> Entry:
+    """What the record says of a file that now holds `content` and held `current`."""
+    entry = job.entries.get(path)
+    if content == current:
+        # Without an entry it is a clone of a project that was set up elsewhere: nobody knows what was there before.
+        return replace(entry, plans=tuple(plans)) if entry else Entry(True, None, None, (), tuple(plans))
+    assert content is not None
+    if entry is None or current is None:
+        folders = [parent.as_posix() for parent in PurePosixPath(path).parents[:-1]]
+        missing = tuple(folder for folder in folders if not (job.root / folder).exists())
+        return Entry(current is not None, current, digest(content), missing, tuple(plans))
+    written = digest(content) if entry.stands_as_left(current) else None
+    return replace(entry, written=written, plans=tuple(plans))
+
+
+def _alike(plans: _Asked) -> list[FilePlan]:
+    """The plans without their askers; what two ask alike stands once."""
+    found: list[FilePlan] = []
+    for _, plan in plans:
+        if plan not in found:
+            found.append(plan)
+    return found
+
+
+def _applied(path: str, text: str | None, plans: Sequence[FilePlan]) -> str:
+    """The text with what the plans ask for."""
+    for plan in plans:
+        if plan.how == "block":
+            text = text or ""
+            text = text if marked.says_already(path, text, plan.text) else marked.put_block(path, text, plan.text)
+            continue
+        text = "{}\n" if text is None else text
+        if plan.how == "json":
+            text = jsonedit.put(text, plan.keys, plan.value)
+        else:
+            text = jsonedit.add_items(text, plan.keys, plan.value)
+    return text or ""
+
+
+def _undone(path: str, text: str, gone: Sequence[FilePlan], new: Sequence[FilePlan], entry: Entry | None) -> str:
+    """The text without what the plans `gone` put there, unless a plan of `new` sets the same place anyway."""
+    original = entry.original.decode("utf-8") if entry is not None and entry.original is not None else "{}"
+    for plan in reversed(gone):
+        if plan.how == "block":
+            if not new:
+                text = marked.take_block(path, text)
+            continue
+        # Objects that were there before us stay even if they are empty now; without a record that is all of them.
+        known = entry is not None and entry.is_known
+        floor = jsonedit.depth(original, plan.keys) if known else len(plan.keys) - 1
+        earlier = jsonedit.lookup(original, plan.keys)
+        others = [other for other in new if other.how == plan.how and other.keys == plan.keys]
+        if plan.how == "json_items":
+            stay = [item for other in others for item in other.value]
+            stay += earlier[0] if earlier and isinstance(earlier[0], list) else []
+            items = [item for item in plan.value if not any(jsonedit.same(item, other) for other in stay)]
+            text = jsonedit.drop_items(text, plan.keys, items, floor=floor)
+        elif not others:
+            text = jsonedit.put(text, plan.keys, earlier[0]) if earlier else jsonedit.drop(text, plan.keys, floor=floor)
+    return text
+
+
+def _carry_out(config: Config, steps: list[_Step], record: Record) -> list[_Step]:
+    """Writes the record, then the files, then the record without what is gone; answers what really happened."""
+    after = {step.path: step.entry for step in steps if step.entry is not None}
+    write(config, replace(record, entries={**record.entries, **after}))
+    done: list[_Step] = []
+    for step in steps:
+        try:
+            if step.is_change:
+                _put(config.root, step)
+            done.append(step)
+        except OSError as problem:
+            old = record.entries.get(step.path)
+            done.append(_Step(step.path, "conflict", _told(step.path, problem), entry=old))
+    entries = dict(record.entries)
+    for step in done:
+        entries.pop(step.path, None)
+        if step.entry is not None:
+            entries[step.path] = step.entry
+    write(config, replace(record, entries=entries))
+    gone = [record.entries[step.path] for step in done if step.path in record.entries and step.path not in entries]
+    for folder in sorted({folder for entry in gone for folder in entry.folders}, key=len, reverse=True):
+        place = config.root / folder
+        if place.is_dir() and not any(place.iterdir()):
+            place.rmdir()
+    return done
+
+
+def _put(root: Path, step: _Step) -> None:
+    """Replaces, makes or deletes one file; its rights stay."""
+    real = Path(os.path.realpath(root / step.path))
+    if step.content is None:
+        real.unlink()
+        return
+    real.parent.mkdir(parents=True, exist_ok=True)
+    mode = real.stat().st_mode & 0o777 if step.before is not None else None
+    write_atomic(real, step.content, mode=0o644 if mode is None else mode)
+    if mode is not None:
+        os.chmod(real, mode)  # the umask may have narrowed it
+
+
+def _shown(step: _Step, dry_run: bool) -> dict[str, Any]:
+    shown: dict[str, Any] = {"path": step.path, "action": step.action, "reason": step.reason}
+    if dry_run:
+        shown["diff"] = _diff(step) if step.is_change else ""
+    return shown
+
+
+def _diff(step: _Step) -> str:
+    from difflib import unified_diff
+
+    one, other = (
+        "" if content is None else content.decode("utf-8", "replace") for content in (step.before, step.content)
+    )
+    names = ("/dev/null" if step.before is None else step.path, "/dev/null" if step.content is None else step.path)
+    lines = unified_diff(one.splitlines(), other.splitlines(), *names, lineterm="")
+    return "\n".join(lines)

@@ -10,7 +10,8 @@ the fields that `find` may filter on. Every value is JSON; NaN, infinities and n
 block ends; at its end everything is, at once, and it is on stable storage before the block returns. A block that
 raises leaves no trace. Transactions are serialisable across threads and, where `capabilities.multiprocess`, across
 processes: what a block read is still true when it commits. Inside a block the same thread joins the outer
-transaction. Reads inside see the block's own writes; reads outside see committed state only.
+transaction; an inner block that raises takes its own writes with it. Reads inside see the block's own writes; reads
+outside see committed state only. A transaction is over with its block.
 
 *Ownership.* What is handed out is the caller's own copy; what is handed in may be changed by the caller afterwards.
 
@@ -133,6 +134,8 @@ def json_copy(value: Any, where: str = "value") -> Any:
         for key in value:
             if not isinstance(key, str):
                 raise UsageError(f"{where} has the key {key!r}, which is no text")
+            if not key.isascii():
+                _check_text(key, where)
         return {key: json_copy(item, f"{where}.{key}") for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [json_copy(item, f"{where}[{n}]") for n, item in enumerate(value)]
@@ -164,7 +167,7 @@ class Transaction:
         meta = store.read(_META, _META) or {"commit": 0, "counters": {}}
         self._commit_number: int = meta["commit"] + 1
         self._counters: dict[str, int] = dict(meta["counters"])
-        self._created = bool(meta["commit"])
+        self._over = False
 
     @property
     def seq(self) -> int:
@@ -232,6 +235,8 @@ class Transaction:
         return staged if staged is not None else self._store.read(kind, id)
 
     def _stage(self, kind: str, id: str, revision: int, number: int, body: Mapping[str, Any]) -> Document:
+        if self._over:
+            raise UsageError(f"{kind} {id}: the transaction is over; what is written now would be lost")
         clean: Row = json_copy(body, kind)
         for key in clean:
             if key[:1] == "_":
@@ -239,6 +244,13 @@ class Transaction:
         row = {"_id": id, "_rev": revision, "_no": number, "_seq": self._commit_number, **clean}
         self._staged[kind, id] = row
         return _document(kind, row)
+
+    def _mark(self) -> tuple[dict[tuple[str, str], Row], dict[str, int]]:
+        """The state before an inner block; rows are replaced and never changed, so shallow copies hold it."""
+        return dict(self._staged), dict(self._counters)
+
+    def _restore(self, mark: tuple[dict[tuple[str, str], Row], dict[str, int]]) -> None:
+        self._staged, self._counters = mark
 
     def _batch(self) -> list[tuple[str, str, Row]]:
         """What to write, the store's own counters first; empty if the block wrote nothing."""
@@ -315,7 +327,12 @@ class StoreBase(ABC):
         """See the contract: atomic, serialisable, durable before it returns; joins the thread's open one."""
         outer: Transaction | None = getattr(self._open, "transaction", None)
         if outer is not None:
-            yield outer
+            before = outer._mark()
+            try:
+                yield outer
+            except BaseException:
+                outer._restore(before)
+                raise
             return
         with self.exclusive():
             transaction = Transaction(self)
@@ -327,6 +344,7 @@ class StoreBase(ABC):
                     self.write(batch)
             finally:
                 self._open.transaction = None
+                transaction._over = True
 
     def get(self, kind: str, id: str) -> Document | None:
         """The committed document or ledger row (the open transaction's, inside one), or None."""

@@ -41,7 +41,9 @@ def _find(path: str, text: str) -> tuple[int, int] | None:
         return None
     if len(starts) != 1 or len(ends) != 1 or starts[0] > ends[0]:
         at = min(begin for begin, _ in (*starts, *ends))
-        raise ValueError(f"line {text.count(chr(10), 0, at) + 1}: the marks perpetual:start and perpetual:end do not pair")
+        raise ValueError(
+            f"line {text.count(chr(10), 0, at) + 1}: the marks perpetual:start and perpetual:end do not pair"
+        )
     return starts[0][0], ends[0][1]
 
 

@@ -18,16 +18,18 @@ import math
 import os
 import random
 import sys
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from pydoc_data.topics import topics
 
 SMOOTHINGS = ("add", "witten-bell", "discount")
-HELD_OUT_EVERY = 12  # every 12th passage is never trained on
+HELD_OUT_ONE_IN = 12  # of the passages, so many are never trained on
+HELD_OUT_REMAINDER = 0
 HELD_OUT_CHARS = 20_000
 PARAGRAPH_CHARS = 1_200  # a longer one is a table or a grammar, and would be a good part of a small training text
-PASSAGE_CHARS = 700  # paragraphs are joined until a passage has as much
+PASSAGE_CHARS = 1_000  # paragraphs of a topic are joined until a passage has as much
 CHECKPOINTS = 2  # evaluations in a run, the last one on the whole training text
 
 
@@ -57,12 +59,15 @@ def read_passages() -> list[str]:
 def split_passages(passages: Sequence[str], seed: int) -> tuple[str, str]:
     """The training text and the held-out text. The seed orders the first and leaves the second alone.
 
-    All runs are thus measured on the same characters: what differs between seeds is what was learnt from.
+    All runs are thus measured on the same characters: what differs between seeds is what was learnt from. A passage's
+    own checksum says where it belongs, so what another Python version adds to the topics does not move the rest.
     """
-    held_out = "".join(passages[::HELD_OUT_EVERY])[:HELD_OUT_CHARS]
-    training = [passage for index, passage in enumerate(passages) if index % HELD_OUT_EVERY]
+    training, held_out = [], []
+    for passage in passages:
+        kept_back = zlib.crc32(passage.encode("utf-8")) % HELD_OUT_ONE_IN == HELD_OUT_REMAINDER
+        (held_out if kept_back else training).append(passage)
     random.Random(seed).shuffle(training)
-    return "".join(training), held_out
+    return "".join(training), "".join(held_out)[:HELD_OUT_CHARS]
 
 
 class NgramModel:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perpetual import Lab
-from perpetual.records import Experiment, Hypothesis
+if TYPE_CHECKING:
+    from perpetual import Lab
+    from perpetual.records import Experiment, Hypothesis
 
-Campaign = Callable[..., tuple[Hypothesis, Experiment]]
+    Campaign = Callable[..., tuple[Hypothesis, Experiment]]
 
 
 @pytest.fixture
 def lab(project: Path) -> Iterator[Lab]:
     """A fresh project's lab; what it started has ended when the test is over."""
+    from perpetual import Lab
+
     opened = Lab.open(project)
     yield opened
     opened.queue.set_state("paused")

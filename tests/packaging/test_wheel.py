@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -28,11 +29,22 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-@pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def interpreters() -> list[str]:
+    """The Python that runs the tests, and the newest other one on this machine that is new enough to differ."""
+    for name in ("python3.14", "python3.13", "python3.12"):
+        found = shutil.which(name)
+        if found is not None and sys.version_info < tuple(map(int, name.removeprefix("python").split("."))):
+            works = subprocess.run([found, "-c", "import venv, ssl"], capture_output=True, check=False)
+            if works.returncode == 0:
+                return [sys.executable, found]
+    return [sys.executable]
+
+
+@pytest.fixture(scope="module", params=interpreters(), ids=lambda path: Path(path).name)
+def installed(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bin folder of a fresh environment that holds the wheel and what it depends on."""
     environment = tmp_path_factory.mktemp("fresh") / "venv"
-    subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
+    subprocess.run([request.param, "-m", "venv", str(environment)], check=True)
     programs = environment / "bin"
     subprocess.run(
         [str(programs / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel)],

@@ -40,9 +40,7 @@ def drafts(desks: Desks) -> list[tuple[Draft, Experiment]]:
     return found
 
 
-def pick(
-    desks: Desks, count: int, *, dry_run: bool = False, idempotency_key: str | None = None
-) -> list[Pick]:
+def pick(desks: Desks, count: int, *, dry_run: bool = False, idempotency_key: str | None = None) -> list[Pick]:
     """At most `count` picks, best first; new experiments are written as proposals, existing ones get a fresh score.
 
     All of it is one transaction; with `dry_run` nothing is written. The second call with the same key answers what

@@ -11,7 +11,7 @@ from perpetual.lab.flows import Desks
 from perpetual.lab.flows.fold import baseline_values
 from perpetual.lab.hypotheses import baseline_value, check_direction, check_metric, tags_of
 from perpetual.records import Design, Experiment, Resources, Score, from_json, to_json
-from perpetual.slots.store import Document
+from perpetual.slots.store import Document, json_copy
 from perpetual.toolkit.units import LONGEST_S, finite
 
 __all__ = ["propose", "scored"]
@@ -69,13 +69,14 @@ def propose(
     design = _design(desks, hypothesis, metric=metric, direction=direction, mde=mde, noise=noise, tau=tau,
                      baseline=baseline, paired=paired, replicates=replicates, cost=cost_run_hours)  # fmt: skip
     resources = _resources(desks, design, gpus, gpu_memory_bytes, cpus, wall_s)
+    _check_env(env or {})
     if cwd is not None and (cwd.startswith(("/", "~")) or ".." in cwd.split("/")):
         raise UsageError(f"the working directory must lie inside the project, not {cwd}", hint="a relative path")
     draft: dict[str, Any] = {
         "command": command,
         "env": dict(env or {}),
         "cwd": cwd,
-        "config": dict(config or {}),
+        "config": json_copy(config or {}, "config"),
         "resources": to_json(resources),
         "design": to_json(design),
         "hypothesis_id": hypothesis.id if hypothesis else None,
@@ -201,6 +202,13 @@ def _resources(
     return Resources(gpus, gpu_memory_bytes, cpus, wall_s)
 
 
+def _check_env(env: Mapping[str, str]) -> None:
+    for name, value in env.items():
+        if not name or "=" in name or "\0" in name + value:
+            # The value stays out of the message: it may be a secret.
+            raise UsageError(f"{name!r} cannot be set as a variable of the environment", hint="as in LR=0.1")
+
+
 def _check_new(desks: Desks, draft: Mapping[str, Any], key: str | None) -> None:
     """The same claim with the same specification is a replicate, not a new experiment."""
     if draft["design"]["claim"] is None or draft["command"] is None:
@@ -217,7 +225,7 @@ def _check_new(desks: Desks, draft: Mapping[str, Any], key: str | None) -> None:
         raise Conflict(
             f"tried before as {earlier.id} ({earlier.body['status']}); {hypothesis.id} is {hypothesis.status} "
             f"at confidence {hypothesis.confidence:.2f}",
-            hint=f"perpetual run {earlier.id} for one more replicate, or change the specification",
+            hint=f"perpetual experiments {earlier.id} shows it; change the specification (more replicates, say)",
             code="tried_before",
         )
 

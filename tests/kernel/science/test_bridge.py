@@ -107,10 +107,6 @@ def test_the_program_answers_each_line_and_goes_on_after_a_bad_one() -> None:
 
 
 def test_importing_the_core_stays_cheap() -> None:
-    probe = (
-        "import sys, perpetual; old = {*sys.modules}; import perpetual.science; print(*{*sys.modules} - old)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True
-    )
+    probe = "import sys, perpetual; old = {*sys.modules}; import perpetual.science; print(*{*sys.modules} - old)"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True)
     assert not {"dataclasses", "inspect", "json", "random", "statistics"} & set(done.stdout.split())

@@ -347,9 +347,7 @@ def test_two_retractions_of_each_other_end() -> None:
 def test_binary_design_counts_successes() -> None:
     design = {"model": "binary", "mu1": 0.9, "mu0": 0.5}
     result = fold(rows([1, 1, 0, True]), design)
-    assert measured_part(result)["log_bayes_factor"] == pytest.approx(
-        log_bayes_factor_binary(3, 4, p1=0.9, p0=0.5)
-    )
+    assert measured_part(result)["log_bayes_factor"] == pytest.approx(log_bayes_factor_binary(3, 4, p1=0.9, p0=0.5))
     assert measured_part(fold(rows([1, 0.5]), design)) == {
         **measured_part(fold(rows([1]), design)),
         "flags": ["value is not 0 or 1"],
@@ -417,9 +415,7 @@ def test_a_manual_shift_is_whole_once_and_leaves_e_values_alone() -> None:
 def test_parts_add_up_to_the_log_odds() -> None:
     ledger = [*rows([4.0, 9.0]), verdict(8, "refutes"), {"id": "m1", "kind": "manual", "log_odds": -0.4}]
     result = fold(ledger)
-    assert math.fsum(part["log_bayes_factor"] for part in result["parts"]) == pytest.approx(
-        result["log_odds"]
-    )
+    assert math.fsum(part["log_bayes_factor"] for part in result["parts"]) == pytest.approx(result["log_odds"])
     assert [next(iter(part)) for part in result["parts"]] == ["design_id", "judged", "manual"]
 
 
@@ -476,9 +472,7 @@ def test_a_measured_noise_floor_keeps_the_bound() -> None:
 def test_an_e_value_is_at_most_one_on_average_where_the_claim_is_false() -> None:
     rng, draws = random.Random(9), 4000
     total = math.fsum(
-        math.exp(
-            log_bayes_factor_gaussian([rng.gauss(0, 1), rng.gauss(0, 1)], mu1=1, mu0=0, tau=0, sigma=1.0)
-        )
+        math.exp(log_bayes_factor_gaussian([rng.gauss(0, 1), rng.gauss(0, 1)], mu1=1, mu0=0, tau=0, sigma=1.0))
         for _ in range(draws)
     )
     # variance of the ratio is exp(d2) - 1 with d2 = 2

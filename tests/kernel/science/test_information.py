@@ -32,9 +32,7 @@ def integrated_gain(p: float, d2: float) -> float:
     return -math.fsum(terms) * width
 
 
-@pytest.mark.parametrize(
-    ("d2", "tolerance"), [(0.01, 1e-6), (0.5, 1e-6), (2.0, 1e-6), (4.0, 1e-6), (16.0, 1.4e-4)]
-)
+@pytest.mark.parametrize(("d2", "tolerance"), [(0.01, 1e-6), (0.5, 1e-6), (2.0, 1e-6), (4.0, 1e-6), (16.0, 1.4e-4)])
 def test_quadrature_agrees_with_integration(d2: float, tolerance: float) -> None:
     for p in CONFIDENCES:
         assert expected_information_gain(p, d2) == pytest.approx(integrated_gain(p, d2), abs=tolerance)
@@ -57,9 +55,7 @@ def test_small_separations_gain_in_proportion() -> None:
 
 def test_separation_is_that_of_the_pooled_mean() -> None:
     assert separation(1.0, s2=0.64, tau=0.25, k=3) == pytest.approx(1 / (0.0625 + 0.64 / 3))
-    assert separation(1.0, s2=0.64, tau=0.25, k=3, baseline_n=4) == pytest.approx(
-        1 / (0.0625 + 0.16 + 0.64 / 3)
-    )
+    assert separation(1.0, s2=0.64, tau=0.25, k=3, baseline_n=4) == pytest.approx(1 / (0.0625 + 0.16 + 0.64 / 3))
     assert separation(2.0, s2=0.5, tau=0.0, k=4) == pytest.approx(4 * 4 / 0.5)
 
 
@@ -197,9 +193,7 @@ def test_repeats_are_further_replicates() -> None:
 def test_a_batch_stops_when_the_next_replicate_is_worth_too_little() -> None:
     picks = propose(state(candidate("a", sigma=0.3, tau=0.1)), 50, {})
     assert 1 <= len(picks) < 5
-    assert (
-        len(propose(state(candidate("a", sigma=0.3, tau=0.1)), 50, {"min_information_gain_bits": 0.3})) == 1
-    )
+    assert len(propose(state(candidate("a", sigma=0.3, tau=0.1)), 50, {"min_information_gain_bits": 0.3})) == 1
 
 
 def test_pending_runs_are_not_proposed_again() -> None:

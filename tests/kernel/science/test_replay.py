@@ -83,9 +83,7 @@ def test_promotion_rates_are_those_of_the_design(
     without: float, with_memory: float, shared_luck: float, low: float, high: float
 ) -> None:
     rng = random.Random(1)
-    decisions = [
-        gate(paired_replays(rng, without, with_memory, shared_luck), {})["decision"] for _ in range(500)
-    ]
+    decisions = [gate(paired_replays(rng, without, with_memory, shared_luck), {})["decision"] for _ in range(500)]
     assert low <= decisions.count("promote") / 500 <= high
 
 

@@ -1,0 +1,64 @@
+"""The command `budget`: what was spent, and the limit. Loaded by the command table alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from perpetual.cli.base import Face, json_option, pass_face
+from perpetual.toolkit.units import hours_of, shown_hours
+
+__all__ = ["budget"]
+
+_UNLIMITED = ("none", "null", "unlimited")
+
+
+@click.group(invoke_without_command=True)
+@json_option
+@pass_face
+@click.pass_context
+def budget(ctx: click.Context, face: Face) -> None:
+    """What was spent, by experiment, hypothesis and day, and the limit.
+
+    A run debits its wall hours times its GPUs; one without a GPU debits no GPU-hours. Run-hours are wall hours times
+    GPUs, and plain wall hours without one.
+    """
+    if ctx.invoked_subcommand is None:
+        _show(face)
+
+
+# A negative amount is refused by name; it must not be taken for an option.
+@budget.command(name="set", context_settings={"ignore_unknown_options": True})
+@click.argument("gpu_hours", metavar="GPU_HOURS|none")
+@json_option
+@pass_face
+def set_(face: Face, gpu_hours: str) -> None:
+    """Set the limit in GPU-hours, or take it away with `none`. Runs that have their reservation go on."""
+    unlimited = gpu_hours.strip().lower() in _UNLIMITED
+    face.lab.budget.set_limit(None if unlimited else hours_of(gpu_hours, "the budget"))
+    _show(face)
+
+
+def _show(face: Face) -> None:
+    shown = face.lab.budget.show()
+    face.answer("budget", shown, lambda: _totals(shown))
+    if face.as_json:
+        return
+    for name in ("hypothesis", "experiment", "day"):
+        lines = shown[f"by_{name}"]
+        if lines:
+            face.table((name, "runs", "GPU-hours", "run-hours"), [_row(key, line) for key, line in lines.items()])
+
+
+def _totals(shown: dict[str, Any]) -> str:
+    limit = shown["limit_gpu_hours"]
+    left = "unlimited" if limit is None else f"{shown['left_gpu_hours']:.3f} left of {limit:g}"
+    return (
+        f"GPU-hours: {shown['spent_gpu_hours']:.3f} spent, {shown['reserved_gpu_hours']:.3f} reserved, {left}\n"
+        f"run-hours: {shown['run_hours']:.4f} used ({shown_hours(shown['run_hours'])})"
+    )
+
+
+def _row(key: str, line: dict[str, Any]) -> tuple[str, ...]:
+    return key, str(line["runs"]), f"{line['gpu_hours']:.3f}", f"{line['run_hours']:.4f}"

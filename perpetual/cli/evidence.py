@@ -1,0 +1,126 @@
+"""Commands on the ledger: list, add, retract, refold. Loaded by the command table alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from perpetual.cli.base import Face, json_option, key_option, page_options, pass_face, printable
+
+__all__ = ["evidence"]
+
+Json = dict[str, Any]
+
+
+@click.group()
+def evidence() -> None:
+    """The ledger that every confidence is folded from: list, add, retract, refold."""
+
+
+@evidence.command(name="list")
+@click.option("--hypothesis", "hypothesis_id", metavar="ID", help="Only the rows of this one.")
+@page_options
+@json_option
+@pass_face
+def list_(face: Face, hypothesis_id: str | None, limit: int, cursor: str | None) -> None:
+    """List the rows of the ledger, oldest first; nats are the change in log odds that each one made."""
+    from perpetual.records import to_json
+
+    page = face.lab.evidence.list(hypothesis_id=hypothesis_id, limit=limit, cursor=cursor)
+    face.items(
+        "evidence_list",
+        [to_json(item) for item in page.items],
+        page.next_cursor,
+        ("id", "hypothesis", "kind", "says", "nats", "weight", "run", "actor", "retracted", "reason"),
+        lambda item: (
+            item["id"],
+            item["hypothesis_id"],
+            item["kind"],
+            _says(item),
+            _nats(item),
+            f"{item['weight']:g}",
+            item["run_id"] or "",
+            item["actor"],
+            f"by {item['retracted_by']}" if item["retracted_by"] else "",
+            item["reason"] or "",
+        ),
+        empty="no evidence yet: runs of a claim, opinions and retractions make rows",
+    )
+
+
+@evidence.command()
+@click.argument("hypothesis")
+@click.option("--verdict", required=True, metavar="V", help="supports, refutes or inconclusive.")
+@click.option("--strength", type=float, default=1.0, show_default=True, help="How strongly, from 0 to 1.")
+@click.option("--why", required=True, metavar="T", help="The reason, kept in the row.")
+@click.option("--run", "run_id", metavar="ID", help="The run that the opinion is about.")
+@key_option
+@json_option
+@pass_face
+def add(face: Face, /, hypothesis: str, **fields: Any) -> None:
+    """Add an opinion on HYPOTHESIS: at most ln 2 nats, all opinions together at most ln 3.
+
+    It can never decide a hypothesis by itself.
+    """
+    from perpetual.records import to_json
+
+    row = to_json(face.lab.evidence.add(hypothesis, **fields))
+    face.answer("evidence", row, lambda: _text(face, row))
+
+
+@evidence.command()
+@click.argument("id", metavar="EVIDENCE")
+@click.option("--why", required=True, metavar="T", help="The reason, kept in the row.")
+@json_option
+@pass_face
+def retract(face: Face, id: str, why: str) -> None:
+    """Take the row EVIDENCE back by a new row; both stay in the ledger."""
+    from perpetual.records import to_json
+
+    row = to_json(face.lab.evidence.retract(id, why=why))
+    face.answer("evidence", row, lambda: _text(face, row))
+
+
+@evidence.command()
+@click.option("--check", is_flag=True, help="Change nothing; exit 1 if a stored confidence differs from its fold.")
+@json_option
+@pass_face
+def refold(face: Face, check: bool) -> int:
+    """Fold every hypothesis anew from the ledger, and name those whose stored fold differed."""
+    found = face.lab.evidence.refold(check=check)
+    face.items(
+        "refold",
+        found,
+        None,
+        ("hypothesis", "stored", "folded"),
+        lambda item: (item["id"], _fold(item["stored"]), _fold(item["folded"])),
+        empty="every stored confidence is the fold of its ledger",
+    )
+    return 1 if check and found else 0
+
+
+def _fold(values: Json) -> str:
+    return f"{values['status']} {values['confidence']:.4f} from {values['evidence_count']} rows"
+
+
+def _nats(item: Json) -> str:
+    return "" if item["log_bayes_factor"] is None else f"{item['log_bayes_factor']:+.3f}"
+
+
+def _says(item: Json) -> str:
+    if item["kind"] == "measured":
+        return f"{item['metric']} {item['value']:.6g}"
+    if item["kind"] == "judged":
+        return f"{item['verdict']} ({item['strength']:g})"
+    if item["kind"] == "retraction":
+        return f"takes back {item['target']}"
+    return item["verdict"] or f"{item['log_odds']:+.3f} nats by hand"
+
+
+def _text(face: Face, row: Json) -> str:
+    subject = face.lab.hypotheses.get(row["hypothesis_id"])
+    return (
+        f"{row['id']}  {row['kind']}: {printable(_says(row))}, {_nats(row)} nats\n"
+        f"  {subject.id} is {subject.status} at confidence {subject.confidence:.3f}"
+    )

@@ -1,0 +1,126 @@
+"""Commands on hypotheses: add, list, show, update. Loaded by the command table alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from perpetual.cli.base import Face, json_object, json_option, key_option, page_options, pass_face, printable
+
+__all__ = ["hypotheses"]
+
+
+@click.group()
+def hypotheses() -> None:
+    """Add, list, show and update hypotheses."""
+
+
+@hypotheses.command()
+@click.argument("statement")
+@click.option("--prior", type=float, default=0.5, show_default=True, help="How likely it is before any evidence.")
+@click.option("--metric", help="What its experiments measure, as their runs print it.")
+@click.option("--direction", metavar="max|min", help="Whether more or less of the metric is better.")
+@click.option("--mde", type=float, help="The smallest effect worth having, in the metric's units.")
+@click.option("--baseline", metavar="B", help="What it is compared with: a number or an experiment's id.")
+@click.option("--params", metavar="JSON", help="""A grid of values to try, as in '{"lr": [0.1, 0.01]}'.""")
+@click.option("--tag", "tags", multiple=True, help="A word to find it by; may be repeated.")
+@key_option
+@json_option
+@pass_face
+def add(
+    face: Face, /, statement: str, tags: tuple[str, ...], params: str | None, **fields: Any
+) -> None:  # the other options are named as the lab's own arguments
+    """Add a claim, in words, for experiments to support or refute.
+
+    With --metric, --direction, --mde and --baseline its experiments' runs become evidence.
+    """
+    from perpetual.records import to_json
+
+    made = face.lab.hypotheses.add(statement, params=json_object(params, "--params"), tags=tags, **fields)
+    face.answer("hypothesis", to_json(made), lambda: f"{_text(face, to_json(made))}\nnext: {_next(made.id)}")
+
+
+def _next(id: str) -> str:
+    return f"perpetual propose -h {id} --command 'python train.py ...'"
+
+
+@hypotheses.command(name="list")
+@click.option("--status", metavar="S", help="Only these: open, supported, refuted or parked.")
+@page_options
+@json_option
+@pass_face
+def list_(face: Face, status: str | None, limit: int, cursor: str | None) -> None:
+    """List hypotheses, oldest first."""
+    from perpetual.records import to_json
+
+    page = face.lab.hypotheses.list(status=status, limit=limit, cursor=cursor)
+    face.items(
+        "hypotheses",
+        [to_json(item) for item in page.items],
+        page.next_cursor,
+        ("id", "status", "confidence", "false alarm", "evidence", "statement", "tags"),
+        lambda item: (
+            item["id"],
+            item["status"],
+            f"{item['confidence']:.3f}",
+            f"<= {item['false_alarm_bound']:.2g}",
+            str(item["evidence_count"]),
+            item["statement"],
+            " ".join(item["tags"]),
+        ),
+        empty=f"no hypothesis is {status}" if status else "no hypothesis yet: perpetual hypotheses add STATEMENT",
+    )
+
+
+@hypotheses.command()
+@click.argument("id")
+@json_option
+@pass_face
+def show(face: Face, id: str) -> None:
+    """Show the hypothesis ID: what is believed of it and why."""
+    from perpetual.records import to_json
+
+    found = to_json(face.lab.hypotheses.get(id))
+    face.answer("hypothesis", found, lambda: _text(face, found))
+
+
+@hypotheses.command()
+@click.argument("id")
+@click.option("--statement", help="Say it in other words.")
+@click.option("--prior", type=float, help="How likely it was before any evidence; refused once there is some.")
+@click.option("--confidence", type=float, help="How likely it is now, by hand: adds a manual row to the ledger.")
+@click.option("--status", metavar="S", help="open or parked; supported or refuted by hand adds a manual row.")
+@click.option("--tag", "tags", multiple=True, help="Replaces the tags; may be repeated; '' takes them away.")
+@click.option("--why", help="The reason, kept in the manual row.")
+@json_option
+@pass_face
+def update(face: Face, /, id: str, tags: tuple[str, ...], **changes: Any) -> None:
+    """Change the hypothesis ID; what its runs have measured stays as it is."""
+    from perpetual.records import to_json
+
+    changed = to_json(face.lab.hypotheses.update(id, tags=tags or None, **changes))
+    face.answer("hypothesis", changed, lambda: _text(face, changed))
+
+
+def _text(face: Face, item: dict[str, Any]) -> str:
+    lines = [
+        f"{item['id']}  {item['status']}  confidence {item['confidence']:.3f} (prior {item['prior']:g})",
+        f"  {printable(item['statement'])}",
+        f"  evidence: {item['evidence_count']} rows; e-values {item['e_support']:.3g} for, {item['e_refute']:.3g} "
+        f"against; false-alarm bound {item['false_alarm_bound']:.2g}",
+    ]
+    prediction = item["prediction"]
+    if prediction["metric"]:
+        said = [prediction["metric"], prediction["direction"]]
+        said += [f"by at least {prediction['mde']:g}"] if prediction["mde"] is not None else []
+        said += [f"against {prediction['baseline']}"] if prediction["baseline"] is not None else []
+        lines.append("  predicts: " + printable(" ".join(word for word in said if word)))
+    if item["params"]:
+        grid = "; ".join(f"{name} in {values}" for name, values in item["params"].items())
+        lines.append(f"  to try: {printable(grid)}")
+    lines += [f"  {name}: {printable(', '.join(item[name]))}" for name in ("tags", "flags") if item[name]]
+    experiments = face.lab.experiments.list(hypothesis_id=item["id"]).items
+    if experiments:
+        lines.append("  experiments: " + ", ".join(f"{found.id} {found.status}" for found in experiments))
+    return "\n".join(lines)

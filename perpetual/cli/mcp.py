@@ -1,0 +1,30 @@
+"""The command mcp: opens the lab's MCP server and serves."""
+
+from __future__ import annotations
+
+import click
+
+from perpetual.cli.base import Face, json_option, pass_face
+from perpetual.lab import Lab
+
+__all__ = ["mcp"]
+
+
+@click.command()
+@click.option("--allow-approve", is_flag=True, help="Let the client approve experiments: for an agent that you trust.")
+@click.option("--http", metavar="HOST:PORT", help="Listen there instead of standard input and output.")
+@json_option
+@pass_face
+def mcp(face: Face, allow_approve: bool, http: str | None) -> None:
+    """Serve the lab to an agent over the Model Context Protocol, until the agent leaves."""
+    lab = face.lab
+    root, safe = lab.root, face.safe
+    server = lab.part("mcp")
+    # A record that cannot be read is said here, with its exit status, rather than to a client that shows nothing.
+    lab.status()
+    face.close()  # the client's lab acts in the client's name, and some stores take one writer at a time
+
+    def open_lab(actor: str) -> Lab:
+        return Lab.open(root, actor=actor, safe=safe)
+
+    server.serve(open_lab, allow_approve=allow_approve, http=http)

@@ -1,0 +1,128 @@
+"""Commands on notes: `memory show|write|list|history`. Loaded by `perpetual.cli.app` alone."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from perpetual.cli.base import Face, json_option, page_options, pass_face, printable
+from perpetual.errors import UsageError
+from perpetual.records import to_json
+
+__all__ = ["memory"]
+
+_COLUMNS = ("path", "status", "type", "updated", "title")
+
+
+@click.group()
+def memory() -> None:
+    """Notes: show, write, list, and their history."""
+
+
+@memory.command()
+@click.argument("path", required=False)
+@json_option
+@pass_face
+def show(face: Face, path: str | None) -> None:
+    """The note PATH with its text; without PATH, the list of notes.
+
+    An agent is shown only what the gates let through.
+    """
+    if path is None:
+        _show_page(face, folder="", status=None, limit=100, cursor=None)
+        return
+    note = to_json(face.lab.memory.get(path))
+    text = face.lab.memory.read(path)
+    face.answer("note", {**note, "content": text}, lambda: _note_text(note, text))
+
+
+def _note_text(note: dict[str, Any], text: str) -> str:
+    head = f"{note['path']}  [{note['status']} {note['type']}]  {note['updated_at']}  {note['actor']}"
+    return f"{printable(head)}\n\n{printable(text)}"
+
+
+@memory.command()
+@click.argument("path")
+@click.argument("content", required=False)
+@click.option("--type", "type_", default="note", show_default=True, help="What sort of note it is.")
+@click.option("-m", "--message", help="Why it is written: the message of its commit.")
+@click.option("--idempotency-key", metavar="K", help="A second write with the same key answers the first one.")
+@json_option
+@pass_face
+def write(
+    face: Face, path: str, content: str | None, type_: str, message: str | None, idempotency_key: str | None
+) -> None:
+    """Write a note through the gates; the text is CONTENT, or what standard input holds (`-`, or without CONTENT)."""
+    text = _from_stdin(content) if content in (None, "-") else content
+    assert text is not None
+    answer = face.lab.memory.write(path, text, type=type_, message=message, idempotency_key=idempotency_key)
+    face.answer("memory_write", answer, lambda: _written_text(answer))
+
+
+def _from_stdin(content: str | None) -> str:
+    if content is None and sys.stdin.isatty():
+        raise UsageError(
+            "there is no text", hint="give it as CONTENT, or pipe it in: perpetual memory write PATH < FILE"
+        )
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as problem:
+        raise UsageError("standard input is not UTF-8", hint="write the note as UTF-8 text") from problem
+
+
+def _written_text(answer: dict[str, Any]) -> str:
+    commit = f"  commit {answer['commit'][:10]}" if answer["commit"] else ""
+    lines = [f"{printable(answer['path'])}  {answer['status']}{commit}"]
+    lines += [
+        f"  {printable(finding['rule'])} in its {finding['part']}: {printable(finding['excerpt'])}"
+        for finding in answer["verdict"]["findings"]
+    ]
+    return "\n".join(lines)
+
+
+@memory.command(name="list")
+@click.argument("directory", metavar="[DIR]", required=False, default="")
+@click.option("--status", help="Only notes of this status.")
+@page_options
+@json_option
+@pass_face
+def list_(face: Face, directory: str, status: str | None, limit: int, cursor: str | None) -> None:
+    """The notes, or those below the folder DIR, oldest first."""
+    _show_page(face, folder=directory, status=status, limit=limit, cursor=cursor)
+
+
+def _show_page(face: Face, **query: Any) -> None:
+    page = face.lab.memory.list(**query)
+    face.items(
+        "notes",
+        to_json(page.items),
+        page.next_cursor,
+        _COLUMNS,
+        lambda item: (item["path"], item["status"], item["type"], item["updated_at"], item["title"]),
+        empty="there are no notes",
+    )
+
+
+@memory.command()
+@click.argument("path")
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many versions."
+)
+@json_option
+@pass_face
+def history(face: Face, path: str, limit: int) -> None:
+    """The versions of the note PATH, newest first."""
+    found = to_json(face.lab.memory.history(path, limit=limit + 1))
+    face.items(
+        "note_history",
+        found[:limit],
+        None,
+        ("commit", "when", "author", "message"),
+        lambda item: (item["commit"][:10], item["when"], item["author"], item["message"]),
+        empty="git holds no version of it: it was never accepted",
+        extra={"truncated": len(found) > limit},
+    )
+    if len(found) > limit:
+        face.progress(f"older versions are left out: --limit {limit}")

@@ -1,0 +1,313 @@
+"""Commands on runs: run, runs, logs, kill, retry, wait, queue, scan. Loaded by the command table alone.
+
+`run --wait`, `wait` and `scan` bring the record up to date; `runs`, `logs` and `queue` only read it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from perpetual.cli.base import Face, json_option, key_option, page_options, pass_face, printable
+from perpetual.errors import UsageError, unknown
+from perpetual.toolkit.units import identifier, seconds_of, shown_hours
+
+__all__ = ["kill", "logs", "queue", "retry", "run", "runs", "scan", "wait"]
+
+Json = dict[str, Any]
+
+_LIVE = ("queued", "launching", "running")
+_QUEUE = {"pause": "paused", "resume": "running", "drain": "draining"}
+
+
+@click.command()
+@click.argument("id", metavar="ID")
+@click.argument("command", nargs=-1, metavar="[COMMAND]")
+@click.option("-g", "--gpu", "gpus", type=int, multiple=True, help="Use this GPU; may be repeated.")
+@click.option("--all", "every", is_flag=True, help="Every missing replicate, as far as the budget holds them.")
+@click.option("--wait", "waits", is_flag=True, help="Until it has ended; exit 1 if that was without success.")
+@click.option("--seed", type=int, help="A seed picked by hand: the run weighs nothing as evidence.")
+@click.option("--dry-run", is_flag=True, help="Show what would be started, or why not, and start nothing.")
+@key_option
+@json_option
+@pass_face
+def run(
+    face: Face, /, id: str, command: tuple[str, ...], every: bool, waits: bool, dry_run: bool, **options: Any
+) -> int:
+    """Start the next missing replicate of the approved experiment ID; what must wait is queued.
+
+    COMMAND is for an experiment that has none: typing it approves it. Quote it, or put it after `--`.
+    """
+    key = options.pop("idempotency_key")
+    options |= {"command": _joined(command), "every": every}
+    if dry_run:
+        plan = face.lab.runs.plan(id, **options)
+        face.answer("run_plan", plan, lambda: _plan_text(plan))
+        return 0
+    started = face.lab.runs.launch(id, idempotency_key=key, **options)
+    ids = [item.id for item in started]
+    if waits:
+        for item in started:
+            face.progress(_line(item))
+        face.lab.wait(ids)
+        started = face.lab.runs.named(ids)
+    _answer(face, started, single=not every)
+    if every:
+        _tell_missing(face, id)
+    return 1 if waits and any(item.status != "done" for item in started) else 0
+
+
+def _joined(words: tuple[str, ...]) -> str | None:
+    """The command line in the words that a shell left: one is a line by itself, several are its words."""
+    import shlex
+
+    if not words:
+        return None
+    return words[0] if len(words) == 1 else shlex.join(words)
+
+
+def _tell_missing(face: Face, id: str) -> None:
+    experiment = face.lab.experiments.get(id)
+    left = experiment.design.replicates - len(face.lab.runs.named([id]))
+    if left > 0:
+        face.progress(f"{left} of {experiment.design.replicates} replicates do not fit the budget and stay missing")
+
+
+def _plan_text(plan: Json) -> str:
+    import shlex
+
+    replicates = ", ".join(map(str, plan["replicates"]))
+    lines = [
+        f"would start replicate {replicates} of {plan['experiment_id']} (attempt {plan['attempt']})",
+        f"  command: {printable(shlex.join(plan['argv']))}",
+        f"  in {printable(plan['cwd'])}, wall limit {shown_hours(plan['wall_s'] / 3600)}",
+        f"  reserves {plan['gpu_hours']:.3f} GPU-hours and {plan['run_hours']:.3f} run-hours each",
+    ]
+    if plan["waits_for"]:
+        lines.append(f"  it would wait: {printable(plan['waits_for'])}")
+    return "\n".join([*lines, "nothing was started"])
+
+
+@click.command()
+@click.argument("id", required=False)
+@click.option("--status", metavar="S", help="Only these: queued, launching, running, done, failed, ...")
+@click.option("--experiment", "experiment_id", metavar="ID", help="Only those of this experiment.")
+@page_options
+@json_option
+@pass_face
+def runs(
+    face: Face, id: str | None, status: str | None, experiment_id: str | None, limit: int, cursor: str | None
+) -> None:
+    """Show the run ID; without ID, list runs, newest first, as the record has them (`scan` updates it)."""
+    if id is not None:
+        if status or experiment_id:
+            raise UsageError("an ID names one run; --status and --experiment are for the list")
+        from perpetual.records import to_json
+
+        found = to_json(face.lab.runs.get(id))
+        face.answer("run", found, lambda: _text(found))
+        return
+    page = face.lab.runs.list(status=status, experiment_id=experiment_id, limit=limit, cursor=cursor)
+    empty = "no such run" if status or experiment_id else "no run yet: perpetual run EXPERIMENT"
+    _table(face, page.items, page.next_cursor, empty=empty)
+
+
+@click.command()
+@click.argument("id", metavar="RUN")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the run has ended.")
+@click.option("--stderr", is_flag=True, help="Standard error instead of standard output.")
+@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines.")
+@json_option
+@pass_face
+def logs(face: Face, id: str, follow: bool, stderr: bool, tail: int | None) -> None:
+    """Show the output of RUN; control characters are made visible. With --json at most the last MiB."""
+    if face.as_json:
+        if follow:
+            raise UsageError("--json answers one document and -f goes on", hint=f"perpetual wait {id}, then logs")
+        face.answer("logs", face.lab.runs.logs(id, stderr=stderr, tail=tail), "")
+        return
+    for piece in face.lab.runs.stream(id, stderr=stderr, tail=tail, follow=follow):
+        click.echo(printable(piece), nl=False)
+    if follow:
+        status, reason = face.lab.runs.look(id)
+        told = f" ({printable(reason)})" if reason else ""
+        unrecorded = face.lab.runs.get(id).status in _LIVE
+        face.progress(f"{identifier(id)} has ended: {status}{told}" + ("; perpetual scan records it" * unrecorded))
+
+
+@click.command()
+@click.argument("id", metavar="ID")
+@click.option("--grace", metavar="TIME", help="Seconds between TERM and KILL, or with a unit.  [default: methodology]")
+@json_option
+@pass_face
+def kill(face: Face, id: str, grace: str | None) -> int:
+    """End the run ID with all its processes, and record it; exit 1 if it has not ended in time."""
+    ended = face.lab.runs.kill(id, grace_s=None if grace is None else seconds_of(grace, "--grace"))
+    _answer(face, [ended], single=True)
+    return 1 if ended.status in _LIVE else 0
+
+
+@click.command()
+@click.argument("id", metavar="ID")
+@click.option("--dry-run", is_flag=True, help="Show what would be started, or why not, and start nothing.")
+@key_option
+@json_option
+@pass_face
+def retry(face: Face, id: str, dry_run: bool, idempotency_key: str | None) -> None:
+    """Try the run ID, which ended without a result, again with the same seed."""
+    if dry_run:
+        plan = face.lab.runs.plan_retry(id)
+        face.answer("run_plan", plan, lambda: _plan_text(plan))
+        return
+    _answer(face, [face.lab.runs.retry(id, idempotency_key=idempotency_key)], single=True)
+
+
+@click.command()
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.option("--timeout", metavar="TIME", help="At most so many seconds, or with a unit: 90s, 30m, 2h.")
+@json_option
+@pass_face
+def wait(face: Face, ids: tuple[str, ...], timeout: str | None) -> int:
+    """Wait until runs have ended; an experiment's ID stands for its runs.
+
+    Exit 1 if one ended without success, 3 if the time is over before all have ended.
+    """
+    face.lab.wait(ids, timeout_s=None if timeout is None else seconds_of(timeout, "--timeout"))
+    found = face.lab.runs.named(ids)
+    _answer(face, found, single=len(ids) == 1 and [item.id for item in found] == [identifier(ids[0])])
+    live = [item.id for item in found if item.status in _LIVE]
+    if live:
+        face.progress(f"the time is over, and {', '.join(live)} went on")
+        return 3
+    return 1 if any(item.status != "done" for item in found) else 0
+
+
+@click.command()
+@click.argument("action", required=False, metavar="[pause|resume|drain]")
+@page_options
+@json_option
+@pass_face
+def queue(face: Face, action: str | None, limit: int, cursor: str | None) -> None:
+    """Show the queue's state and what waits, in the order of starting; or pause, resume or drain it.
+
+    Paused, nothing is started. Draining, what waits is started and nothing new is taken.
+    """
+    if action is not None:
+        if action not in _QUEUE:
+            raise UsageError(unknown("action on the queue", action, _QUEUE))
+        face.lab.queue.set_state(_QUEUE[action])
+    state = face.lab.queue.state()
+    page = face.lab.queue.waiting(limit=limit, cursor=cursor)
+    if not face.as_json:
+        click.echo(f"the queue is {state}")
+    _table(face, page.items, page.next_cursor, empty="nothing waits", schema="queue", extra={"state": state})
+    if action == "resume" and page.items:
+        face.progress("perpetual scan starts what has room")
+
+
+@click.command()
+@json_option
+@pass_face
+def scan(face: Face) -> None:
+    """Record what has happened to the runs, with debits and evidence, and start what was waiting."""
+    found = face.lab.scan()
+    face.answer("scan", found, lambda: _scan_text(found))
+
+
+def _scan_text(found: Json) -> str:
+    lines = [
+        f"{item['run_id']} of {item['experiment_id']}: {item['from']} -> {item['to']}"
+        + (f" ({printable(item['reason'])})" if item["reason"] else "")
+        for item in found["changes"]
+    ]
+    lines += [
+        f"{item['run_id']} used {item['gpu_hours']:.3f} GPU-hours, {shown_hours(item['run_hours'])} of run time"
+        for item in found["debits"]
+    ]
+    lines += [
+        f"{item['id']}: {item['hypothesis_id']} {item['log_bayes_factor']:+.3f} nats from {item['run_id']}"
+        for item in found["evidence"]
+    ]
+    return "\n".join(lines) or "nothing has changed"
+
+
+def _answer(face: Face, found: list[Any], *, single: bool) -> None:
+    """One run as itself, several as a list."""
+    from perpetual.records import to_json
+
+    if single:
+        face.answer("run", to_json(found[0]), lambda: _line(found[0]))
+    elif face.as_json:
+        _table(face, found, None, empty="")
+    else:
+        click.echo("\n".join(map(_line, found)) or "there is no run to wait for")
+
+
+def _line(item: Any) -> str:
+    """How a run stands, and what can be done with it."""
+    head = f"{item.id}  {item.status}: replicate {item.replicate} of {item.experiment_id}"
+    reason = f" ({printable(item.reason)})" if item.reason else ""
+    if item.status == "queued":
+        return f"{head} waits{reason}"
+    if item.status in _LIVE:
+        on = f" on {', '.join(item.gpus)}" if item.gpus else ""
+        return f"{head}, seed {item.seed}, pid {item.pid}{on}; perpetual logs {item.id} -f"
+    metrics = ", ".join(f"{name} {_value(value)}" for name, value in item.metrics.items())
+    hint = f"; perpetual logs {item.id} --stderr" if item.status == "failed" else ""
+    return f"{head} after {shown_hours((item.duration_s or 0) / 3600)}{reason}{hint}" + (
+        f"\n  {printable(metrics)}" if metrics else ""
+    )
+
+
+def _table(
+    face: Face, found: Any, next_cursor: str | None, *, empty: str, schema: str = "runs", extra: Json | None = None
+) -> None:
+    from perpetual.records import to_json
+
+    face.items(
+        schema,
+        [to_json(item) for item in found],
+        next_cursor,
+        ("id", "experiment", "rep", "status", "seconds", "gpus", "metrics", "reason"),
+        lambda item: (
+            item["id"],
+            item["experiment_id"],
+            f"{item['replicate']}" + (f".{item['attempt']}" if item["attempt"] > 1 else ""),
+            item["status"],
+            "" if item["duration_s"] is None else f"{item['duration_s']:.1f}",
+            str(len(item["gpus"]) or ""),
+            _metrics(item),
+            item["reason"] or "",
+        ),
+        empty=empty,
+        extra=extra,
+    )
+
+
+def _metrics(item: Json) -> str:
+    shown = [f"{name} {_value(value)}" for name, value in list(item["metrics"].items())[:3]]
+    left = len(item["metrics"]) - len(shown)
+    return ", ".join([*shown, f"and {left} more"] if left else shown)
+
+
+def _value(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.6g}"
+
+
+def _text(item: Json) -> str:
+    code = "" if item["exit_code"] is None else f", exit code {item['exit_code']}"
+    signal = "" if item["signal"] is None else f", signal {item['signal']}"
+    lines = [
+        f"{item['id']}  {item['status']}  replicate {item['replicate']} of {item['experiment_id']}, "
+        f"attempt {item['attempt']}{code}{signal}"
+    ]
+    lines += [f"  reason: {printable(item['reason'])}"] if item["reason"] else []
+    lines.append(f"  seed {item['seed']}, pid {item['pid'] or '-'}, scheduler {item['scheduler']}")
+    hours = item["duration_s"] and item["duration_s"] / 3600
+    lines.append(f"  from {item['started_at'] or '-'} to {item['ended_at'] or '-'}: {shown_hours(hours)}")
+    lines += [f"  {printable(name)}: {_value(value)}" for name, value in item["metrics"].items()]
+    lines += [f"  GPUs: {', '.join(item['gpus'])}"] if item["gpus"] else []
+    commit = item["git"]["commit"]
+    lines += [f"  code: {commit}{' with changes' if item['git']['dirty'] else ''}"] if commit else []
+    return "\n".join([*lines, f"  files: {printable(item['log_dir'])}"])

@@ -1,0 +1,95 @@
+"""Commands on settings: `methodology show|init|set` and `config show|set`. Loaded by `perpetual.cli.app` alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from perpetual.cli.base import Face, json_option, pass_face
+from perpetual.schema import Item
+
+__all__ = ["config", "methodology"]
+
+# A value may begin with a dash: `set plugins.acme.offset -1`.
+_VALUES = {"ignore_unknown_options": True}
+
+
+@click.group()
+def methodology() -> None:
+    """How research is done here: every key with its value and meaning."""
+
+
+@methodology.command(name="show")
+@json_option
+@pass_face
+def show_methodology(face: Face) -> None:
+    """Every key of the methodology with value, origin and meaning."""
+    _show(face, "methodology", face.lab.settings.methodology(), with_origin=True)
+
+
+@methodology.command(name="init")
+@json_option
+@pass_face
+def init_methodology(face: Face) -> None:
+    """Write methodology.yaml with every key at its default, where there is none yet."""
+    _show(face, "methodology", face.lab.settings.init_methodology(), with_origin=True)
+
+
+@methodology.command(name="set", context_settings=_VALUES)
+@click.argument("key")
+@click.argument("value")
+@json_option
+@pass_face
+def set_methodology(face: Face, key: str, value: str) -> None:
+    """Set KEY to VALUE in methodology.yaml; comments stay. Lists are written a,b,c and nothing as null."""
+    _changed(face, face.lab.settings.set_methodology(key, value))
+
+
+@click.group()
+def config() -> None:
+    """What this project is made of: the providers chosen, and the options of plugins."""
+
+
+@config.command(name="show")
+@click.option("--origin", is_flag=True, help="Show where each value comes from.")
+@json_option
+@pass_face
+def show_config(face: Face, origin: bool) -> None:
+    """Every key of the configuration with value, origin and meaning, the options of plugins included."""
+    _show(face, "config", face.lab.settings.config(), with_origin=origin)
+
+
+@config.command(name="set", context_settings=_VALUES)
+@click.argument("key")
+@click.argument("value")
+@json_option
+@pass_face
+def set_config(face: Face, key: str, value: str) -> None:
+    """Set KEY to VALUE in config.yaml; comments stay. An option of a plugin is plugins.NAME.OPTION."""
+    _changed(face, face.lab.settings.set_config(key, value))
+
+
+def _show(face: Face, schema: str, items: Sequence[Item], *, with_origin: bool) -> None:
+    columns = ("key", "value", *(("origin",) if with_origin else ()), "meaning")
+    face.items(
+        schema,
+        [item._asdict() for item in items],
+        None,
+        columns,
+        lambda item: tuple(_cell(item[column]) for column in columns),
+        empty="there are no keys",
+    )
+
+
+def _changed(face: Face, item: Item) -> None:
+    text = f"{item.key}: {_cell(item.value)}"
+    if item.origin != "project":
+        text += f"  (written; {item.origin} goes on winning over the file)"
+    face.answer("setting", item._asdict(), text)
+
+
+def _cell(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

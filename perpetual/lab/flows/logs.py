@@ -1,0 +1,137 @@
+"""A run's output as its supervisor keeps it: read, its end, or followed. Nothing here reconciles a run."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from perpetual.errors import NotFound, UsageError
+from perpetual.lab.flows import Desks
+from perpetual.lab.flows.reconcile import look
+from perpetual.lab.states import LIVE
+from perpetual.slots.scheduler import Scheduler
+from perpetual.slots.store import Document
+
+__all__ = ["logs", "stream"]
+
+_LIMIT_BYTES = 1024 * 1024  # of a log that is answered as one text, from its end
+_CHUNK_BYTES = 64 * 1024
+_TURN_S = 0.1  # how often a followed log is looked at
+_CUT = "\n[the middle of this log was dropped meanwhile: it has reached its limit]\n"
+
+
+def logs(desks: Desks, run_id: str, *, stderr: bool = False, tail: int | None = None) -> dict[str, Any]:
+    """The last `tail` lines of a run's output (all without), at most its last MiB, line ends as newlines.
+
+    Returns:
+        `{run_id, stream, text, truncated}`; `truncated` says that the log holds more than the text.
+
+    Raises:
+        NotFound: for an unknown run, or one that has no output yet.
+    """
+    run = desks.ctx.need("run", run_id)
+    path = _path(desks, run, stderr)
+    with path.open("rb") as file:
+        size = file.seek(0, io.SEEK_END)
+        file.seek(max(0, size - _LIMIT_BYTES))
+        text = _decoder().decode(file.read(_LIMIT_BYTES), final=True)
+    shown = _last_lines(text, tail)
+    return {
+        "run_id": run.id,
+        "stream": "stderr" if stderr else "stdout",
+        "text": shown,
+        "truncated": size > _LIMIT_BYTES or len(shown) < len(text),
+    }
+
+
+def stream(
+    desks: Desks, run_id: str, *, stderr: bool = False, tail: int | None = None, follow: bool = False
+) -> Iterator[str]:
+    """A run's output piece by piece, from its last `tail` lines or its beginning; `follow` until the run has ended.
+
+    Raises:
+        NotFound: for an unknown run, or one that has no output yet; before the first piece.
+    """
+    run = desks.ctx.need("run", run_id)
+    path = _path(desks, run, stderr)
+    return _pieces(desks, run, path, 0 if tail is None else _start_of_tail(path, tail), follow)
+
+
+def _path(desks: Desks, run: Document, stderr: bool) -> Path:
+    scheduler: Scheduler = desks.ctx.part("scheduler")
+    path = scheduler.logs(desks.runs.log_dir(run.id), stderr=stderr)
+    if path.is_file():
+        return path
+    status = run.body["status"]
+    why = f"it is {status}" + (f" ({run.body['reason']})" if run.body["reason"] else "")
+    hint = f"perpetual wait {run.id}" if status in LIVE else f"it never started, or {path.parent} was removed"
+    raise NotFound(f"{run.id} has no output: {why}", hint=hint, code="no_output")
+
+
+def _decoder() -> io.IncrementalNewlineDecoder:
+    """Bytes to text: what is no UTF-8 is replaced, and a progress bar's carriage returns are line ends."""
+    return io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")("replace"), translate=True)
+
+
+def _last_lines(text: str, count: int | None) -> str:
+    if count is None:
+        return text
+    if count < 0:
+        raise UsageError(f"the number of lines must be at least 0, not {count}")
+    lines = text.split("\n")
+    whole = lines[:-1] if lines[-1] == "" else lines  # a last line without its end counts as one
+    if count >= len(whole):
+        return text
+    kept = whole[len(whole) - count :] if count else []
+    return "\n".join([*kept, ""] if lines[-1] == "" and kept else kept)
+
+
+def _start_of_tail(path: Path, count: int) -> int:
+    """The byte at which the last `count` lines begin, found by reading backwards from the end."""
+    with path.open("rb") as file:
+        end = file.seek(0, io.SEEK_END)
+        window = _CHUNK_BYTES
+        while True:
+            start = max(0, end - window)
+            file.seek(start)
+            data = file.read(end - start)
+            # A final line end closes the last line, and begins none.
+            ends = [n for n, byte in enumerate(data[:-1]) if byte in b"\r\n" and data[n : n + 2] != b"\r\n"]
+            if count == 0:
+                return end
+            if len(ends) >= count:
+                return start + ends[-count] + 1
+            if start == 0:
+                return 0
+            window *= 4
+
+
+def _pieces(desks: Desks, run: Document, path: Path, position: int, follow: bool) -> Iterator[str]:
+    scheduler: Scheduler = desks.ctx.part("scheduler")
+    log_dir, decoder = desks.runs.log_dir(run.id), _decoder()
+    while True:
+        # Asked before the log is read: what was written until the end is then read after it.
+        ended = not follow or look(desks, run.id)[0] not in LIVE
+        with path.open("rb") as file:
+            if file.seek(0, io.SEEK_END) < position:
+                position = file.tell()  # cut to its limit under our hands; what stands there was shown already
+                yield _CUT
+            file.seek(position)
+            while data := file.read(_CHUNK_BYTES):
+                position += len(data)
+                piece = decoder.decode(data)
+                if piece:
+                    yield piece
+        if ended:
+            rest = decoder.decode(b"", final=True)
+            if rest:
+                yield rest
+            return
+        turn = time.monotonic() + _TURN_S
+        scheduler.wait(run.body["native_id"], log_dir, _TURN_S)
+        if scheduler.poll(run.body["native_id"], log_dir).state == "running":
+            time.sleep(max(0.0, turn - time.monotonic()))  # a run that is about to start is not waited for

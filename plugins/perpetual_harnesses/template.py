@@ -1,0 +1,92 @@
+"""Harnesses that are data: what a folder of `perpetual_templates` lists, as file plans.
+
+Only the factories are imported from outside. The templates are read through `importlib.resources`, so they may lie in
+a zip file.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from functools import cached_property
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from perpetual.api import FilePlan, Harness, PluginError, Scaffold
+
+__all__ = ["TemplateHarness", "claude_code", "mcp"]
+
+_PACKAGE = "perpetual_templates"
+_KEYS = {"path", "how", "source", "keys", "value", "existing_only"}
+
+
+class TemplateHarness(Harness):
+    """The harness of one template folder; `root` holds the folders of all."""
+
+    def __init__(self, name: str, root: Traversable | None = None) -> None:
+        self._name = name
+        self._root = files(_PACKAGE) if root is None else root
+
+    @cached_property
+    def _template(self) -> dict[str, Any]:
+        from ruamel.yaml import YAML
+
+        text = self._read(f"{self._name}/template.yaml")
+        template: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
+        return template
+
+    def _read(self, path: str) -> str:
+        try:
+            return self._root.joinpath(*path.split("/")).read_text(encoding="utf-8")
+        except OSError as problem:
+            raise PluginError(
+                f"the template {path} cannot be read: {problem}", hint="reinstall perpetual-lab"
+            ) from problem
+
+    def scaffold(self, *, project: str, command: tuple[str, ...]) -> Scaffold:
+        """The files of the template, with the command filled in."""
+        plans = tuple(self._plan(item, command) for item in self._template["files"])
+        return Scaffold(plans, tuple(self._template["trust"]))
+
+    def _plan(self, item: Mapping[str, Any], command: tuple[str, ...]) -> FilePlan:
+        strange = sorted(set(item) - _KEYS)
+        if strange:
+            raise PluginError(f"{self._name}/template.yaml: {item.get('path')}: unknown key {strange[0]!r}")
+        return FilePlan(
+            path=item["path"],
+            how=item["how"],
+            text="".join(self._read(source) for source in item.get("source", ())),
+            keys=tuple(item.get("keys", ())),
+            value=_filled(item.get("value"), command),
+            existing_only=item.get("existing_only", False),
+        )
+
+    def detect(self, folder: Path) -> bool:
+        """Whether one of the files stands there by which the template knows its harness."""
+        return any((folder / name).exists() for name in self._template["detect"])
+
+
+def _filled(value: Any, command: tuple[str, ...]) -> Any:
+    """The value with program, arguments and shell command in place of their names."""
+    if isinstance(value, Mapping):
+        return {key: _filled(item, command) for key, item in value.items()}
+    if isinstance(value, list):
+        found: list[Any] = []
+        for item in value:
+            found += command[1:] if item == "{{arguments}}" else [_filled(item, command)]
+        return found
+    if isinstance(value, str):
+        return value.replace("{{program}}", command[0]).replace("{{shell}}", shlex.join(command))
+    return value
+
+
+def claude_code(options: Mapping[str, Any]) -> TemplateHarness:
+    """Factory of the provider `claude-code`."""
+    return TemplateHarness("claude-code")
+
+
+def mcp(options: Mapping[str, Any]) -> TemplateHarness:
+    """Factory of the provider `mcp`."""
+    return TemplateHarness("mcp")

@@ -1,0 +1,406 @@
+"""The store suite bites: each deliberately broken store fails the test that holds its promise, the whole twin none."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import MethodType
+from typing import Any
+
+import pytest
+
+from perpetual.slots.store import Change, Document, Page, Row, StoreBase, Transaction
+from perpetual.testing.memory_store import InMemoryStore
+from perpetual.testing.stores import DurableStoreContract, StoreContract
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+
+
+class _Patched(InMemoryStore):
+    """Broken inside its transactions: `spoil` changes each of them."""
+
+    def spoil(self, tx: Transaction) -> None:
+        raise NotImplementedError
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        with super().transaction() as tx:
+            self.spoil(tx)
+            yield tx
+
+
+class LosesAWrite(InMemoryStore):
+    """The last row of a large batch never arrives."""
+
+    def write(self, batch: Sequence[tuple[str, str, Row]]) -> None:
+        super().write(batch[:-1] if len(batch) > 5 else batch)
+
+
+class IgnoresTheRevision(_Patched):
+    """The last writer wins."""
+
+    def spoil(self, tx: Transaction) -> None:
+        put = tx.put
+
+        def careless(kind: str, id: str, body: Mapping[str, Any], *, expect_revision: int | None = None) -> Document:
+            return put(kind, id, body)
+
+        tx.put = careless  # type: ignore[method-assign]
+
+
+class HandsOutItsOwn(InMemoryStore):
+    """A reader's change changes the record."""
+
+    def get(self, kind: str, id: str) -> Document | None:
+        found = super().get(kind, id)
+        row = self.read(kind, id)
+        if found is None or row is None:
+            return found
+        return Document(kind, id, found.revision, found.number, found.seq, _Shared(row))
+
+
+class _Shared(dict[str, Any]):
+    """A body that writes through to the row."""
+
+    def __init__(self, row: Row) -> None:
+        super().__init__({key: value for key, value in row.items() if key[:1] != "_"})
+        self._row = row
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        super().__setitem__(key, value)
+        self._row[key] = value
+
+
+class KeepsWhatItIsGiven(_Patched):
+    """A writer's later change changes the record."""
+
+    def spoil(self, tx: Transaction) -> None:
+        stage = tx._stage
+
+        def careless(
+            tx: Transaction, kind: str, id: str, revision: int, number: int, body: Mapping[str, Any]
+        ) -> Document:
+            made = stage(kind, id, revision, number, body)
+            tx._staged[kind, id].update({key: value for key, value in body.items() if isinstance(value, list)})
+            return made
+
+        tx._stage = MethodType(careless, tx)  # type: ignore[method-assign]
+
+
+class ShowsItTooEarly(_Patched):
+    """What is written is there before the end, and stays when the block fails."""
+
+    def spoil(self, tx: Transaction) -> None:
+        stage = tx._stage
+
+        def careless(kind: str, id: str, *rest: Any) -> Document:
+            made = stage(kind, id, *rest)
+            self.write([(kind, id, tx._staged[kind, id])])
+            return made
+
+        tx._stage = careless  # type: ignore[method-assign, assignment]
+
+
+class TearsACommit(InMemoryStore):
+    """Rows arrive one by one."""
+
+    def write(self, batch: Sequence[tuple[str, str, Row]]) -> None:
+        for item in batch:
+            super().write([item])
+            time.sleep(0.0005)
+
+
+class LeavesAGap(_Patched):
+    """Every third row skips a number."""
+
+    def spoil(self, tx: Transaction) -> None:
+        append = tx.append
+
+        def careless(kind: str, row: Mapping[str, Any]) -> int:
+            number = append(kind, row)
+            if number % 3 == 0:
+                tx._counters[kind] += 1
+            return number
+
+        tx.append = careless  # type: ignore[method-assign]
+
+
+class LetsLedgersBeChanged(InMemoryStore):
+    """A row of a ledger can be put anew."""
+
+    def kind(self, name: str, *, ledger: bool | None = None) -> Any:
+        return super().kind(name)
+
+
+class SortsAsText(InMemoryStore):
+    """h10 comes before h2."""
+
+    def find(self, kind: str, /, **equals: Any) -> list[Document]:
+        return sorted(super().find(kind, **equals), key=lambda item: item.id)
+
+
+class PagesInAnyOrder(InMemoryStore):
+    """A page is sorted by itself, backwards."""
+
+    def page(self, kind: str, /, **given: Any) -> Page:
+        page = super().page(kind, **given)
+        return Page(page.items[::-1], page.next_cursor)
+
+
+class PagesByOffset(InMemoryStore):
+    """What is created between two pages makes an item come twice."""
+
+    def page(
+        self,
+        kind: str,
+        /,
+        *,
+        limit: int,
+        cursor: str | None = None,
+        newest_first: bool = False,
+        **equals: Any,
+    ) -> Page:
+        super().page(kind, limit=limit, cursor=cursor)
+        found = self.find(kind, **equals)[:: -1 if newest_first else 1]
+        start = int(cursor or 0)
+        more = len(found) > start + limit
+        return Page(tuple(found[start : start + limit]), str(start + limit) if more else None)
+
+
+class NeverEndsThePages(InMemoryStore):
+    """An empty page follows the last one."""
+
+    def page(self, kind: str, /, **given: Any) -> Page:
+        page = super().page(kind, **given)
+        return Page(page.items, str(page.items[-1].number) if page.items else None)
+
+
+class SearchesAnything(InMemoryStore):
+    """Fields that are no index are searched slowly instead of refused."""
+
+    def check_fields(self, kind: str, equals: Mapping[str, Any]) -> None:
+        self.kind(kind)
+
+
+class KeepsAnOldIndex(InMemoryStore):
+    """A changed document is still found by what it was."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._old: dict[tuple[str, str], list[Row]] = {}
+
+    def scan(self, kind: str, equals: Mapping[str, Any]) -> Iterable[Row]:
+        rows = {row["_id"]: row for row in super().scan(kind, equals)}
+        for (old_kind, id), versions in self._old.items():
+            if equals and old_kind == kind and any(all(row.get(k) == v for k, v in equals.items()) for row in versions):
+                rows.setdefault(id, self._rows[kind][id])
+        return rows.values()
+
+    def write(self, batch: Sequence[tuple[str, str, Row]]) -> None:
+        for kind, id, row in batch:
+            self._old.setdefault((kind, id), []).append(row)
+        super().write(batch)
+
+
+class ForgetsTheNewest(InMemoryStore):
+    """The feed is cut short."""
+
+    def changes(self, since: int) -> list[Change]:
+        return super().changes(since)[:2]
+
+
+class TellsEveryVersion(InMemoryStore):
+    """The feed names a document once for each of its writes."""
+
+    def changes(self, since: int) -> list[Change]:
+        return [
+            Change(max(since + 1, change.seq - back), change.kind, change.id)
+            for change in super().changes(since)
+            for back in (1, 0)
+        ]
+
+
+class CommitsNothing(_Patched):
+    """A block that wrote nothing has a number all the same."""
+
+    def spoil(self, tx: Transaction) -> None:
+        batch = tx._batch
+
+        def careless() -> list[tuple[str, str, Row]]:
+            head = {"_id": "_meta", "_rev": 1, "_no": 1, "_seq": tx.seq, "commit": tx.seq, "counters": tx._counters}
+            return batch() or [("_meta", "_meta", head)]
+
+        tx._batch = careless  # type: ignore[method-assign]
+
+
+class LetsTwoIn(InMemoryStore):
+    """There is no writer lock."""
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        yield
+
+
+class NestsBadly(InMemoryStore):
+    """An inner block commits by itself, so the outer one cannot take it back."""
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        outer: Transaction | None = getattr(self._open, "transaction", None)
+        with super().transaction() as tx:
+            yield tx
+            if outer is not None:
+                self.write(tx._batch())
+
+
+class KeepsWhatAnInnerBlockWrote(InMemoryStore):
+    """An inner block that raises leaves its writes to the outer one."""
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        outer: Transaction | None = getattr(self._open, "transaction", None)
+        if outer is not None:
+            yield outer
+            return
+        with super().transaction() as tx:
+            yield tx
+
+
+class CarriesNaN(_Patched):
+    """What JSON cannot carry is kept."""
+
+    def spoil(self, tx: Transaction) -> None:
+        def careless(
+            tx: Transaction, kind: str, id: str, revision: int, number: int, body: Mapping[str, Any]
+        ) -> Document:
+            row = {**copy.deepcopy(dict(body)), "_id": id, "_rev": revision, "_no": number, "_seq": tx.seq}
+            tx._staged[kind, id] = row
+            return Document(kind, id, revision, number, tx.seq, copy.deepcopy(dict(body)))
+
+        tx._stage = MethodType(careless, tx)  # type: ignore[method-assign]
+
+
+class NeverWakes(InMemoryStore):
+    """`wait` answers the old number."""
+
+    def wait(self, since: int, timeout_s: float) -> int:
+        return since
+
+
+class TakesLateWrites(_Patched):
+    """A write after the block is taken and lost."""
+
+    def spoil(self, tx: Transaction) -> None:
+        append = tx.append
+        tx.append = lambda kind, row: 0 if tx._over else append(kind, row)  # type: ignore[method-assign]
+
+
+class MakesUpKinds(InMemoryStore):
+    """A misspelt kind is an empty one."""
+
+    def get(self, kind: str, id: str) -> Document | None:
+        return super().get(kind, id) if kind in self.kinds else None
+
+
+BROKEN: list[tuple[type[InMemoryStore], str]] = [
+    (LosesAWrite, "test_nothing_is_lost"),
+    (IgnoresTheRevision, "test_an_expected_revision_is_checked"),
+    (HandsOutItsOwn, "test_what_is_handed_out_may_be_changed"),
+    (KeepsWhatItIsGiven, "test_what_is_handed_in_may_be_changed"),
+    (ShowsItTooEarly, "test_nothing_is_visible_before_the_end"),
+    (ShowsItTooEarly, "test_a_block_that_raises_leaves_no_trace"),
+    (TearsACommit, "test_a_reader_sees_all_of_a_commit_or_nothing"),
+    (LeavesAGap, "test_ledgers_are_dense"),
+    (LetsLedgersBeChanged, "test_ledgers_only_grow"),
+    (SortsAsText, "test_finding_is_in_order_of_creation"),
+    (PagesInAnyOrder, "test_paging_goes_through_everything_once"),
+    (PagesByOffset, "test_paging_does_not_slip"),
+    (NeverEndsThePages, "test_paging_goes_through_everything_once"),
+    (SearchesAnything, "test_only_declared_indexes_are_searched"),
+    (KeepsAnOldIndex, "test_a_changed_document_is_found_by_its_new_fields"),
+    (ForgetsTheNewest, "test_changes_are_told_once_in_order"),
+    (TellsEveryVersion, "test_changes_are_told_once_in_order"),
+    (CommitsNothing, "test_commits_are_numbered"),
+    (LetsTwoIn, "test_blocks_of_two_threads_do_not_overlap"),
+    (NestsBadly, "test_nested_blocks_are_one"),
+    (KeepsWhatAnInnerBlockWrote, "test_an_inner_block_that_raises_takes_its_writes_with_it"),
+    (CarriesNaN, "test_what_is_no_json_is_refused"),
+    (NeverWakes, "test_waiting_for_a_commit"),
+    (TakesLateWrites, "test_a_transaction_is_over_with_its_block"),
+    (MakesUpKinds, "test_unknown_kinds_are_refused"),
+]
+
+
+def _tests(suite: type[StoreContract]) -> dict[str, Callable[..., None]]:
+    return {name: test for name, test in vars(suite).items() if name.startswith("test_")}
+
+
+def _run(test: Callable[..., None], store: StoreBase) -> None:
+    assert [*inspect.signature(test).parameters] == ["self", "store"]
+    test(StoreContract(), store)
+
+
+def test_there_is_a_broken_twin_for_most_tests() -> None:
+    held = {name for _, name in BROKEN}
+    assert held <= set(_tests(StoreContract))
+    assert len(held) >= 20
+
+
+@pytest.mark.parametrize(("broken", "name"), BROKEN, ids=[f"{broken.__name__}-{name}" for broken, name in BROKEN])
+def test_a_broken_store_fails(broken: type[InMemoryStore], name: str) -> None:
+    test = _tests(StoreContract)[name]
+    _run(test, InMemoryStore())
+    # By an assertion of the suite: a twin that merely crashed would prove nothing.
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        _run(test, broken())
+
+
+def test_a_store_that_promises_processes_must_run_their_suite() -> None:
+    from perpetual.slots.store import Capabilities
+
+    class Boasts(InMemoryStore):
+        capabilities = Capabilities(multiprocess=True)
+
+    test = _tests(StoreContract)["test_what_the_store_promises_is_tested"]
+    _run(test, InMemoryStore())
+    with pytest.raises(AssertionError, match="SharedStoreContract"):
+        _run(test, Boasts())
+
+
+def test_a_store_that_forgets_is_not_durable() -> None:
+    for test in _tests(DurableStoreContract).values():
+        with pytest.raises(AssertionError):
+            test(DurableStoreContract(), InMemoryStore(), InMemoryStore)
+
+
+def test_an_outsider_gets_the_failures_from_pytest(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    module = tmp_path / "test_acme.py"
+    module.write_text(
+        "import pytest\n"
+        "from perpetual.testing.memory_store import InMemoryStore\n"
+        "from perpetual.testing.stores import StoreContract\n"
+        "class Acme(InMemoryStore):\n"
+        "    def check_fields(self, kind, equals): self.kind(kind)\n"
+        "class TestGood(StoreContract):\n"
+        "    factory = 'perpetual.testing.memory_store:build'\n"
+        "class TestBad(StoreContract):\n"
+        "    @pytest.fixture\n"
+        "    def store(self): return Acme()\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(module)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    failed = [line for line in found.stdout.splitlines() if line.startswith("FAILED")]
+    assert [line.split(" ")[1] for line in failed] == ["test_acme.py::TestBad::test_only_declared_indexes_are_searched"]
