@@ -1,8 +1,8 @@
 """What a plugin author imports: markers, records, slot bases and errors, under one name. Floor 1.
 
 Everything here is public and stays; what is not here, in `perpetual.science`, `perpetual.toolkit`, `perpetual.loop`
-or `perpetual.testing` is the kernel's own. What a command needs (`Face` and its companions) is looked up at first use,
-so that a plugin that offers no command loads no command line.
+or `perpetual.testing` is the kernel's own. What only some need is looked up at first use: the
+markers, so that a chosen provider does not load pluggy, and what a command needs (`Face` and its companions).
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from perpetual.errors import (
     TransientError,
     UsageError,
 )
-from perpetual.hookspecs import hookimpl, hookspec
 from perpetual.records import (
     Debit,
     Design,
@@ -62,6 +61,7 @@ from perpetual.slots.store import Capabilities, Change, Document, Kind, Page, Ro
 
 if TYPE_CHECKING:
     from perpetual.cli.base import Face, json_option, page_options, pass_face, printable
+    from perpetual.hookspecs import hookimpl, hookspec
 
 __all__ = [
     # markers and offers
@@ -147,12 +147,16 @@ __all__ = [
     "UsageError",
 ]
 
-_OF_COMMANDS = frozenset({"Face", "json_option", "page_options", "pass_face", "printable"})
+_LATER = {
+    **dict.fromkeys(("hookimpl", "hookspec"), "perpetual.hookspecs"),
+    **dict.fromkeys(("Face", "json_option", "page_options", "pass_face", "printable"), "perpetual.cli.base"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _OF_COMMANDS:
+    home = _LATER.get(name)
+    if home is None:
         raise AttributeError(f"module 'perpetual.api' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module("perpetual.cli.base"), name)
+    return getattr(import_module(home), name)

@@ -145,10 +145,7 @@ class Config:
                 continue
             if name not in KEYS:
                 check_names({name: 0}, {**KEYS, _PLUGINS: 0}, self._where(path, name))
-            try:
-                self._values[name] = check(KEYS[name], value, path.name)
-            except ConfigError:
-                check(KEYS[name], value, self._where(path, name))
+            self._values[name] = self._checked(KEYS[name], value, path, name)
             self._origins[name] = origin
 
     def _take_plugins(self, path: Path, sections: Any, origin: str) -> None:
@@ -156,7 +153,7 @@ class Config:
             raise ConfigError(f"{self._where(path, _PLUGINS)}: plugins must hold one section per plugin")
         for name, section in sections.items():
             if name == _DISABLED.name:
-                self.disabled = tuple(check(_DISABLED, section, self._where(path, _PLUGINS, name)))
+                self.disabled = tuple(self._checked(_DISABLED, section, path, _PLUGINS, name))
                 self._disabled_origin = origin
             elif isinstance(section, dict):
                 self._sections.setdefault(name, {}).update(section)
@@ -164,6 +161,13 @@ class Config:
             else:
                 where = self._where(path, _PLUGINS, name)
                 raise ConfigError(f"{where}: the section of plugin {name} must hold keys with values")
+
+    def _checked(self, key: Key, value: Any, path: Path, *keys: str) -> Any:
+        """The value in the key's type; the line, which costs a parse, is looked up only for a wrong one."""
+        try:
+            return check(key, value, path.name)
+        except ConfigError:
+            return check(key, value, self._where(path, *keys))
 
     def _where(self, path: Path, *keys: str) -> str:
         line = yamlfile.line_of(path, *keys)

@@ -33,4 +33,4 @@ def report(face: Face, format_: str, output: Path | None) -> None:
                 f"{output} could not be written: {problem.strerror or problem}", hint="choose another file with -o"
             ) from problem
     document = {"format": format_, "path": os.fspath(output.absolute()) if output else None, "text": text}
-    face.answer("report", document, f"wrote {output}" if output else text)
+    face.answer("report", document, f"wrote {output}" if output else text.rstrip())

@@ -140,7 +140,7 @@ def render(lab: Lab) -> str:
         autoescape=False,  # Markdown: the filters below make user text harmless
     )
     environment.filters |= {"inline": _inline, "code": _code, "num": _number, "hours": shown_hours}
-    return environment.get_template("report.md.j2").render(
+    text = environment.get_template("report.md.j2").render(
         status=status,
         budget=lab.budget.show(),
         hypotheses=hypotheses,
@@ -156,6 +156,7 @@ def render(lab: Lab) -> str:
         ),
         sections=_sections(lab),
     )
+    return text.rstrip() + "\n"
 
 
 def write(path: Path, text: str) -> None:

@@ -286,7 +286,7 @@ def test_propose_auto_picks_what_teaches_most(call: Call, text: Callable[..., st
     assert count > 1
     assert call("propose", "--auto", "3", "--idempotency-key", "a")["items"] == picked
     assert len(call("experiments")["items"]) == count
-    assert "next: perpetual approve e2" in text("propose", "--auto", "9")
+    assert "next: perpetual approve e4" in text("propose", "--auto", "9")
 
 
 def test_a_dry_run_of_propose_writes_nothing(call: Call, text: Callable[..., str]) -> None:

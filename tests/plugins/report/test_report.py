@@ -67,7 +67,7 @@ def test_the_command(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["report", "-o", "out/report.md", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == "perpetual.report/1"
-    assert Path(document["path"]).read_text() == document["text"] == printed.rstrip("\n") + "\n"
+    assert Path(document["path"]).read_text() == document["text"] == printed
     assert run(["report", "-o", "/proc/nowhere/report.md"]) == 1
     assert "could not be written" in capsys.readouterr().err
     assert run(["report", "--format", "html"]) == 2

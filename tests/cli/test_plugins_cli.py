@@ -1,0 +1,287 @@
+"""`perpetual plugins`: what is listed, shown and checked, with plugins of other distributions, whole and broken."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perpetual.cli.app import run
+
+Install = Callable[..., None]
+Asked = tuple[int, dict[str, Any]]
+
+HEAD = "from __future__ import annotations\nfrom perpetual.api import GpuBackend, Option, Provider, Reading, hookimpl\n"
+BACKEND = """
+class Backend(GpuBackend):
+    def read(self, deadline_s: float = 5.0) -> Reading:
+        return Reading(None, (), "of acme")
+
+
+def build(options: dict) -> Backend:
+    return Backend()
+"""
+
+
+def offers(*providers: str, hook: str = "perpetual_gpu_backends") -> str:
+    """The source of a plugin that offers these providers."""
+    return f"{HEAD}{BACKEND}\n\n@hookimpl\ndef {hook}() -> list:\n    return [{', '.join(providers)}]\n"
+
+
+def ask(capsys: pytest.CaptureFixture[str], *arguments: str) -> Asked:
+    """The exit status of a command and its one JSON document."""
+    capsys.readouterr()
+    code = run([*arguments, "--json"])
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return code, document
+
+
+def listed(document: dict[str, Any], name: str) -> dict[str, Any]:
+    """The one plugin of that qualified name in a list."""
+    (found,) = [item for item in document["items"] if item["qualified_name"] == name]
+    item: dict[str, Any] = found
+    return item
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Installs a distribution with one plugin: `install("acme", module, source)`; gone after the test."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    # At the end: the first entry is the script's own folder, which discovery does not look at for its cache.
+    monkeypatch.setattr(sys, "path", [*sys.path, str(folder)])
+    modules = set(sys.modules)
+
+    def put(distribution: str, module: str, source: str, *, name: str | None = None, version: str = "1.2") -> None:
+        (folder / f"{module}.py").write_text(source, "utf-8")
+        info = folder / f"{distribution}-{version}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n", "utf-8")
+        (info / "entry_points.txt").write_text(f"[perpetual.plugins]\n{name or distribution} = {module}\n", "utf-8")
+        importlib.invalidate_caches()
+
+    yield put
+    for fresh in set(sys.modules) - modules:
+        if fresh.startswith("acme"):
+            del sys.modules[fresh]
+    importlib.invalidate_caches()
+
+
+def test_bundled_plugins_are_listed_with_what_is_in_force(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, document = ask(capsys, "plugins", "list")
+    assert (code, document["problems"], document["next_cursor"]) == (0, [], None)
+    nvml = listed(document, "perpetual-lab/nvml")
+    assert (nvml["name"], nvml["slots"], nvml["state"], nvml["reason"]) == ("nvml", ["gpus"], "active", None)
+    assert {one["name"]: one["state"] for one in nvml["providers"]} == {"nvml": "active", "none": "available"}
+    for name, slot in (("git", "memory"), ("immune", "gate"), ("scorers", "scorer"), ("tinydb", "store")):
+        item = listed(document, f"perpetual-lab/{name}")
+        assert slot in item["slots"]
+        assert "active" in {one["state"] for one in item["providers"] if one["slot"] == slot}
+    assert run(["plugins", "list"]) == 0
+    shown = capsys.readouterr().out
+    assert "gpus nvml, (gpus none)" in shown
+
+
+def test_the_choice_of_the_configuration_moves_what_is_active(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERPETUAL_GPUS", "perpetual-lab/none")
+    nvml = listed(ask(capsys, "plugins", "list")[1], "perpetual-lab/nvml")
+    assert {one["name"]: one["state"] for one in nvml["providers"]} == {"nvml": "available", "none": "active"}
+
+
+def test_the_scorer_of_the_methodology_is_the_active_one(
+    project: Path, capsys: pytest.CaptureFixture[str], install: Install
+) -> None:
+    install("acme", "acme_a", offers("Provider('scorer', 'coin', 'acme_a:build')", hook="perpetual_scorers"))
+    assert listed(ask(capsys, "plugins", "list")[1], "acme/acme")["state"] == "available"
+    assert ask(capsys, "methodology", "set", "exploration_strategy", "coin")[0] == 0
+    document = ask(capsys, "plugins", "list")[1]
+    assert listed(document, "acme/acme")["state"] == "active"
+    assert listed(document, "perpetual-lab/scorers")["providers"][0]["state"] == "available"
+
+
+def test_it_works_outside_a_project_but_not_in_one_that_was_named_and_is_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for arguments in (("list",), ("show", "tinydb"), ("check", "tinydb")):
+        assert ask(capsys, "plugins", *arguments)[0] == 0
+    code, document = ask(capsys, "--project", str(tmp_path), "plugins", "list")
+    assert (code, document["error"]["code"]) == (5, "no_project")
+    assert not (tmp_path / ".perpetual").exists()
+
+
+def test_one_plugin_is_shown_with_its_options(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, document = ask(capsys, "plugins", "show", "tinydb")
+    assert (code, document["schema"], document["hooks"]) == (0, "perpetual.plugin/1", [])
+    (provider,) = document["providers"]
+    assert (provider["slot"], provider["factory"]) == ("store", "perpetual_tinydb.store:open_store")
+    assert provider["options"][0]["key"] == "lock_timeout_s"
+    assert run(["plugins", "show", "perpetual-lab/tinydb"]) == 0
+    assert "plugins.tinydb.lock_timeout_s (float, 30.0)" in capsys.readouterr().out
+    code, document = ask(capsys, "plugins", "show", "tinidb")
+    assert (code, document["error"]["code"]) == (5, "not_found")
+    assert "did you mean tinydb" in document["error"]["message"]
+
+
+def test_an_observer_is_active_and_shows_its_hooks(
+    project: Path, capsys: pytest.CaptureFixture[str], install: Install
+) -> None:
+    install("acme", "acme_b", f"{HEAD}\n@hookimpl\ndef perpetual_event(event: object) -> None:\n    pass\n")
+    document = ask(capsys, "plugins", "show", "acme")[1]
+    assert (document["state"], document["hooks"], document["providers"]) == ("active", ["perpetual_event"], [])
+
+
+# --- disabled, missing, failed ------------------------------------------------------------------------------
+
+
+def test_a_disabled_plugin_that_is_chosen_is_told_everywhere(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask(capsys, "config", "set", "plugins.disabled", "tinydb")[0] == 0
+    code, document = ask(capsys, "plugins", "list")
+    item = listed(document, "perpetual-lab/tinydb")
+    assert (code, item["state"], item["reason"]) == (0, "disabled", "plugins.disabled names it")
+    (problem,) = document["problems"]
+    assert (problem["slot"], problem["name"]) == ("store", "tinydb")
+    assert "perpetual-lab/tinydb (plugins.disabled names it)" in problem["hint"]
+    code, document = ask(capsys, "memory", "list")
+    assert (code, document["error"]["code"]) == (1, "plugin_missing")
+    assert "perpetual-lab/tinydb (plugins.disabled names it)" in document["error"]["hint"]
+    code, document = ask(capsys, "plugins", "check", "tinydb")
+    assert (code, document["ok"], document["items"][0]["ok"]) == (0, True, None)
+    assert ask(capsys, "config", "set", "plugins.disabled", "")[0] == 0
+    assert ask(capsys, "memory", "list")[0] == 0
+
+
+def test_a_plugin_that_is_named_and_not_installed_is_told_everywhere(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = project / ".perpetual" / "config.yaml"
+    file.write_text(file.read_text("utf-8").replace("store: tinydb", "store: postgres"), "utf-8")
+    (problem,) = ask(capsys, "plugins", "list")[1]["problems"]
+    assert (problem["slot"], problem["name"]) == ("store", "postgres")
+    code, document = ask(capsys, "memory", "list")
+    assert (code, document["error"]["code"]) == (1, "plugin_missing")
+    assert "postgres" in document["error"]["message"]
+    assert "pip install" in document["error"]["hint"]
+    assert ask(capsys, "config", "set", "store", "tinydb")[0] == 0
+    assert ask(capsys, "memory", "list")[0] == 0
+
+
+def test_a_required_gate_that_is_missing_is_a_problem(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask(capsys, "methodology", "set", "required_gates", "immune,replay")[0] == 0
+    (problem,) = ask(capsys, "plugins", "list")[1]["problems"]
+    assert (problem["slot"], problem["name"]) == ("gate", "replay")
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "reason"),
+    [
+        ("acme_c", "import nothing_of_that_name\n", "ModuleNotFoundError: No module named 'nothing_of_that_name'"),
+        ("acme_d", "raise SystemExit('bye')\n", "SystemExit: bye"),
+        ("acme_e", "def broken(:\n", "SyntaxError"),
+        (
+            "acme_f",
+            f"{HEAD}\n@hookimpl\ndef perpetual_gpu_backend() -> list:\n    return []\n",
+            "perpetual_gpu_backends",
+        ),
+        ("acme_g", offers("1 / 0"), "ZeroDivisionError"),
+    ],
+)
+def test_a_plugin_that_fails_is_listed_with_its_exception_and_stops_nothing(
+    project: Path, capsys: pytest.CaptureFixture[str], install: Install, module: str, source: str, reason: str
+) -> None:
+    install("acme", module, source)
+    code, document = ask(capsys, "plugins", "list")
+    item = listed(document, "acme/acme")
+    assert (code, item["state"], item["version"], item["slots"]) == (0, "failed", "1.2", [])
+    assert reason in item["reason"]
+    assert ask(capsys, "memory", "list")[0] == 0
+    code, document = ask(capsys, "plugins", "check", "acme")
+    assert (code, document["ok"], document["items"][0]["ok"]) == (1, False, False)
+    code, document = ask(capsys, "--safe", "plugins", "list")
+    assert listed(document, "acme/acme")["reason"] == "safe mode: only bundled plugins"
+
+
+def test_a_name_that_two_distributions_offer_must_be_written_in_full(
+    project: Path, capsys: pytest.CaptureFixture[str], install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install("acme", "acme_h", offers("Provider('gpus', 'nvml', 'acme_h:build')"), name="nvml")
+    problems = ask(capsys, "plugins", "list")[1]["problems"]
+    assert [(one["slot"], one["name"]) for one in problems] == [("gpus", "nvml")]
+    assert "acme/nvml 1.2" in problems[0]["message"]
+    code, document = ask(capsys, "plugins", "show", "nvml")
+    assert (code, document["error"]["code"]) == (2, "plugin_ambiguous")
+    assert ask(capsys, "plugins", "show", "acme/nvml")[1]["version"] == "1.2"
+    monkeypatch.setenv("PERPETUAL_GPUS", "acme/nvml")
+    assert ask(capsys, "gpu-status")[1]["reason"] == "of acme"
+
+
+# --- check --------------------------------------------------------------------------------------------------
+
+
+def test_the_bundled_plugins_keep_their_contracts(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, document = ask(capsys, "plugins", "check")
+    wrong = [item for item in document["items"] if item["ok"] is False]
+    assert (code, document["ok"], wrong) == (0, True, [])
+    store = next(item for item in document["items"] if item["slot"] == "store")
+    assert [one["check"] for one in store["checks"]] == ["offer", "options", "factory", "call", "answer", "head"]
+    assert run(["plugins", "check"]) == 0
+    assert "perpetual-lab/tinydb" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("provider", "extra", "check", "words"),
+    [
+        ("Provider('gpus', 'x', '{m}:nothing')", "", "factory", "has no attribute 'nothing'"),
+        ("Provider('gpus', 'x', '{m}_absent:build')", "", "factory", "No module named"),
+        ("Provider('gpus', 'x', '{m}:none')", "def none():\n    return 1\n", "call", "cannot be called with (options)"),
+        ("Provider('gpus', 'x', '{m}:N')", "N = 3\n", "call", "cannot be called"),
+        ("Provider('gpus', 'x', '{m}:text')", "def text(options) -> str:\n    return ''\n", "answer",
+         "str, which is no GpuBackend"),
+        ("Provider('gpus', 'x', '{m}:Half')",
+         "class Half(GpuBackend):\n    def __init__(self, options): pass\n", "answer", "Half lacks read"),
+        ("Provider('gpus', 'x', '{m}:build', api=99)", "", "offer", "plugin API 99"),
+        ("Provider('gpus', 'x', '{m}:build', requires=('absent',))", "", "offer", "needs the plugin absent"),
+        ("Provider('gpus', 'x', '{m}:build', options=dict(n=Option('int', 'many', 'how many')))", "", "options",
+         "n must be a whole number"),
+        ("Provider('gpus', 'x', '{m}:build', options=dict(n=Option('number', 1, 'how many')))", "", "options",
+         "no type of option"),
+        ("Provider('gpus', 'x', '{m}:build', head='{m}:none')", "def none():\n    return ''\n", "head", "cannot be called"),
+    ],
+)  # fmt: skip
+def test_a_provider_that_breaks_its_contract_is_named(
+    project: Path,
+    capsys: pytest.CaptureFixture[str],
+    install: Install,
+    provider: str,
+    extra: str,
+    check: str,
+    words: str,
+) -> None:
+    module = "acme_broken"
+    install("acme", module, f"{offers(provider.format(m=module))}\n{extra}")
+    code, document = ask(capsys, "plugins", "check", "acme")
+    (item,) = document["items"]
+    assert (code, document["ok"], item["ok"], item["qualified_name"]) == (1, False, False, "acme/x")
+    (wrong,) = [one for one in item["checks"] if one["ok"] is False]
+    assert wrong["check"] == check
+    assert words in wrong["detail"]
+    assert ask(capsys, "plugins", "check", "perpetual-lab/nvml")[0] == 0
+    assert run(["plugins", "check", "acme"]) == 1
+    assert check in capsys.readouterr().out
+
+
+def test_a_whole_provider_holds_and_a_factory_without_annotation_is_not_told(
+    project: Path, capsys: pytest.CaptureFixture[str], install: Install
+) -> None:
+    source = offers("Provider('gpus', 'told', 'acme_i:build')", "Provider('gpus', 'untold', 'acme_i:plain')")
+    install("acme", "acme_i", f"{source}\ndef plain(options):\n    raise RuntimeError('it was called')\n")
+    code, document = ask(capsys, "plugins", "check", "acme")
+    told, untold = ({one["check"]: one["ok"] for one in item["checks"]} for item in document["items"])
+    assert (code, told["answer"], untold["answer"]) == (0, True, None)
