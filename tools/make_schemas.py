@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from perpetual import records
-from perpetual.cli.documents import DOCUMENTS, FOREIGN
+from perpetual.cli.documents import DOCUMENTS, DRY_RUN, FOREIGN
 
 FOLDER = Path(__file__).resolve().parent.parent / "perpetual" / "cli" / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -34,6 +34,9 @@ def schema_of(name: str, document: Any, *, ours: bool = True) -> dict[str, Any]:
         required += derived.get("required", [])
         shared |= derived.get("$defs", {})
         description = derived.get("description", "")
+    if name in DRY_RUN:
+        planned = shared["Experiment"]["properties"] if "Experiment" in shared else properties
+        planned["id"] = {"anyOf": [{"type": "string"}, {"type": "null"}]}
     return {
         "$schema": DIALECT,
         "$id": f"urn:perpetual:{name}:1",

@@ -9,14 +9,14 @@ from __future__ import annotations
 import sys
 from typing import Any, Generic, NotRequired, TypeVar
 
-from perpetual.records import Debit, Event, Evidence, Experiment, Hypothesis, Note, Run, Score
+from perpetual.records import Debit, Event, Evidence, Experiment, Hypothesis, Note, Run
 
 if sys.version_info >= (3, 12):
     from typing import TypedDict
 else:
     from typing_extensions import TypedDict  # pydantic reads the keys of this one only
 
-__all__ = ["DOCUMENTS", "FOREIGN"]
+__all__ = ["DOCUMENTS", "DRY_RUN", "FOREIGN"]
 
 T = TypeVar("T")
 
@@ -146,9 +146,90 @@ class Version(TypedDict):
     version: str
 
 
+# --- project and ledger ---------------------------------------------------------------------------------------
+
+
+class InitFile(TypedDict):
+    """One file of a harness: `action` is created, merged, unchanged, removed or conflict; `diff` in a dry run."""
+
+    path: str
+    action: str
+    reason: str | None
+    diff: NotRequired[str]
+
+
+class Limit(TypedDict):
+    """The budget's limit; null is unlimited."""
+
+    limit_gpu_hours: float | None
+
+
+class Init(TypedDict):
+    """A project as `init` leaves it; `trust` is what a person must do; `dry_run` is there if nothing was written."""
+
+    project: str
+    path: str
+    files: list[InitFile]
+    trust: list[str]
+    budget: Limit
+    notes: list[str]
+    dry_run: NotRequired[bool]
+
+
+class Fold(TypedDict):
+    """What a ledger amounts to."""
+
+    confidence: float
+    e_support: float
+    e_refute: float
+    false_alarm_bound: float
+    evidence_count: int
+    status: str
+
+
+class Refolded(TypedDict):
+    """A hypothesis whose stored fold differed from that of its ledger."""
+
+    id: str
+    stored: Fold
+    folded: Fold
+
+
 # --- runs -----------------------------------------------------------------------------------------------------
 
 Change = TypedDict("Change", {"run_id": str, "experiment_id": str, "from": str | None, "to": str, "reason": str | None})
+
+
+class RunPlan(TypedDict):
+    """What a dry run would start; the hours are the worst case that each run reserves."""
+
+    experiment_id: str
+    attempt: int
+    replicates: list[int]
+    seeds: list[int]
+    argv: list[str]
+    cwd: str
+    wall_s: float
+    gpu_hours: float
+    run_hours: float
+    waits_for: str | None
+
+
+class Logs(TypedDict):
+    """A run's output; `truncated` says that the log holds more than the text."""
+
+    run_id: str
+    stream: str
+    text: str
+    truncated: bool
+
+
+class Queue(TypedDict):
+    """What waits, in the order of starting; `state` is running, paused or draining."""
+
+    items: list[Run]
+    next_cursor: str | None
+    state: str
 
 
 class Scan(TypedDict):
@@ -451,6 +532,8 @@ DOCUMENTS: dict[str, Any] = {
     "gpu_status": GpuStatus,
     "hypotheses": Page[Hypothesis],
     "hypothesis": Hypothesis,
+    "init": Init,
+    "logs": Logs,
     "memory_write": MemoryWrite,
     "methodology": Page[Setting],
     "note": (Note, NoteText),
@@ -459,15 +542,20 @@ DOCUMENTS: dict[str, Any] = {
     "plugin": Plugin,
     "plugins": Plugins,
     "plugins_check": PluginsCheck,
+    "queue": Queue,
+    "refold": Page[Refolded],
     "report": Report,
     "run": Run,
+    "run_plan": RunPlan,
     "runs": Page[Run],
     "scan": Scan,
-    "score": Score,
     "setting": Setting,
     "status": StatusDocument,
     "version": Version,
 }
+
+# An experiment that a dry run would propose has no id yet.
+DRY_RUN = frozenset({"experiment", "experiments"})
 
 # In another program's form, so without our `schema` key.
 FOREIGN: dict[str, Any] = {"hook": Hook}

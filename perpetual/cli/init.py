@@ -75,7 +75,7 @@ def _words(command: str | None) -> tuple[str, ...] | None:
     if command is None:
         return None
     try:
-        words = (command,) if Path(command).exists() else tuple(shlex.split(command))
+        words = (command,) if Path(command).is_file() else tuple(shlex.split(command))
     except ValueError as problem:
         raise UsageError(f"--command: {command!r}: {problem}") from problem
     if not words:

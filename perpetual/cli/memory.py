@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from perpetual.cli.base import Face, json_option, page_options, pass_face, printable
+from perpetual.cli.base import Face, json_option, key_option, page_options, pass_face, printable
 from perpetual.errors import UsageError
 from perpetual.records import to_json
 
@@ -48,7 +48,7 @@ def _note_text(note: dict[str, Any], text: str) -> str:
 @click.argument("content", required=False)
 @click.option("--type", "type_", default="note", show_default=True, help="What sort of note it is.")
 @click.option("-m", "--message", help="Why it is written: the message of its commit.")
-@click.option("--idempotency-key", metavar="K", help="A second write with the same key answers the first one.")
+@key_option
 @json_option
 @pass_face
 def write(

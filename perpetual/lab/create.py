@@ -29,15 +29,33 @@ _IGNORE = """\
 
 
 def check_place(root: Path) -> None:
-    """Refuses a folder in which no project can be: raises UsageError for a file, ForeignProject for another tool's."""
-    if root.exists() and not root.is_dir():
-        raise UsageError(f"{root} is a file, not a folder")
+    """Refuses a folder in which no project can be.
+
+    Raises:
+        UsageError: if it, or a folder above it, is a file.
+        ForeignProject: if another tool's `.perpetual/` stands there.
+        PerpetualError: if it cannot be looked at.
+    """
     folder = root / FOLDER
-    if folder.is_dir() and foreign(root):
+    try:
+        nearest = next(place for place in (root, *root.parents) if place.exists())
+        is_foreign = folder.is_dir() and foreign(root)
+    except OSError as problem:
+        raise _unusable(root, problem) from problem
+    if not nearest.is_dir():
+        raise UsageError(f"{nearest} is a file, not a folder")
+    if is_foreign:
         raise ForeignProject(
             f"{folder} belongs to another tool (it holds graph.db); nothing was changed",
             hint="choose another folder, or move that one away",
         )
+
+
+def _unusable(root: Path, problem: OSError) -> PerpetualError:
+    return PerpetualError(
+        f"no project can be created in {root}: {problem.filename or root}: {problem.strerror or problem}",
+        hint="choose a folder that you may write",
+    )
 
 
 def create(
@@ -70,11 +88,7 @@ def create(
         try:
             _write(root, name=name, store=store, project_id=project_id, methodology=chosen)
         except OSError as problem:
-            where = problem.filename or folder
-            raise PerpetualError(
-                f"no project can be created in {root}: {where}: {problem.strerror or problem}",
-                hint="choose a folder that you may write",
-            ) from problem
+            raise _unusable(root, problem) from problem
     return is_new
 
 

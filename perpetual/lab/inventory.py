@@ -182,7 +182,8 @@ class Inventory:
         if loaded["ok"]:
             factory = self._registry.load(offer)
             checks.append(_named("call", lambda: _call_shape(offer, factory)))
-            checks.append(_named("answer", lambda: _answer_shape(offer, factory)))
+            if checks[-1]["ok"] is not False:
+                checks.append(_named("answer", lambda: _answer_shape(offer, factory)))
         if offer.provider.head is not None:
             checks.append(_named("head", lambda: _head(offer)))
         return {

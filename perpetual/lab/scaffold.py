@@ -204,7 +204,7 @@ def _step(job: _Job, path: str, plans: _Asked, before: _Asked) -> list[_Step]:
         if other != path:
             return [_Step(path, "unchanged", f"it is the same file as {other}", entry=entry)]
         current = _bytes_of(Path(real))
-        if current is None and plans and all(plan.existing_only for _, plan in plans):
+        if current is None and (plans or not entry) and all(plan.existing_only for _, plan in plans or before):
             return []
         ways = {plan.how for _, plan in (*plans, *before)}
         if len({"json" if way == "json_items" else way for way in ways}) > 1:

@@ -11,7 +11,7 @@ block ends; at its end everything is, at once, and it is on stable storage befor
 raises leaves no trace. Transactions are serialisable across threads and, where `capabilities.multiprocess`, across
 processes: what a block read is still true when it commits. Inside a block the same thread joins the outer
 transaction; an inner block that raises takes its own writes with it. Reads inside see the block's own writes; reads
-outside see committed state only. A transaction is over with its block.
+outside see committed state only and do not wait for the block. A transaction is over with its block.
 
 *Ownership.* What is handed out is the caller's own copy; what is handed in may be changed by the caller afterwards.
 

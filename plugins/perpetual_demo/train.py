@@ -25,8 +25,7 @@ from pathlib import Path
 from pydoc_data.topics import topics
 
 SMOOTHINGS = ("add", "witten-bell", "discount")
-HELD_OUT_ONE_IN = 12  # of the passages, so many are never trained on
-HELD_OUT_REMAINDER = 0
+HELD_OUT_EVERY = 12  # one passage in so many is never trained on
 HELD_OUT_CHARS = 20_000
 PARAGRAPH_CHARS = 1_200  # a longer one is a table or a grammar, and would be a good part of a small training text
 PASSAGE_CHARS = 1_000  # paragraphs of a topic are joined until a passage has as much
@@ -62,9 +61,10 @@ def split_passages(passages: Sequence[str], seed: int) -> tuple[str, str]:
     All runs are thus measured on the same characters: what differs between seeds is what was learnt from. A passage's
     own checksum says where it belongs, so what another Python version adds to the topics does not move the rest.
     """
-    training, held_out = [], []
+    training: list[str] = []
+    held_out: list[str] = []
     for passage in passages:
-        kept_back = zlib.crc32(passage.encode("utf-8")) % HELD_OUT_ONE_IN == HELD_OUT_REMAINDER
+        kept_back = zlib.crc32(passage.encode("utf-8")) % HELD_OUT_EVERY == 0
         (held_out if kept_back else training).append(passage)
     random.Random(seed).shuffle(training)
     return "".join(training), "".join(held_out)[:HELD_OUT_CHARS]
@@ -141,7 +141,7 @@ def log(**values: float) -> None:
             file.write(json.dumps(values) + "\n")
 
 
-def whole(text: str) -> int:
+def whole_number(text: str) -> int:
     """A whole number from 1, for argparse."""
     number = int(text)
     if number < 1:
@@ -149,11 +149,19 @@ def whole(text: str) -> int:
     return number
 
 
-def above_zero(text: str) -> float:
-    """A finite number over 0, for argparse."""
+def seed_number(text: str) -> int:
+    """A whole number from 0, for argparse: `random` takes a negative seed for its positive twin."""
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{number} is less than 0")
+    return number
+
+
+def positive(text: str) -> float:
+    """A finite number above 0, for argparse."""
     number = float(text)
     if not 0.0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not a number over 0")
+        raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
     return number
 
 
@@ -173,13 +181,15 @@ def make_parser() -> argparse.ArgumentParser:
         epilog="Options may also stand in the JSON file that PERPETUAL_CONFIG names; the command line wins.",
         allow_abbrev=False,
     )
-    parser.add_argument("--order", type=whole, default=3, help="length of the n-grams (3)")
+    parser.add_argument("--order", type=whole_number, default=3, help="length of the n-grams (3)")
     parser.add_argument("--smoothing", choices=SMOOTHINGS, default="witten-bell", help="(witten-bell)")
-    parser.add_argument("--k", type=above_zero, default=0.01, help="what `add` adds to every count (0.01)")
+    parser.add_argument("--k", type=positive, default=0.01, help="what `add` adds to every count (0.01)")
     parser.add_argument("--discount", type=fraction, default=0.75, help="what `discount` takes off (0.75)")
-    parser.add_argument("--chars", type=whole, default=80_000, help="length of the training text (80000)")
+    parser.add_argument("--chars", type=whole_number, default=80_000, help="length of the training text (80000)")
     seed = os.environ.get("PERPETUAL_SEED") or "0"
-    parser.add_argument("--seed", type=int, default=seed, help="orders the training text (PERPETUAL_SEED, else 0)")
+    parser.add_argument(
+        "--seed", type=seed_number, default=seed, help="orders the training text (PERPETUAL_SEED, else 0)"
+    )
     return parser
 
 

@@ -28,7 +28,7 @@ from perpetual import Lab, __version__
 from perpetual.api import LabOpener, McpServer, PerpetualError, PluginError, UsageError
 from perpetual_mcp.bounds import bounded_status, plain
 
-__all__ = ["SdkServer", "build"]
+__all__ = ["RESOURCE", "Labs", "SdkServer", "build", "make_server"]
 
 RESOURCE = "live-state://research"
 _BRIEF_TOKENS = {"low": 500, "full": 2000}  # the text; with the document below 2000 and 8000 in all
@@ -102,7 +102,7 @@ class StatusAnswer(BaseModel):
     truncated: bool = Field(description="Whether something was left out for brevity.")
 
 
-class _Labs:
+class Labs:
     """The lab of each actor. One client is one actor, so there is one lab, unless a client changes its name."""
 
     def __init__(self, open_lab: LabOpener) -> None:
@@ -148,7 +148,7 @@ def _guarded(name: str, deed: Callable[[], Any]) -> Any:
         return _failed(PerpetualError(f"internal error: {type(problem).__name__}: {problem}", code="internal"))
 
 
-def _add_status(server: MCPServer[Any], labs: _Labs) -> None:
+def _add_status(server: MCPServer[Any], labs: Labs) -> None:
     def perpetual_status(
         detail: Annotated[Literal["low", "full"], Field(description="How much: about 2000 or 8000 tokens.")] = "low",
     ) -> Annotated[CallToolResult, StatusAnswer]:
@@ -173,7 +173,7 @@ def _add_status(server: MCPServer[Any], labs: _Labs) -> None:
     )
 
 
-def _add_resource(server: MCPServer[Any], labs: _Labs) -> None:
+def _add_resource(server: MCPServer[Any], labs: Labs) -> None:
     def research() -> str:
         try:
             return labs.lab().brief(_RESOURCE_TOKENS)
@@ -190,7 +190,7 @@ def _add_resource(server: MCPServer[Any], labs: _Labs) -> None:
     )(research)
 
 
-def _bound(name: str, tool: Callable[..., Any], labs: _Labs) -> Callable[..., Any]:
+def _bound(name: str, tool: Callable[..., Any], labs: Labs) -> Callable[..., Any]:
     """A plugin's tool without its first parameter, which is the lab; the others make the input schema."""
     if inspect.iscoroutinefunction(tool):
         raise PluginError("its factory must answer a plain function, which may block; this one is a coroutine function")
@@ -207,7 +207,7 @@ def _bound(name: str, tool: Callable[..., Any], labs: _Labs) -> Callable[..., An
     return call
 
 
-def _add_offered(server: MCPServer[Any], labs: _Labs, taken: set[str]) -> None:
+def _add_offered(server: MCPServer[Any], labs: Labs, taken: set[str]) -> None:
     """Adds what plugins offer; a tool that cannot be built is named on standard error, and the others serve."""
     lab = labs.lab()
     for offer in lab.registry.serving("mcp_tool"):
@@ -237,7 +237,7 @@ def _actor(ctx: ServerRequestContext[Any, Any]) -> str | None:
     return f"mcp:{plain(name or 'unknown')}/{plain(version or '?', 20)}"
 
 
-def _instructions(labs: _Labs) -> str:
+def _instructions(labs: Labs) -> str:
     """What the server tells a client about itself, with the state of the research at this moment."""
     try:
         return f"{_ABOUT}\n{labs.lab().brief(_SUMMARY_TOKENS)}"
@@ -245,7 +245,7 @@ def _instructions(labs: _Labs) -> str:
         return f"{_ABOUT}\nThe lab cannot be read now: {problem.message}. {problem.hint or ''}"
 
 
-def _watch(labs: _Labs) -> ServerMiddleware[Any]:
+def _watch(labs: Labs) -> ServerMiddleware[Any]:
     """What stands around every message: notes who speaks, tells the live state at the opening, gives errors a code."""
 
     async def watch(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
@@ -272,7 +272,7 @@ def _coded(content: dict[str, Any]) -> dict[str, Any]:
     return {**content, "text": json.dumps({"schema": "perpetual.error/1", "error": error.document()})}
 
 
-def make_server(labs: _Labs) -> MCPServer[Any]:
+def make_server(labs: Labs) -> MCPServer[Any]:
     """The SDK's server with everything that it offers."""
     server: MCPServer[Any] = MCPServer(
         "perpetual",
@@ -305,7 +305,7 @@ class SdkServer(McpServer):
             # The SDK's reader waits for a line in a thread that an interrupt cannot wake; so an interrupt ends the
             # process at once, as TERM does.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
-        labs = _Labs(open_lab)
+        labs = Labs(open_lab)
         try:
             make_server(labs).run("stdio")
         except* (BrokenPipeError, ConnectionResetError):

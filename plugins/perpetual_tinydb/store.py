@@ -55,28 +55,27 @@ class TinyStore(StoreBase):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._file = folder / FILE
         self._lock_timeout_s = lock_timeout_s
-        self._between_processes = FileLock(folder / "lock")
-        self._between_threads = threading.RLock()
+        self._lock = FileLock(folder / "lock")
+        self._guard = threading.RLock()  # of the tables in memory; held for a moment, not for a transaction
         self._stamp: tuple[int, int, int] | None = None
         self._load()
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """The flock on `lock`, which the kernel frees when its holder dies."""
-        with self._between_threads:
-            if not self._between_processes.acquire(timeout_s=self._lock_timeout_s):
-                raise TransientError(
-                    f"another process has been writing to {self._file.parent} for {self._lock_timeout_s:g} s",
-                    hint="try again; `perpetual doctor` names who holds the store",
-                )
-            try:
-                yield
-            finally:
-                self._between_processes.release()
+        """The flock on `lock`, which excludes threads too and which the kernel frees when its holder dies."""
+        if not self._lock.acquire(timeout_s=self._lock_timeout_s):
+            raise TransientError(
+                f"somebody else has been writing to {self._file.parent} for {self._lock_timeout_s:g} s",
+                hint="try again; `perpetual doctor` names who holds the store",
+            )
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def read(self, kind: str, id: str) -> Row | None:
         """One row, through the id index built when the file was read."""
-        with self._between_threads:
+        with self._guard:
             self._refresh()
             number = self._ids.get(kind, {}).get(id)
             if number is None:
@@ -86,7 +85,7 @@ class TinyStore(StoreBase):
 
     def scan(self, kind: str, equals: Mapping[str, Any]) -> Iterable[Row]:
         """All matching rows, by a TinyDB query."""
-        with self._between_threads:
+        with self._guard:
             self._refresh()
             table = self._db.table(kind)
             if not equals:
@@ -96,6 +95,10 @@ class TinyStore(StoreBase):
 
     def write(self, batch: Sequence[tuple[str, str, Row]]) -> None:
         """Changes the tables in memory, then replaces the file; if that fails the memory is read anew."""
+        with self._guard:
+            self._write(batch)
+
+    def _write(self, batch: Sequence[tuple[str, str, Row]]) -> None:
         self._refresh()
         try:
             for kind, id, row in batch:
@@ -140,26 +143,37 @@ class TinyStore(StoreBase):
         # The stamp is taken before the bytes: a replacement in between shows as a difference at the next look.
         stamp = self._stat()
         storage = _Tables()
+        ids: dict[str, dict[str, int]] = {}
         if stamp is not None:
-            storage.tables = self._parse(self._file.read_bytes())
+            storage.tables, ids = self._parse(self._file.read_bytes())
         self._storage = storage
         self._db = TinyDB(storage=lambda: storage)
-        self._ids: dict[str, dict[str, int]] = {
-            kind: {row["_id"]: int(number) for number, row in rows.items()} for kind, rows in storage.tables.items()
-        }
+        self._ids = ids
         self._stamp = stamp
 
-    def _parse(self, data: bytes) -> Tables:
+    def _parse(self, data: bytes) -> tuple[Tables, dict[str, dict[str, int]]]:
+        """The tables of the file, and the number of each id."""
         try:
-            tables = json.loads(data)
-            if not isinstance(tables, dict) or "_meta" not in tables:
-                raise ValueError("it is no store file")
-        except ValueError as problem:
+            tables: Tables = json.loads(data)
+            ids = {kind: dict(_numbers(rows)) for kind, rows in tables.items()}
+            head = tables["_meta"]["1"]
+            if not isinstance(head["commit"], int) or not isinstance(head["counters"], dict):
+                raise ValueError("its counters are none")
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            told = str(problem) if isinstance(problem, ValueError) else "it does not hold what a store holds"
             raise CorruptData(
-                f"{self._file} cannot be read: {problem}",
+                f"{self._file} cannot be read: {told}",
                 hint="the file was changed from outside; put back a copy of it",
             ) from problem
-        return tables
+        return tables, ids
+
+
+def _numbers(rows: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    """The (id, number) of each row of a table; raises for what was not written by a store."""
+    for number, row in rows.items():
+        if int(number) != row["_no"] or not isinstance(row["_rev"], int) or not isinstance(row["_seq"], int):
+            raise ValueError(f"row {number} is not a store's")
+        yield row["_id"], row["_no"]
 
 
 def open_store(options: Mapping[str, Any], *, path: Path) -> TinyStore:

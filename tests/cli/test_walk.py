@@ -1,0 +1,370 @@
+"""Every command of the program, bundled plugins' included, is documented and keeps the promise of its interface.
+
+`TABLE` drives each command once to a success and once to a failure. A command that is missing from it fails a test.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import jsonschema
+import pytest
+
+from perpetual import Lab
+from perpetual.cli.app import program, run
+from perpetual.cli.table import COMMANDS
+from perpetual.loop import EXITS
+
+PROMISED = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 130}
+NOWHERE = ("--project", "nowhere-at-all")
+
+
+class Row(NamedTuple):
+    """How a command is driven: `good` to exit 0 and a document of `schema`, `bad` to the exit status `exit`."""
+
+    good: str | None  # None: not here, `why` says where instead
+    schema: str | None
+    bad: str
+    exit: int
+    before: tuple[str, ...] = ()  # commands that prepare the success
+    why: str = ""
+
+
+# In the prepared project: h1; e1 complete with r1; e2 proposed; e3 approved; e4 approved, sleeps; e5 approved, fails;
+# v1 an opinion on h1; the note notes/a.md.
+TABLE: dict[str, Row] = {
+    "init": Row("init", "init", "init -H nobody", 2),
+    "status": Row("status", "status", "@nowhere status", 5),
+    "brief": Row("brief --tokens 300", "brief", "brief --tokens 0", 2),
+    "hook": Row("hook session-start", "hook", "hook session-strat", 2),
+    "hypotheses add": Row("hypotheses add 'wider is better' --tag a", "hypothesis", "hypotheses add x --prior 2", 2),
+    "hypotheses list": Row("hypotheses list", "hypotheses", "hypotheses list --status opne", 2),
+    "hypotheses show": Row("hypotheses show H1", "hypothesis", "hypotheses show h99", 5),
+    "hypotheses update": Row("hypotheses update h1 --tag b", "hypothesis", "hypotheses update h1 --prior 0.3", 6),
+    "propose": Row("propose -h h1 --command 'python x.py'", "experiment", "propose -h h99 --command true", 5),
+    "approve": Row("approve e2", "experiment", "approve e99", 5),
+    "reject": Row("reject e2 --why 'too dear'", "experiment", "reject e2", 2),
+    "experiments": Row("experiments", "experiments", "experiments e99", 5),
+    "run": Row("run e3 --wait", "run", "run e2", 4),
+    "runs": Row("runs", "runs", "runs --status dnoe", 2),
+    "logs": Row("logs r1", "logs", "logs r99", 5),
+    "kill": Row("kill r2 --grace 0", "run", "kill r1", 6, ("run e4",)),
+    "retry": Row("retry r2", "run", "retry r1", 6, ("run e5 --wait",)),
+    "wait": Row("wait r1", "run", "wait r1 --timeout 3x", 2),
+    "queue": Row("queue pause", "queue", "queue sideways", 2),
+    "scan": Row("scan", "scan", "@nowhere scan", 5),
+    "evidence list": Row("evidence list", "evidence_list", "evidence list --hypothesis h99", 5),
+    "evidence add": Row(
+        "evidence add h1 --verdict supports --why 'seen elsewhere'", "evidence",
+        "evidence add h1 --verdict proves --why x", 2,
+    ),
+    "evidence retract": Row("evidence retract v1 --why mistaken", "evidence", "evidence retract v99 --why x", 5),
+    "evidence refold": Row("evidence refold --check", "refold", "@nowhere evidence refold", 5),
+    "budget": Row("budget", "budget", "@nowhere budget", 5),
+    "budget set": Row("budget set 20", "budget", "budget set -1", 2),
+    "memory show": Row("memory show notes/a.md", "note", "memory show notes/b.md", 5),
+    "memory write": Row("memory write notes/b.md text", "memory_write", "memory write ../x.md text", 2),
+    "memory list": Row("memory list notes", "notes", "memory list --status nwe", 2),
+    "memory history": Row("memory history notes/a.md", "note_history", "memory history notes/b.md", 5),
+    "methodology show": Row("methodology show", "methodology", "@nowhere methodology show", 5),
+    "methodology init": Row("methodology init", "methodology", "@project methodology init", 6, ("@unlink",)),
+    "methodology set": Row("methodology set alpha 0.05", "setting", "methodology set alpha 7", 2),
+    "config show": Row("config show --origin", "config", "@nowhere config show", 5),
+    "config set": Row("config set gpus none", "setting", "config set gpsu none", 2),
+    "mcp": Row("mcp", None, "@nowhere mcp", 5),
+    "events": Row("events --limit 3", "events", "events --cursor x", 2),
+    "gpu-status": Row("gpu-status", "gpu_status", "@nowhere gpu-status", 5),
+    "doctor": Row("doctor", "doctor", "@nowhere doctor", 5),
+    "plugins list": Row("plugins list", "plugins", "@nowhere plugins list", 5),
+    "plugins show": Row("plugins show tinydb", "plugin", "plugins show tinidb", 5),
+    "plugins check": Row("plugins check tinydb", "plugins_check", "plugins check tinidb", 5),
+    "completion": Row("completion zsh", "completion", "completion tcsh", 2),
+    "report": Row("report -o report.md", "report", "report --format pdf", 2),
+    "demo": Row(None, "demo", "demo report-file", 2, why="trains for most of a minute: tests/plugins/demo"),
+}  # fmt: skip
+
+
+# --- the tree -----------------------------------------------------------------------------------------------
+
+
+def walk(group: click.Group, ctx: click.Context, path: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Every command below a group with its full name, groups included."""
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        assert command is not None, name
+        full = f"{path} {name}".strip()
+        yield full, command
+        if isinstance(command, click.Group):
+            yield from walk(command, click.Context(command, parent=ctx, info_name=name), full)
+
+
+@pytest.fixture(scope="module")
+def tree() -> dict[str, click.Command]:
+    """All commands by their full names."""
+    assert isinstance(program, click.Group)
+    return dict(walk(program, click.Context(program, info_name="perpetual")))
+
+
+def leaves(tree: dict[str, click.Command]) -> dict[str, click.Command]:
+    """The commands that do something by themselves."""
+    return {
+        name: command
+        for name, command in tree.items()
+        if not isinstance(command, click.Group) or command.invoke_without_command
+    }
+
+
+def test_every_promised_command_is_there(tree: dict[str, click.Command]) -> None:
+    assert set(COMMANDS) <= set(tree)
+    assert {"report", "demo"} <= set(tree)
+
+
+def test_every_command_is_in_the_table(tree: dict[str, click.Command]) -> None:
+    assert set(leaves(tree)) == set(TABLE)
+    assert all(row.why for row in TABLE.values() if row.good is None)
+
+
+def test_every_command_has_help_a_docstring_and_a_help_for_each_option(tree: dict[str, click.Command]) -> None:
+    for name, command in tree.items():
+        assert command.help, name
+        assert command.callback is not None, name
+        assert command.callback.__doc__, name
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                assert parameter.help, f"{name} {parameter.opts}"
+                assert parameter.help[-1] in ".])", f"{name} {parameter.opts}: {parameter.help}"
+
+
+def test_every_command_takes_json(tree: dict[str, click.Command]) -> None:
+    for name, command in leaves(tree).items():
+        assert any("--json" in parameter.opts for parameter in command.params), name
+
+
+def test_every_creating_command_takes_an_idempotency_key(tree: dict[str, click.Command]) -> None:
+    for name in ("hypotheses add", "propose", "run", "retry", "evidence add", "memory write"):
+        assert any("--idempotency-key" in parameter.opts for parameter in tree[name].params), name
+
+
+def test_the_list_of_commands_names_each_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    shown = capsys.readouterr().out
+    for name in {name.split()[0] for name in TABLE}:
+        assert f"\n  {name} " in shown
+
+
+# --- driving it ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project in which every command has something to work on; copied for each test."""
+    folder = tmp_path_factory.mktemp("walk") / "project"
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [*os.environ]:
+            if name.startswith("PERPETUAL_") or name in ("CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX"):
+                patch.delenv(name)
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        with Lab.init(folder, name="walk") as lab:
+            claim = lab.hypotheses.add("deeper is better", metric="acc", direction="max", mde=0.1, baseline=0.5)
+            measure = f"{sys.executable} -c 'print(\"acc=0.9\")'"
+            for command in (measure, "true", "echo", "sleep 60", "false"):
+                made = lab.experiments.propose(claim.id, command=command, title=command[:20])
+                if made.id != "e2":
+                    lab.experiments.approve(made.id)
+            (first,) = lab.runs.launch("e1")
+            assert lab.wait([first.id], timeout_s=60) == {"r1": "done"}
+            lab.evidence.add(claim.id, verdict="supports", why="a hunch")
+            lab.memory.write("notes/a.md", "# Depth\nhelps so far")
+    return folder
+
+
+@pytest.fixture
+def place(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A copy of the prepared project, as working directory; what was started in it has ended afterwards."""
+    folder = tmp_path / "project"
+    shutil.copytree(prepared, folder, symlinks=True)
+    (folder / "report-file").write_text("no folder", "utf-8")
+    monkeypatch.chdir(folder)
+    yield folder
+    with Lab.open(folder) as lab:
+        lab.queue.set_state("paused")
+        for live in [*lab.runs.live()]:
+            if lab.runs.get(live.id).status in ("queued", "launching", "running"):
+                lab.runs.kill(live.id, grace_s=0.0)
+
+
+def words(line: str) -> list[str]:
+    """The words of a line of the table."""
+    import shlex
+
+    found = shlex.split(line)
+    if found[0] == "@nowhere":
+        return [*NOWHERE, *found[1:]]
+    return found[1:] if found[0] == "@project" else found
+
+
+def prepare(row: Row, capsys: pytest.CaptureFixture[str]) -> None:
+    """Runs what stands before a success."""
+    for line in row.before:
+        if line == "@unlink":
+            Path(".perpetual/methodology.yaml").unlink()
+        else:
+            run(words(line))
+    capsys.readouterr()
+
+
+def only_document(text: str) -> dict[str, Any]:
+    """The one JSON document that this is; NaN and infinity are none."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    document = json.loads(text, parse_constant=refuse)
+    assert isinstance(document, dict)
+    assert text.endswith("\n")
+    assert text.count("\n") == 1
+    return document
+
+
+def check(document: dict[str, Any], name: str) -> None:
+    """Raises unless the document fits its shipped schema."""
+    shape = json.loads((files("perpetual.cli") / "schemas" / f"{name}.json").read_text("utf-8"))
+    jsonschema.Draft202012Validator(shape).validate(document)
+
+
+@pytest.mark.parametrize("name", [name for name, row in TABLE.items() if row.good is not None and row.schema])
+def test_success_is_one_document_of_its_schema(place: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    row = TABLE[name]
+    assert row.good is not None
+    assert row.schema is not None
+    prepare(row, capsys)
+    code = run([*words(row.good), "--json"])
+    out = capsys.readouterr().out
+    assert code == 0, out
+    document = only_document(out)
+    if name != "hook":
+        assert document["schema"] == f"perpetual.{row.schema}/1"
+    check(document, row.schema)
+
+
+@pytest.mark.parametrize("name", [name for name, row in TABLE.items() if row.good is not None and row.schema])
+def test_success_shows_text_to_people(place: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    row = TABLE[name]
+    assert row.good is not None
+    prepare(row, capsys)
+    assert run(words(row.good)) == 0
+    shown = capsys.readouterr()
+    assert shown.out.strip() or name == "logs"
+    assert '"schema"' not in shown.out
+    assert "error:" not in shown.err
+
+
+@pytest.mark.parametrize("name", sorted(TABLE))
+def test_failure_is_one_error_document(place: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    row = TABLE[name]
+    code = run([*words(row.bad), "--json"])
+    shown = capsys.readouterr()
+    assert code == row.exit, shown
+    assert code in PROMISED
+    document = only_document(shown.out)
+    check(document, "error")
+    error = document["error"]
+    assert (document["schema"], error["exit"]) == ("perpetual.error/1", code)
+    assert error["code"] != "internal"
+    assert error["message"]
+
+
+@pytest.mark.parametrize("name", sorted(TABLE))
+def test_failure_is_told_to_people_on_standard_error_alone(
+    place: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    row = TABLE[name]
+    assert run(words(row.bad)) == row.exit
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("error: ")
+    assert "Traceback" not in shown.err
+
+
+@pytest.mark.parametrize("name", sorted(TABLE))
+def test_an_unknown_option_is_exit_2_and_one_document(
+    place: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    code = run([*name.split(), "--no-such-option", "--json"])
+    document = only_document(capsys.readouterr().out)
+    assert (code, document["error"]["code"], document["error"]["exit"]) == (2, "usage", 2)
+
+
+@pytest.mark.parametrize("name", sorted({name.split()[0] for name in TABLE}))
+def test_help_is_shown_without_a_project(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run([name, "--help"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: perpetual ")
+
+
+def test_the_mcp_server_ends_with_its_client_and_prints_nothing_else(place: Path) -> None:
+    command = [sys.executable, "-m", "perpetual", "mcp"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, b""), done.stderr
+
+
+def test_the_stop_reasons_of_the_loop_are_promised_exits() -> None:
+    assert set(EXITS.values()) <= PROMISED
+
+
+# --- the options before the command -------------------------------------------------------------------------
+
+
+def test_json_may_stand_before_the_command_or_in_the_environment(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(["--json", "hypotheses", "list"]) == 0
+    before = only_document(capsys.readouterr().out)
+    monkeypatch.setenv("PERPETUAL_OUTPUT", "json")
+    assert run(["hypotheses", "list"]) == 0
+    assert only_document(capsys.readouterr().out) == before
+    assert run(["hypotheses", "show", "h99"]) == 5
+    check(only_document(capsys.readouterr().out), "error")
+    assert run(["--version"]) == 0
+    check(only_document(capsys.readouterr().out), "version")
+
+
+@pytest.mark.parametrize("arguments", [(), ("memory",), ("plugins",)])
+def test_a_missing_command_is_exit_2(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]) -> None:
+    assert run(["--json", *arguments]) == 2
+    check(only_document(capsys.readouterr().out), "error")
+    assert run(arguments) == 2
+    assert capsys.readouterr().out.startswith("Usage: perpetual")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("stauts",), "unknown command 'stauts': did you mean status"),
+        (("--prject", "x", "status"), "No such option"),
+        (("memory", "shw"), "No such command 'shw'"),
+        (("hypotheses", "add", "caf\udce9"), "is not UTF-8"),
+    ],
+)
+def test_a_wrong_line_is_named(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str) -> None:
+    assert run([*arguments, "--json"]) == 2
+    document = only_document(capsys.readouterr().out)
+    assert message in document["error"]["message"]
+
+
+def test_escapes_in_an_error_are_made_visible(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(["experiments", "e\x1b[31m9"])
+    shown = capsys.readouterr().err
+    assert "\x1b" not in shown
+    assert "\\x1b[31m" in shown

@@ -1,0 +1,571 @@
+"""Plugins: found, named, chosen, switched off; and what becomes of broken ones. Some are real distributions in a folder
+on the import path, the others are handed to the registry as they are."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from perpetual.api import Option, Provider, hookimpl, hookspec
+from perpetual.errors import PluginError
+from perpetual.registry import Called, PluginInfo, Registry
+
+HEAVY = {"tinydb", "dulwich", "mcp", "pynvml", "psutil", "ruamel", "rich", "pydantic", "jinja2"}
+Extra = tuple[str, str, str, Callable[[], object]]
+
+
+def _offering(hook: str, *providers: object) -> type:
+    """A plugin that answers these providers to one hook."""
+
+    def answer(self: object) -> list[object]:
+        return [*providers]
+
+    answer.__name__ = hook
+    return type("Plugin", (), {hook: hookimpl(answer)})
+
+
+def _scorer(name: str, **given: Any) -> Provider:
+    return Provider("scorer", name, "acme_scorer.scorer:build", "tosses a coin", **given)
+
+
+def _plugin(distribution: str, name: str, version: str, *providers: object) -> Extra:
+    return distribution, name, version, _offering("perpetual_scorers", *providers)
+
+
+def _info(registry: Registry, qualified_name: str) -> PluginInfo:
+    return next(info for info in registry.plugins if info.qualified_name == qualified_name)
+
+
+def _raising(problem: BaseException) -> Callable[[], object]:
+    def load() -> object:
+        raise problem
+
+    return load
+
+
+def _install(
+    folder: Path, distribution: str, version: str, modules: Mapping[str, str], points: Mapping[str, str]
+) -> None:
+    """Puts a distribution where the import path will look."""
+    for name, code in modules.items():
+        (folder / f"{name}.py").write_text(code)
+    info = folder / f"{distribution.replace('-', '_')}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
+    lines = [f"{name} = {value}\n" for name, value in points.items()]
+    (info / "entry_points.txt").write_text("[perpetual.plugins]\n" + "".join(lines))
+
+
+_STORE = """
+from perpetual.api import Provider, hookimpl
+
+@hookimpl
+def perpetual_stores():
+    return [Provider("store", "{name}", "acme_store_provider:build", "a store of somebody else", head="acme_head:head")]
+"""
+_ASK = """
+import json, sys
+from perpetual.registry import Registry
+registry = Registry({disabled!r}, safe={safe!r})
+found = [[info.qualified_name, info.version, info.state, info.reason] for info in registry.plugins]
+stores = [offer.qualified_name for offer in registry.offers("store")]
+print(json.dumps([found, stores, sorted(sys.modules)]))
+"""
+
+
+def _ask(
+    *path: Path, disabled: tuple[str, ...] = (), safe: bool = False, code: str = _ASK, **environment: str
+) -> tuple[dict[str, list[Any]], list[str], set[str]]:
+    """What a fresh process with these folders on its path finds: plugins by name, stores, modules."""
+    done = subprocess.run(
+        [sys.executable, "-c", code.format(disabled=disabled, safe=safe)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path)), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    found, stores, modules = json.loads(done.stdout)
+    return {row[0]: row[1:] for row in found}, stores, set(modules)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder on nobody's path yet."""
+    made = tmp_path / "site"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder that is cold."""
+    made = tmp_path / "cache"
+    monkeypatch.setenv("PERPETUAL_CACHE_DIR", str(made))
+    return made
+
+
+# --- distributions on the import path -------------------------------------------------------------------------------
+
+
+def test_an_installed_distribution_is_found_and_chosen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = "def build(options, *, path):\n    return ('built', options, str(path))\n"
+    _install(
+        folder,
+        "acme-store",
+        "2.1",
+        {"acme_store_plugin": _STORE.format(name="acme"), "acme_store_provider": provider},
+        {"acme": "acme_store_plugin"},
+    )
+    monkeypatch.syspath_prepend(str(folder))
+    registry = Registry()
+    info = _info(registry, "acme-store/acme")
+    assert (info.version, info.state, info.reason) == ("2.1", "loaded", None)
+    assert [offer.qualified_name for offer in registry.offers("store")] == ["acme-store/acme", "perpetual-lab/tinydb"]
+    offer = registry.choose("store", "acme")
+    assert "acme_store_provider" not in sys.modules  # nothing is imported before it is built
+    assert registry.build(offer, {"n": 1}, path=folder) == ("built", {"n": 1}, str(folder))
+    for name in ("acme_store_plugin", "acme_store_provider"):
+        monkeypatch.delitem(sys.modules, name)
+
+
+def test_a_bundled_name_that_somebody_else_offers_too(folder: Path) -> None:
+    _install(folder, "acme-store", "2.1", {"acme_store": _STORE.format(name="tinydb")}, {"store": "acme_store"})
+    code = """
+import json
+from perpetual.errors import PluginError
+from perpetual.registry import Registry
+told = []
+for disabled in ((), ("perpetual-lab/tinydb",), ("store",), ("acme-store/store",)):
+    registry = Registry(disabled)
+    for want in ("tinydb", "acme-store/tinydb", "perpetual-lab/tinydb"):
+        try:
+            told.append(registry.choose("store", want).qualified_name)
+        except PluginError as problem:
+            told.append([problem.code, problem.message, problem.hint])
+print(json.dumps([told]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    ambiguous, theirs, ours, *rest = json.loads(done.stdout)[0]
+    code_, message, hint = ambiguous
+    assert code_ == "plugin_ambiguous"
+    from perpetual import __version__
+
+    assert "acme-store/tinydb 2.1" in message
+    assert f"perpetual-lab/tinydb {__version__}" in message
+    assert "acme-store/tinydb" in hint or "perpetual-lab/tinydb" in hint
+    assert (theirs, ours) == ("acme-store/tinydb", "perpetual-lab/tinydb")
+    assert rest[:2] == ["acme-store/tinydb", "acme-store/tinydb"]  # the bundled one is off: the bare name is clear
+    assert rest[2][0] == "plugin_missing"
+    assert rest[3] == "perpetual-lab/tinydb"
+    assert rest[6] == "perpetual-lab/tinydb"
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("import a_library_that_is_not_there\n", "ModuleNotFoundError: No module named 'a_library_that_is_not_there'"),
+        ("raise SystemExit(3)\n", "SystemExit: 3"),
+        ("raise RuntimeError('at import')\n", "RuntimeError: at import"),
+        ("def (\n", "SyntaxError"),
+    ],
+    ids=["ImportError", "SystemExit", "an exception", "a syntax error"],
+)
+def test_a_broken_distribution_is_named_and_the_rest_works(
+    folder: Path, own_cache: Path, code: str, reason: str
+) -> None:
+    _install(folder, "broken", "0.3", {"broken_plugin": code}, {"bad": "broken_plugin"})
+    _install(folder, "acme-store", "2.1", {"acme_store": _STORE.format(name="acme")}, {"store": "acme_store"})
+    _install(folder, "nowhere", "1", {}, {"gone": "a_module_that_is_not_there"})
+    found, stores, _ = _ask(folder)
+    assert found["broken/bad"][:2] == ["0.3", "failed"]
+    assert reason in found["broken/bad"][2]
+    assert found["nowhere/gone"][1] == "failed"
+    assert stores == ["acme-store/acme", "perpetual-lab/tinydb"]
+    assert [info[1] for name, info in found.items() if name.startswith("perpetual-lab/")] == ["loaded"] * (
+        len(found) - 3
+    )
+    # It is looked at anew each time: what is missing may get installed.
+    (folder / "broken_plugin.py").write_text(_STORE.format(name="mended"))
+    found, stores, _ = _ask(folder)
+    assert found["broken/bad"][1] == "loaded"
+    assert "broken/mended" in stores
+
+
+def test_safe_mode_does_not_even_import_the_others(folder: Path, own_cache: Path) -> None:
+    marked = "import os\nopen(os.environ['MARK'], 'w').close()\n" + _STORE.format(name="acme")
+    _install(folder, "acme-store", "2.1", {"acme_store": marked}, {"store": "acme_store"})
+    mark = folder / "mark"
+    found, stores, _ = _ask(folder, safe=True, MARK=str(mark))
+    assert found["acme-store/store"] == ["2.1", "disabled", "safe mode: only bundled plugins"]
+    assert stores == ["perpetual-lab/tinydb"]
+    assert not mark.exists()
+    found, stores, _ = _ask(folder, MARK=str(mark))
+    assert found["acme-store/store"][1] == "loaded"
+    assert mark.exists()
+    mark.unlink()
+    found, _, _ = _ask(folder, disabled=("acme-store/store",), MARK=str(mark))
+    assert found["acme-store/store"][1:] == ["disabled", "plugins.disabled names it"]
+    assert not mark.exists()
+
+
+# --- the cache and what discovery costs -----------------------------------------------------------------------------
+
+
+def test_discovery_is_light_and_its_cache_is_lighter(folder: Path, own_cache: Path) -> None:
+    first, stores, modules = _ask(folder)
+    assert {"pluggy", "importlib.metadata"} <= modules
+    assert not modules & HEAVY
+    assert {"perpetual_tinydb.plugin", "perpetual_git.plugin"} <= modules
+    assert not modules & {"perpetual_tinydb.store", "perpetual_git.repository", "click"}
+    second, again, modules = _ask(folder)
+    assert (second, again) == (first, stores)
+    assert not modules & ({"pluggy", "importlib.metadata", "perpetual_tinydb.plugin"} | HEAVY)
+
+
+def test_a_changed_path_is_seen(folder: Path, own_cache: Path) -> None:
+    before, _, _ = _ask(folder)
+    _install(folder, "acme-store", "2.1", {"acme_store": _STORE.format(name="acme")}, {"store": "acme_store"})
+    found, stores, modules = _ask(folder)
+    assert set(found) - set(before) == {"acme-store/store"}
+    assert "pluggy" in modules
+    _, cached, modules = _ask(folder)
+    assert cached == stores
+    assert "pluggy" not in modules
+    (folder / "acme_store-2.1.dist-info").rename(folder / "acme_store-2.2.dist-info")
+    (folder / "acme_store-2.2.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: acme-store\nVersion: 2.2\n"
+    )
+    found, _, _ = _ask(folder)
+    assert found["acme-store/store"][0] == "2.2"
+
+
+def test_what_was_kept_is_the_same_as_what_was_found(own_cache: Path) -> None:
+    cold = Registry()
+    found = cold.plugins
+    assert cold._live is not None
+    warm = Registry()
+    assert warm.plugins == found
+    assert warm._live is None
+    options = warm.choose("store", "tinydb").provider.options
+    assert options is not None
+    assert options["lock_timeout_s"] == Option("float", 30.0, options["lock_timeout_s"].meaning)
+    # What is disabled and what is safe have caches of their own.
+    assert _info(Registry(("tinydb",)), "perpetual-lab/tinydb").state == "disabled"
+    assert _info(Registry(), "perpetual-lab/tinydb").state == "loaded"
+
+
+@pytest.mark.parametrize("kept", ['{"key": 1}', "[", "{}", "", "null", '[{"name": "x"}]', "of an older version"])
+def test_a_cache_that_is_no_cache_is_ignored(own_cache: Path, kept: str) -> None:
+    found = Registry().plugins
+    (file,) = own_cache.glob("plugins-*.json")
+    text = kept
+    if kept == "of an older version":
+        data = json.loads(file.read_text())
+        text = json.dumps({**data, "value": [{"name": "x", "qualified_name": "y/x", "offers": [{"odd": 1}]}]})
+    file.write_text(text)
+    assert Registry().plugins == found
+    assert Registry().plugins == found
+
+
+def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PERPETUAL_CACHE_DIR", str(tmp_path / "file" / "below"))
+    assert Registry().choose("store", "tinydb").qualified_name == "perpetual-lab/tinydb"
+
+
+# --- choosing -------------------------------------------------------------------------------------------------------
+
+
+def test_what_there_is_not_is_answered_with_what_there_is() -> None:
+    registry = Registry(extra=[("acme", "bad", "1", _raising(ImportError("no libacme")))])
+    with pytest.raises(PluginError) as caught:
+        registry.choose("store", "tinydbb")
+    assert "did you mean tinydb" in caught.value.message
+    assert "acme/bad" in (caught.value.hint or "")
+    assert "no libacme" in (caught.value.hint or "")
+    assert (caught.value.code, caught.value.exit) == ("plugin_missing", 1)
+    with pytest.raises(PluginError) as caught:
+        Registry(("tinydb",)).choose("store", "tinydb")
+    assert "plugins.disabled" in (caught.value.hint or "")
+
+
+def test_two_providers_of_one_name() -> None:
+    extra = [_plugin("acme", "one", "1.0", _scorer("coin")), _plugin("zeta", "two", "2.0", _scorer("coin"))]
+    registry = Registry(extra=extra)
+    with pytest.raises(PluginError) as caught:
+        registry.choose("scorer", "coin")
+    assert "acme/coin 1.0" in caught.value.message
+    assert "zeta/coin 2.0" in caught.value.message
+    assert registry.choose("scorer", "zeta/coin").plugin == "zeta/two"
+    for disabled, left in (("one", "zeta/coin"), ("acme/one", "zeta/coin"), ("zeta/two", "acme/coin")):
+        assert Registry((disabled,), extra=extra).choose("scorer", "coin").qualified_name == left
+
+
+def test_an_offer_for_a_newer_kernel_is_refused_by_name() -> None:
+    registry = Registry(extra=[_plugin("acme", "new", "9", _scorer("quantum", api=2), _scorer("coin"))])
+    assert _info(registry, "acme/new").state == "loaded"
+    with pytest.raises(PluginError) as caught:
+        registry.choose("scorer", "quantum")
+    assert "acme/quantum" in caught.value.message
+    assert "API 2" in caught.value.message
+    assert registry.choose("scorer", "coin").qualified_name == "acme/coin"
+    assert "acme/quantum" not in [offer.qualified_name for offer in registry.serving("scorer")]
+
+
+def test_what_a_provider_requires() -> None:
+    needy = _plugin("acme", "needy", "1", _scorer("needy", requires=("helper",)))
+    helper = _plugin("other", "helper", "1", _scorer("help"))
+    with pytest.raises(PluginError) as caught:
+        Registry(extra=[needy]).choose("scorer", "needy")
+    assert "needs the plugin helper" in caught.value.message
+    assert Registry(extra=[needy, helper]).choose("scorer", "needy")
+    with pytest.raises(PluginError):
+        Registry(("other/helper",), extra=[needy, helper]).choose("scorer", "needy")
+    broken: Extra = ("other", "helper", "1", _raising(OSError("no")))
+    with pytest.raises(PluginError):
+        Registry(extra=[needy, broken]).choose("scorer", "needy")
+    qualified = _plugin("acme", "needy", "1", _scorer("needy", requires=("other/helper",)))
+    assert Registry(extra=[qualified, helper]).choose("scorer", "needy")
+
+
+def test_a_factory_that_cannot_be_loaded_is_told() -> None:
+    registry = Registry(extra=[_plugin("acme", "p", "1", _scorer("coin"))])
+    with pytest.raises(PluginError) as caught:
+        registry.build(registry.choose("scorer", "coin"), {})
+    assert caught.value.code == "plugin_broken"
+    assert "acme/coin" in caught.value.message
+    assert "acme_scorer" in caught.value.message
+
+
+def test_the_order_of_registration_says_nothing() -> None:
+    extras = [
+        _plugin("acme", "b", "1", _scorer("coin", order=50)),
+        _plugin("acme", "a", "1", _scorer("dice")),
+        _plugin("zeta", "c", "1", _scorer("card", order=50)),
+    ]
+    seen = []
+    for order in itertools.permutations(extras):
+        registry = Registry(extra=order)
+        names = [offer.qualified_name for offer in registry.serving("scorer")]
+        seen.append(
+            ([info.qualified_name for info in registry.plugins if "perpetual-lab" not in info.qualified_name], names)
+        )
+    assert all(item == seen[0] for item in seen)
+    assert seen[0][0] == ["acme/a", "acme/b", "zeta/c"]
+    assert [name for name in seen[0][1] if "perpetual-lab" not in name] == ["acme/coin", "zeta/card", "acme/dice"]
+
+
+# --- broken plugins -------------------------------------------------------------------------------------------------
+
+
+class _Misspelt:
+    @hookimpl
+    def perpetual_scorer(self) -> list[Provider]:
+        return []
+
+
+class _KeywordOnly:
+    @hookimpl
+    def perpetual_event(self, *, event: object) -> None:
+        raise AssertionError(event)
+
+
+class _WrongArgument:
+    @hookimpl
+    def perpetual_event(self, evnt: object) -> None:
+        raise AssertionError(evnt)
+
+
+class _Raises:
+    @hookimpl
+    def perpetual_scorers(self) -> list[Provider]:
+        raise ValueError("in the hook")
+
+
+class _Optional:
+    @hookimpl(optionalhook=True)
+    def somebody_elses_hook(self) -> None:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("plugin", "reason"),
+    [
+        (_Misspelt, "did you mean perpetual_scorers"),
+        (_KeywordOnly, "keyword-only argument 'event'"),
+        (_WrongArgument, "evnt"),
+        (_Raises, "perpetual_scorers: ValueError: in the hook"),
+        (_offering("perpetual_scorers", "coin"), "instead of a Provider"),
+        (_raising(ImportError("no libacme")), "ImportError: no libacme"),
+        (_raising(SystemExit(2)), "SystemExit: 2"),
+    ],
+    ids=["misspelt", "keyword-only", "wrong argument", "raises", "no provider", "ImportError", "SystemExit"],
+)
+def test_a_broken_plugin_is_named_and_skipped(plugin: Callable[[], object], reason: str) -> None:
+    registry = Registry(extra=[("acme", "bad", "1.5", plugin), _plugin("zeta", "good", "1", _scorer("coin"))])
+    info = _info(registry, "acme/bad")
+    assert (info.state, info.version, info.offers, info.hooks) == ("failed", "1.5", (), ())
+    assert reason in (info.reason or "")
+    assert registry.choose("scorer", "coin").qualified_name == "zeta/coin"
+    assert registry.choose("store", "tinydb")
+    assert registry.call("perpetual_event", event=None) == []
+
+
+def test_an_optional_hook_of_somebody_else_is_no_fault() -> None:
+    assert _info(Registry(extra=[("acme", "p", "1", _Optional)]), "acme/p").state == "loaded"
+
+
+def test_an_interruption_is_not_a_fault() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        _ = Registry(extra=[("acme", "p", "1", _raising(KeyboardInterrupt()))]).plugins
+
+
+@pytest.mark.parametrize(
+    ("provider", "reason"),
+    [
+        (Provider("store", "coin", "a.b:c"), "the hook's is 'scorer'"),
+        (_scorer("Big Name"), "is no name"),
+        (Provider("scorer", "coin", "a.b.c"), "not module:callable"),
+        (Provider("scorer", "coin", "a-b:c"), "not module:callable"),
+    ],
+)
+def test_an_offer_that_is_none_is_refused(provider: Provider, reason: str) -> None:
+    registry = Registry(extra=[_plugin("acme", "p", "1", provider, _scorer("good"))])
+    refused = [offer.refused for offer in _info(registry, "acme/p").offers if offer.refused]
+    assert len(refused) == 1
+    assert reason in refused[0]
+    assert registry.choose("scorer", "good")
+
+
+def test_one_distribution_that_offers_a_name_twice() -> None:
+    registry = Registry(extra=[_plugin("acme", "a", "1", _scorer("coin")), _plugin("acme", "b", "1", _scorer("coin"))])
+    with pytest.raises(PluginError):
+        registry.choose("scorer", "coin")
+    assert [offer.refused is None for offer in registry.offers("scorer") if offer.provider.name == "coin"].count(
+        True
+    ) == 1
+
+
+# --- calling --------------------------------------------------------------------------------------------------------
+
+
+class _Ear:
+    def __init__(self, problem: Exception | None = None) -> None:
+        self.heard: list[object] = []
+        self._problem = problem
+
+    @hookimpl
+    def perpetual_event(self, event: object) -> None:
+        self.heard.append(event)
+        if self._problem is not None:
+            raise self._problem
+
+
+def test_every_observer_hears_even_after_one_that_raises() -> None:
+    ears = {"a": _Ear(), "b": _Ear(ValueError("deaf")), "c": _Ear()}
+    registry = Registry(extra=[("acme", name, "1", lambda ear=ear: ear) for name, ear in ears.items()])
+    answers = registry.call("perpetual_event", event="bell")
+    assert [ear.heard for ear in ears.values()] == [["bell"]] * 3
+    assert answers == [Called("acme/a"), Called("acme/b", error="ValueError: deaf"), Called("acme/c")]
+
+
+def _families() -> ModuleType:
+    module = ModuleType("acme_hookspecs")
+
+    def acme_rooms(size: int) -> list[str]:  # type: ignore[empty-body]
+        """Offers rooms of at least that size."""
+
+    module.acme_rooms = hookspec(acme_rooms)  # type: ignore[attr-defined]
+    return module
+
+
+class _BringsAFamily:
+    @hookimpl
+    def perpetual_hookspecs(self) -> list[object]:
+        return [_families()]
+
+
+class _Rooms:
+    @hookimpl
+    def acme_rooms(self, size: int) -> list[str]:
+        return [f"room of {size}"]
+
+
+@pytest.mark.parametrize("names", [("a-family", "z-rooms"), ("z-family", "a-rooms")])
+def test_a_plugin_brings_a_family_that_others_fill(names: tuple[str, str]) -> None:
+    family, rooms = names
+    registry = Registry(extra=[("acme", family, "1", _BringsAFamily), ("other", rooms, "1", _Rooms)])
+    assert _info(registry, f"other/{rooms}").hooks == ("acme_rooms",)
+    assert registry.call("acme_rooms", size=3) == [Called(f"other/{rooms}", value=["room of 3"])]
+    without = Registry(
+        (f"acme/{family}",), extra=[("acme", family, "1", _BringsAFamily), ("other", rooms, "1", _Rooms)]
+    )
+    assert _info(without, f"other/{rooms}").state == "failed"
+    assert "acme_rooms" in (_info(without, f"other/{rooms}").reason or "")
+
+
+class _BringsRubbish:
+    @hookimpl
+    def perpetual_hookspecs(self) -> list[object]:
+        raise RuntimeError("no family")
+
+
+def test_a_family_that_cannot_be_brought_is_its_plugin_s_fault() -> None:
+    registry = Registry(extra=[("acme", "p", "1", _BringsRubbish)])
+    assert _info(registry, "acme/p").state == "failed"
+    assert "no family" in (_info(registry, "acme/p").reason or "")
+
+
+def test_a_hook_that_nobody_fills_costs_nothing(own_cache: Path) -> None:
+    assert Registry().plugins
+    registry = Registry()
+    assert registry.call("perpetual_event", event=None) == []
+    assert registry._live is None
+
+
+def test_calls_can_be_traced(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    ear = _Ear(ValueError("deaf"))
+    extra = [("acme", "ear", "1", lambda: ear)]
+    assert Registry(extra=extra).plugins
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("PERPETUAL_TRACE_HOOKS", "1")
+    registry = Registry(extra=extra)
+    registry.call("perpetual_event", event="bell")
+    lines = capsys.readouterr().err.splitlines()
+    assert any(line.startswith("hook perpetual_stores <- perpetual-lab/tinydb: [Provider(") for line in lines)
+    assert lines[-1] == "hook perpetual_event <- acme/ear: 'ValueError: deaf'"
+    # What is kept would hide the calls, so a trace always discovers.
+    traced = Registry()
+    assert traced.plugins
+    assert traced._live is not None
+
+
+def test_bundled_plugins_are_all_well() -> None:
+    registry = Registry()
+    assert {info.qualified_name: info.reason for info in registry.plugins if info.state != "loaded"} == {}
+    refused = {
+        offer.qualified_name: offer.refused for info in registry.plugins for offer in info.offers if offer.refused
+    }
+    assert refused == {}
+    for info in registry.plugins:
+        for offer in info.offers:
+            assert callable(registry.load(offer)), offer.qualified_name
+            assert offer.provider.summary, offer.qualified_name
