@@ -92,7 +92,11 @@ def _plugins(config: dict[str, Any] | None, safe: bool) -> list[dict[str, Any]] 
     sections = (config or {}).get("plugins")
     disabled = sections.get("disabled") if isinstance(sections, dict) else None
     found = caches.load("plugins", caches.plugins_key(disabled or [], safe=safe))
-    return found if isinstance(found, list) else None
+    try:
+        known = isinstance(found, list) and all(offer["provider"]["slot"] for info in found for offer in info["offers"])
+    except (KeyError, TypeError):
+        known = False  # of another version, or changed from outside
+    return found if known else None
 
 
 def commands(*, safe: bool = False) -> dict[str, tuple[str, str]] | None:

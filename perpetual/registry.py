@@ -241,6 +241,14 @@ def _thaw(data: Mapping[str, Any]) -> PluginInfo:
     return PluginInfo(**{**data, "offers": tuple(offers), "hooks": tuple(data["hooks"])})
 
 
+def _thawed(kept: object) -> list[PluginInfo] | None:
+    """The plugins that were kept, None if nothing was, or something that is no list of plugins."""
+    try:
+        return [_thaw(item) for item in kept] if isinstance(kept, list) else None
+    except (KeyError, TypeError):
+        return None
+
+
 class Registry:
     """The plugins of one project (or of none): what they offer, and which one is chosen.
 
@@ -267,9 +275,8 @@ class Registry:
         if self._plugins is None:
             key = caches.plugins_key(self._disabled, safe=self._safe)
             cached = None if self._extra or os.environ.get("PERPETUAL_TRACE_HOOKS") else caches.load("plugins", key)
-            if isinstance(cached, list):
-                self._plugins = [_thaw(item) for item in cached]
-            else:
+            self._plugins = _thawed(cached)
+            if self._plugins is None:
                 self._plugins = self._discovery().plugins
                 # A failure may pass (a missing library that gets installed), so it is looked at anew each time.
                 if not self._extra and all(info.state != "failed" for info in self._plugins):

@@ -16,9 +16,27 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 ROUNDS = 15
+_CLEARED = (
+    "PYTHONDONTWRITEBYTECODE",
+    "XDG_CONFIG_HOME",
+    "PERPETUAL_PROJECT",
+    "PERPETUAL_OUTPUT",
+    "CLAUDECODE",
+    "CURSOR_AGENT",
+)
 PERPETUAL = str(Path(sys.executable).with_name("perpetual"))
+
+
+class Row(NamedTuple):
+    """One line of the table; `ratio` and `goal` are in starts of an empty interpreter."""
+
+    command: str
+    cpu_ms: float
+    ratio: float
+    goal: float | None
 
 
 def cpu_s(arguments: list[str], cwd: str, environment: dict[str, str]) -> float:
@@ -54,7 +72,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         environment = {**os.environ, "HOME": scratch, "PERPETUAL_CACHE_DIR": os.path.join(scratch, "cache")}
         # a user's interpreter keeps compiled modules, whatever this shell says
-        for name in ("PYTHONDONTWRITEBYTECODE", "XDG_CONFIG_HOME", "PERPETUAL_PROJECT", "PERPETUAL_OUTPUT", "CLAUDECODE", "CURSOR_AGENT"):
+        for name in _CLEARED:
             environment.pop(name, None)
         folder = project(os.path.join(scratch, "project"), 10, environment)
         commands: list[tuple[str, list[str], float | None]] = [
@@ -74,16 +92,17 @@ def main() -> None:
             for index, (_, arguments, _) in enumerate(commands):
                 best[index] = min(best[index], cpu_s(arguments, folder, environment))
     rows = [
-        {"command": name, "cpu_ms": round(1000 * seconds, 1), "ratio": round(seconds / best[0], 2), "goal": goal}
+        Row(name, round(1000 * seconds, 1), round(seconds / best[0], 2), goal)
         for (name, _, goal), seconds in zip(commands, best, strict=True)
     ]
     if options.json:
-        print(json.dumps({"python": platform.python_version(), "rounds": options.rounds, "rows": rows}))
+        document = {"python": platform.python_version(), "rounds": options.rounds, "rows": [r._asdict() for r in rows]}
+        print(json.dumps(document))
         return
-    print(f"Python {platform.python_version()}, best of {options.rounds} interleaved rounds, CPU time with children")
+    print(f"Python {platform.python_version()}, CPU time with children, best of {options.rounds} interleaved rounds")
     for row in rows:
-        goal = "" if row["goal"] is None else f"goal <= {row['goal']}: " + ("met" if row["ratio"] <= row["goal"] else "MISSED")
-        print(f"{row['command']:32} {row['cpu_ms']:8.1f} ms {row['ratio']:6.2f}x  {goal}")
+        verdict = "" if row.goal is None else f"goal <= {row.goal}: {'met' if row.ratio <= row.goal else 'MISSED'}"
+        print(f"{row.command:32} {row.cpu_ms:8.1f} ms {row.ratio:6.2f}x  {verdict}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """`make docs`: writes the reference pages from the program itself, so that they cannot drift from it.
 
-`docs/cli.md` from the click tree, `docs/hooks.md` from the hookspecs, `docs/config.md` from the two schemas. A test runs
-`pages()` and fails when a committed page differs.
+`docs/cli.md` from the click tree, `docs/hooks.md` from the hookspecs, `docs/config.md` from the two schemas. A test
+runs `pages()` and fails when a committed page differs.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -45,6 +44,8 @@ class Face:
         except NoProject:
             if self._is_named:
                 raise
+            from pathlib import Path  # here, and not above: `--help` would pay for it
+
             from perpetual.lab.inventory import Inventory
 
             return Inventory.outside(Path.cwd(), safe=self.safe)

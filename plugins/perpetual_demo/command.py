@@ -101,7 +101,9 @@ def _close(face: Face, lab: Lab, last: Cycle, folder: Path, elapsed_s: float) ->
 def _verdict(lab: Lab, hypothesis: Any) -> dict[str, Any]:
     rows = [row for row in lab.evidence.list(hypothesis_id=hypothesis.id, limit=1000).items if row.kind == "measured"]
     experiments = lab.experiments.list(hypothesis_id=hypothesis.id).items
-    baselines = [lab.experiments.get(item.design.baseline) for item in experiments if isinstance(item.design.baseline, str)]
+    baselines = [
+        lab.experiments.get(item.design.baseline) for item in experiments if isinstance(item.design.baseline, str)
+    ]
     runs = [
         run
         for experiment in (*experiments, *baselines)

@@ -1,4 +1,4 @@
-"""The report's text: what the lab knows, laid out by the template beside this file. Imported by the command and the demo."""
+"""The report's text: what the lab knows, laid out by the template beside this file. For the command and the demo."""
 
 from __future__ import annotations
 

@@ -8,4 +8,8 @@ from perpetual.api import Provider, hookimpl
 @hookimpl
 def perpetual_commands() -> list[Provider]:
     """`perpetual report`."""
-    return [Provider("command", "report", "perpetual_report.command:report", "Write the research up, every number with its run.")]
+    return [
+        Provider(
+            "command", "report", "perpetual_report.command:report", "Write the research up, every number with its run."
+        )
+    ]

@@ -208,6 +208,21 @@ def test_a_plugin_that_fails_is_listed_with_its_exception_and_stops_nothing(
     assert listed(document, "acme/acme")["reason"] == "safe mode: only bundled plugins"
 
 
+def test_a_provider_that_cannot_serve_is_listed_as_failed_with_the_reason(
+    project: Path, capsys: pytest.CaptureFixture[str], install: Install
+) -> None:
+    newer = "Provider('gpus', 'newer', 'acme_j:build', api=99)"
+    lonely = "Provider('gpus', 'lonely', 'acme_j:build', requires=('absent',))"
+    install("acme", "acme_j", offers(newer, lonely, "Provider('gpus', 'fine', 'acme_j:build')"))
+    item = listed(ask(capsys, "plugins", "list")[1], "acme/acme")
+    providers = {one["name"]: (one["state"], one["reason"]) for one in item["providers"]}
+    assert item["state"] == "available"
+    assert providers["fine"] == ("available", None)
+    assert providers["lonely"] == ("failed", "needs the plugin absent")
+    assert providers["newer"][0] == "failed"
+    assert "plugin API 99" in str(providers["newer"][1])
+
+
 def test_a_name_that_two_distributions_offer_must_be_written_in_full(
     project: Path, capsys: pytest.CaptureFixture[str], install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,8 @@ _BLOCK = re.compile(r"^```(?P<kind>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<te
 
 
 def blocks(page: str, kind: str) -> list[tuple[str | None, str]]:
-    found = [(match["title"], match["text"]) for match in _BLOCK.finditer((ROOT / page).read_text()) if match["kind"] == kind]
+    matches = _BLOCK.finditer((ROOT / page).read_text())
+    found = [(match["title"], match["text"]) for match in matches if match["kind"] == kind]
     assert found, f"{page} has no {kind} block"
     return found
 
@@ -55,7 +56,8 @@ def test_quickstart_runs_as_it_stands(tmp_path: Path) -> None:
     for title, text in blocks("docs/quickstart.md", "python"):
         assert title is not None
         (folder / title).write_text(text)
-    lines = [line.removeprefix("$ ") for _, text in blocks("docs/quickstart.md", "console") for line in text.splitlines()]
+    console = "".join(text for _, text in blocks("docs/quickstart.md", "console"))
+    lines = [line.removeprefix("$ ") for line in console.splitlines()]
     outputs = {}
     for line in lines:
         done = shell(line, folder)

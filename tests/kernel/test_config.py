@@ -91,7 +91,7 @@ def test_setting_a_key_that_the_environment_decides_says_so(root: Path, monkeypa
 
 
 def test_set_keeps_comments_order_quotes_and_long_lines(root: Path) -> None:
-    long = "x" * 60 + " " + "y" * 60
+    long = " ".join(["x" * 60] * 4)
     text = f"# above\nformat: 1  # beside\n\n# of the name\nproject: '{long}'\ngpus: \"nvml\"\n# below\n"
     _write(root, text)
     Config(root).set("gpus", "none")

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 
 from perpetual.api import Option, Provider, hookimpl, hookspec
 from perpetual.errors import PluginError
+from perpetual.kept import commands
 from perpetual.registry import Called, PluginInfo, Registry
 
 HEAVY = {"tinydb", "dulwich", "mcp", "pynvml", "psutil", "ruamel", "rich", "pydantic", "jinja2"}
@@ -281,8 +283,10 @@ def test_a_cache_that_is_no_cache_is_ignored(own_cache: Path, kept: str) -> None
         data = json.loads(file.read_text())
         text = json.dumps({**data, "value": [{"name": "x", "qualified_name": "y/x", "offers": [{"odd": 1}]}]})
     file.write_text(text)
+    assert commands() is None
     assert Registry().plugins == found
     assert Registry().plugins == found
+    assert commands() is not None
 
 
 def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,14 +340,14 @@ def test_what_a_provider_requires() -> None:
     with pytest.raises(PluginError) as caught:
         Registry(extra=[needy]).choose("scorer", "needy")
     assert "needs the plugin helper" in caught.value.message
-    assert Registry(extra=[needy, helper]).choose("scorer", "needy")
+    assert Registry(extra=[needy, helper]).choose("scorer", "needy").plugin == "acme/needy"
     with pytest.raises(PluginError):
         Registry(("other/helper",), extra=[needy, helper]).choose("scorer", "needy")
     broken: Extra = ("other", "helper", "1", _raising(OSError("no")))
     with pytest.raises(PluginError):
         Registry(extra=[needy, broken]).choose("scorer", "needy")
     qualified = _plugin("acme", "needy", "1", _scorer("needy", requires=("other/helper",)))
-    assert Registry(extra=[qualified, helper]).choose("scorer", "needy")
+    assert Registry(extra=[qualified, helper]).choose("scorer", "needy").plugin == "acme/needy"
 
 
 def test_a_factory_that_cannot_be_loaded_is_told() -> None:
@@ -425,7 +429,7 @@ def test_a_broken_plugin_is_named_and_skipped(plugin: Callable[[], object], reas
     assert (info.state, info.version, info.offers, info.hooks) == ("failed", "1.5", (), ())
     assert reason in (info.reason or "")
     assert registry.choose("scorer", "coin").qualified_name == "zeta/coin"
-    assert registry.choose("store", "tinydb")
+    assert registry.choose("store", "tinydb").plugin == "perpetual-lab/tinydb"
     assert registry.call("perpetual_event", event=None) == []
 
 
@@ -452,7 +456,7 @@ def test_an_offer_that_is_none_is_refused(provider: Provider, reason: str) -> No
     refused = [offer.refused for offer in _info(registry, "acme/p").offers if offer.refused]
     assert len(refused) == 1
     assert reason in refused[0]
-    assert registry.choose("scorer", "good")
+    assert registry.choose("scorer", "good").plugin == "acme/p"
 
 
 def test_one_distribution_that_offers_a_name_twice() -> None:
@@ -479,9 +483,13 @@ class _Ear:
             raise self._problem
 
 
+def _same(ear: _Ear) -> _Ear:
+    return ear
+
+
 def test_every_observer_hears_even_after_one_that_raises() -> None:
     ears = {"a": _Ear(), "b": _Ear(ValueError("deaf")), "c": _Ear()}
-    registry = Registry(extra=[("acme", name, "1", lambda ear=ear: ear) for name, ear in ears.items()])
+    registry = Registry(extra=[("acme", name, "1", partial(_same, ear)) for name, ear in ears.items()])
     answers = registry.call("perpetual_event", event="bell")
     assert [ear.heard for ear in ears.values()] == [["bell"]] * 3
     assert answers == [Called("acme/a"), Called("acme/b", error="ValueError: deaf"), Called("acme/c")]

@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 
 import pytest
-from perpetual_metrics.readers import metrics_log, results_file, stdout_json, stdout_text
 
 from perpetual.api import MetricReader, MetricValue, RunFolder
+from perpetual_metrics.readers import metrics_log, results_file, stdout_json, stdout_text
 
 
 @pytest.fixture

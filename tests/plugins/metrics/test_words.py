@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from perpetual_metrics.proposer import build
-
 from perpetual import Lab
+from perpetual_metrics.proposer import build
 
 
 def test_a_grid_is_proposed_nearest_first_and_never_twice(project: Path) -> None:
@@ -24,7 +23,8 @@ def test_a_grid_is_proposed_nearest_first_and_never_twice(project: Path) -> None
         assert len({str(config) for config in configs}) == 3
         assert lab.experiments.propose_auto(3) == [], "every point is proposed, and none is approved"
         drafts = build({}).drafts([claim], [lab.experiments.get("e1")])
-        distances = [sum(draft.arguments["config"][k] != {"lr": 0.1, "wd": 0}[k] for k in ("lr", "wd")) for draft in drafts]
+        tried = {"lr": 0.1, "wd": 0}
+        distances = [sum(draft.arguments["config"][key] != tried[key] for key in tried) for draft in drafts]
         assert distances == sorted(distances)
 
 

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from perpetual_report.document import render
 
 from perpetual import Lab
 from perpetual.cli.app import run
+from perpetual_report.document import render
 
 HOSTILE = "a | b <script>alert(1)</script> `code` # **x**\n\n| forged | row |"
 
