@@ -364,14 +364,15 @@ class Registry:
                 code="plugin_broken",
             ) from problem
 
+    def implementers(self, hook: str) -> list[str]:
+        """The qualified names of the plugins that implement `hook`; cheap."""
+        return [info.qualified_name for info in self.plugins if hook in info.hooks]
+
+    def ask(self, plugin: str, hook: str, **arguments: Any) -> Called:
+        """Asks one of the `implementers` of `hook`, guarded."""
+        live = self._discovery()
+        return _call(live.manager, hook, live.manager.get_plugin(plugin), plugin, arguments)
+
     def call(self, hook: str, **arguments: Any) -> list[Called]:
         """Asks every plugin that implements `hook`, one by one, guarded; cheap if there is none."""
-        if not any(hook in info.hooks for info in self.plugins):
-            return []
-        live = self._discovery()
-        answers = []
-        for info in live.plugins:
-            if hook in info.hooks:
-                plugin = live.manager.get_plugin(info.qualified_name)
-                answers.append(_call(live.manager, hook, plugin, info.qualified_name, arguments))
-        return answers
+        return [self.ask(plugin, hook, **arguments) for plugin in self.implementers(hook)]

@@ -22,7 +22,15 @@ from perpetual.brief import render
 from perpetual.config import Config, find_project
 from perpetual.lab.budget import Budget
 from perpetual.lab.context import Clock, Context, utc_now
-from perpetual.lab.doors import EvidenceDoor, ExperimentsDoor, HypothesesDoor, LoopDoor, QueueDoor, RunsDoor
+from perpetual.lab.doors import (
+    EvidenceDoor,
+    ExperimentsDoor,
+    HypothesesDoor,
+    LoopDoor,
+    QueueDoor,
+    RunsDoor,
+    SettingsDoor,
+)
 from perpetual.lab.events import Feed
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows import reconcile as _reconcile
@@ -31,7 +39,6 @@ from perpetual.lab.inventory import Inventory
 from perpetual.lab.memory import Notes
 from perpetual.lab.proposals import Proposals
 from perpetual.lab.rights import actor_name
-from perpetual.lab.settings import Settings
 from perpetual.lab.status import Status
 from perpetual.records import Event
 from perpetual.registry import Registry
@@ -54,7 +61,8 @@ class Lab(AbstractContextManager["Lab"]):
         for door in (self.hypotheses, self.experiments, self.runs, self.evidence):
             door.connect(self.desks)
         self.queue, self.loop = QueueDoor(self.desks), LoopDoor(self.desks)
-        self.settings, self._status = Settings(ctx), Status(ctx, self.runs, self.budget)
+        self.settings, self._status = SettingsDoor(ctx), Status(ctx, self.runs, self.budget)
+        self.settings.connect(self.desks)
 
     @classmethod
     def open(
@@ -94,10 +102,9 @@ class Lab(AbstractContextManager["Lab"]):
             lab.budget.begin(budget)
         return lab
 
-    def scan(self) -> dict[str, Any]:
-        """Records what has happened to the runs; see `perpetual.lab.flows.reconcile.scan`."""
-        answer = _reconcile.scan(self.desks)
-        self.memory.flush()
+    def scan(self, *, analyse: bool = True) -> dict[str, Any]:
+        """Records what has happened to the runs and what was learned; see `perpetual.lab.flows.reconcile`."""
+        answer = _reconcile.record(self.desks, analyse=analyse)
         self.feed.deliver()
         return answer
 

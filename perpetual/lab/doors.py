@@ -25,10 +25,15 @@ from perpetual.lab.flows.analyse import analyse as _analyse
 from perpetual.lab.hypotheses import Hypotheses
 from perpetual.lab.rights import require_person
 from perpetual.lab.runs import QUEUE_STATES, RunLedger
+from perpetual.lab.settings import Settings
 from perpetual.records import Evidence, Experiment, Hypothesis, Listing, Run, from_json
+from perpetual.schema import Item
 from perpetual.toolkit.units import identifier
 
-__all__ = ["EvidenceDoor", "ExperimentsDoor", "HypothesesDoor", "LoopDoor", "QueueDoor", "RunsDoor"]
+__all__ = ["EvidenceDoor", "ExperimentsDoor", "HypothesesDoor", "LoopDoor", "QueueDoor", "RunsDoor", "SettingsDoor"]
+
+
+_DECIDING = ("confidence_support_threshold", "confidence_refute_threshold", "min_replicates", "alpha")
 
 
 class _Connected:
@@ -140,6 +145,17 @@ class EvidenceDoor(_Connected, EvidenceLedger):
     def refold(self, *, check: bool = False) -> list[dict[str, Any]]:
         """Folds every hypothesis anew; answers those whose stored fold differed."""
         return _judge.refold_all(self._desks, check=check)
+
+
+class SettingsDoor(_Connected, Settings):
+    """`lab.settings`."""
+
+    def set_methodology(self, name: str, text: str) -> Item:
+        """Writes one key; where it says when a hypothesis is decided, every fold is made anew."""
+        item = super().set_methodology(name, text)
+        if name in _DECIDING:
+            _judge.refold_all(self._desks, check=False)
+        return item
 
 
 class QueueDoor:

@@ -36,31 +36,33 @@ class Feed:
     def deliver(self) -> dict[str, str]:
         """Offers new events to every `perpetual_event` observer; answers {plugin: error} for those that failed.
 
-        The cursor moves after the calls, so a crash repeats a batch and never skips one. An observer that fails
-        keeps its cursor: the events are offered again at the next delivery.
+        Each observer has a cursor of its own, which moves after its calls: a crash repeats a batch and never skips
+        one, and an observer that fails is offered the same event again at the next delivery and holds up no other.
         """
-        if not any("perpetual_event" in info.hooks for info in self._ctx.registry.plugins):
+        observers = self._ctx.registry.implementers("perpetual_event")
+        if not observers:
             return {}
+        positions = self._positions()
         failed: dict[str, str] = {}
-        cursor = self._ctx.store.get("setting", "event_cursor")
-        positions: dict[str, int] = dict(cursor.body) if cursor else {}
-        start = min((positions.get(name, 0) for name in self._observers()), default=0)
-        events = self.read(since=start, limit=_BATCH)
-        for event in events:
-            for called in self._ctx.registry.call("perpetual_event", event=event):
-                if called.plugin in failed or positions.get(called.plugin, 0) >= event.seq:
-                    continue
+        moved: dict[str, int] = {}
+        for name in observers:
+            for row in self._ctx.store.rows("event", since=positions.get(name, 0), limit=_BATCH):
+                called = self._ctx.registry.ask(name, "perpetual_event", event=_event(row))
                 if called.error:
-                    failed[called.plugin] = called.error
-                else:
-                    positions[called.plugin] = event.seq
-        if events:
+                    failed[name] = called.error
+                    break
+                moved[name] = row.number
+        if moved:
             with self._ctx.store.transaction() as tx:
-                tx.put("setting", "event_cursor", positions)
+                present = self._positions()  # another process may have delivered further meanwhile
+                further = {name: max(number, present.get(name, 0)) for name, number in moved.items()}
+                tx.put("setting", "event_cursor", {**present, **further})
         return failed
 
-    def _observers(self) -> list[str]:
-        return [info.qualified_name for info in self._ctx.registry.plugins if "perpetual_event" in info.hooks]
+    def _positions(self) -> dict[str, int]:
+        """How far each observer has heard."""
+        cursor = self._ctx.store.get("setting", "event_cursor")
+        return dict(cursor.body) if cursor else {}
 
 
 def _event(row: Document) -> Event:

@@ -54,7 +54,7 @@ def cycle(lab: Lab, *, number: int = 1) -> Cycle:
     Raises:
         PerpetualError: what a step raises; the cycle may be run again.
     """
-    scanned = lab.scan()
+    scanned = lab.scan(analyse=False)
     methodology = lab.config.methodology
     analysed = lab.loop.analyse() if methodology["auto_analyze"] else []
     proposed = lab.loop.propose()

@@ -62,7 +62,7 @@ KINDS: dict[str, Kind] = {
     for kind in (
         Kind("hypothesis", prefix="h", indexes=("status",)),
         Kind("experiment", prefix="e", indexes=("status", "hypothesis_id", "spec_hash")),
-        Kind("run", prefix="r", indexes=("status", "experiment_id")),
+        Kind("run", prefix="r", indexes=("status", "experiment_id", "analysed")),
         Kind("note", indexes=("status",)),
         Kind("setting"),
         Kind("fold"),

@@ -21,7 +21,6 @@ __all__ = [
     "REPLICATES",
     "Claim",
     "Expected",
-    "command",
     "swapped",
 ]
 
@@ -66,11 +65,6 @@ class Claim:
             mde=self.mde,
             expected=_MIRRORED[self.expected],
         )
-
-
-def command(arguments: str) -> str:
-    """The command line of a run with these arguments; `{python}` stands for the interpreter."""
-    return f"{{python}} train.py {arguments}"
 
 
 def swapped() -> tuple[Claim, ...]:

@@ -159,7 +159,7 @@ def test_a_campaign_from_statement_to_verdict(call: Call) -> None:
     assert sum(line["run_hours"] for line in spent["by_day"].values()) == pytest.approx(spent["run_hours"])
 
     status = call("status")
-    assert set(status["experiments"]) == {"complete"}
+    assert set(status["experiments"]) == {"analysed"}
     assert status["runs"] == {"active": [], "queued": 0}
     assert call("evidence", "refold", "--check")["items"] == []
 

@@ -16,11 +16,10 @@ def analyse(desks: Desks) -> list[str]:
     """Every run that has ended and was not analysed; then every verdict that has no note yet. Answers the runs' ids."""
     analysers: list[tuple[str, Analyser]] = desks.ctx.parts("analyser")
     done = []
-    for status in ENDED:
-        for run in desks.ctx.store.find("run", status=status):
-            if not run.body["analysed"]:
-                _analyse_run(desks, analysers, run)
-                done.append(run.id)
+    for run in desks.ctx.store.find("run", analysed=False):
+        if run.body["status"] in ENDED:
+            _analyse_run(desks, analysers, run)
+            done.append(run.id)
     if desks.ctx.config.methodology["memory_write_on_completion"]:
         for status in ("supported", "refuted"):
             for hypothesis in desks.ctx.store.find("hypothesis", status=status):

@@ -11,6 +11,7 @@ from typing import Any
 
 from perpetual.lab.context import Context
 from perpetual.lab.flows import Desks
+from perpetual.lab.flows.analyse import analyse as put_into_words
 from perpetual.lab.flows.fold import add_evidence, refold_users_of
 from perpetual.lab.flows.launch import advance_queue
 from perpetual.lab.runs import RunLedger
@@ -24,6 +25,15 @@ from perpetual.toolkit.units import LONGEST_S, finite, posix_of
 __all__ = ["kill", "look", "scan"]
 
 _NEVER = "its launcher died before the command was started; it waits to be started again"
+
+
+def record(desks: Desks, *, analyse: bool) -> dict[str, Any]:
+    """`scan`, then (if `analyse`, and the methodology's `auto_analyze`) words and notes, then what git still lacks."""
+    answer = scan(desks)
+    if analyse and desks.ctx.config.methodology["auto_analyze"]:
+        put_into_words(desks)
+    desks.notes.flush()
+    return answer
 
 
 def scan(desks: Desks) -> dict[str, Any]:

@@ -321,6 +321,18 @@ def test_a_previous_entry_of_that_name_comes_back(config: Config) -> None:
     assert json.loads(path.read_text())["mcpServers"] == {"perpetual": {"command": "old"}, "z": {}}
 
 
+def test_of_an_edited_file_the_user_s_own_items_stay_and_our_empty_objects_go(config: Config) -> None:
+    path = config.root / ".claude/settings.json"
+    path.parent.mkdir()
+    path.write_text('{"permissions": {"allow": ["mcp__perpetual__*"]}}')
+    scaffold(config, _SHARED, ["claude-code"])
+    document = json.loads(path.read_text())
+    assert document["permissions"]["allow"] == ["mcp__perpetual__*"]
+    path.write_text(json.dumps({**document, "model": "x"}))
+    scaffold(config, _SHARED, remove=["claude-code"])
+    assert json.loads(path.read_text()) == {"permissions": {"allow": ["mcp__perpetual__*"]}, "model": "x"}
+
+
 def test_rights_of_a_merged_file_stay(config: Config) -> None:
     path = config.root / ".mcp.json"
     path.write_text("{}")
@@ -332,7 +344,7 @@ def test_rights_of_a_merged_file_stay(config: Config) -> None:
 def test_a_call_that_ended_before_it_wrote_the_files_is_taken_up(
     config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = b'{"mcpServers": {"a": {}}}'
+    original = b'{"mcpServers": { } }'  # taking our key out again would lose the space
     (config.root / ".mcp.json").write_bytes(original)
 
     def end(*_: object) -> None:

@@ -32,7 +32,9 @@ def test_a_failed_run_becomes_a_note(project: Path) -> None:
     with Lab.open() as lab:
         trial = lab.experiments.propose(command="sh -c 'exit 3'", metric="acc")
         lab.experiments.approve(trial.id)
-        lab.wait([lab.runs.launch(trial.id)[0].id], timeout_s=30)
+        assert len(lab.runs.launch(trial.id)) == 1
+        lab.loop.wait_any(30)
+        lab.scan(analyse=False)
         assert lab.loop.analyse() == ["r1"]
         assert lab.loop.analyse() == [], "once is enough"
         (note,) = lab.memory.list().items
