@@ -20,17 +20,9 @@ from typing import Any
 
 from perpetual.brief import render
 from perpetual.config import Config, find_project
+from perpetual.lab import doors as _doors
 from perpetual.lab.budget import Budget
 from perpetual.lab.context import Clock, Context, utc_now
-from perpetual.lab.doors import (
-    EvidenceDoor,
-    ExperimentsDoor,
-    HypothesesDoor,
-    LoopDoor,
-    QueueDoor,
-    RunsDoor,
-    SettingsDoor,
-)
 from perpetual.lab.events import Feed
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows import reconcile as _reconcile
@@ -53,15 +45,15 @@ class Lab(AbstractContextManager["Lab"]):
         self._ctx = ctx
         self.config, self.registry, self.root, self.actor = ctx.config, ctx.registry, ctx.config.root, ctx.actor
         self.budget, self.memory = Budget(ctx), Notes(ctx)
-        self.hypotheses, self.experiments = HypothesesDoor(ctx), ExperimentsDoor(ctx)
-        self.runs, self.evidence = RunsDoor(ctx), EvidenceDoor(ctx)
+        self.hypotheses, self.experiments = _doors.HypothesesDoor(ctx), _doors.ExperimentsDoor(ctx)
+        self.runs, self.evidence = _doors.RunsDoor(ctx), _doors.EvidenceDoor(ctx)
         self.proposals, self.feed = Proposals(ctx), Feed(ctx)
         self.desks = Desks(ctx, self.hypotheses, self.experiments, self.runs, self.evidence, self.budget, self.memory,
                            self.proposals)  # fmt: skip
         for door in (self.hypotheses, self.experiments, self.runs, self.evidence):
             door.connect(self.desks)
-        self.queue, self.loop = QueueDoor(self.desks), LoopDoor(self.desks)
-        self.settings, self._status = SettingsDoor(ctx), Status(ctx, self.runs, self.budget)
+        self.queue, self.loop = _doors.QueueDoor(self.desks), _doors.LoopDoor(self.desks)
+        self.settings, self._status = _doors.SettingsDoor(ctx), Status(ctx, self.runs, self.budget)
         self.settings.connect(self.desks)
 
     @classmethod
