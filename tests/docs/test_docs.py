@@ -106,3 +106,11 @@ def test_the_tutorials_plugin_works(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert done.returncode == 0, f"$ {line}\n{done.stdout}{done.stderr}"
         if "propose" in line:
             assert "the cheapest first" in done.stdout
+
+
+def test_readmes_verdicts_are_the_campaigns() -> None:
+    from perpetual_demo.campaign import CAMPAIGN
+
+    readme = (ROOT / "README.md").read_text()
+    for claim in CAMPAIGN:
+        assert f"| {claim.statement} | {claim.expected} |" in readme
