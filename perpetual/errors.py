@@ -12,6 +12,7 @@
     │   └── ForeignProject          foreign_project        exit 6
     ├── Refused                     refused                exit 7
     ├── PluginError                 plugin                 exit 1
+    │   └── UnknownPlugin           plugin_missing         exit 2
     └── CorruptData                 corrupt                exit 1
 
 Every error has `code` (for programs), a message that names the thing, `hint` (a way out) and `exit` (the
@@ -36,6 +37,7 @@ __all__ = [
     "Refused",
     "RevisionConflict",
     "TransientError",
+    "UnknownPlugin",
     "UsageError",
     "nearest",
     "unknown",
@@ -138,6 +140,13 @@ class PluginError(PerpetualError):
     """A plugin is missing, broken, ambiguous or of a newer API."""
 
     code = "plugin"
+
+
+class UnknownPlugin(PluginError):
+    """The configuration names a part that nobody offers, or that two offer: a bad value, like any other."""
+
+    code = "plugin_missing"
+    exit = 2
 
 
 class CorruptData(PerpetualError):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from perpetual.errors import PluginError, unknown
+from perpetual.errors import PluginError, UnknownPlugin, unknown
 from perpetual.slots import API, SLOTS, Option, Provider
 from perpetual.toolkit import caches
 
@@ -318,16 +318,15 @@ class Registry:
         hits = hits or [offer for offer in offers if offer.provider.name == want]
         if len(hits) > 1:
             names = ", ".join(f"{offer.qualified_name} {self._version(offer)}" for offer in hits)
-            raise PluginError(
+            raise UnknownPlugin(
                 f"{slot}: {want!r} is offered by {names}",
                 hint=f"write the full name, e.g. {slot}: {hits[0].qualified_name}",
                 code="plugin_ambiguous",
             )
         if not hits:
-            raise PluginError(
+            raise UnknownPlugin(
                 f"{slot}: " + unknown("provider", want, [offer.provider.name for offer in offers]),
                 hint=self._failures() or f"pip install the plugin that offers it, or change {slot} in config.yaml",
-                code="plugin_missing",
             )
         why = self.why_not(hits[0])
         if why:

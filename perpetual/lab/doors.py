@@ -210,6 +210,10 @@ class LoopDoor:
         """Starts the replicates that are most worth their cost, while there is room."""
         return _steps.launch(self._desks)
 
+    def halt_reason(self) -> tuple[str, str] | None:
+        """Why nothing more should be launched, as (reason, explanation), or None."""
+        return _steps.halt_reason(self._desks)
+
     def stop_reason(self, launches: _steps.Launches) -> tuple[str, str] | None:
         """Why the loop should stop now, as (reason, explanation), or None."""
         return _steps.stop_reason(self._desks, launches)

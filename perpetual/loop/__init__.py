@@ -1,6 +1,6 @@
 """Floor 3: the autonomous loop. `cycle(lab)` is one turn of it; whoever calls it decides when the next one comes.
 
-    SCAN -> ANALYSE -> PROPOSE -> APPROVE -> LAUNCH -> CHECK -> REPORT
+    SCAN -> ANALYSE -> CHECK -> PROPOSE -> APPROVE -> LAUNCH -> CHECK -> REPORT
 
 Every step is made of transactions that may be repeated, so a cycle that was cut off is simply run again.
 """
@@ -57,10 +57,12 @@ def cycle(lab: Lab, *, number: int = 1) -> Cycle:
     scanned = lab.scan(analyse=False)
     methodology = lab.config.methodology
     analysed = lab.loop.analyse() if methodology["auto_analyze"] else []
-    proposed = lab.loop.propose()
-    approved = lab.loop.approve()
-    launches = lab.loop.launch()
-    stop = lab.loop.stop_reason(launches)
+    stop = lab.loop.halt_reason()
+    proposed = lab.loop.propose() if stop is None else []
+    approved = lab.loop.approve() if stop is None else []
+    launches = lab.loop.launch() if stop is None else None
+    if launches is not None:
+        stop = lab.loop.stop_reason(launches)
     if stop is not None:
         lab.loop.stopped(stop[0], number)
     budget = lab.budget.totals()
@@ -71,7 +73,7 @@ def cycle(lab: Lab, *, number: int = 1) -> Cycle:
         analysed=tuple(analysed),
         proposed=tuple(proposed),
         approved=tuple(approved),
-        launched=launches.runs,
+        launched=launches.runs if launches else (),
         open=lab.hypotheses.count_open(),
         spent_gpu_hours=budget["spent_gpu_hours"],
         reserved_gpu_hours=budget["reserved_gpu_hours"],

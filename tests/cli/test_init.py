@@ -194,7 +194,7 @@ def test_a_bad_value_is_exit_2(folder: Path, init: Any, arguments: list[str], me
 def test_an_unknown_store_creates_nothing(folder: Path, init: Any) -> None:
     for extra in ([], ["--dry-run"]):
         status, document = init("--store", "tinydbb", *extra)
-        assert (status, document["error"]["code"]) == (1, "plugin_missing")
+        assert (status, document["error"]["code"]) == (2, "plugin_missing")
         assert os.listdir(folder) == []
 
 

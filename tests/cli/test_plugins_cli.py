@@ -150,7 +150,7 @@ def test_a_disabled_plugin_that_is_chosen_is_told_everywhere(project: Path, caps
     assert (problem["slot"], problem["name"]) == ("store", "tinydb")
     assert "perpetual-lab/tinydb (plugins.disabled names it)" in problem["hint"]
     code, document = ask(capsys, "memory", "list")
-    assert (code, document["error"]["code"]) == (1, "plugin_missing")
+    assert (code, document["error"]["code"]) == (2, "plugin_missing")
     assert "perpetual-lab/tinydb (plugins.disabled names it)" in document["error"]["hint"]
     code, document = ask(capsys, "plugins", "check", "tinydb")
     assert (code, document["ok"], document["items"][0]["ok"]) == (0, True, None)
@@ -166,7 +166,7 @@ def test_a_plugin_that_is_named_and_not_installed_is_told_everywhere(
     (problem,) = ask(capsys, "plugins", "list")[1]["problems"]
     assert (problem["slot"], problem["name"]) == ("store", "postgres")
     code, document = ask(capsys, "memory", "list")
-    assert (code, document["error"]["code"]) == (1, "plugin_missing")
+    assert (code, document["error"]["code"]) == (2, "plugin_missing")
     assert "postgres" in document["error"]["message"]
     assert "pip install" in document["error"]["hint"]
     assert ask(capsys, "config", "set", "store", "tinydb")[0] == 0

@@ -306,7 +306,7 @@ def test_what_there_is_not_is_answered_with_what_there_is() -> None:
     assert "did you mean tinydb" in caught.value.message
     assert "acme/bad" in (caught.value.hint or "")
     assert "no libacme" in (caught.value.hint or "")
-    assert (caught.value.code, caught.value.exit) == ("plugin_missing", 1)
+    assert (caught.value.code, caught.value.exit) == ("plugin_missing", 2)
     with pytest.raises(PluginError) as caught:
         Registry(("tinydb",)).choose("store", "tinydb")
     assert "plugins.disabled" in (caught.value.hint or "")

@@ -15,7 +15,7 @@ from perpetual.lab.states import ENDED
 from perpetual.records import to_json
 from perpetual.slots.store import Document
 
-__all__ = ["Launches", "approve", "launch", "propose", "stop_reason"]
+__all__ = ["Launches", "approve", "halt_reason", "launch", "propose", "stop_reason"]
 
 _FAILURES_IN_A_ROW = 3
 _FAILURE_WINDOW = 10
@@ -135,11 +135,28 @@ def _park(desks: Desks) -> list[str]:
     return parked
 
 
-def stop_reason(desks: Desks, launches: Launches) -> tuple[str, str] | None:
-    """Why the loop should stop: (reason, explanation), or None to go on."""
-    failure = _failure_rate(desks, launches)
+def halt_reason(desks: Desks) -> tuple[str, str] | None:
+    """Why nothing more should be launched, whatever is left to do: (reason, explanation), or None to go on.
+
+    Only what happened since the loop last stopped counts: whoever starts it again has seen the rest.
+    """
+    stops = desks.ctx.store.find("event", kind="loop_stopped")
+    since = stops[-1].body["time"] if stops else ""
+    failure = _failure_rate(desks, since)
     if failure is not None:
         return "failure_rate", failure
+    if _no_progress(desks, since):
+        return (
+            "no_progress",
+            f"the last {_PROGRESS_WINDOW} measured runs moved no hypothesis by {_PROGRESS_NATS} nats",
+        )
+    return None
+
+
+def stop_reason(desks: Desks, launches: Launches) -> tuple[str, str] | None:
+    """Why the loop should stop after a launch step: (reason, explanation), or None to go on."""
+    if launches.failed:
+        return "failure_rate", launches.failed[0]
     if desks.runs.live():
         return None
     if desks.runs.queue_state() != "running":
@@ -154,19 +171,12 @@ def stop_reason(desks: Desks, launches: Launches) -> tuple[str, str] | None:
     proposed = desks.ctx.store.find("experiment", status="proposed")
     if proposed:
         return "waiting_for_approval", f"{', '.join(item.id for item in proposed[:5])} wait for approval"
-    if _no_progress(desks):
-        return (
-            "no_progress",
-            f"the last {_PROGRESS_WINDOW} measured runs moved no hypothesis by {_PROGRESS_NATS} nats",
-        )
     return "queue_empty", "nothing is running, approved or worth proposing"
 
 
-def _failure_rate(desks: Desks, launches: Launches) -> str | None:
-    if launches.failed:
-        return launches.failed[0]
+def _failure_rate(desks: Desks, since: str) -> str | None:
     newest = desks.ctx.store.page("run", limit=_FAILURE_WINDOW, newest_first=True).items
-    ended = [run for run in newest if run.body["status"] in ENDED]
+    ended = [run for run in newest if run.body["status"] in ENDED and (run.body["ended_at"] or "") > since]
     broken = [run for run in ended if run.body["status"] in ("failed", "timeout", "lost")]
     row = 0
     for run in ended:
@@ -179,9 +189,10 @@ def _failure_rate(desks: Desks, launches: Launches) -> str | None:
     return None
 
 
-def _no_progress(desks: Desks) -> bool:
+def _no_progress(desks: Desks, since: str) -> bool:
     """Whether the last measured runs, `_PROGRESS_WINDOW` of them at least, moved nothing."""
-    rows = desks.ctx.store.page("evidence", limit=_PROGRESS_WINDOW, newest_first=True, kind="measured").items
+    newest = desks.ctx.store.page("evidence", limit=_PROGRESS_WINDOW, newest_first=True, kind="measured").items
+    rows = [row for row in newest if row.body["created_at"] > since]
     moved: dict[str, float] = {}
     for row in rows:
         moved[row.body["hypothesis_id"]] = moved.get(row.body["hypothesis_id"], 0.0) + abs(row.body["log_bayes_factor"])
