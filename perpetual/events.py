@@ -24,6 +24,7 @@ KINDS: dict[str, str] = {
     "note_written": "subject: path; payload: status, type, blob",
     "note_failed": "subject: path; payload: error",
     "note_committed": "subject: path; payload: commit, intent",
+    "methodology_set": "subject: the key; payload: value",
     "queue_changed": "subject: queue; payload: state",
     "loop_stopped": "subject: loop; payload: reason, cycles",
 }

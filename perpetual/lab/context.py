@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from perpetual.config import Config
-from perpetual.errors import Conflict, NotFound, UsageError, nearest
+from perpetual.errors import Conflict, NotFound, UsageError, nearest, unknown
+from perpetual.events import KINDS as EVENT_KINDS
 from perpetual.registry import Registry
 from perpetual.slots.store import Document, StoreBase, Transaction
 from perpetual.toolkit.units import identifier, iso
@@ -98,7 +99,13 @@ class Context:
         return iso(self.clock())
 
     def emit(self, tx: Transaction, kind: str, subject: str, payload: Mapping[str, Any]) -> int:
-        """Appends an event to the feed, in the transaction of the change it tells of; answers its seq."""
+        """Appends an event to the feed, in the transaction of the change it tells of; answers its seq.
+
+        Raises:
+            UsageError: for a kind that `perpetual.events` does not name.
+        """
+        if kind not in EVENT_KINDS:
+            raise UsageError(unknown("kind of event", kind, EVENT_KINDS))
         row = {
             "time": self.now(),
             "actor": self.actor,
