@@ -1,8 +1,8 @@
 """What a plugin author imports: markers, records, slot bases and errors, under one name. Floor 1.
 
 Everything here is public and stays; what is not here, in `perpetual.science`, `perpetual.toolkit`, `perpetual.loop`
-or `perpetual.testing` is the kernel's own. What only some need is looked up at first use: the
-markers, so that a chosen provider does not load pluggy, and what a command needs (`Face` and its companions).
+or `perpetual.testing` is the kernel's own. What only some need is looked up at first use: the markers, so that a chosen
+provider does not load pluggy, and what a command needs (`Face` and its companions).
 """
 
 from __future__ import annotations

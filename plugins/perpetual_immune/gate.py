@@ -20,10 +20,7 @@ class ImmuneGate(Gate):
         return GateVerdict(
             found.outcome,
             found.category,
-            tuple(
-                GateFinding(item.rule, item.category, item.start, item.end, item.excerpt)
-                for item in found.findings
-            ),
+            tuple(GateFinding(item.rule, item.category, item.start, item.end, item.excerpt) for item in found.findings),
         )
 
     def redact(self, text: str, verdict: GateVerdict) -> str:

@@ -55,9 +55,7 @@ def read_devices(deadline_s: float = DEADLINE_S) -> Reading:
         return _nothing("no NVIDIA driver on this machine: its NVML library was not found")
     stuck = _stuck_pid()
     if stuck is not None:
-        return _nothing(
-            f"the NVIDIA driver still holds an earlier question (process {stuck} cannot be ended)"
-        )
+        return _nothing(f"the NVIDIA driver still holds an earlier question (process {stuck} cannot be ended)")
     try:
         output = _ask(deadline_s)
     except subprocess.TimeoutExpired:
@@ -116,9 +114,7 @@ def _ask(deadline_s: float) -> bytes:
         _end(process)
     if process.returncode != 0:
         lines = complaint.decode("utf-8", "replace").strip().splitlines()
-        raise _ProbeError(
-            f"the probe ended with status {process.returncode}{': ' + lines[-1] if lines else ''}"
-        )
+        raise _ProbeError(f"the probe ended with status {process.returncode}{': ' + lines[-1] if lines else ''}")
     return output
 
 

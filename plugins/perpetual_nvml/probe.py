@@ -147,9 +147,7 @@ def _fill(nvml: Any, attempts: Attempts, handle: Any, gpu: Document) -> None:
     gpu["compute_mode"] = modes.get(value(nvml.nvmlDeviceGetComputeMode, handle))
     parts = list(_mig_handles(nvml, attempts, handle))
     devices = [_mig_device(nvml, attempts, part) for part in parts]
-    gpu["mig"] = [
-        device for device in devices if device["uuid"] is not None
-    ]  # unnamed: no run can be sent there
+    gpu["mig"] = [device for device in devices if device["uuid"] is not None]  # unnamed: no run can be sent there
     found = _running(nvml, attempts, handle)
     if found is None:
         # A GPU cut by MIG tells its own list only to the privileged; the parts tell theirs to their users.
@@ -224,10 +222,7 @@ def _processes(entries: Iterable[Any]) -> list[Document]:
         places = held.setdefault(entry.pid, {})
         known = [m for m in (places.get(entry.gpuInstanceId), entry.usedGpuMemory) if m is not None]
         places[entry.gpuInstanceId] = max(known, default=None)
-    return [
-        {"pid": pid, "memory_bytes": _sum(places.values()), **_owner(pid)}
-        for pid, places in sorted(held.items())
-    ]
+    return [{"pid": pid, "memory_bytes": _sum(places.values()), **_owner(pid)} for pid, places in sorted(held.items())]
 
 
 def _sum(amounts: Iterable[int | None]) -> int | None:

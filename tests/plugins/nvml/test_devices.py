@@ -195,9 +195,7 @@ def test_mig(machine: Machine) -> None:
 def test_a_process_whose_name_is_no_text(machine: Machine, tmp_path: Path) -> None:
     program = os.fsencode(tmp_path) + b"/odd\xff"
     os.symlink(os.fsencode(sys.executable), program)
-    with subprocess.Popen(
-        [program, "-c", "input()"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as odd:
+    with subprocess.Popen([program, "-c", "input()"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as odd:
         machine.becomes(f"gpu A\nproc C {odd.pid} 5\n")
         (process,) = only(read_devices()).processes
         odd.kill()
@@ -257,9 +255,7 @@ def test_values_that_are_not_supported_are_none(machine: Machine, tmp_path: Path
     assert gpu.mig == ()
 
 
-def test_a_driver_that_does_not_tell_its_processes_is_not_taken_for_idle(
-    machine: Machine, tmp_path: Path
-) -> None:
+def test_a_driver_that_does_not_tell_its_processes_is_not_taken_for_idle(machine: Machine, tmp_path: Path) -> None:
     flags = [f"-DnvmlDeviceGetComputeRunningProcesses_v{n}=missing{n}" for n in (2, 3)]
     machine.has_driver(compiled(tmp_path / "mute", SOURCE, *flags))
     machine.becomes(f"gpu A\nproc C {NO_SUCH_PID} 5\n")
@@ -289,9 +285,7 @@ def test_a_garbage_state(machine: Machine, state: bytes) -> None:
 
 
 def test_garbage_about_a_gpu(machine: Machine) -> None:
-    machine.becomes(
-        "gpu\ntotal many\nutil x\npower\ncompute_mode soon\nproc C\nproc C -1 -1\nmig x\nerror none\n"
-    )
+    machine.becomes("gpu\ntotal many\nutil x\npower\ncompute_mode soon\nproc C\nproc C -1 -1\nmig x\nerror none\n")
     gpu = only(read_devices())
     assert (gpu.name, gpu.memory_total_bytes, gpu.compute_mode) == ("NVIDIA Stub GPU", 0, "default")
     assert (gpu.healthy, gpu.mig) == (True, ())
@@ -301,8 +295,7 @@ def variant(folder: Path, call: str, arguments: str, body: str) -> Path:
     """The imitated driver with one call answered by the C expression `body`; `usual` is what it was."""
     source = folder / f"{call}.c"
     source.write_text(
-        f'#define {call} usual\n#include "{SOURCE}"\n#undef {call}\n'
-        f"API int {call}({arguments}) {{ return {body}; }}\n"
+        f'#define {call} usual\n#include "{SOURCE}"\n#undef {call}\nAPI int {call}({arguments}) {{ return {body}; }}\n'
     )
     return compiled(folder / call, source)
 
@@ -380,18 +373,14 @@ def test_without_a_driver_no_process_is_started(monkeypatch: pytest.MonkeyPatch)
     else:
         pytest.skip("this machine has an NVIDIA driver")
     monkeypatch.setattr(sys, "executable", "/nowhere/python")  # starting the probe would fail
-    assert read_devices() == Reading(
-        None, (), "no NVIDIA driver on this machine: its NVML library was not found"
-    )
+    assert read_devices() == Reading(None, (), "no NVIDIA driver on this machine: its NVML library was not found")
 
 
 def test_a_library_that_cannot_be_loaded_is_no_driver(machine: Machine, tmp_path: Path) -> None:
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / LIBRARY).write_text("no library")
     machine.has_driver(tmp_path / "broken")
-    assert read_devices() == Reading(
-        None, (), "no NVIDIA driver on this machine: its NVML library was not found"
-    )
+    assert read_devices() == Reading(None, (), "no NVIDIA driver on this machine: its NVML library was not found")
 
 
 def test_a_driver_that_kills_its_caller(machine: Machine, tmp_path: Path) -> None:
@@ -416,9 +405,7 @@ def test_a_probe_that_cannot_be_started(machine: Machine, monkeypatch: pytest.Mo
     assert reading.reason.startswith("the NVIDIA driver could not be asked: ")
 
 
-def test_a_probe_of_another_version(
-    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_probe_of_another_version(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     newer = tmp_path / "probe.py"
     monkeypatch.setattr(devices, "_PROBE", newer)
     for answer in ("", "[]", '{"driver": null, "gpus": [{"index": 0}], "reason": null}'):

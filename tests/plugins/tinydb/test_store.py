@@ -212,7 +212,7 @@ from perpetual.errors import PerpetualError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 with store.transaction() as tx:
     tx.create("hypothesis", {"n": 1})
-file = Path(sys.argv[1]) if len(sys.argv) > 1 else store._file
+file = store._file
 before = file.read_bytes()
 resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 100, resource.RLIM_INFINITY))
 try:
@@ -319,7 +319,7 @@ from perpetual_tinydb.head import head
 for line in sys.stdin:
     with store.transaction() as tx:
         tx.put("setting", "x", {"n": 1})
-    print(head(sys.argv[1]) if len(sys.argv) > 1 else head(str(store._file.parent)), flush=True)
+    print(head(str(store._file.parent)), flush=True)
 """
     peer = _python(code, folder, stdin=subprocess.PIPE)
     try:

@@ -1,0 +1,224 @@
+"""The methodology: no key is decoration. Each is changed once, and something that can be seen must change with it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perpetual import Lab
+from perpetual.api import Provider, hookimpl
+from perpetual.errors import NotPermitted, PerpetualError, Refused, UsageError
+from perpetual.methodology import KEYS
+from perpetual.records import Experiment
+from perpetual.registry import Registry
+
+
+def _run(lab: Lab, experiment: Experiment, count: int = 1) -> None:
+    """Launches so many replicates, one after the other, and waits."""
+    for _ in range(count):
+        lab.wait([lab.runs.launch(experiment.id)[0].id], timeout_s=30)
+
+
+def _propose_grid(lab: Lab) -> None:
+    hypothesis = lab.hypotheses.add(
+        "acc rises", metric="acc", direction="max", mde=0.1, baseline=1.0, params={"lr": [1, 2, 3, 4, 5, 6]}
+    )
+    pattern = lab.experiments.propose(
+        hypothesis.id, command="echo acc=1.5", noise=0.05, cost_run_hours=0.5, config={"lr": 1}
+    )
+    lab.experiments.approve(pattern.id)
+
+
+def _claim(lab: Lab, value: str = "1.5", **given: Any) -> str:
+    hypothesis = lab.hypotheses.add("acc rises", metric="acc", direction="max", mde=0.1, baseline=1.0)
+    command = f"sh -c 'echo acc={value}$PERPETUAL_SEED'"
+    given = {"noise": 0.05, "replicates": 2, "cost_run_hours": 0.001, **given}
+    return lab.experiments.propose(hypothesis.id, command=command, **given).id
+
+
+def _verdict(lab: Lab, value: str) -> str:
+    experiment = lab.experiments.approve(_claim(lab, value))
+    _run(lab, experiment, 2)
+    return lab.hypotheses.get("h1").status
+
+
+def _flags(lab: Lab) -> tuple[str, ...]:
+    _verdict(lab, "1.5")
+    return lab.hypotheses.get("h1").flags
+
+
+def _ranked(lab: Lab) -> str:
+    """Which scorer is asked."""
+    return type(lab.proposals.scorer).__name__
+
+
+def _parked(lab: Lab) -> str:
+    experiment = lab.experiments.approve(_claim(lab))
+    launched = lab.loop.launch()
+    lab.wait([experiment.id], timeout_s=30)
+    return "parked" if launched.parked else "launched"
+
+
+def _loop_approves(lab: Lab) -> int:
+    _claim(lab, cost_run_hours=0.5)
+    return len(lab.loop.approve())
+
+
+def _agent_approves(lab: Lab) -> str:
+    with pytest.MonkeyPatch.context() as under:
+        under.setenv("CLAUDECODE", "1")
+        try:
+            return lab.experiments.approve(_claim(lab)).status
+        except NotPermitted as problem:
+            return problem.code
+
+
+def _grid_proposals(lab: Lab) -> int:
+    _propose_grid(lab)
+    return len(lab.loop.propose())
+
+
+def _analysed(lab: Lab) -> str:
+    _verdict(lab, "1.5")
+    return lab.experiments.get("e1").status
+
+
+def _notes(lab: Lab) -> int:
+    experiment = lab.experiments.approve(lab.experiments.propose(command="false").id)
+    _run(lab, experiment)
+    lab.loop.analyse()
+    return len(lab.memory.list().items)
+
+
+def _exposed(lab: Lab) -> str:
+    lab.memory.write("notes/plain.md", "the data has 3 columns")
+    try:
+        return lab.memory.read("notes/plain.md", exposed_only=True)
+    except PerpetualError as problem:
+        return problem.code
+
+
+def _written(lab: Lab) -> str:
+    try:
+        return str(lab.memory.write("notes/plain.md", "the data has 3 columns")["status"])
+    except PerpetualError as problem:
+        return problem.code
+
+
+def _started(lab: Lab) -> list[str]:
+    experiment = lab.experiments.approve(lab.experiments.propose(command="sleep 60", replicates=2, wall_s=60.0).id)
+    return [run.status for run in lab.runs.launch(experiment.id, every=True)]
+
+
+def _fits(lab: Lab) -> str:
+    experiment = lab.experiments.approve(lab.experiments.propose(command="true", wall_s=3600.0).id)
+    try:
+        lab.runs.launch(experiment.id)
+    except Refused as problem:
+        return problem.code
+    return "started"
+
+
+def _assumed_cost(lab: Lab) -> float | None:
+    return lab.experiments.get(_claim(lab, cost_run_hours=None)).score.cost_run_hours
+
+
+def _assumed_wall(lab: Lab) -> float | None:
+    return lab.experiments.propose(command="true").resources.wall_s
+
+
+def _grace(lab: Lab) -> int | None:
+    """The signal that ends a process which needs a moment after TERM."""
+    command = "sh -c 'trap \"sleep 0.1; exit 7\" TERM; echo ready; while :; do sleep 0.02; done'"
+    experiment = lab.experiments.approve(lab.experiments.propose(command=command, wall_s=60.0).id)
+    run = lab.runs.launch(experiment.id)[0]
+    log = lab.root / run.log_dir / "stdout.log"
+    for _ in range(500):
+        if log.read_text():
+            break
+        lab.part("scheduler").wait(None, lab.root / run.log_dir, 0.02)
+    return lab.runs.kill(run.id).signal
+
+
+# key -> (other keys that must be set for it to matter, the changed value, what to look at, before, after)
+_KEYS: dict[str, tuple[dict[str, Any], Any, Callable[[Lab], Any], Any, Any]] = {
+    "exploration_strategy": ({}, "coin", _ranked, "InformationGain", "Coin"),
+    "proposal_batch_size": ({}, 1, _grid_proposals, 3, 1),
+    "confidence_support_threshold": ({}, 0.9999, lambda lab: _verdict(lab, "1.5"), "supported", "open"),
+    "confidence_refute_threshold": ({}, 0.0001, lambda lab: _verdict(lab, "0.7"), "refuted", "open"),
+    "min_replicates": ({}, 3, lambda lab: _verdict(lab, "1.5"), "supported", "open"),
+    "min_information_gain_bits": ({"min_replicates": 1}, 0.99, _parked, "launched", "parked"),
+    "alpha": ({}, 0.5, _flags, (), ("established",)),
+    "auto_approve": ({}, True, _loop_approves, 0, 1),
+    "auto_approve_max_run_hours": ({"auto_approve": True}, 0.1, _loop_approves, 1, 0),
+    "agents_may_approve": ({}, True, _agent_approves, "not_permitted", "approved"),
+    "auto_propose": ({}, False, _grid_proposals, 3, 0),
+    "auto_analyze": ({}, False, _analysed, "analysed", "complete"),
+    "memory_write_on_completion": ({}, False, _notes, 1, 0),
+    "memory_exposure": ({}, "promoted", _exposed, "the data has 3 columns", "not_found"),
+    "required_gates": ({}, ["immune", "acme"], _written, "candidate", "gate_missing"),
+    "max_concurrent_runs": ({}, 1, _started, ["running", "running"], ["running", "queued"]),
+    "max_run_hours": ({}, 0.5, _fits, "started", "budget"),
+    "default_cost_run_hours": ({}, 4.0, _assumed_cost, 1.0, 4.0),
+    "default_wall_s": ({}, 77.0, _assumed_wall, 86400.0, 77.0),
+    "kill_grace_s": ({}, 0.0, _grace, None, 9),
+}
+
+_COIN = """
+from perpetual.api import Score, Scorer
+
+class Coin(Scorer):
+    def score(self, state):
+        return [Score(None, None, 1.0, "heads") for _ in state["candidates"]]
+
+def build(options):
+    return Coin()
+"""
+
+
+class _CoinPlugin:
+    @hookimpl
+    def perpetual_scorers(self) -> list[Provider]:
+        return [Provider("scorer", "coin", "acme_coin:build", "tosses a coin")]
+
+
+def test_every_key_of_the_methodology_has_a_case() -> None:
+    assert set(_KEYS) == set(KEYS)
+
+
+@pytest.mark.parametrize("key", _KEYS)
+def test_every_key_of_the_methodology_changes_something(
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others, changed, look, before, after = _KEYS[key]
+    (tmp_path / "acme_coin.py").write_text(_COIN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registry = Registry(extra=[("acme", "coin", "1", _CoinPlugin)])
+    seen = []
+    for name, methodology in (("before", others), ("after", {**others, key: changed})):
+        with Lab.init(tmp_path / name, methodology=methodology, project_id="fixed", registry=registry) as lab:
+            assert lab.config.methodology[key] == methodology.get(key, lab.config.methodology[key])
+            try:
+                seen.append(look(lab))
+            finally:
+                for run in lab.runs.live():
+                    lab.runs.kill(run.id, grace_s=0.0)
+    monkeypatch.delitem(sys.modules, "acme_coin", raising=False)
+    assert seen == [before, after]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("confidence_support_threshold", "confidence_refute_threshold"),
+        ("confidence_refute_threshold", "confidence_support_threshold"),
+    ],
+)
+def test_the_two_thresholds_do_not_meet(lab: Lab, first: str, second: str) -> None:
+    lab.config.methodology.set(first, "0.5")
+    with pytest.raises(UsageError):
+        lab.config.methodology.set(second, "0.5")
