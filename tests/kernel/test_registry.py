@@ -232,7 +232,10 @@ def test_safe_mode_does_not_even_import_the_others(folder: Path, own_cache: Path
 # --- the cache and what discovery costs -----------------------------------------------------------------------------
 
 
-def test_discovery_is_light_and_its_cache_is_lighter(folder: Path, own_cache: Path) -> None:
+def test_discovery_is_light_and_its_cache_is_lighter(
+    folder: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     first, stores, modules = _ask(folder)
     assert {"pluggy", "importlib.metadata"} <= modules
     assert not modules & HEAVY
@@ -243,7 +246,8 @@ def test_discovery_is_light_and_its_cache_is_lighter(folder: Path, own_cache: Pa
     assert not modules & ({"pluggy", "importlib.metadata", "perpetual_tinydb.plugin"} | HEAVY)
 
 
-def test_a_changed_path_is_seen(folder: Path, own_cache: Path) -> None:
+def test_a_changed_path_is_seen(folder: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")  # a __pycache__ written beside the modules is a change as well
     before, _, _ = _ask(folder)
     _install(folder, "acme-store", "2.1", {"acme_store": _STORE.format(name="acme")}, {"store": "acme_store"})
     found, stores, modules = _ask(folder)
