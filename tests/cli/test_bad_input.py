@@ -74,7 +74,7 @@ CASES = [
     case("propose --command", 2, "usage", "shell operator '|'", "sh -c", "cat x | wc"),
     case("propose --command", 2, "usage", "split into words", "", "echo 'open"),
     case("propose --command", 2, "usage", "starts with an assignment", "env LR=1", "LR=1 python x.py"),
-    case("propose --command true --config", 2, "usage", "--config is no JSON|column 9", "--config", '{"a": 1,}'),
+    case("propose --command true --config", 2, "usage", "--config is no JSON|column 9", "--config", '{"a": 1 "b": 2}'),
     case("propose --command true --config", 2, "usage", "not a list", "", "[]"),
     case("propose --command true --config", 2, "usage", "not a number", "", "3"),
     case("propose --command true --config", 2, "usage", "not null", "", "null"),
