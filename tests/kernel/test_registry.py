@@ -582,3 +582,11 @@ def test_bundled_plugins_are_all_well() -> None:
         for offer in info.offers:
             assert callable(registry.load(offer)), offer.qualified_name
             assert offer.provider.summary, offer.qualified_name
+
+
+def test_a_plugin_that_cannot_be_kept_in_a_set_fails_alone() -> None:
+    """An entry point may name any object, a plain dict among them."""
+    registry = Registry(extra=[("acme", "dict", "1", lambda: {"not": "a plugin"})])
+    info = _info(registry, "acme/dict")
+    assert (info.state, info.reason) == ("failed", "TypeError: unhashable type: 'dict'")
+    assert registry.choose("store", "tinydb").qualified_name == "perpetual-lab/tinydb"
