@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test slow lint types unit laws bench fix schemas docs clean
+.PHONY: demo test slow lint types unit laws bench fix schemas docs site clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -41,6 +41,9 @@ schemas: $(VENV)/.installed
 
 docs: $(VENV)/.installed
 	$(BIN)/python tools/make_docs.py
+
+site: $(VENV)/.installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict -f docs/site/mkdocs.yml
 
 fix: $(VENV)/.installed
 	$(BIN)/ruff check --fix --quiet . || true

@@ -164,7 +164,7 @@ def discover(
             continue
         try:
             plugin = loader()
-            hash(plugin)  # pluggy keeps plugins in sets; one that cannot be kept there is its own fault, not the others'
+            hash(plugin)  # pluggy keeps plugins in sets: one that cannot be kept there fails here, and alone
             manager.register(plugin, name=id)
         except BaseException as problem:
             if isinstance(problem, KeyboardInterrupt):

@@ -1,13 +1,17 @@
 """`make docs`: writes the reference pages from the program itself, so that they cannot drift from it.
 
-`docs/cli.md` from the click tree, `docs/hooks.md` from the hookspecs, `docs/config.md` from the two schemas. A test
-runs `pages()` and fails when a committed page differs.
+`docs/cli.md` from the click tree, `docs/hooks.md` from the hookspecs, `docs/config.md` from the two schemas,
+`docs/index.md` from the first part of README.md, `docs/llms.txt` from the site's navigation and the first sentence of
+each page. A test runs `pages()` and fails when a committed page differs.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -33,12 +37,27 @@ def cli_page() -> str:
     from perpetual.cli.app import program
 
     context = click.Context(program, info_name="perpetual", max_content_width=100)
-    lines = ["# Commands", "", _NOTE, "```text", program.get_help(context).rstrip(), "```", ""]
+    lines = [
+        "# Commands",
+        "",
+        _NOTE,
+        "Every command with its help, as the program prints it.",
+        "",
+        "```text",
+        program.get_help(context).rstrip(),
+        "```",
+        "",
+    ]
     for name in program.list_commands(context):
         command = program.get_command(context, name)
         if command is not None:
             lines += _command(f"perpetual {name}", command, context)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def signature(hook: Callable[..., Any]) -> str:
+    """As `inspect` has it, its annotations in the quotes of the formatter."""
+    return str(inspect.signature(hook)).replace("'", '"')
 
 
 def hooks_page() -> str:
@@ -48,7 +67,7 @@ def hooks_page() -> str:
     lines = ["# Hooks", "", _NOTE, inspect.getdoc(hookspecs) or "", ""]
     for name, value in vars(hookspecs).items():
         if name.startswith("perpetual_") and callable(value):
-            lines += [f"## {name}", "", "```python", f"def {name}{inspect.signature(value)}", "```", ""]
+            lines += [f"## {name}", "", "```python", f"def {name}{signature(value)}: ...", "```", ""]
             lines += [inspect.getdoc(value) or "", ""]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -60,6 +79,7 @@ def config_page() -> str:
     from perpetual.registry import Registry
 
     lines = ["# Configuration and methodology", "", _NOTE]
+    lines.append("Every key of both files and every option of the bundled plugins, with type, default and meaning.\n")
     lines.append(
         "Precedence: command line > environment (`PERPETUAL_<KEY>`) > project (`.perpetual/config.yaml`) > user "
         "(`~/.config/perpetual/config.yaml`) > default. An unknown key is an error that names the nearest one.\n"
@@ -81,9 +101,60 @@ def config_page() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def navigation() -> list[str]:
+    """The pages of the site in their order."""
+    from ruamel.yaml import YAML
+
+    def walk(node: Any) -> list[str]:
+        if isinstance(node, str):
+            return [node]
+        return [page for part in (node.values() if isinstance(node, dict) else node) for page in walk(part)]
+
+    return walk(YAML(typ="safe").load((DOCS / "site" / "mkdocs.yml").read_text())["nav"])
+
+
+def _introduction() -> str:
+    """README's first part, its links as seen from `docs/`."""
+    readme = (DOCS.parent / "README.md").read_text().partition("\n## ")[0]
+    return readme.replace("](docs/", "](").replace('src="docs/', 'src="')
+
+
+def _gist(text: str) -> tuple[str, str]:
+    """A page's title and the first sentence below it."""
+    title, _, body = text.partition("\n")
+    plain = [part for part in body.split("\n\n") if part.strip() and not re.match(r"\s*(<|!|```|#|\|)", part)]
+    sentence = re.match(r".+?\.(?=\s|$)", " ".join(plain[0].split())) if plain else None
+    assert sentence is not None, f"{title}: the page opens with no sentence"
+    words = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", sentence[0]).replace("**", "").rstrip(":.")
+    return title.removeprefix("# "), words + "."
+
+
+def _listed(known: dict[str, str]) -> list[str]:
+    """One line for each page but the first."""
+    lines = []
+    for page in navigation():
+        if page != "index.md":
+            title, sentence = _gist(known.get(page) or (DOCS / page).read_text())
+            lines.append(f"- [{title}]({page}): {sentence}")
+    return lines
+
+
+def index_page(known: dict[str, str]) -> str:
+    """The site's first page: what Perpetual is, and where to read on."""
+    title, _, rest = _introduction().partition("\n")
+    return "\n".join([title, "", _NOTE.rstrip(), rest.rstrip(), "", "## Pages", "", *_listed(known)]) + "\n"
+
+
+def llms_text(known: dict[str, str]) -> str:
+    """The same list for language models, in the layout of llms.txt."""
+    _, sentence = _gist(_introduction())
+    return "\n".join(["# Perpetual", "", f"> {sentence}", "", "## Documentation", "", *_listed(known)]) + "\n"
+
+
 def pages() -> dict[str, str]:
     """File name -> content of every generated page."""
-    return {"cli.md": cli_page(), "hooks.md": hooks_page(), "config.md": config_page()}
+    known = {"cli.md": cli_page(), "hooks.md": hooks_page(), "config.md": config_page()}
+    return {**known, "index.md": index_page(known), "llms.txt": llms_text(known)}
 
 
 if __name__ == "__main__":

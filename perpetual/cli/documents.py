@@ -449,8 +449,19 @@ class ContractCheck(TypedDict):
     detail: str
 
 
+class PromiseChecked(TypedDict):
+    """One promise of a slot, as its contract suite found it; `ok` is null where it could not be told."""
+
+    promise: str
+    ok: bool | None
+    detail: str
+
+
 class ProviderChecked(TypedDict):
-    """How a provider compares with its slot; a plugin that did not load has no slot."""
+    """How a provider compares with its slot; a plugin that did not load has no slot.
+
+    `suite` is the contract suite; `suite_reason` says why there is none, why it did not run, or not to its end.
+    """
 
     plugin: str
     slot: str | None
@@ -458,6 +469,21 @@ class ProviderChecked(TypedDict):
     qualified_name: str
     ok: bool | None
     checks: list[ContractCheck]
+    suite: str | None
+    suite_reason: str | None
+    promises: list[PromiseChecked]
+
+
+class PluginNew(TypedDict):
+    """A new plugin's distribution; `dry_run` is there if nothing was written."""
+
+    name: str
+    slot: str
+    distribution: str
+    package: str
+    path: str
+    files: list[str]
+    dry_run: NotRequired[bool]
 
 
 class PluginsCheck(TypedDict):
@@ -540,6 +566,7 @@ DOCUMENTS: dict[str, Any] = {
     "note_history": NoteHistory,
     "notes": Page[Note],
     "plugin": Plugin,
+    "plugin_new": PluginNew,
     "plugins": Plugins,
     "plugins_check": PluginsCheck,
     "queue": Queue,

@@ -156,13 +156,18 @@ class Inventory:
 
     # --- the contract of a provider, as far as it can be seen without building it -----------------------------
 
-    def examine(self, name: str | None = None) -> list[dict[str, Any]]:
+    def examine(self, name: str | None = None, *, suites: bool = False) -> list[dict[str, Any]]:
         """Loads each provider's factory and compares it with its slot; nothing is built or called.
 
+        Args:
+            suites: also runs the contract suite of the slot, where there is one, against what the factory builds
+                with the options' defaults: seconds for each, in a process and a folder of its own.
+
         Returns:
-            `{plugin, slot, name, qualified_name, ok, checks: [{check, ok, detail}]}` for each provider of the
-            plugin `name`, or of all; `ok` of a check is None where the factory does not tell. A plugin that did
-            not load is one item without a slot; a disabled one is `ok` None.
+            `{plugin, slot, name, qualified_name, ok, checks: [{check, ok, detail}], suite, suite_reason, promises:
+            [{promise, ok, detail}]}` for each provider of the plugin `name`, or of all; `ok` of a check is None
+            where the factory does not tell. `suite` is None if none ran, and `suite_reason` says why. A plugin
+            that did not load is one item without a slot; a disabled one is `ok` None.
         """
         plugins = self._registry.plugins if name is None else [self._find(name)]
         items: list[dict[str, Any]] = []
@@ -171,11 +176,12 @@ class Inventory:
                 ok = None if info.state == "disabled" else False
                 checks = [{"check": "plugin", "ok": ok, "detail": info.reason or info.state}]
                 items.append({"plugin": info.qualified_name, "slot": None, "name": info.name,
-                              "qualified_name": info.qualified_name, "ok": ok, "checks": checks})  # fmt: skip
-            items += [self._examined(info, offer) for offer in info.offers]
+                              "qualified_name": info.qualified_name, "ok": ok, "checks": checks,
+                              **_without_suite("the plugin is not loaded")})  # fmt: skip
+            items += [self._examined(info, offer, suites) for offer in info.offers]
         return items
 
-    def _examined(self, info: PluginInfo, offer: Offer) -> dict[str, Any]:
+    def _examined(self, info: PluginInfo, offer: Offer, suites: bool) -> dict[str, Any]:
         checks = [_named("offer", lambda: self._offered(offer)), _named("options", lambda: _options(offer))]
         loaded = _named("factory", lambda: self._loaded(offer))
         checks.append(loaded)
@@ -186,13 +192,16 @@ class Inventory:
                 checks.append(_named("answer", lambda: _answer_shape(offer, factory)))
         if offer.provider.head is not None:
             checks.append(_named("head", lambda: _head(offer)))
+        fits = all(check["ok"] is not False for check in checks)
+        found = _with_suite(offer, fits) if suites else _without_suite("not asked for")
         return {
             "plugin": info.qualified_name,
             "slot": offer.provider.slot,
             "name": offer.provider.name,
             "qualified_name": offer.qualified_name,
-            "ok": all(check["ok"] is not False for check in checks),
+            "ok": fits and found.pop("kept") is not False if suites else fits,
             "checks": checks,
+            **found,
         }
 
     def _loaded(self, offer: Offer) -> str:
@@ -271,6 +280,24 @@ class _Misfit(Exception):
 
 class _Untold(Exception):
     """Why a thing cannot be told without building the part."""
+
+
+def _without_suite(reason: str) -> dict[str, Any]:
+    return {"suite": None, "suite_reason": reason, "promises": []}
+
+
+def _with_suite(offer: Offer, fits: bool) -> dict[str, Any]:
+    """What the slot's suite found; `kept` is False if a promise is broken, None if no suite ran."""
+    from perpetual.records import to_json
+    from perpetual.suites import run_suite
+
+    if not fits:
+        return {"kept": None, **_without_suite("a provider that does not fit its slot is not run")}
+    provider = offer.provider
+    defaults = {key: option.default for key, option in (provider.options or {}).items()}
+    result = run_suite(provider.slot, offer.qualified_name, provider.factory, defaults)
+    promises = to_json(result.promises)
+    return {"kept": result.ok, "suite": result.suite, "suite_reason": result.reason, "promises": promises}
 
 
 def _named(name: str, look: Callable[[], str]) -> dict[str, Any]:

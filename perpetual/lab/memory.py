@@ -12,6 +12,7 @@ from perpetual.records import Listing, Note, Verdict, from_json
 from perpetual.slots.gate import OUTCOMES, Gate, GateVerdict, Provenance
 from perpetual.slots.memory import Memory, NoteCommit, PathRefused
 from perpetual.slots.store import Document, Transaction
+from perpetual.toolkit.steps import step
 
 __all__ = ["BEHAVIOUR_TYPES", "STATUSES", "TYPES", "Notes"]
 
@@ -20,6 +21,7 @@ STATUSES = ("candidate", "quarantined", "promoted", "rejected", "expired")
 BEHAVIOUR_TYPES = ("skill_card", "tool_policy", "critic_calibration", "user_preference", "purpose_contract")
 TYPES = ("note", "episodic_case", "failure_pattern", *BEHAVIOUR_TYPES)
 _LIMIT_BYTES = 256 * 1024
+_FLUSH_AT_ONCE = 50  # fewer than the commits among which a memory knows its intents again
 _MESSAGE_LIMIT_BYTES = 4 * 1024
 _STATUS_OF = {"pass": "candidate", "quarantine": "quarantined", "reject": "rejected"}
 _WITHHELD = "(withheld: a gate failed, so nobody knows whether this text holds a secret)"
@@ -124,6 +126,7 @@ class Notes:
             if made is None:
                 made = str(self._record(tx, name, type, verdict, clean, blob, clean_message))
                 self._ctx.remember(tx, idempotency_key, "note", made)
+        step("note:intent")
         self.flush()
         return self._answer(made)
 
@@ -212,13 +215,36 @@ class Notes:
     def flush(self) -> int:
         """Commits the intents that git does not hold yet, in order, and answers how many.
 
-        A crash between the commit and its note in the store is harmless: git's trailer says that it is done.
+        A crash between the commit and its note in the store is harmless: git's trailer says that it is done. A
+        memory that was lost is written anew from its first intent.
         """
+        store = self._ctx.store
+        if store.count("intent") and self._memory.is_lost():
+            with store.transaction() as tx:
+                # Durable before anything is written: a rebuilding that is cut off goes on from here.
+                if self._flushed(tx) and self._memory.is_lost():
+                    tx.put("setting", "memory_cursor", {"intent": 0})
         done = 0
+        while (cursor := store.get("setting", "memory_cursor")) is None or cursor.body["intent"] < store.count(
+            "intent"
+        ):
+            some = self._flush_some()
+            if not some:
+                break
+            done += some
+        return done
+
+    @staticmethod
+    def _flushed(tx: Transaction) -> int:
+        """The number of the last intent that git is known to hold."""
+        cursor = tx.get("setting", "memory_cursor")
+        return int(cursor.body["intent"]) if cursor else 0
+
+    def _flush_some(self) -> int:
+        """Commits the next few intents in one transaction of the store, and answers how many."""
         with self._ctx.store.transaction() as tx:
-            cursor = tx.get("setting", "memory_cursor")
-            since = cursor.body["intent"] if cursor else 0
-            for row in tx.rows("intent", since=since):
+            rows = tx.rows("intent", since=self._flushed(tx))[:_FLUSH_AT_ONCE]
+            for row in rows:
                 body = row.body
                 commit = self._memory.commit(
                     intent=row.number,
@@ -228,13 +254,13 @@ class Notes:
                     author=body["author"],
                     when=body["when"],
                 )
+                step("note:committed")
                 note = tx.get("note", body["path"])
                 if note is not None and note.body.get("intent") == row.number:
                     tx.put("note", body["path"], {**note.body, "commit": commit})
                 tx.put("setting", "memory_cursor", {"intent": row.number})
                 self._ctx.emit(tx, "note_committed", body["path"], {"commit": commit, "intent": row.number})
-                done += 1
-        return done
+        return len(rows)
 
     def get(self, path: str) -> Note:
         """The note's record.

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from perpetual.toolkit.steps import step
+
 if TYPE_CHECKING:
     from perpetual.lab import Lab
 
@@ -55,16 +57,21 @@ def cycle(lab: Lab, *, number: int = 1) -> Cycle:
         PerpetualError: what a step raises; the cycle may be run again.
     """
     scanned = lab.scan(analyse=False)
+    step("loop:scanned")
     methodology = lab.config.methodology
     analysed = lab.loop.analyse() if methodology["auto_analyze"] else []
+    step("loop:analysed")
     stop = lab.loop.halt_reason()
     proposed = lab.loop.propose() if stop is None else []
     approved = lab.loop.approve() if stop is None else []
+    step("loop:approved")
     launches = lab.loop.launch() if stop is None else None
+    step("loop:launched")
     if launches is not None:
         stop = lab.loop.stop_reason(launches)
     if stop is not None:
         lab.loop.stopped(stop[0], number)
+        step("loop:stopped")
     budget = lab.budget.totals()
     return Cycle(
         cycle=number,

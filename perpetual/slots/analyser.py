@@ -3,12 +3,21 @@
 The contract
 ------------
 *Metric reader*: finds a finished run's numbers in its folder and working directory; answers every metric with the
-place it was read from. A value that is missing, NaN or infinite is answered as None with its place, never as 0; a
-file older than the run's start is not the run's. It never writes.
+place it was read from, which begins with the file's name. Of several values the last one is the run's. A value that is
+there and NaN or infinite is answered as None with its place, never as 0 and never left out. What is no number of its
+format (a folder without files, other output, the torn last line of a killed run) is no metric and no error. A file of
+the working directory that is older than the run's start is not the run's. What a reader answers depends on the folder
+alone, and it never writes.
 
-*Analyser*: says in words what a finished run means. Its text becomes a note; it never sets a number that decides.
+*Analyser*: says in words what a finished run means, however it ended and whether or not it belongs to a hypothesis, and
+what a verdict means, or answers None. `summary` is one printable line; the text of a run may be empty (then there is no
+note), the text of a verdict is a note and is not. The same records give the same answer, for a call that was cut off is
+repeated. It never changes the records it is given: no number that decides comes from here.
 
-*Proposer*: answers drafts of experiments for the loop to consider. The kernel removes those that were tried before.
+*Proposer*: answers drafts of experiments for the loop to consider, each for one of the hypotheses it was given, with a
+reason in words and arguments that `lab.experiments.propose` takes: a command, and a design that makes a claim (a draft
+without one is never picked). Drafts that were tried before are removed by the kernel. It never changes the records it
+is given, and with nothing to go on it answers nothing.
 """
 
 from __future__ import annotations

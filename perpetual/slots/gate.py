@@ -2,8 +2,10 @@
 
 The contract: `scan` is synchronous, fast, deterministic and free of side effects; it sees the text and where it comes
 from, and answers `pass`, `quarantine` or `reject` with findings whose spans are character offsets into that text.
-Excerpts never show a secret. `redact` answers the text with its secrets taken out; it is applied before anything is
-stored. A gate that raises counts as `reject` (the kernel fails closed).
+Excerpts never show a secret. `redact` answers the text with all that was found as `secret_leak` taken out, so that it
+is not found again, and a text without findings as it is; it is applied before anything is stored. Any text that JSON
+can carry may come: empty, long, with control characters or halves of surrogate pairs. Both may be called from several
+threads. A gate that raises counts as `reject` (the kernel fails closed).
 """
 
 from __future__ import annotations

@@ -57,6 +57,10 @@ class Memory(ABC):
     def commit(self, *, intent: int, path: str, content: str, message: str, author: str, when: str) -> str:
         """Writes the note and answers the commit's id."""
 
+    def is_lost(self) -> bool:
+        """Whether nothing is here, not even an empty memory: the kernel then commits every intent again."""
+        return False
+
     @abstractmethod
     def read(self, path: str, commit: str | None = None) -> str | None:
         """The note's text at the newest commit, or at `commit`; None if it is not there."""

@@ -36,7 +36,8 @@ def write_atomic(path: _Path, data: bytes | str, *, mode: int = 0o600, durable: 
             os.close(descriptor)
         os.replace(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        if os.path.exists(temporary):  # or Ctrl-C came right after the renaming, which has happened
+            os.unlink(temporary)
         raise
     if durable:
         fsync_dir(folder)

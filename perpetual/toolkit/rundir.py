@@ -26,6 +26,7 @@ from typing import Any, Literal, TypeVar
 
 from perpetual.toolkit import atomic, lock, platform
 from perpetual.toolkit.platform import Identity
+from perpetual.toolkit.steps import step
 
 __all__ = [
     "ExitRecord",
@@ -48,6 +49,7 @@ _SHIM = Path(__file__).with_name("shim.py")
 _LAUNCH, _STARTED, _EXIT, _CANCEL = "launch.json", "started.json", "exit.json", "cancel.json"
 _LOCK, _SUPERVISOR_LOG = "supervisor.lock", "supervisor.log"
 _LOCK_PATIENCE_S = 1.0  # a probe of the lock by an observer lasts microseconds
+_TAKEN = ("supervised", "unreadable")  # what a supervisor says that finds the run in the hands of another
 _UNSEEN_POLL_S = 0.25
 _DEATH_PATIENCE_S = 5.0  # from KILL to the end; longer means stuck in the kernel, and it may stay so
 _Parsed = TypeVar("_Parsed")
@@ -124,8 +126,11 @@ def launch(
     `run_dir` is created (0700) if missing. `env` is the whole environment. After `wall_s` seconds (None:
     never) the command gets TERM and `grace_s` later KILL, with all it started. Each log is cut to
     `max_log_bytes` by dropping its middle. `timeout_s` bounds the wait for the supervisor's answer.
+    A directory whose launcher died before a supervisor was at work is as good as unused. Should that launcher's
+    supervisor turn up late, one of the two starts the command, and whichever did is the answer.
     Raises LaunchFailed if the command could not be started (then `exit.json` may be there: 127 for a missing
-    program), FileExistsError if `run_dir` has had a run, ValueError for arguments that can never work.
+    program), FileExistsError if `run_dir` has had a run or another launcher is at work in it, ValueError for
+    arguments that can never work.
     """
     spec = {
         "argv": _checked_argv(argv),
@@ -140,14 +145,17 @@ def launch(
         raise LaunchFailed(unsupported)
     run_dir = Path(os.path.abspath(run_dir))
     _prepare(run_dir, spec)
+    step("launch:spec")
     try:
         verdict, _, text = _start_supervisor(run_dir, timeout_s).partition(" ")
     except LaunchFailed:
         _abandon(run_dir, grace_s)
         raise
-    if verdict == "error":
-        raise LaunchFailed(json.loads(text)["detail"])
     started = read_started(run_dir)
+    if verdict == "error":
+        problem = json.loads(text)
+        if problem["reason"] not in _TAKEN or started is None:
+            raise LaunchFailed(problem["detail"])
     if started is None:
         raise LaunchFailed(f"{run_dir / _STARTED} vanished")
     return started
@@ -230,7 +238,13 @@ def wait(run_dir: Path, timeout_s: float) -> Observation:
 
 
 def _prepare(run_dir: Path, spec: dict[str, Any]) -> None:
-    """Put `launch.json` into an unused run directory, or raise FileExistsError."""
+    """Put `launch.json` into an unused run directory, or raise FileExistsError.
+
+    A `launch.json` that its launcher left behind is replaced: under the lock no supervisor is reading it, and each
+    supervisor removes the one that it starts from, so however many are on their way, one of them starts one command.
+    """
+    me = platform.identity_of(os.getpid())
+    spec = {**spec, "launcher": me and me._asdict()}
     run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     _refuse_used(run_dir)
     guard = lock.FileLock(run_dir / _LOCK)
@@ -245,9 +259,20 @@ def _prepare(run_dir: Path, spec: dict[str, Any]) -> None:
 
 
 def _refuse_used(run_dir: Path) -> None:
-    for name in (_LAUNCH, _STARTED, _EXIT):
+    for name in (_STARTED, _EXIT):
         if (run_dir / name).exists():
             raise FileExistsError(f"{run_dir / name}: this directory has had its run")
+    if (run_dir / _LAUNCH).exists() and not _is_left_behind(run_dir / _LAUNCH):
+        raise FileExistsError(f"{run_dir / _LAUNCH}: a launcher is at work here")
+
+
+def _is_left_behind(launch: Path) -> bool:
+    """Whether the launcher that wrote `launch` is known to be dead."""
+    try:
+        found = atomic.read_json(launch)
+        return found is None or not platform.is_alive(_identity(found["launcher"]))
+    except (ValueError, KeyError, TypeError):
+        return False  # not ours, or unreadable: nothing is known of its launcher
 
 
 def _start_supervisor(run_dir: Path, timeout_s: float) -> str:
@@ -269,6 +294,7 @@ def _start_supervisor(run_dir: Path, timeout_s: float) -> str:
         raise LaunchFailed(f"cannot start {sys.executable!r}: {exc}") from exc
     finally:
         os.close(log)
+    step("launch:forked")
     assert process.stdout is not None
     try:
         line = _read_line(process.stdout.fileno(), deadline)

@@ -49,7 +49,7 @@ def open_lab(folder: Path) -> Lab:
     return lab
 
 
-def register(lab: Lab, claims: Sequence[Claim]) -> None:
+def register(lab: Lab, claims: Sequence[Claim], *, replicates: int = data.REPLICATES) -> None:
     """Writes down hypotheses, baselines and treatments; what is there already stays as it is."""
     for claim in claims:
         hypothesis = lab.hypotheses.add(
@@ -65,7 +65,7 @@ def register(lab: Lab, claims: Sequence[Claim]) -> None:
             title=f"baseline: {claim.baseline}",
             metric=data.METRIC,
             direction=data.DIRECTION,
-            replicates=data.REPLICATES,
+            replicates=replicates,
             cost_run_hours=data.COST_RUN_HOURS,
             idempotency_key=f"demo:{claim.key}:baseline",
         )
@@ -74,7 +74,7 @@ def register(lab: Lab, claims: Sequence[Claim]) -> None:
             command=_command(claim.treatment),
             title=claim.treatment,
             baseline=baseline.id,
-            replicates=data.REPLICATES,
+            replicates=replicates,
             cost_run_hours=data.COST_RUN_HOURS,
             idempotency_key=f"demo:{claim.key}:treatment",
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -39,6 +40,18 @@ def demo(face: Face, folder: Path) -> int:
     Trains small models in DIR (./perpetual-demo), two at a time, until every hypothesis is decided or nothing is
     worth another run. No GPU, no model, no network. Started again in the same place, it goes on where it was.
     """
+    try:
+        return _run(face, folder)
+    except KeyboardInterrupt:
+        face.progress(f"\ninterrupted; what runs goes on, and this goes on from here: perpetual demo {_shown(folder)}")
+        raise
+
+
+def _shown(folder: Path) -> str:
+    return shlex.quote(os.fspath(folder))
+
+
+def _run(face: Face, folder: Path) -> int:
     from perpetual_demo.campaign import CAMPAIGN
     from perpetual_demo.campaign_run import open_lab, register, turn
 
@@ -46,19 +59,14 @@ def demo(face: Face, folder: Path) -> int:
     with open_lab(folder.absolute()) as lab:
         face.progress(_INTRO)
         register(lab, CAMPAIGN)
-        display: Callable[[Cycle], None]
         live = not face.as_json and sys.stdout.isatty()
         screen, display = _live(lab, began) if live else (nullcontext(), _lines(face, lab, began))
-        try:
-            with screen:
-                last = turn(lab, display)
-        except KeyboardInterrupt:
-            face.progress(f"\ninterrupted; perpetual demo {folder} goes on from here")
-            raise
-        return _close(face, lab, last, folder, time.monotonic() - began)
+        with screen:
+            last = turn(lab, display)
+        return _close(face, lab, last, time.monotonic() - began)
 
 
-def _close(face: Face, lab: Lab, last: Cycle, folder: Path, elapsed_s: float) -> int:
+def _close(face: Face, lab: Lab, last: Cycle, elapsed_s: float) -> int:
     """Writes the report and shows the verdicts."""
     from perpetual_report.document import render, write
 

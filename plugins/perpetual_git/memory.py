@@ -57,6 +57,10 @@ class GitMemory(Memory):
                 self._opened = NoteRepository.open(self._path)
         return self._opened
 
+    def is_lost(self) -> bool:
+        """There is no repository in the folder."""
+        return self._opened is None and not (self._path / "HEAD").exists()
+
     def normalise(self, path: str) -> str:
         """NFC, forward slashes, ending in `.md`."""
         try:

@@ -11,10 +11,12 @@ from __future__ import annotations
 import inspect
 import json
 import logging
+import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
 import anyio.to_thread
@@ -288,6 +290,24 @@ def make_server(labs: Labs) -> MCPServer[Any]:
     return server
 
 
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Standard output goes to standard error meanwhile, for subprocesses too.
+
+    The SDK does so while it serves; before that, modules of plugins are imported, and what they print would stand on
+    the protocol stream.
+    """
+    sys.stdout.flush()
+    wire = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(wire, 1)
+        os.close(wire)
+
+
 class SdkServer(McpServer):
     """See `perpetual.slots.mcp` for the contract."""
 
@@ -307,7 +327,9 @@ class SdkServer(McpServer):
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         labs = Labs(open_lab)
         try:
-            make_server(labs).run("stdio")
+            with _silent():
+                server = make_server(labs)
+            server.run("stdio")
         except* (BrokenPipeError, ConnectionResetError):
             _log.info("the client left before it had its answer")  # an ordinary end of serving
         finally:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import shutil
+import signal
 import subprocess
 import sys
 import zlib
@@ -292,3 +295,21 @@ def test_the_program_reads_a_pipe(project: Path) -> None:
     assert json.loads(done.stdout)["status"] == "candidate"
     with Lab.open(project) as lab:
         assert lab.memory.read("notes/a.md") == "from a pipe"
+
+
+def test_a_lost_repository_is_written_anew(project: Path) -> None:
+    """Git is a projection: moved away, it comes back with the same commits, also when the rebuilding is cut off."""
+    with Lab.open() as lab:
+        for number in range(3):
+            lab.memory.write(f"notes/n{number}", f"Warm-up helps a little, try {number}.")
+        before = [lab.memory.history(f"notes/n{number}")[0].commit for number in range(3)]
+    for cut in (False, True):
+        shutil.rmtree(project / ".perpetual" / "memory.git")
+        if cut:
+            killed = {**os.environ, "PERPETUAL_DIE_AT": "note:committed"}
+            done = subprocess.run([sys.executable, "-m", "perpetual", "scan"], env=killed, check=False)
+            assert done.returncode == -signal.SIGKILL
+        with Lab.open() as lab:
+            lab.scan()
+            assert [lab.memory.history(f"notes/n{number}")[0].commit for number in range(3)] == before
+            assert lab.memory.flush() == 0

@@ -20,11 +20,12 @@ from perpetual.lab.rights import harness
 from perpetual.lab.runs import seed_of
 from perpetual.lab.states import ENDED
 from perpetual.records import Run, from_json, to_json
-from perpetual.slots.scheduler import LaunchError, LaunchSpec, Scheduler
+from perpetual.slots.scheduler import LaunchError, LaunchSpec, Scheduler, Sighting
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit import platform
+from perpetual.toolkit.steps import step
 
-__all__ = ["advance_queue", "launch", "plan", "plan_retry", "retry", "waiting"]
+__all__ = ["advance_queue", "launch", "plan", "plan_retry", "reserve", "retry", "start", "waiting"]
 
 
 def launch(
@@ -78,7 +79,30 @@ def launch(
                     raise
                 break
         ctx.remember(tx, idempotency_key, "run", " ".join(made))
-    return [from_json(Run, _start(desks, id).body) for id in made]
+    step("launch:reserved")
+    return [start(desks, id) for id in made]
+
+
+def reserve(desks: Desks, experiment_id: str) -> str:
+    """The first half of `launch`, for the loop, which picks in the same transaction; answers the queued run's id.
+
+    Raises:
+        As `launch`.
+    """
+    experiment = desks.ctx.need("experiment", experiment_id)
+    _check_place(desks, _candidate(desks, experiment, None), ())
+    with desks.ctx.store.transaction() as tx:
+        missing = _open_replicates(desks, tx, experiment)
+        return _create(desks, tx, experiment, missing[0], 1, None, ()).id
+
+
+def start(desks: Desks, run_id: str) -> Run:
+    """The second half: a queued run is started if there is room for it now.
+
+    Raises:
+        LaunchError: if it cannot be started; it has failed then, and its reservation is settled.
+    """
+    return from_json(Run, _start(desks, run_id).body)
 
 
 def retry(desks: Desks, run_id: str, *, idempotency_key: str | None = None) -> Run:
@@ -104,7 +128,7 @@ def retry(desks: Desks, run_id: str, *, idempotency_key: str | None = None) -> R
         replicate, attempt = old.body["replicate"], old.body["attempt"] + 1
         made = _create(desks, tx, experiment, replicate, attempt, chosen, _wanted(old))
         ctx.remember(tx, idempotency_key, "retry", made.id)
-    return from_json(Run, _start(desks, made.id).body)
+    return start(desks, made.id)
 
 
 def plan(
@@ -368,13 +392,19 @@ def _start(desks: Desks, run_id: str) -> Document:
             "gpus": assigned,
             "launcher": list(me) if me else None,
         }
+        again = run.body.get("launcher") is not None
         run = desks.runs.change(tx, run, values)
         _fold(desks, tx, experiment.id)
-    return _spawn(desks, run, experiment)
+    step("launch:launching")
+    return _spawn(desks, run, experiment, again=again)
 
 
-def _spawn(desks: Desks, run: Document, experiment: Document) -> Document:
-    """Starts the process of a `launching` run and notes what came of it."""
+def _spawn(desks: Desks, run: Document, experiment: Document, *, again: bool) -> Document:
+    """Starts the process of a `launching` run and notes what came of it.
+
+    Args:
+        again: a launcher died over it before, and what that one began may have come through since.
+    """
     ctx = desks.ctx
     git = git_state(ctx.config.root)
     failure: PerpetualError | None = None
@@ -382,6 +412,7 @@ def _spawn(desks: Desks, run: Document, experiment: Document) -> Document:
     try:
         spec = spec_of(desks, experiment, run_id=run.id, gpus=run.body["gpus"], run=run)
         prepare(spec, run, experiment)
+        step("launch:prepared")
         launched = _scheduler(desks).launch(spec)
         values |= {
             "status": "running",
@@ -393,6 +424,11 @@ def _spawn(desks: Desks, run: Document, experiment: Document) -> Document:
         failure = problem
     except OSError as problem:
         failure = LaunchError(f"{run.id} could not be started: {problem}")
+    seen = _came_through(desks, run) if failure is not None and again else None
+    if seen is not None:
+        failure = None
+        values |= {"status": "running", "pid": seen.pid, "started_at": seen.started_at}
+    step("launch:started")
     if failure is not None:
         values |= {
             "status": "failed",
@@ -409,9 +445,19 @@ def _spawn(desks: Desks, run: Document, experiment: Document) -> Document:
             if failure is not None:
                 desks.budget.settle(tx, fresh.body, gpu_hours=0.0, run_hours=0.0)
             _fold(desks, tx, experiment.id)
+        elif failure is None:
+            fresh = desks.runs.change(tx, fresh, {key: values[key] for key in ("git", "native_id") if key in values})
     if failure is not None:
         raise failure
+    step("launch:noted")
     return fresh
+
+
+def _came_through(desks: Desks, run: Document) -> Sighting | None:
+    """The run as it is if its command was executed, whoever started it."""
+    seen = _scheduler(desks).poll(None, desks.runs.log_dir(run.id))
+    executed = seen.state == "running" or (seen.state == "ended" and seen.reason != "exec_failed")
+    return seen if executed else None
 
 
 def _scheduler(desks: Desks) -> Scheduler:

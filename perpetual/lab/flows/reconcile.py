@@ -20,6 +20,7 @@ from perpetual.slots.analyser import MetricReader, MetricValue, RunFolder
 from perpetual.slots.scheduler import Scheduler, Sighting
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit import platform
+from perpetual.toolkit.steps import step
 from perpetual.toolkit.units import LONGEST_S, finite, posix_of
 
 __all__ = ["kill", "look", "scan"]
@@ -102,7 +103,9 @@ def _look(desks: Desks, run: Document, answer: dict[str, list[Any]]) -> None:
     if seen.state == "absent" and run.body["status"] == "launching":
         _back_to_queue(desks, run, answer)
         return
+    step("scan:ended")
     metrics = _metrics(desks, run, seen) if seen.state == "ended" else {}
+    step("scan:measured")
     status, reason = _verdict(seen)
     with desks.ctx.store.transaction() as tx:
         fresh = desks.ctx.need("run", run.id)
@@ -110,7 +113,9 @@ def _look(desks: Desks, run: Document, answer: dict[str, list[Any]]) -> None:
             return  # another process was quicker
         before = fresh.body["status"]
         debit, evidence = _settle(desks, tx, fresh, seen, metrics, status, reason)
+        step("scan:evidence")
         after = desks.ctx.need("run", run.id)
+    step("scan:settled")
     answer["changes"].append(_change(after, before))
     if debit is not None:
         answer["debits"].append(debit)
@@ -130,7 +135,7 @@ def _change(run: Document, before: str) -> dict[str, Any]:
 
 def _adopt(desks: Desks, run: Document, seen: Sighting, answer: dict[str, list[Any]]) -> None:
     """Takes over a run whose launcher died between starting it and noting so."""
-    if _launcher_lives(run):
+    if _launcher_lives(run) or seen.started_at is None:  # a supervisor that has started nothing yet may still fail
         return
     with desks.ctx.store.transaction() as tx:
         fresh = desks.ctx.need("run", run.id)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
-from perpetual.errors import PerpetualError, Refused
+from perpetual.errors import Conflict, PerpetualError, Refused
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.fold import refold
-from perpetual.lab.flows.launch import launch as launch_run
+from perpetual.lab.flows.launch import reserve, start
 from perpetual.lab.flows.pick import drafts
 from perpetual.lab.flows.propose import propose as propose_one
 from perpetual.lab.flows.propose import scored
 from perpetual.lab.states import ENDED
 from perpetual.records import to_json
 from perpetual.slots.store import Document
+from perpetual.toolkit.steps import step
 
 __all__ = ["Launches", "approve", "halt_reason", "launch", "propose", "stop_reason"]
 
@@ -30,16 +32,26 @@ class Launches(NamedTuple):
     refused: str | None = None  # the budget's words, if it was what held a run back
     parked: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
+    idle: bool = False  # no run was live when it last looked
 
 
 def propose(desks: Desks) -> list[str]:
     """New proposals from the proposers, at most `proposal_batch_size` open ones; answers their ids."""
-    methodology = desks.ctx.config.methodology
-    room = methodology["proposal_batch_size"] - len(desks.ctx.store.find("experiment", status="proposed"))
-    if not methodology["auto_propose"] or room <= 0:
+    if not desks.ctx.config.methodology["auto_propose"] or _proposal_room(desks) <= 0:
         return []
     ranked = sorted(drafts(desks), key=lambda pair: -(pair[1].score.score or 0.0))
-    return [propose_one(desks, draft.hypothesis_id, **draft.arguments).id for draft, _ in ranked[:room]]
+    made: list[str] = []
+    # The proposers thought without holding up anybody; another loop may have taken their ideas, or the room.
+    with desks.ctx.store.transaction():
+        for draft, _ in ranked[: max(0, _proposal_room(desks))]:
+            with suppress(Conflict):
+                made.append(propose_one(desks, draft.hypothesis_id, **draft.arguments).id)
+    return made
+
+
+def _proposal_room(desks: Desks) -> int:
+    size: int = desks.ctx.config.methodology["proposal_batch_size"]
+    return size - len(desks.ctx.store.find("experiment", status="proposed"))
 
 
 def approve(desks: Desks) -> list[str]:
@@ -49,35 +61,51 @@ def approve(desks: Desks) -> list[str]:
         return []
     most = methodology["auto_approve_max_run_hours"]
     approved = []
-    for experiment in desks.ctx.store.find("experiment", status="proposed"):
-        cost = experiment.body["design"]["cost_run_hours"]
-        if most is not None and (cost is None or cost > most):
-            continue
-        if experiment.body["command"] is not None:
-            approved.append(desks.experiments.bind(experiment.id).id)
+    with desks.ctx.store.transaction() as tx:  # or another loop approves in between
+        for experiment in tx.find("experiment", status="proposed"):
+            cost = experiment.body["design"]["cost_run_hours"]
+            if most is not None and (cost is None or cost > most):
+                continue
+            if experiment.body["command"] is not None:
+                approved.append(desks.experiments.bind(experiment.id).id)
     return approved
 
 
 def launch(desks: Desks) -> Launches:
     """Fills the room for runs: baselines that a claim waits for, then claims by what they teach per run-hour."""
-    if desks.runs.queue_state() != "running":
-        return Launches(())
-    room = desks.ctx.config.methodology["max_concurrent_runs"] - len(desks.runs.live())
     started: list[str] = []
-    failed: list[str] = []
-    while len(started) + len(failed) < room:
+    while True:
+        made = _reserve(desks)
+        if made.runs:
+            step("launch:reserved")
+            try:
+                started.append(start(desks, made.runs[0]).id)
+                continue
+            except PerpetualError as problem:
+                # what cannot be started now is looked at again in the next cycle, or stops the loop
+                made = Launches((), failed=(f"{made.runs[0]}: {problem.message}",))
+        spent = not started and made.idle and made.refused is None and desks.runs.queue_state() == "running"
+        return made._replace(runs=tuple(started), parked=tuple(_park(desks)) if spent else ())
+
+
+def _reserve(desks: Desks) -> Launches:
+    """The next run, made but not started, or why there is none.
+
+    In one transaction: two loops on one record neither take the same replicate nor fill the same room twice.
+    """
+    with desks.ctx.store.transaction():
+        live = len(desks.runs.live())
+        if desks.runs.queue_state() != "running" or live >= desks.ctx.config.methodology["max_concurrent_runs"]:
+            return Launches((), idle=not live)
         chosen = _next_plain(desks) or _next_claim(desks)
         if chosen is None:
-            break
+            return Launches((), idle=not live)
         try:
-            started += [run.id for run in launch_run(desks, chosen)]
+            return Launches((reserve(desks, chosen),))
         except Refused as problem:
-            return Launches(tuple(started), problem.message)
+            return Launches((), problem.message, idle=not live)
         except PerpetualError as problem:
-            failed.append(f"{chosen}: {problem.message}")
-            break  # what cannot be started now is looked at again in the next cycle, or stops the loop
-    parked = () if started or failed else tuple(_park(desks))
-    return Launches(tuple(started), None, parked, tuple(failed))
+            return Launches((), failed=(f"{chosen}: {problem.message}",))
 
 
 def _missing(desks: Desks, experiment: Document) -> int:
@@ -157,8 +185,8 @@ def stop_reason(desks: Desks, launches: Launches) -> tuple[str, str] | None:
     """Why the loop should stop after a launch step: (reason, explanation), or None to go on."""
     if launches.failed:
         return "failure_rate", launches.failed[0]
-    if desks.runs.live():
-        return None
+    if not launches.idle or desks.runs.live():
+        return None  # also where another loop has recorded the end of a run since: what that teaches was not seen yet
     if desks.runs.queue_state() != "running":
         return "stop_requested", f"the queue is {desks.runs.queue_state()} (perpetual queue resume)"
     hypotheses = desks.ctx.store.find("hypothesis")

@@ -1,0 +1,209 @@
+"""Running the contract suite of a slot against a provider that is installed. Lab-free; `plugins check` shows it.
+
+Each provider gets a pytest of its own in a process of its own, so that a suite that hangs or dies is a finding and
+no more. The suites themselves are those of `perpetual.testing`, which plugin authors subclass in their own tests.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+__all__ = ["Promise", "SuiteResult", "has_suite", "run_suite"]
+
+_LIMIT_S = 900.0  # of one provider's suite; the store's, with its crashes of processes, takes some 20 s
+_AGENTS = ("CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX")  # under these nothing can be approved, which suites do
+
+
+class _Suite(NamedTuple):
+    """Where a slot's suite is, and the fixture by which it gets the provider's part."""
+
+    module: str
+    name: str
+    fixture: str
+    takes_path: bool = False
+    # the suite speaks of something in a form of its own choice, which a part need not know: a failure tells nothing
+    own_form: bool = False
+
+
+_SUITES: dict[str, _Suite] = {
+    "store": _Suite("perpetual.testing.stores", "StoreContract", "store", takes_path=True),
+    "scheduler": _Suite("perpetual.testing.schedulers", "SchedulerContract", "scheduler"),
+    "gpus": _Suite("perpetual.testing.gpus", "GpuContract", "backend"),
+    "scorer": _Suite("perpetual.testing.scorers", "ScorerContract", "scorer"),
+    "memory": _Suite("perpetual.testing.memories", "MemoryContract", "memory", takes_path=True),
+    "gate": _Suite("perpetual.testing.gates", "GateContract", "gate"),
+    "harness": _Suite("perpetual.testing.harnesses", "HarnessContract", "harness"),
+    "mcp": _Suite("perpetual.testing.mcp_servers", "McpContract", "command"),
+    "metric_reader": _Suite("perpetual.testing.analysis", "MetricReaderContract", "reader", own_form=True),
+    "analyser": _Suite("perpetual.testing.analysis", "AnalyserContract", "analyser"),
+    "proposer": _Suite("perpetual.testing.analysis", "ProposerContract", "proposer", own_form=True),
+}
+
+_PART = """\
+import pytest
+from importlib import import_module
+from {module} import {name}
+
+def part(**extra):
+    module, _, attribute = {factory!r}.partition(":")
+    return getattr(import_module(module), attribute)(dict({options!r}), **extra)
+
+class TestProvider({name}):
+    @pytest.fixture
+    def {fixture}(self, tmp_path):
+        return part({extra})
+"""
+
+# The server is a process of its own, which finds its provider as the configuration names it.
+_SERVER = """\
+import sys
+import pytest
+from {module} import {name}
+
+class TestProvider({name}):
+    @pytest.fixture
+    def {fixture}(self, monkeypatch):
+        monkeypatch.setenv("PERPETUAL_MCP", {provider!r})
+        return [sys.executable, "-m", "perpetual", "mcp"]
+"""
+
+_STORE = """\
+import tempfile
+from importlib import import_module
+from pathlib import Path
+from perpetual.testing.stores import DurableStoreContract, SharedStoreContract
+
+def is_shared():
+    module, _, attribute = {factory!r}.partition(":")
+    with tempfile.TemporaryDirectory() as folder:
+        store = getattr(import_module(module), attribute)(dict({options!r}), path=Path(folder) / "store")
+        store.close()
+    return store.capabilities.multiprocess
+
+class TestProvider(SharedStoreContract if is_shared() else DurableStoreContract):
+    factory = {factory!r}
+    options = {options!r}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """One promise of a slot; `ok` is None where it could not be told, and `detail` says why unless it holds."""
+
+    promise: str
+    ok: bool | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteResult:
+    """What a suite found; `reason` says why it did not run, or not to its end (`ok` tells which)."""
+
+    suite: str | None
+    ok: bool | None
+    reason: str | None = None
+    promises: tuple[Promise, ...] = ()
+
+
+def has_suite(slot: str) -> bool:
+    """Whether there is a suite for the slot."""
+    from importlib.util import find_spec
+
+    suite = _SUITES.get(slot)
+    return suite is not None and find_spec(suite.module) is not None
+
+
+def run_suite(slot: str, provider: str, factory: str, options: Mapping[str, Any]) -> SuiteResult:
+    """Runs the slot's suite against what `factory` (`module:callable`) of the provider builds with these options.
+
+    Never raises for what the provider does: a suite that dies, hangs or cannot be collected is `ok` False with its
+    reason. Without a suite, or without pytest, `ok` is None.
+    """
+    from importlib.util import find_spec
+    from tempfile import TemporaryDirectory
+
+    if not has_suite(slot):
+        return SuiteResult(None, None, f"there is no contract suite for a {slot}")
+    suite = _SUITES[slot]
+    label = f"{suite.module}.{suite.name}"
+    if find_spec("pytest") is None:
+        return SuiteResult(label, None, "pytest is not installed: pip install pytest")
+    with TemporaryDirectory(prefix="perpetual-suite-") as folder:
+        place = Path(folder).resolve()
+        (place / "test_provider.py").write_text(_source(slot, suite, provider, factory, options), "utf-8")
+        (place / "pytest.ini").write_text("[pytest]\n", "utf-8")
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "pytest", "-q", "-p", "perpetual.testing.recorder", "-p", "no:cacheprovider",
+                 "--import-mode=importlib", "--basetemp", str(place / "tmp"), "-c", "pytest.ini", "test_provider.py"],
+                cwd=place, env=_environment(place), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                errors="replace", timeout=_LIMIT_S, check=False,
+            )  # fmt: skip
+            code, output = done.returncode, done.stdout + done.stderr
+        except subprocess.TimeoutExpired:
+            code, output = -1, f"the suite had not ended after {_LIMIT_S:g} s"
+        promises = _read(place / "results.jsonl", suite)
+    return _result(label, code, output, promises)
+
+
+def _source(slot: str, suite: _Suite, provider: str, factory: str, options: Mapping[str, Any]) -> str:
+    template = {"store": _STORE, "mcp": _SERVER}.get(slot, _PART)
+    return template.format(
+        module=suite.module,
+        name=suite.name,
+        fixture=suite.fixture,
+        provider=provider,
+        factory=factory,
+        options=dict(options),
+        extra='path=tmp_path / "part"' if suite.takes_path else "",
+    )
+
+
+def _environment(place: Path) -> dict[str, str]:
+    """This process's import path, and nothing that would make a lab behave otherwise than by default."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("PERPETUAL_") and key not in _AGENTS}
+    return {
+        **kept,
+        "PYTHONPATH": os.pathsep.join(folder for folder in sys.path if folder),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTEST_ADDOPTS": "",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PERPETUAL_CACHE_DIR": str(place / "cache"),
+        "PERPETUAL_SUITE_RESULTS": str(place / "results.jsonl"),
+    }
+
+
+def _read(path: Path, suite: _Suite) -> tuple[Promise, ...]:
+    """Each promise once, in order; one of several cases that fails is a promise that does not hold."""
+    grades = {"passed": 0, "skipped": 1, "failed": 2}
+    worst: dict[str, tuple[int, str]] = {}
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    for line in lines:
+        found = json.loads(line)
+        grade = grades[found["outcome"]]
+        if grade > worst.get(found["promise"], (-1, ""))[0]:
+            worst[found["promise"]] = (grade, found["detail"])
+    failure = None if suite.own_form else False
+    holds: tuple[bool | None, ...] = (True, None, failure)
+    return tuple(Promise(name, holds[grade], detail) for name, (grade, detail) in worst.items())
+
+
+def _result(label: str, code: int, output: str, promises: tuple[Promise, ...]) -> SuiteResult:
+    if code in (0, 1) and promises:
+        ok = all(promise.ok is not False for promise in promises)
+        untold = sum(promise.ok is None for promise in promises)
+        reason = (
+            f"{untold} promises could not be told: subclass the suite in the plugin's own tests" if untold else None
+        )
+        return SuiteResult(label, ok, reason, promises)
+    said = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line.removeprefix("E").strip() for line in said if line.startswith("E  ")]
+    why = (errors or said or ["it said nothing"])[-1]
+    return SuiteResult(label, False, f"the suite did not run to its end: {why}", promises)

@@ -1,0 +1,48 @@
+"""Named steps between launching and accounting: the places where a test has a process die.
+
+Whoever writes something down in two places (the record and a run's folder, the record and git) calls `step` between
+them. In production that is one comparison with None. A process that was started with PERPETUAL_DIE_AT=NAME ends itself
+at the first step of that name by SIGKILL, as a lost machine or the kernel's out-of-memory killer would end it: no
+handler runs and nothing is flushed.
+
+It is safe to leave in: the variable is read once, when this module is first imported, and acts on the process that has
+it and on no other. It is taken out of the environment at once, so neither supervisors nor runs inherit it. Who can set
+a process's environment can kill that process anyway.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+__all__ = ["STEPS", "step"]
+
+# In the order of a run's life. tests/plugins/demo kill the program at each and let it go on.
+STEPS: dict[str, str] = {
+    "loop:scanned": "the loop has looked at the runs",
+    "loop:analysed": "ended runs were put into words",
+    "loop:approved": "proposals were made and approved",
+    "launch:reserved": "the run is in the record, queued, with its worst case reserved",
+    "launch:launching": "the record says that it is being launched",
+    "launch:prepared": "its folder holds its configuration",
+    "launch:spec": "its folder holds what the supervisor is to start; there is no supervisor yet",
+    "launch:forked": "a supervisor was started and has not answered",
+    "launch:started": "the supervisor has answered; the record does not know yet",
+    "launch:noted": "the record says that it is running",
+    "loop:launched": "the room for runs is filled",
+    "scan:ended": "the exit record was seen",
+    "scan:measured": "the metrics were read",
+    "scan:evidence": "the evidence is folded and the debit settled, and nothing is committed",
+    "scan:settled": "all of it is committed",
+    "note:intent": "a note and the intent to commit it are in the record, and git lacks it",
+    "note:committed": "git has the note, and the record does not know",
+    "loop:stopped": "the record says why the loop stopped",
+}
+
+_DIE_AT = os.environ.pop("PERPETUAL_DIE_AT", None)
+
+
+def step(name: str) -> None:
+    """Marks that the step `name`, a key of `STEPS`, was reached."""
+    if name == _DIE_AT:
+        os.kill(os.getpid(), signal.SIGKILL)

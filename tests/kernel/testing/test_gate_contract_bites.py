@@ -1,0 +1,148 @@
+"""The gate's contract suite fails on every gate that breaks one promise."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perpetual.slots.gate import Gate, GateFinding, GateVerdict, Provenance
+from perpetual.testing.gates import HOSTILE, GateContract
+
+_TOKEN = re.compile(r"ghp_\w{36}")
+
+
+class Tokens(Gate):
+    """Keeps the contract: it knows one form of secret."""
+
+    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+        found = tuple(GateFinding("token", "secret_leak", *m.span(), "ghp_...") for m in _TOKEN.finditer(text))
+        return GateVerdict("quarantine", "secret_leak", found) if found else GateVerdict("pass")
+
+    def redact(self, text: str, verdict: GateVerdict) -> str:
+        return _TOKEN.sub("[redacted]", text)
+
+
+class SaysMaybe(Tokens):
+    """An outcome of its own."""
+
+    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+        return replace(super().scan(text, provenance), outcome="maybe")
+
+
+class Tires(Tokens):
+    """The third text and all after it are rejected."""
+
+    seen = 0
+
+    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+        self.seen += 1
+        return super().scan(text, provenance) if self.seen < 3 else GateVerdict("reject")
+
+
+class OnlyTheFirstThread(Tokens):
+    """What it answers depends on the thread."""
+
+    def __init__(self) -> None:
+        self._mine = threading.get_ident()
+
+    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+        mine = threading.get_ident() == self._mine
+        return super().scan(text, provenance) if mine else GateVerdict("reject")
+
+
+class KeepsALog(Tokens):
+    """It writes down what it saw."""
+
+    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+        Path("gate.log").write_text(provenance.path)
+        return super().scan(text, provenance)
+
+
+class CountsBytes(Tokens):
+    """Its offsets are of the encoded text."""
+
+    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+        verdict = super().scan(text, provenance)
+        moved = (
+            replace(item, start=_bytes(text[: item.start]), end=_bytes(text[: item.end])) for item in verdict.findings
+        )
+        return replace(verdict, findings=tuple(moved))
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+class ShowsIt(Tokens):
+    """The excerpt is what was found."""
+
+    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+        verdict = super().scan(text, provenance)
+        shown = (replace(item, excerpt=text[item.start : item.end]) for item in verdict.findings)
+        return replace(verdict, findings=tuple(shown))
+
+
+class RedactsOne(Tokens):
+    """The second secret stays."""
+
+    def redact(self, text: str, verdict: GateVerdict) -> str:
+        return _TOKEN.sub("[redacted]", text, count=1)
+
+
+class Tidies(Tokens):
+    """Blanks at the ends go, too."""
+
+    def redact(self, text: str, verdict: GateVerdict) -> str:
+        return super().redact(text, verdict).strip()
+
+
+class WantsUtf8(Tokens):
+    """Halves of surrogate pairs make it raise."""
+
+    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+        text.encode()
+        return super().scan(text, provenance)
+
+
+BROKEN: list[tuple[type[Tokens], str]] = [
+    (SaysMaybe, "test_the_outcome_is_a_known_one"),
+    (Tires, "test_the_same_text_gets_the_same_verdict"),
+    (OnlyTheFirstThread, "test_threads_get_the_same_verdicts"),
+    (KeepsALog, "test_nothing_else_happens"),
+    (CountsBytes, "test_spans_lie_in_the_text"),
+    (ShowsIt, "test_no_excerpt_shows_a_secret"),
+    (RedactsOne, "test_what_was_found_is_taken_out"),
+    (Tidies, "test_a_text_without_findings_is_left_alone"),
+    (WantsUtf8, "test_hostile_texts_are_judged_quickly"),
+]
+
+
+def _tests() -> dict[str, Callable[..., None]]:
+    return {name: test for name, test in vars(GateContract).items() if name.startswith("test_")}
+
+
+def _run(name: str, gate: Gate, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    test = _tests()[name]
+    wanted = inspect.signature(test).parameters
+    given: dict[str, Any] = {"tmp_path": folder, "monkeypatch": monkeypatch}
+    others = {key: value for key, value in given.items() if key in wanted}
+    for text in HOSTILE if "text" in wanted else (None,):
+        test(GateContract(), gate, **others, **({} if text is None else {"text": text}))
+
+
+def test_there_is_a_broken_gate_for_every_promise() -> None:
+    assert {name for _, name in BROKEN} == {*_tests()}
+
+
+@pytest.mark.parametrize(("broken", "name"), BROKEN, ids=[broken.__name__ for broken, _ in BROKEN])
+def test_a_broken_gate_fails(broken: type[Tokens], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _run(name, Tokens(), tmp_path, monkeypatch)
+    with pytest.raises((AssertionError, UnicodeEncodeError)):
+        _run(name, broken(), tmp_path, monkeypatch)

@@ -1,0 +1,18 @@
+"""The bundled MCP server keeps the promises of its slot."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from perpetual.testing.mcp_servers import McpContract
+
+
+class TestSdkServer(McpContract):
+    """`mcp`."""
+
+    @pytest.fixture
+    def command(self) -> list[str]:
+        """As agents start it."""
+        return [sys.executable, "-m", "perpetual", "mcp"]
