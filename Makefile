@@ -31,7 +31,7 @@ unit: $(VENV)/.installed
 	$(BIN)/python -m pytest -q -n $(JOBS)
 
 slow: $(VENV)/.installed
-	$(BIN)/python -m pytest -q -m slow --timeout 900
+	$(BIN)/python -m pytest -q -m slow -n $(JOBS) --timeout 900
 
 bench: $(VENV)/.installed
 	$(BIN)/python tools/bench.py

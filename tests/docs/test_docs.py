@@ -42,7 +42,13 @@ HOOKS = {
 # --- blocks ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", BLOCKS.PAGES)
+# What a newcomer reads first runs in the default lane, the rest in the slow one.
+FIRST = ("README.md", "docs/quickstart.md", "docs/tutorial-plugin.md")
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=() if page in FIRST else pytest.mark.slow) for page in BLOCKS.PAGES]
+)
 def test_every_block_of_a_page_is_executed(page: str, tmp_path: Path) -> None:
     folder = tmp_path / Path(page).stem
     folder.mkdir()

@@ -58,6 +58,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_whole_life_on_strangers_parts(site: Path, tmp_path: Path) -> None:
     folder, events = tmp_path / "project", tmp_path / "events"
     folder.mkdir()

@@ -56,6 +56,7 @@ def _of(lab: object, done: Cycle, baselines: list[str], *, claim: bool) -> bool:
     return any((lab.runs.get(id).experiment_id not in baselines) == claim for id in done.launched)
 
 
+@pytest.mark.slow  # its mirror image below runs in the default lane
 def test_the_campaign_decides_as_it_says(tmp_path: Path) -> None:
     found = decide(tmp_path, CAMPAIGN)
     assert found == {claim.statement: claim.expected for claim in CAMPAIGN}
@@ -72,6 +73,7 @@ def test_swapped_arms_swap_the_verdicts(tmp_path: Path) -> None:
         assert found[mirror.statement] == MIRROR[claim.expected]
 
 
+@pytest.mark.slow
 def test_the_command_goes_on_where_it_was(tmp_path: Path) -> None:
     """Run again in the same place: the same answer, and nothing runs twice. Plain lines go to standard error."""
 

@@ -8,6 +8,9 @@ import pytest
 
 from perpetual.testing.mcp_servers import McpContract
 
+# A server is started for each promise, and starting one costs a second; test_server.py drives it in the default lane.
+pytestmark = pytest.mark.slow
+
 
 class TestSdkServer(McpContract):
     """`mcp`."""
