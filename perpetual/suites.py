@@ -27,17 +27,16 @@ class _Suite(NamedTuple):
     module: str
     name: str
     fixture: str
-    takes_path: bool = False
     # the suite speaks of something in a form of its own choice, which a part need not know: a failure tells nothing
     own_form: bool = False
 
 
 _SUITES: dict[str, _Suite] = {
-    "store": _Suite("perpetual.testing.stores", "StoreContract", "store", takes_path=True),
+    "store": _Suite("perpetual.testing.stores", "StoreContract", "store"),
     "scheduler": _Suite("perpetual.testing.schedulers", "SchedulerContract", "scheduler"),
     "gpus": _Suite("perpetual.testing.gpus", "GpuContract", "backend"),
     "scorer": _Suite("perpetual.testing.scorers", "ScorerContract", "scorer"),
-    "memory": _Suite("perpetual.testing.memories", "MemoryContract", "memory", takes_path=True),
+    "memory": _Suite("perpetual.testing.memories", "MemoryContract", "memory"),
     "gate": _Suite("perpetual.testing.gates", "GateContract", "gate"),
     "harness": _Suite("perpetual.testing.harnesses", "HarnessContract", "harness"),
     "mcp": _Suite("perpetual.testing.mcp_servers", "McpContract", "command"),
@@ -51,14 +50,11 @@ import pytest
 from importlib import import_module
 from {module} import {name}
 
-def part(**extra):
-    module, _, attribute = {factory!r}.partition(":")
-    return getattr(import_module(module), attribute)(dict({options!r}), **extra)
-
 class TestProvider({name}):
     @pytest.fixture
-    def {fixture}(self, tmp_path):
-        return part({extra})
+    def {fixture}(self):
+        module, _, attribute = {factory!r}.partition(":")
+        return getattr(import_module(module), attribute)(dict({options!r}))
 """
 
 # The server is a process of its own, which finds its provider as the configuration names it.
@@ -88,6 +84,28 @@ def is_shared():
     return store.capabilities.multiprocess
 
 class TestProvider(SharedStoreContract if is_shared() else DurableStoreContract):
+    factory = {factory!r}
+    options = {options!r}
+"""
+
+
+# Opened again and in other processes, so by its factory.
+_MEMORY = """\
+from perpetual.testing.memories import DurableMemoryContract
+
+class TestProvider(DurableMemoryContract):
+    factory = {factory!r}
+    options = {options!r}
+"""
+
+
+# Built in other processes too; the values in an assertion are most of what a failure tells.
+_SCHEDULER = """\
+import pytest
+pytest.register_assert_rewrite("perpetual.testing.schedulers")
+from perpetual.testing.schedulers import SchedulerContract
+
+class TestProvider(SchedulerContract):
     factory = {factory!r}
     options = {options!r}
 """
@@ -154,7 +172,7 @@ def run_suite(slot: str, provider: str, factory: str, options: Mapping[str, Any]
 
 
 def _source(slot: str, suite: _Suite, provider: str, factory: str, options: Mapping[str, Any]) -> str:
-    template = {"store": _STORE, "mcp": _SERVER}.get(slot, _PART)
+    template = {"store": _STORE, "scheduler": _SCHEDULER, "memory": _MEMORY, "mcp": _SERVER}.get(slot, _PART)
     return template.format(
         module=suite.module,
         name=suite.name,
@@ -162,7 +180,6 @@ def _source(slot: str, suite: _Suite, provider: str, factory: str, options: Mapp
         provider=provider,
         factory=factory,
         options=dict(options),
-        extra='path=tmp_path / "part"' if suite.takes_path else "",
     )
 
 

@@ -1,9 +1,17 @@
 """The GPU slot: which devices there are and how they fare.
 
-The contract: `read` answers within its deadline whatever the driver does; no driver is the normal state of zero
-devices with a reason; one device that fails is listed unhealthy and does not hide the others; what a device does not
-support is None. Sizes are bytes, temperatures degrees Celsius, power watts, utilization percent. Calls are safe in
-threads and hold nothing open.
+The contract: `read` answers within its deadline and one second whatever the driver does; no driver is the normal state
+of zero devices with a reason, and only zero devices have one; one device that fails is listed unhealthy with its error
+and does not hide the others; what a device does not support or cannot tell is None, never 0, -1 or a word for it. Sizes
+are bytes, temperatures degrees Celsius, power watts, utilization percent.
+
+Devices are numbered from 0 in the order of the list, as people name them. A uuid stands once and means the same device
+in every reading: a run is given devices by their uuids alone, so one without is shown and never used. `processes` lists
+each process that holds memory of the device, once; a process that is none of the lab's keeps runs off the device. A
+backend that cannot tell them, or not surely, says so in the `error` of a device that may be healthy all the same: it is
+then not idle, and no run gets it.
+
+A reading is the caller's own and can be written as JSON. Calls are safe in threads and hold nothing open.
 """
 
 from __future__ import annotations

@@ -2,16 +2,35 @@
 
 The contract
 ------------
-*Intents.* `commit` carries the number of an intent of the store. The same intent committed twice is one commit: the
-second call answers the first one's id. Intents arrive in order, one writer at a time.
+*Place.* The factory gets `path`; the memory lies there, or beside it under a name of its own. Several objects and
+processes may have the same memory open: each sees what another has committed, at its next call. Reading may happen in
+any thread while one commits. `perpetual.testing.memories` holds a memory to all of this.
 
-*Durability.* When `commit` returns, the note is on stable storage. A crash in the middle leaves the old state.
+*Intents.* `commit` carries the number of an intent of the store. The same intent committed twice is one commit, for
+the newest 60 intents at least and in every process: the second call answers the first one's id. Intents arrive in
+order, one writer at a time. Each has a commit of its own, also where it changes nothing. A number that was committed
+with another path or content is `CorruptData`: the store and the memory do not belong together.
 
-*Names.* A note is named by a relative path; `normalise` answers it in its one spelling or refuses it. Nothing outside
-the memory's own folder is ever read or written, whatever a path or a link says.
+*Durability.* When `commit` returns, the note is on stable storage. A crash in the middle, at whatever point, leaves
+the old state or the new one, and hinders nobody from committing the intent again.
+
+*Content.* Any text that UTF-8 can carry comes back as it was, to the byte: line ends, an empty text, a megabyte.
+
+*Names.* A note is named by a relative path; `normalise` answers it in its one spelling or refuses it. A plain path (of
+letters, digits, `-` and `_`, folders parted by `/`, ending in `.md`, up to 100 characters) is its own spelling.
+Another spelling of the same path (`./`, `//`, letters composed otherwise) is brought to the one, or refused; the
+spelling of a folder does not depend on what is in it. Refused are: the empty path, an absolute one (also of a drive),
+one with a `..`, a backslash, a control or format character, or what UTF-8 cannot carry; a segment that begins with
+`.git`, ends with a dot or has a blank at an end; more than 255 bytes in a segment or 1,000 characters in all. What
+`normalise` answers, `commit` takes, whatever other notes there are: an intent, once recorded, must not be refused.
+Nothing outside the memory's own place is ever read or written, whatever a note's path or a link in its way says.
+
+*History.* Newest first, in the order of the commits, whatever their times. A version tells its author (a name of one
+printable line; what else it has may be dropped), its time to the second, and its message, to which lines may be
+added. A version that is the same as the one before may be left out.
 
 *Raises.* `PathRefused` for a bad path, `TransientError` where a lock is held by somebody else, `CorruptData` for a
-damaged repository.
+damaged repository: never another text, nor as if there were none.
 """
 
 from __future__ import annotations
@@ -51,19 +70,26 @@ class Memory(ABC):
 
     @abstractmethod
     def blob_id(self, content: str) -> str:
-        """The id that this content has here, without writing anything."""
+        """The id that this content has here, the `blob` of its versions, without writing anything."""
 
     @abstractmethod
     def commit(self, *, intent: int, path: str, content: str, message: str, author: str, when: str) -> str:
-        """Writes the note and answers the commit's id."""
+        """Writes the note and answers the commit's id. `path` is as `normalise` answers it; `when` ISO 8601 in UTC."""
 
     def is_lost(self) -> bool:
-        """Whether nothing is here, not even an empty memory: the kernel then commits every intent again."""
+        """Whether nothing is here, not even an empty memory: the kernel then commits every intent again.
+
+        Asked before intents are committed, also of an object that has been in use. Only a commit ends it: reading makes
+        nothing. A memory whose notes can be removed from outside must override this.
+        """
         return False
 
     @abstractmethod
     def read(self, path: str, commit: str | None = None) -> str | None:
-        """The note's text at the newest commit, or at `commit`; None if it is not there."""
+        """The note's text at the newest commit, or as it was at `commit`, which may be that of another note.
+
+        None if it is not there, or if there is no such commit.
+        """
 
     @abstractmethod
     def history(self, path: str, limit: int) -> Sequence[NoteCommit]:

@@ -3,18 +3,36 @@
 The contract
 ------------
 *Truth.* A run that was launched goes on when its launcher dies. How it ended is known from an exit record that the
-supervisor of the run wrote itself; words in logs, ages of files and the absence of news decide nothing. Where the
-record is lost for good, `poll` says `lost`.
+supervisor of the run wrote itself; words in logs, ages of files and the absence of news decide nothing. `ended` is said
+once every process of the run is gone, those that the command left behind included, and from then on for ever. Where
+the record is lost for good, `poll` says `lost`, but not while the command lives: that one is `running`, and `cancel`
+ends it.
 
 *Identity.* A native id names one process of one boot for ever; a process that merely has the same pid is never
 reported on and never signalled.
 
-*Processes.* `poll`, `cancel` and `logs` work from any process of the same user, also after the launcher's death.
-Methods may be called from several threads.
+*One folder, one run.* The command of a `log_dir` is executed once at most, however many launchers try, at once or one
+after another: where one was started `launch` raises and touches nothing; where a launcher died before that, `launch`
+starts it. `native_id` None is answered from the folder alone.
 
-*Ownership.* `launch` writes only below `spec.log_dir`; the kernel makes that folder before.
+*The command* gets `argv`, `cwd` and `env` as they are in the specification, and an empty standard input. A program
+without a slash is looked up in the `PATH` of that `env`, one with a slash from `cwd`. Its output is in `stdout.log` and
+`stderr.log` of `log_dir` byte by byte: while it runs where `logs` says, and complete when it has ended, for the metric
+readers look there.
 
-*Raises.* `LaunchError` from `check` and `launch`, with a reason for people, if nothing was started; `TransientError`
+*Ending.* At `wall_s` and at `cancel` every process of the run gets TERM and, after the grace, KILL. The reason is then
+`timeout` or `killed`, whatever the command answered, with a detail for people, which names who cancelled. A further
+`cancel` can shorten the grace and never lengthens it.
+
+*Processes.* `poll`, `cancel`, `wait` and `logs` work from any process of the same user, also after the launcher's
+death. Methods may be called from several threads; one that waits holds up no other.
+
+*Ownership.* `launch` writes only below `spec.log_dir`; the kernel makes that folder before, and its files in it stay as
+they are. `check` starts and writes nothing, and the folder need not exist. Nor need it for `poll`, `wait` and `cancel`:
+`absent`, and nothing to end.
+
+*Raises.* `LaunchError` from `check` and `launch`, with a reason for people, if nothing was started, whatever is wrong
+with the specification; `CorruptData` where its own records cannot be read, for nothing is invented; `TransientError`
 where an engine is out of reach.
 """
 
@@ -67,7 +85,10 @@ class Sighting:
 
     `state`: `absent` (nothing was ever started for it), `running`, `ended` (the exit record is there: the fields
     below tell it), or `lost` (no record and no process; `detail` says what is known). `reason` of an ended run:
-    `exited`, `signalled`, `timeout`, `killed` or `exec_failed`.
+    `exited`, `signalled`, `timeout`, `killed` or `exec_failed`; beside it `started_at`, `ended_at` (UTC, ISO 8601) and
+    `duration_s` are always there, `exit_code` if it exited, `signal` if it was signalled. A `running` one has
+    `started_at` as soon as its command is executed: without it the run is still being started, and may yet fail.
+    `pid` is that of the command, on this machine.
     """
 
     state: str

@@ -1,5 +1,18 @@
-"""For the tests of plugin authors: one contract suite per slot, and in-memory twins. The kernel never imports it.
+"""For the tests of plugin authors: contract suites, twins of the real parts, fixtures. The kernel never imports it.
 
-`perpetual.testing.stores` holds the suite of the store slot and imports pytest; `perpetual.testing.memory_store` is a
-store without a disk.
+A suite is a pytest class that is subclassed with one fixture, and holds every promise of a slot:
+
+- `stores`: `StoreContract`, `DurableStoreContract`, `SharedStoreContract`
+- `schedulers`: `SchedulerContract`
+- `gpus`: `GpuContract`
+- `scorers`: `ScorerContract`
+- `memories`: `MemoryContract`, `DurableMemoryContract`
+- `gates`: `GateContract`
+- `analysis`: `MetricReaderContract`, `AnalyserContract`, `ProposerContract`
+- `harnesses`: `HarnessContract`
+- `mcp_servers`: `McpContract`
+
+`memory_store` and `memory_notes` are twins: a store without a disk, and a memory of plain files. `plugin` has the
+fixtures: a project, its lab, a distribution that is not installed, the program. `scheduler_site` is where the runs of
+the schedulers' suite live; `recorder` is for `perpetual plugins check`, which runs the suites from outside.
 """

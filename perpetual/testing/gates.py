@@ -14,6 +14,7 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -21,7 +22,6 @@ from perpetual.slots.gate import OUTCOMES, Gate, GateVerdict, Provenance
 
 __all__ = ["HOSTILE", "PLANTED", "SECRET", "GateContract"]
 
-_LIMIT_S = 5.0  # of one scan; a gate that needs seconds stands between a person and each note
 _FROM = Provenance("notes/adam.md", "note", "somebody")
 
 SECRET = "ghp_" + "x7Kq2mZ9" * 4 + "aB3d"  # the form of a code host's token; it opens nothing
@@ -49,6 +49,10 @@ class GateContract:
     happens; spans are character offsets of the text; no excerpt shows a secret; `redact` takes out what was found
     as `secret_leak` and leaves a text without findings alone; no text at all makes a gate raise.
     """
+
+    # Of one text, in seconds of the processor: a gate that needs more stands between a person and each note. By the
+    # clock it may be four times that, as the machine may be busy with something else; who waits for others needs more.
+    limit_s: ClassVar[float] = 5.0
 
     @pytest.fixture
     def gate(self) -> Gate:
@@ -114,10 +118,12 @@ class GateContract:
     @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
     def test_hostile_texts_are_judged_quickly(self, gate: Gate, text: str) -> None:
         """Empty, 200 KB, control characters, halves of surrogate pairs: a verdict within seconds, no exception."""
-        begun_s = time.process_time()
+        begun_s, processor_s = time.monotonic(), time.process_time()
         redacted = gate.redact(text, gate.scan(text, _FROM))
+        worked_s, took_s = time.process_time() - processor_s, time.monotonic() - begun_s
         assert isinstance(redacted, str)
-        assert time.process_time() - begun_s < _LIMIT_S
+        assert worked_s < self.limit_s, f"it worked {worked_s:.1f} s on {len(text)} characters"
+        assert took_s < 4 * self.limit_s, f"it took {took_s:.1f} s for {len(text)} characters"
 
 
 def _leaks(verdict: GateVerdict) -> bool:

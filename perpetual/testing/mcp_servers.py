@@ -248,6 +248,7 @@ class McpContract:
         import anyio
         from mcp import StdioServerParameters
         from mcp.client.client import Client
+        from mcp.client.stdio import stdio_client
         from mcp_types import Implementation
 
         parameters = StdioServerParameters(command=command[0], args=[*command[1:]], cwd=place.folder, env=place.env)
@@ -255,8 +256,10 @@ class McpContract:
         async def talk() -> Any:
             with anyio.fail_after(self.patience_s):
                 info = Implementation(name="contract", version="1")
-                async with Client(parameters, client_info=info) as client:
-                    return await deed(client)
+                # The SDK's default is what standard error was when it was imported: in tests often a capture long gone.
+                with open(2, "w", closefd=False) as errors:
+                    async with Client(stdio_client(parameters, errlog=errors), client_info=info) as client:
+                        return await deed(client)
 
         try:
             return anyio.run(talk)

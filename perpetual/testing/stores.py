@@ -699,11 +699,12 @@ for line in sys.stdin:
         answer = [item.body["n"] for item in store.find(kind)]
     elif deed == "begin":
         held = store.transaction()
-        held.__enter__().create(kind, {"n": n})
+        tx = held.__enter__()
+        tx.create(kind, {"n": n})
         answer = "held"
     elif deed == "end":
         held.__exit__(None, None, None)
-        answer = store.seq()
+        answer = tx.seq
     print(json.dumps(answer), flush=True)
 """
 

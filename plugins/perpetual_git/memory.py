@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from datetime import datetime
 from hashlib import sha1
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from perpetual.api import CorruptData, Memory, NoteCommit, PathRefused, TransientError
 from perpetual.toolkit.units import iso
-from perpetual_git import paths
+from perpetual_git import errors, paths
 
 if TYPE_CHECKING:
     from perpetual_git.repository import NoteRepository
@@ -27,39 +28,44 @@ _HINT = "a relative path of plain names, such as notes/adam.md"
 
 @contextmanager
 def _our_errors() -> Iterator[None]:
-    from perpetual_git import repository
-
     try:
         yield
     except paths.PathRefused as problem:
         raise PathRefused(str(problem), hint=_HINT) from problem
-    except repository.RefBusy as problem:
+    except errors.RefBusy as problem:
         raise TransientError(str(problem), hint="the note is kept and is committed at the next scan") from problem
-    except repository.RepositoryError as problem:
+    except errors.RepositoryError as problem:
         raise CorruptData(
             str(problem), hint="git fsck says more; moved away, the repository is rebuilt from the store"
         ) from problem
 
 
 class GitMemory(Memory):
-    """See `perpetual.slots.memory` for the contract. The repository is opened, and created, at first use."""
+    """See `perpetual.slots.memory` for the contract. The repository is opened late, and made by the first commit."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._opened: NoteRepository | None = None
+        self._turn = Lock()  # a repository serves one thread at a time
 
-    @property
-    def _repository(self) -> NoteRepository:
-        if self._opened is None:
-            from perpetual_git.repository import NoteRepository
+    @contextmanager
+    def _repository(self) -> Iterator[NoteRepository]:
+        with self._turn, _our_errors():
+            if self._opened is None:
+                from perpetual_git.repository import NoteRepository
 
-            with _our_errors():
                 self._opened = NoteRepository.open(self._path)
-        return self._opened
+            yield self._opened
 
     def is_lost(self) -> bool:
-        """There is no repository in the folder."""
-        return self._opened is None and not (self._path / "HEAD").exists()
+        """There is no folder, or an empty one: also where it was removed while this object had it open."""
+        lost = not self._path.exists() or (self._path.is_dir() and not any(self._path.iterdir()))
+        if lost:
+            with self._turn:
+                if self._opened is not None:
+                    self._opened.close()
+                    self._opened = None
+        return lost
 
     def normalise(self, path: str) -> str:
         """NFC, forward slashes, ending in `.md`."""
@@ -76,21 +82,28 @@ class GitMemory(Memory):
     def commit(self, *, intent: int, path: str, content: str, message: str, author: str, when: str) -> str:
         """A commit on `main` with the trailer `Perpetual-Intent`."""
         moment = datetime.fromisoformat(when)
-        with _our_errors():
-            return self._repository.commit(
+        with self._repository() as repository:
+            return repository.commit(
                 path, content.encode("utf-8"), message=message, author=author, when=moment, intent=intent
             )
 
     def read(self, path: str, commit: str | None = None) -> str | None:
         """The text at `main`, or at `commit`."""
-        with _our_errors():
-            data = self._repository.read(path, commit)
+        if self.is_lost():
+            return None  # reading makes no repository: it would look as if none had been lost
+        with self._repository() as repository:
+            try:
+                data = repository.read(path, commit)
+            except errors.UnknownCommit:
+                return None
         return None if data is None else data.decode("utf-8", "replace")
 
     def history(self, path: str, limit: int) -> Sequence[NoteCommit]:
         """By the first parents of `main`."""
-        with _our_errors():
-            entries = self._repository.history(path, limit)
+        if self.is_lost():
+            return []
+        with self._repository() as repository:
+            entries = repository.history(path, limit)
         return [NoteCommit(item.commit, iso(item.when), item.author, item.message, item.blob) for item in entries]
 
 

@@ -40,7 +40,7 @@ def check_path(path: str) -> str:
         PathRefused: the path is empty, absolute, too long (over 200 characters, 8 segments or 255 bytes in a
             segment) or ends in another suffix; it has a backslash, an unprintable or percent-encoded
             character or one that Windows forbids; or a segment is empty, `.`, `..`, a name of git's own, a
-            Windows device, or has a blank at an end or a dot at its end.
+            Windows device, or has a blank at an end or a dot at its end; or a folder ends in `.md`.
     """
     note = unicodedata.normalize("NFC", path)
     why = _characters_refused(note) or _shape_refused(note)
@@ -55,6 +55,9 @@ def check_path(path: str) -> str:
         note = f"{note}.md"
     if not note.endswith(".md"):
         raise PathRefused(path, "a note ends in .md")
+    # Every note ends in .md and no folder does, so none can ever be in another's place.
+    if any(segment.endswith(".md") for segment in segments[:-1]):
+        raise PathRefused(path, "a folder may not end in .md")
     why = _size_refused(note)
     if why is not None:
         raise PathRefused(path, why)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ class LocalScheduler(Scheduler):
             )
         except rundir.LaunchFailed as problem:
             raise LaunchError(f"{spec.run_id} could not be started: {problem.reason}") from problem
-        except OSError as problem:
+        except (OSError, ValueError) as problem:
             raise LaunchError(f"{spec.run_id} could not be started: {problem}") from problem
         supervisor = started.supervisor
         native = f"{supervisor.boot_id}/{supervisor.pid}/{supervisor.start_ticks}"
@@ -69,18 +70,27 @@ class LocalScheduler(Scheduler):
 
     def poll(self, native_id: str | None, log_dir: Path) -> Sighting:
         """Reads the run's folder; an orphaned command (its supervisor was killed) still counts as running."""
-        try:
+        with _readable():
             return _sighting(rundir.observe(log_dir))
-        except ValueError as problem:
-            raise CorruptData(str(problem), hint="the run's folder was changed from outside") from problem
 
     def cancel(self, native_id: str | None, log_dir: Path, *, by: str, grace_s: float) -> bool:
         """TERM, `grace_s`, KILL, done by the supervisor."""
-        return rundir.cancel(log_dir, by=by, grace_s=grace_s)
+        with _readable():
+            return rundir.cancel(log_dir, by=by, grace_s=grace_s)
 
     def wait(self, native_id: str | None, log_dir: Path, timeout_s: float) -> Sighting:
         """Waits on the supervisor's process."""
-        return _sighting(rundir.wait(log_dir, timeout_s))
+        with _readable():
+            return _sighting(rundir.wait(log_dir, timeout_s))
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """A record that cannot be read is an error of the lab's, named by its file."""
+    try:
+        yield
+    except ValueError as problem:
+        raise CorruptData(str(problem), hint="the run's folder was changed from outside") from problem
 
 
 def _sighting(seen: rundir.Observation) -> Sighting:

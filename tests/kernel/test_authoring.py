@@ -56,8 +56,8 @@ def test_a_new_plugin_is_whole(written: dict[str, Path], slot: str) -> None:
 
 
 def test_the_tests_of_new_plugins_pass(written: dict[str, Path]) -> None:
-    """All but the store's, whose contract suite takes long: it is run with the slow tests."""
-    folders = [folder for slot, folder in written.items() if slot != "store"]
+    """All but the store's and the scheduler's, whose contract suites take long: they are run with the slow tests."""
+    folders = [folder for slot, folder in written.items() if slot not in ("store", "scheduler")]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "--import-mode=importlib",
          "--rootdir", str(folders[0].parent), "-c", os.devnull, *map(str, folders)],
@@ -80,6 +80,24 @@ def test_the_store_is_built_and_keeps_what_was_written(
         tx.create("hypothesis", {"statement": "x"})
     again = build({"timeout_s": 1.0}, path=tmp_path / "store")
     assert [document.id for document in again.find("hypothesis")] == ["h1"]
+
+
+def test_the_scheduler_is_built_and_runs_a_command(
+    written: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from importlib import import_module
+
+    from perpetual.slots.scheduler import LaunchSpec
+
+    monkeypatch.syspath_prepend(str(written["scheduler"]))
+    scheduler = import_module("perpetual_fresh_scheduler.scheduler").build({})
+    argv = (sys.executable, "-c", "print('acc=0.9')")
+    spec = LaunchSpec("r1", argv, tmp_path, dict(os.environ), tmp_path / "r1", wall_s=60.0, grace_s=1.0)
+    spec.log_dir.mkdir()
+    scheduler.check(spec)
+    seen = scheduler.wait(scheduler.launch(spec).native_id, spec.log_dir, 30.0)
+    assert (seen.state, seen.exit_code) == ("ended", 0)
+    assert scheduler.logs(spec.log_dir).read_text("utf-8") == "acc=0.9\n"
 
 
 # --- refusals -----------------------------------------------------------------------------------------------

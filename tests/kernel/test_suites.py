@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import perpetual.testing
 from perpetual.cli.app import run
 from perpetual.suites import SuiteResult, has_suite, run_suite
 
@@ -81,6 +82,15 @@ def test_without_a_suite_or_without_pytest_nothing_is_told(monkeypatch: pytest.M
     assert "pytest is not installed" in str(result.reason)
 
 
+def test_the_package_names_its_modules_and_suites() -> None:
+    told = str(perpetual.testing.__doc__)
+    modules = {path.stem for path in Path(str(perpetual.testing.__file__)).parent.glob("*.py")} - {"__init__"}
+    assert [name for name in sorted(modules) if f"`{name}`" not in told] == []
+    for name in sorted(modules):
+        found = vars(importlib.import_module(f"perpetual.testing.{name}")).get("__all__", ())
+        assert [item for item in found if item.endswith("Contract") and f"`{item}`" not in told] == []
+
+
 def test_the_command_shows_each_promise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plugins", "check", "harnesses", "--json"]) == 0
     items = json.loads(capsys.readouterr().out)["items"]
@@ -91,6 +101,88 @@ def test_the_command_shows_each_promise(tmp_path: Path, capsys: pytest.CaptureFi
     shown = capsys.readouterr().out
     assert "harness mcp, by perpetual.testing.harnesses.HarnessContract:" in shown
     assert "  holds   applying twice changes nothing\n" in shown
+
+
+def test_gpu_backends_are_held_to_their_suite(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plugins", "check", "nvml", "--json"]) == 0
+    items = json.loads(capsys.readouterr().out)["items"]
+    assert {(item["name"], item["suite"]) for item in items} == {
+        ("nvml", "perpetual.testing.gpus.GpuContract"),
+        ("none", "perpetual.testing.gpus.GpuContract"),
+    }
+    assert all(len(item["promises"]) > 10 for item in items)
+    assert all(one["ok"] for item in items for one in item["promises"])
+
+
+def test_a_gpu_backend_that_breaks_a_promise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "silent.py").write_text(
+        "from perpetual.api import GpuBackend, Reading\n"
+        "class Silent(GpuBackend):\n"
+        "    def read(self, deadline_s=5.0): return Reading(None, (), None)\n"
+        "def build(options): return Silent()\n"
+    )
+    result = run_suite("gpus", "acme/silent", "silent:build", {})
+    assert result.ok is False
+    broken = {promise.promise: promise.detail for promise in result.promises if not promise.ok}
+    assert [*broken] == ["a reason stands where no devices are"]
+    assert "0 devices, None" in broken["a reason stands where no devices are"]
+
+
+@pytest.mark.slow
+def test_the_local_scheduler_is_held_to_its_suite(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plugins", "check", "local", "--json"]) == 0
+    (item,) = json.loads(capsys.readouterr().out)["items"]
+    assert item["suite"] == "perpetual.testing.schedulers.SchedulerContract"
+    assert {one["ok"] for one in item["promises"]} == {True}
+    assert "a run outlives its launcher" in {one["promise"] for one in item["promises"]}
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_breaks_a_promise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The suite's other processes find the scheduler by its factory, too."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "forgetful.py").write_text(
+        "from perpetual_local.scheduler import LocalScheduler\n"
+        "class Forgetful(LocalScheduler):\n"
+        "    def poll(self, native_id, log_dir): return super().poll(native_id or 1 / 0, log_dir)\n"
+        "    def logs(self, log_dir, *, stderr=False): return log_dir / 'stdout.log'\n"
+        "def build(options): return Forgetful(max_log_bytes=options['cap'])\n"
+    )
+    result = run_suite("scheduler", "acme/forgetful", "forgetful:build", {"cap": 10_000_000})
+    assert result.ok is False
+    broken = {promise.promise: promise.detail for promise in result.promises if not promise.ok}
+    assert {"the folder alone is enough", "what was never started is absent"} <= set(broken)
+    assert "b'an error\\n'" in broken["output is kept as it is"], "the values are not told"
+    assert "a run outlives its launcher" not in broken
+    assert len(result.promises) == 37
+
+
+@pytest.mark.slow
+def test_the_git_memory_is_held_to_its_suite(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plugins", "check", "git", "--json"]) == 0
+    (item,) = json.loads(capsys.readouterr().out)["items"]
+    assert item["suite"] == "perpetual.testing.memories.MemoryContract"
+    assert {one["ok"] for one in item["promises"]} == {True}
+    assert "a commit is killed at any step" in {one["promise"] for one in item["promises"]}
+
+
+def test_a_memory_that_breaks_a_promise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The suite runs with its other processes, which find the memory by its factory as well."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "tidy.py").write_text(
+        "from perpetual.testing.memory_notes import FolderMemory\n"
+        "class Tidy(FolderMemory):\n"
+        "    def read(self, path, commit=None):\n"
+        "        text = super().read(path, commit)\n"
+        "        return text and text.replace('\\r\\n', '\\n')\n"
+        "def build(options, *, path): return Tidy(path / options['below'])\n"
+    )
+    result = run_suite("memory", "acme/tidy", "tidy:build", {"below": "notes"})
+    assert result.ok is False
+    broken = [promise.promise for promise in result.promises if not promise.ok]
+    assert broken == ["every text comes back as it was", "a megabyte comes back"]
+    assert len(result.promises) > 30
 
 
 def test_suites_run_only_where_they_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

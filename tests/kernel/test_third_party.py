@@ -17,6 +17,8 @@ from types import ModuleType
 
 import pytest
 
+from perpetual.suites import run_suite
+
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 # The frozen distribution, by the checksum of its files: see its README.
 FROZEN = "793984c2ed222bfe7882d59d7db9599e720932fdbfa441b8809008dc62a2de3f"
@@ -65,6 +67,27 @@ def test_a_whole_life_on_strangers_parts(site: Path, tmp_path: Path) -> None:
     own = {"PYTHONPATH": str(site), "ACME_EVENTS": str(events), "PERPETUAL_CACHE_DIR": str(tmp_path / "cache")}
     program = outside.Program([sys.executable, "-m", "perpetual"], folder, {**os.environ, **own}, sys.executable)
     outside.whole_life(program, events, suites=False)
+
+
+@pytest.mark.parametrize(
+    ("slot", "provider", "factory"),
+    [
+        ("gpus", "acme-lab/acme-rack", "acme_lab.small:rack"),
+        ("gate", "acme-lab/acme-words", "acme_lab.small:words"),
+        ("scorer", "acme-lab/acme-thrift", "acme_lab.small:thrift"),
+        ("memory", "acme-lab/acme-files", "acme_lab.memory:build"),
+        pytest.param("scheduler", "acme-lab/acme-runner", "acme_lab.runner:build", marks=pytest.mark.slow),
+        pytest.param("mcp", "acme-mcp/acme-mcp", "acme_mcp:build", marks=pytest.mark.slow),
+    ],
+)
+def test_strangers_parts_keep_their_promises(
+    site: Path, monkeypatch: pytest.MonkeyPatch, slot: str, provider: str, factory: str
+) -> None:
+    """The small ones; `tests/slow` checks all of them by `perpetual plugins check`."""
+    monkeypatch.syspath_prepend(str(site))
+    result = run_suite(slot, provider, factory, {})
+    assert [one for one in result.promises if not one.ok] == []
+    assert (result.ok, result.reason) == (True, None)
 
 
 def test_strangers_import_public_names_only() -> None:

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SLOTS = ("store", "scorer", "gate", "metric_reader", "command", "mcp_tool")
+SLOTS = ("store", "scheduler", "gpus", "scorer", "memory", "gate", "metric_reader", "command", "mcp_tool")
 
 pytestmark = pytest.mark.slow
 

@@ -91,6 +91,8 @@ REFUSED = {
     "adam.v2": "ends in .md",
     "x" * 198 + ".md": "longer than 200",
     "x" * 198: "longer than 200",
+    "a.md/b.md": "folder may not end in .md",
+    "a/.md/b": "folder may not end in .md",
     "a/b/c/d/e/f/g/h/i.md": "more than 8",
     "語" * 100 + ".md": "longer than 255 bytes",
 }

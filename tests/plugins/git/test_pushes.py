@@ -9,12 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from perpetual_git.errors import RefBusy, RepositoryError
 from perpetual_git.paths import PathRefused
-from perpetual_git.repository import (
-    NoteRepository,
-    RefBusy,
-    RepositoryError,
-)
+from perpetual_git.repository import NoteRepository
 
 Git = Callable[..., str]
 WHEN = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -83,14 +80,14 @@ def test_a_push_that_lands_while_a_commit_is_built_is_built_upon(
     put(notes, 1, "a", b"one")
     work = clone(git, folder)
     pushed: list[str] = []
-    take = notes._take_main_lock
+    take = notes._branch._take_lock
 
     def push_first(started_s: float) -> None:
         if len(pushed) < 2:
             pushed.append(push_file(git, work, f"hand{len(pushed)}.md", "by hand"))
         take(started_s)
 
-    monkeypatch.setattr(notes, "_take_main_lock", push_first)
+    monkeypatch.setattr(notes._branch, "_take_lock", push_first)
     made = put(notes, 2, "a", b"two")
     assert commits(git, folder, "--first-parent")[:3] == [made, pushed[1], pushed[0]]
     assert [path for path, _ in notes.listing()] == ["a.md", "hand0.md", "hand1.md"]
@@ -101,13 +98,13 @@ def test_a_branch_that_keeps_moving_ends_the_wait(folder: Path, git: Git, monkey
     with NoteRepository.open(folder, lock_wait_s=0.0) as notes:
         put(notes, 1, "a", b"one")
         work = clone(git, folder)
-        take = notes._take_main_lock
+        take = notes._branch._take_lock
 
         def push_first(started_s: float) -> None:
             push_file(git, work, "hand.md", "by hand")
             take(started_s)
 
-        monkeypatch.setattr(notes, "_take_main_lock", push_first)
+        monkeypatch.setattr(notes._branch, "_take_lock", push_first)
         with pytest.raises(RefBusy, match=r"main\.lock"):
             put(notes, 2, "a", b"two")
         assert notes.find_intent(2) is None
@@ -210,6 +207,20 @@ def test_what_is_no_regular_file_is_neither_listed_nor_followed(
     check(git, folder)
 
 
+def test_a_note_does_not_take_the_place_of_a_pushed_folder(notes: NoteRepository, folder: Path, git: Git) -> None:
+    put(notes, 1, "a", b"one")
+    work = clone(git, folder)
+    (work / "d.md").mkdir()
+    (work / "d.md" / "e.md").write_text("inside", encoding="utf-8")
+    git(work, "add", "-A")
+    git(work, "commit", "-q", "-m", "A folder called like a note")
+    git(work, "push", "-q", "origin", "HEAD:main")
+    with pytest.raises(PathRefused, match="is a folder"):
+        put(notes, 2, "d.md", b"over a folder")
+    put(notes, 2, "d.md", None)
+    assert [path for path, _ in notes.listing()] == ["a.md", "d.md/e.md"]
+
+
 def test_names_that_are_not_utf8_are_listed_readably_and_survive(notes: NoteRepository, folder: Path, git: Git) -> None:
     put(notes, 1, "a", b"one")
     work = clone(git, folder)
@@ -255,6 +266,44 @@ def test_a_tree_that_unfolds_without_end_is_refused(
 def _make_tree(git: Git, work: Path, listing: str) -> str:
     """`git mktree` reads its entries from standard input; an alias of the shell kind hands it the file."""
     return git(work, "-c", f"alias.plant=!git mktree < '{listing}'", "plant").strip()
+
+
+@pytest.mark.parametrize("harm", [lambda data: b"", lambda data: data[: len(data) // 2], lambda data: b"\xff no " * 9])
+@pytest.mark.parametrize("name", ["objects/pack/*.pack", "objects/pack/*.idx", "packed-refs"])
+def test_a_damaged_pack_is_told(
+    notes: NoteRepository, folder: Path, git: Git, name: str, harm: Callable[[bytes], bytes]
+) -> None:
+    made = [put(notes, intent, f"notes/{intent}", b"%d" % intent * 50) for intent in range(1, 9)]
+    git(folder, "gc", "-q", "--prune=now")
+    (file,) = folder.glob(name)
+    whole = file.read_bytes()
+    file.unlink()
+    file.write_bytes(harm(whole))
+
+    def read_all(later: NoteRepository) -> None:
+        for intent, commit in enumerate(made, start=1):
+            for found in (later.read(f"notes/{intent}.md"), later.read(f"notes/{intent}.md", commit)):
+                assert found == b"%d" % intent * 50
+
+    with NoteRepository.open(folder) as later, pytest.raises(RepositoryError):
+        read_all(later)
+    with NoteRepository.open(folder) as later, pytest.raises(RepositoryError):
+        later.history("notes/1.md", 9)
+
+
+def test_an_intent_is_known_below_many_pushes(
+    notes: NoteRepository, folder: Path, git: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perpetual_git.repository.INTENT_WINDOW", 3)
+    made = put(notes, 1, "a", b"one")
+    work = clone(git, folder)
+    for number in range(4):
+        push_file(git, work, "hand.md", f"{number}")
+    with NoteRepository.open(folder) as later:
+        assert put(later, 1, "a", b"one") == made
+    monkeypatch.setattr("perpetual_git.repository.LONGEST_WALK", 3)
+    with NoteRepository.open(folder) as later:
+        assert put(later, 1, "a", b"one") != made, "somewhere it ends"
 
 
 def test_a_repacked_repository_is_read_and_written_on(notes: NoteRepository, folder: Path, git: Git) -> None:

@@ -1,0 +1,246 @@
+"""The contract suite of the GPU slot: every promise of `perpetual.slots.gpu`, as tests to be subclassed.
+
+    class TestAcmeRack(GpuContract):
+        @pytest.fixture
+        def backend(self) -> GpuBackend:
+            return build({})
+
+It reads whatever devices there are; what it cannot see (a driver that hangs, a device that is lost) is for a subclass
+whose fixture makes it so. Imported by the tests of plugins; nothing but pytest is needed.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+import math
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from perpetual.records import to_json
+from perpetual.slots.gpu import Gpu, GpuBackend, GpuProcess, MigDevice, Reading
+
+__all__ = ["GpuContract"]
+
+_GRACE_S = 1.0  # of the contract, on top of every deadline
+_TINY_S = 0.001
+_AT_ONCE = 8
+_READINGS = 20
+_LEAST_BYTES = 64 * 1024**2  # no device has less; a smaller number is in another unit
+_ROUNDING = 1.01
+_CELSIUS = (-50.0, 150.0)  # outside of it a chip does not work: the number is kelvin or thousandths
+_MOST_WATTS = 5000.0  # several times the largest board; more is milliwatts
+_STAND_INS = {"", "n/a", "[n/a]", "none", "null", "nan", "unknown", "not supported", "[not supported]", "-1"}
+_PROC = Path("/proc/self")
+
+_Number = (int, float)
+
+
+def _numbers(gpu: Gpu) -> Iterator[tuple[str, Any]]:
+    """Every number of a device that may be None, with its place."""
+    at = f"GPU {gpu.index}"
+    for name in ("memory_total_bytes", "memory_used_bytes", "memory_free_bytes"):
+        yield f"{at}.{name}", getattr(gpu, name)
+    for name in ("utilization", "temperature_celsius", "power_watts"):
+        yield f"{at}.{name}", getattr(gpu, name)
+    for process in gpu.processes:
+        yield f"{at}, process {process.pid}: memory_bytes", process.memory_bytes
+    for part in gpu.mig:
+        yield f"{at}, {part.uuid}: memory_total_bytes", part.memory_total_bytes
+        yield f"{at}, {part.uuid}: memory_used_bytes", part.memory_used_bytes
+
+
+def _words(reading: Reading) -> Iterator[tuple[str, Any]]:
+    """Every text that may be None, with its place."""
+    yield "driver", reading.driver
+    yield "reason", reading.reason
+    for gpu in reading.gpus:
+        for name in ("uuid", "name", "compute_mode", "error"):
+            yield f"GPU {gpu.index}.{name}", getattr(gpu, name)
+        for process in gpu.processes:
+            yield f"GPU {gpu.index}, process {process.pid}: user", process.user
+            yield f"GPU {gpu.index}, process {process.pid}: name", process.name
+
+
+def _names(reading: Reading) -> list[tuple[Any, ...]]:
+    """What of the devices does not change from one moment to the next."""
+    return [(gpu.index, gpu.uuid, gpu.name, [part.uuid for part in gpu.mig]) for gpu in reading.gpus]
+
+
+def _held() -> dict[str, int]:
+    """How much this process holds: its threads and, where /proc tells, its open files and its children, dead ones too.
+
+    A process that ends meanwhile takes its folder with it, which is no trouble.
+    """
+    held = {"threads of Python": threading.active_count()}
+    if not _PROC.is_dir():
+        return held
+    parents: Counter[int] = Counter()
+    for place in _PROC.resolve().parent.iterdir():
+        if place.name.isdecimal():
+            try:
+                parents[int((place / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[1])] += 1
+            except OSError:
+                continue
+    files, threads = (sum(1 for _ in (_PROC / name).iterdir()) for name in ("fd", "task"))
+    return {**held, "open files": files, "threads": threads, "children": parents[os.getpid()]}
+
+
+class GpuContract:
+    """For every GPU backend."""
+
+    deadline_s: ClassVar[float] = 5.0  # of a reading that is not about time; less where the driver never answers
+
+    @pytest.fixture
+    def backend(self) -> GpuBackend:
+        """The backend under test; to be overridden."""
+        raise NotImplementedError("override the fixture `backend`")
+
+    def test_it_answers_within_its_deadline(self, backend: GpuBackend) -> None:
+        """And one second, however small the deadline; it may be left out."""
+        try:
+            for words in ({}, {"deadline_s": 1.0}):
+                inspect.signature(backend.read).bind(**words)
+        except TypeError as problem:
+            pytest.fail(f"read() and read(deadline_s=1.0) are calls of the lab: {problem}")
+        for deadline_s in (self.deadline_s, 0.1, _TINY_S):
+            begun_s = time.monotonic()
+            backend.read(deadline_s)
+            took_s = time.monotonic() - begun_s
+            assert took_s <= deadline_s + _GRACE_S, f"{took_s:.2f} s, and it had {deadline_s:g} s"
+
+    def test_a_reading_has_its_shape(self, backend: GpuBackend) -> None:
+        """Records of the slot with values of the types that they name."""
+        reading = backend.read(self.deadline_s)
+        assert type(reading) is Reading
+        assert type(reading.gpus) is tuple
+        for gpu in reading.gpus:
+            assert type(gpu) is Gpu
+            assert (type(gpu.index), type(gpu.healthy)) == (int, bool)
+            assert (type(gpu.processes), type(gpu.mig)) == (tuple, tuple)
+            assert {type(process) for process in gpu.processes} <= {GpuProcess}
+            assert {type(part) for part in gpu.mig} <= {MigDevice}
+            assert all(type(part.uuid) is str for part in gpu.mig)
+            for place, number in _numbers(gpu):
+                allowed = (int,) if place.endswith("_bytes") else _Number
+                assert number is None or type(number) in allowed, f"{place} is {number!r}"
+        for place, text in _words(reading):
+            assert text is None or type(text) is str, f"{place} is {text!r}"
+
+    def test_devices_are_numbered_from_zero(self, backend: GpuBackend) -> None:
+        """In the order of the list and without a gap: a person names them so."""
+        reading = backend.read(self.deadline_s)
+        assert [gpu.index for gpu in reading.gpus] == [*range(len(reading.gpus))]
+
+    def test_no_uuid_stands_twice(self, backend: GpuBackend) -> None:
+        """Nor does a part's: a run is given devices by their uuids alone."""
+        gpus = backend.read(self.deadline_s).gpus
+        uuids = [gpu.uuid for gpu in gpus if gpu.uuid is not None] + [part.uuid for gpu in gpus for part in gpu.mig]
+        assert [uuid for uuid, times in Counter(uuids).items() if times > 1] == []
+
+    def test_a_reason_stands_where_no_devices_are(self, backend: GpuBackend) -> None:
+        """And nowhere else."""
+        reading = backend.read(self.deadline_s)
+        assert bool(reading.reason) is not bool(reading.gpus), f"{len(reading.gpus)} devices, {reading.reason!r}"
+
+    def test_an_unhealthy_device_says_why(self, backend: GpuBackend) -> None:
+        """In its error."""
+        silent = [gpu.index for gpu in backend.read(self.deadline_s).gpus if not gpu.healthy and not gpu.error]
+        assert silent == [], "unhealthy without an error"
+
+    def test_sizes_are_bytes_and_add_up(self, backend: GpuBackend) -> None:
+        """What is used and what is free are no more than there is."""
+        for gpu in backend.read(self.deadline_s).gpus:
+            _check_sizes(f"GPU {gpu.index}", gpu.memory_total_bytes, gpu.memory_used_bytes, gpu.memory_free_bytes)
+            for part in gpu.mig:
+                _check_sizes(part.uuid, part.memory_total_bytes, part.memory_used_bytes, None)
+
+    def test_measures_are_in_their_units(self, backend: GpuBackend) -> None:
+        """Percent, degrees Celsius, watts."""
+        for gpu in backend.read(self.deadline_s).gpus:
+            spans = (
+                ("utilization", 0.0, 100.0), ("temperature_celsius", *_CELSIUS), ("power_watts", 0.0, _MOST_WATTS),
+            )  # fmt: skip
+            for name, least, most in spans:
+                value = getattr(gpu, name)
+                assert value is None or least <= value <= most, f"GPU {gpu.index}.{name} is {value!r}"
+
+    def test_what_is_not_known_is_none(self, backend: GpuBackend) -> None:
+        """Not NaN, not -1, and not a word that says so."""
+        reading = backend.read(self.deadline_s)
+        for gpu in reading.gpus:
+            for place, number in _numbers(gpu):
+                assert number is None or math.isfinite(number), f"{place} is {number!r}"
+                assert number is None or number >= 0 or place.endswith("celsius"), f"{place} is {number!r}"
+        for place, text in _words(reading):
+            assert text is None or text.strip().lower() not in _STAND_INS, f"{place} is {text!r}"
+
+    def test_each_process_stands_once(self, backend: GpuBackend) -> None:
+        """On each device that it uses, by its pid."""
+        for gpu in backend.read(self.deadline_s).gpus:
+            pids = [process.pid for process in gpu.processes]
+            assert all(type(pid) is int and pid > 0 for pid in pids), f"GPU {gpu.index}: {pids}"
+            assert len({*pids}) == len(pids), f"GPU {gpu.index}: {pids}"
+
+    def test_a_reading_can_be_written_down(self, backend: GpuBackend) -> None:
+        """As JSON in UTF-8, and it is the same when it is read again."""
+        document = to_json(backend.read(self.deadline_s))
+        try:
+            text = json.dumps(document, ensure_ascii=False, allow_nan=False).encode("utf-8")
+        except (TypeError, ValueError) as problem:
+            pytest.fail(f"it cannot be written: {problem}")
+        assert json.loads(text) == document
+
+    def test_an_earlier_reading_stays_as_it_was(self, backend: GpuBackend) -> None:
+        """It belongs to the caller: later ones do not touch it."""
+        reading = backend.read(self.deadline_s)
+        kept = copy.deepcopy(reading)
+        for _ in range(3):
+            backend.read(self.deadline_s)
+        assert reading == kept
+
+    def test_each_reading_names_the_same_devices(self, backend: GpuBackend) -> None:
+        """The same number, the same uuid, the same name."""
+        first = _names(backend.read(self.deadline_s))
+        assert [_names(backend.read(self.deadline_s)) for _ in range(2)] == [first] * 2
+
+    def test_threads_agree(self, backend: GpuBackend) -> None:
+        """Readings of several threads at once name what a single one names."""
+        alone = _names(backend.read(self.deadline_s))
+        together = threading.Barrier(_AT_ONCE)
+
+        def read(_: int) -> list[tuple[Any, ...]]:
+            together.wait(60)
+            return _names(backend.read(self.deadline_s))
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            answers = [pool.submit(read, number) for number in range(_AT_ONCE)]
+        problems = [answer.exception() for answer in answers]
+        assert problems == [None] * _AT_ONCE
+        assert [answer.result() for answer in answers] == [alone] * _AT_ONCE
+
+    def test_nothing_stays_open(self, backend: GpuBackend) -> None:
+        """No file, no thread, no process, after however many readings."""
+        before = _held()
+        for _ in range(_READINGS):
+            backend.read(self.deadline_s)
+        after = _held()
+        grown = {what: f"{before[what]} -> {count}" for what, count in after.items() if count > before[what]}
+        assert grown == {}, f"after {_READINGS} readings"
+
+
+def _check_sizes(place: str, total: int | None, used: int | None, free: int | None) -> None:
+    parts = [size for size in (used, free) if size is not None]
+    assert all(size >= 0 for size in parts), f"{place}: {parts}"
+    if total is not None:
+        assert total >= _LEAST_BYTES, f"{place}: a total of {total} bytes"
+        assert sum(parts) <= total * _ROUNDING, f"{place}: {used} used and {free} free of {total}"

@@ -1,0 +1,343 @@
+"""Where the runs of the scheduler suite live: folders like the kernel's, and a command that does as it is told.
+
+For `perpetual.testing.schedulers` and for tests of that suite.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perpetual.errors import PerpetualError
+from perpetual.slots.scheduler import Launched, LaunchError, LaunchSpec, Scheduler, Sighting
+from perpetual.toolkit import platform
+
+__all__ = ["KERNELS", "LONG_S", "Elsewhere", "Run", "Site", "make_site", "refused", "said"]
+
+LONG_S = 600.0  # a limit or a grace that no test lives to see
+_TICK_S = 0.005
+KERNELS = ("config.json", "spec.json")  # what the kernel puts into a run's folder before
+_OFFERED = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")  # without these Python may not start
+
+# A command that does as its arguments say. It ends by itself when its site is closed, whatever became of its scheduler.
+_COMMAND = """\
+import json, os, signal, sys, time
+folder, steps = sys.argv[1], sys.argv[2:]
+
+def note(name, *ignored):
+    seen = {"pid": os.getpid(), "parent": os.getppid(), "argv": sys.argv, "cwd": os.getcwd(), "env": dict(os.environ)}
+    with open(f"{folder}/{name}.tmp", "w") as file:
+        json.dump(seen, file)
+    os.rename(f"{folder}/{name}.tmp", f"{folder}/{name}")
+
+def polite(*ignored):
+    note("polite")
+    os._exit(0)
+
+def burn(seconds):
+    block = bytearray(os.urandom(1024)) * (64 * 1024)
+    while time.process_time() < seconds:
+        pass
+
+for number, step in enumerate(steps):
+    deed, _, value = step.partition(":")
+    if deed == "--":
+        break
+    if deed == "note":
+        note(value)
+    elif deed == "hold":
+        while not os.path.exists(f"{folder}/{value}"):
+            if not os.path.exists(f"{folder}/open"):
+                os._exit(99)
+            time.sleep(0.005)
+    elif deed in ("out", "err"):
+        os.write(1 if deed == "out" else 2, value.encode())
+    elif deed == "bytes":
+        sys.stdout.buffer.write(bytes(range(256)) * int(value))
+        sys.stdout.flush()
+    elif deed == "read":
+        print(len(sys.stdin.read()), flush=True)
+    elif deed == "count":
+        with open(f"{folder}/{value}", "a") as file:
+            file.write("once\\n")
+    elif deed == "burn":
+        burn(float(value))
+    elif deed == "deaf":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    elif deed == "polite":
+        signal.signal(signal.SIGTERM, polite)
+    elif deed in ("child", "session"):
+        if os.fork() == 0:
+            if deed == "session":
+                os.setsid()
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            note(value)
+            while os.path.exists(f"{folder}/open"):
+                time.sleep(0.005)
+            os._exit(0)
+    elif deed == "exit":
+        os._exit(int(value))
+    elif deed == "die":
+        os.kill(os.getpid(), int(value))
+"""
+
+_ELSEWHERE = """\
+import json, sys
+from importlib import import_module
+paths, factory, options = json.loads(sys.stdin.readline())
+sys.path[:] = paths
+from dataclasses import asdict
+from pathlib import Path
+from perpetual.slots.scheduler import LaunchSpec
+module, _, name = factory.partition(":")
+scheduler = getattr(import_module(module), name)(options)
+print('"ready"', flush=True)
+for line in sys.stdin:
+    deed, native_id, log_dir, given = json.loads(line)
+    if deed == "launch":
+        paths = {key: Path(given[key]) for key in ("cwd", "log_dir")}
+        answer = asdict(scheduler.launch(LaunchSpec(**{**given, **paths, "argv": tuple(given["argv"])})))
+    elif deed == "cancel":
+        answer = scheduler.cancel(native_id, Path(log_dir), **given)
+    elif deed == "logs":
+        answer = scheduler.logs(Path(log_dir)).read_text()
+    else:
+        answer = asdict(getattr(scheduler, deed)(native_id, Path(log_dir), **given))
+    print(json.dumps(answer), flush=True)
+"""
+
+
+class Elsewhere:
+    """The same scheduler in another process."""
+
+    def __init__(self, factory: str, options: Mapping[str, Any]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _ELSEWHERE],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self._tell([sys.path, factory, dict(options)])
+        assert self._hear() == "ready"
+
+    def _tell(self, words: list[Any]) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(words) + "\n")
+        self._process.stdin.flush()
+
+    def _hear(self) -> Any:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, "the other process died"
+        return json.loads(line)
+
+    def begin_launch(self, spec: LaunchSpec) -> None:
+        """Asks it to launch, and does not wait for it."""
+        self._tell(["launch", None, None, {**asdict(spec), "cwd": str(spec.cwd), "log_dir": str(spec.log_dir)}])
+
+    def launch(self, spec: LaunchSpec) -> Launched:
+        """Launches there."""
+        self.begin_launch(spec)
+        answer = self._hear()
+        return Launched(**{**answer, "gpus": tuple(answer["gpus"])})
+
+    def ask(self, deed: str, native_id: str | None, log_dir: Path, **given: Any) -> Any:
+        """What a method answers there."""
+        self._tell([deed, native_id, str(log_dir), given])
+        answer = self._hear()
+        return Sighting(**answer) if deed in ("poll", "wait") else answer
+
+    def kill(self) -> None:
+        """Ends the process at once, and what stayed in its session."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.communicate()
+
+
+@dataclass(frozen=True)
+class Run:
+    """A launched run."""
+
+    scheduler: Scheduler
+    spec: LaunchSpec
+    launched: Launched
+    patience_s: float
+
+    def poll(self) -> Sighting:
+        return self.scheduler.poll(self.launched.native_id, self.spec.log_dir)
+
+    def cancel(self, grace_s: float, by: str = "the suite") -> bool:
+        return self.scheduler.cancel(self.launched.native_id, self.spec.log_dir, by=by, grace_s=grace_s)
+
+    def output(self, *, stderr: bool = False) -> bytes:
+        path = self.scheduler.logs(self.spec.log_dir, stderr=stderr)
+        return path.read_bytes() if path.exists() else b""
+
+    def settled(self) -> Sighting:
+        """How it is once it runs no more."""
+        seen = self.scheduler.wait(self.launched.native_id, self.spec.log_dir, self.patience_s)
+        assert seen.state != "running", f"it still runs after {self.patience_s:g} s: {seen}"
+        return seen
+
+    def end(self) -> Sighting:
+        """How it ended, as an exit record tells it."""
+        seen = self.settled()
+        assert seen.state == "ended", f"how it ended is not known: {seen}"
+        assert seen.reason in ("exited", "signalled", "timeout", "killed", "exec_failed")
+        assert (seen.reason != "exited") or (seen.exit_code is not None and seen.signal is None), seen
+        assert (seen.reason != "signalled") or (seen.signal is not None and seen.exit_code is None), seen
+        return seen
+
+
+class Site:
+    """Where a test's runs live: folders like the kernel's, and a command that does as it is told."""
+
+    def __init__(
+        self, folder: Path, scheduler: Scheduler, patience_s: float, factory: str, options: Mapping[str, Any]
+    ) -> None:
+        self.folder, self.scheduler, self.patience_s = folder, scheduler, patience_s
+        self._factory, self._options = factory, options
+        self._others: list[Elsewhere] = []
+        self._strangers: list[subprocess.Popen[bytes]] = []
+        self._log_dirs: list[Path] = []
+        self.work = folder / "the work"
+        self.marks = folder / "marks"
+        for made in (self.work, self.marks, folder / "runs"):
+            made.mkdir(parents=True)
+        (self.marks / "open").touch()
+
+    def argv(self, *steps: str) -> tuple[str, ...]:
+        """The command's words for these steps."""
+        return (sys.executable, "-I", "-S", "-c", _COMMAND, str(self.marks), *steps)
+
+    def spec(self, *steps: str, **changes: Any) -> LaunchSpec:
+        """A specification as the kernel makes it, its folder included."""
+        id = f"r{len(self._log_dirs) + 1}"
+        env = {name: os.environ[name] for name in _OFFERED if name in os.environ}
+        log_dir = self.folder / "runs" / id
+        log_dir.mkdir(mode=0o700)
+        for name in KERNELS:
+            (log_dir / name).write_text("{}")
+        self._log_dirs.append(log_dir)
+        spec = LaunchSpec(id, self.argv(*steps), self.work, env, log_dir, wall_s=LONG_S, grace_s=0.2)
+        return replace(spec, **changes)
+
+    def launch(self, *steps: str, **changes: Any) -> Run:
+        """A launched run of these steps."""
+        spec = self.spec(*steps, **changes)
+        return self.run(spec, self.scheduler.launch(spec))
+
+    def run(self, spec: LaunchSpec, launched: Launched) -> Run:
+        """A run that somebody launched."""
+        return Run(self.scheduler, spec, launched, self.patience_s)
+
+    def elsewhere(self) -> Elsewhere:
+        """The scheduler in another process."""
+        if not self._factory:
+            pytest.skip("other processes build the scheduler by `factory`, which the test class does not set")
+        self._others.append(Elsewhere(self._factory, self._options))
+        return self._others[-1]
+
+    def stranger(self) -> platform.Identity:
+        """A process that is no run."""
+        self._strangers.append(subprocess.Popen([*self.argv("note:stranger", "hold:never")]))
+        return self.process("stranger")
+
+    def release(self, name: str = "go") -> None:
+        """Lets go whatever holds for this."""
+        (self.marks / name).touch()
+
+    def noted(self, name: str) -> dict[str, Any]:
+        """What a process of a run noted about itself, once it has."""
+        path = self.marks / name
+        self.until(path.exists, f"the command has not come so far ({name})")
+        found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        return found
+
+    def process(self, name: str) -> platform.Identity:
+        """The process that noted this, which lives."""
+        identity = platform.identity_of(self.noted(name)["pid"])
+        assert identity is not None, f"the process {name} is gone"
+        return identity
+
+    def until(self, condition: Callable[[], bool], problem: str) -> None:
+        """Waits for what comes soon."""
+        deadline = time.monotonic() + self.patience_s
+        while not condition():
+            assert time.monotonic() < deadline, problem
+            time.sleep(_TICK_S)
+
+    def count(self, name: str = "count") -> int:
+        """How often commands have counted."""
+        path = self.marks / name
+        return len(path.read_text("utf-8").splitlines()) if path.exists() else 0
+
+    def files(self, *but: Path) -> dict[str, bytes | None]:
+        """Everything on the site, but for some folders."""
+        return {
+            str(path): path.read_bytes() if path.is_file() else None
+            for path in sorted(self.folder.rglob("*"))
+            if not any(path.is_relative_to(one) for one in but)
+        }
+
+    def close(self) -> None:
+        """Ends everything that was started; returns when the scheduler has seen it."""
+        for other in self._others:
+            other.kill()
+        (self.marks / "open").unlink()
+        for stranger in self._strangers:
+            stranger.kill()
+            stranger.wait()
+        deadline = time.monotonic() + self.patience_s
+        for log_dir in self._log_dirs:
+            # A record that a test spoiled is none that would be waited for.
+            while getattr(said(self.scheduler.wait, None, log_dir, 1.0), "state", None) == "running":
+                assert time.monotonic() < deadline, f"{log_dir.name} has not ended with its test"
+                time.sleep(_TICK_S)
+
+
+@contextmanager
+def make_site(
+    folder: Path,
+    scheduler: Scheduler,
+    *,
+    patience_s: float,
+    factory: str = "",
+    options: Mapping[str, Any] | None = None,
+) -> Iterator[Site]:
+    """A site that is closed at the end."""
+    site = Site(folder, scheduler, patience_s, factory, options or {})
+    try:
+        yield site
+    finally:
+        site.close()
+
+
+def refused(words: str, deed: Callable[..., object], *given: Any) -> None:
+    """Raises AssertionError unless it raises a LaunchError whose message has these words."""
+    told = said(deed, *given)
+    assert isinstance(told, LaunchError), f"no LaunchError but {told!r}"
+    assert told.message.strip(), "no reason for people"
+    assert words in told.message, f"it does not say what is wrong: {told.message}"
+
+
+def said(deed: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    """What it answers, or the error of Perpetual that it raises; another error is an AssertionError."""
+    try:
+        return deed(*given, **named)
+    except PerpetualError as problem:
+        return problem
+    except Exception as problem:
+        raise AssertionError(f"a {type(problem).__name__} instead of an error of Perpetual: {problem}") from problem

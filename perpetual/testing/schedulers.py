@@ -1,0 +1,563 @@
+"""The contract suite of the scheduler slot: every promise of `perpetual.slots.scheduler`, as tests to be subclassed.
+
+    class TestAcmeScheduler(SchedulerContract):
+        factory = "acme_runner.scheduler:build"
+        options = {"queue": "short"}
+
+The scheduler is built with `factory`, as the kernel does, here and in other processes; a subclass may override the
+fixture `scheduler` instead, and tests that need another process are skipped then. Nothing but pytest is needed. The
+runs are real processes, which must see this machine's files and processes; each of them ends with its test. Where a
+run's exit code is kept by another process than its parent, override `supervisor_of`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from perpetual.errors import PerpetualError
+from perpetual.slots.scheduler import Launched, LaunchError, LaunchSpec, Scheduler
+from perpetual.testing.scheduler_site import KERNELS, LONG_S, Site, make_site, refused, said
+from perpetual.toolkit import platform
+from perpetual.toolkit.units import posix_of
+
+__all__ = ["SchedulerContract"]
+
+_CLOCK_S = 2.0  # by how much the times of a record may differ from this process's
+# Python adds these at its own start, where the locale is not UTF-8.
+_ADDED_BY_PYTHON = ("LC_CTYPE", "__CF_USER_TEXT_ENCODING")
+
+
+class SchedulerContract:
+    """For every scheduler."""
+
+    factory: ClassVar[str] = ""
+    options: ClassVar[Mapping[str, Any]] = {}
+    patience_s: ClassVar[float] = 20.0  # what is waited for comes at once; this only bounds a failing test
+
+    @pytest.fixture
+    def scheduler(self) -> Scheduler:
+        """The scheduler as the kernel builds it."""
+        if not self.factory:
+            raise pytest.UsageError("set `factory`, or override the fixture `scheduler`")
+        module, _, name = self.factory.partition(":")
+        built: Scheduler = getattr(import_module(module), name)(dict(self.options))
+        return built
+
+    @pytest.fixture
+    def site(self, scheduler: Scheduler, tmp_path: Path) -> Iterator[Site]:
+        """Where its runs live."""
+        with make_site(
+            tmp_path / "site", scheduler, patience_s=self.patience_s, factory=self.factory, options=self.options
+        ) as site:
+            yield site
+
+    def supervisor_of(self, site: Site, noted: Mapping[str, Any]) -> platform.Identity:
+        """The process that keeps a run's exit code: the command's parent, if that was made for the run.
+
+        Override it where another process does.
+        """
+        found, mine = platform.identity_of(noted["parent"]), platform.identity_of(os.getpid())
+        assert mine is not None
+        if found is None or found.pid == 1 or found.start_ticks <= mine.start_ticks:
+            pytest.skip("the command's parent was not made for the run: override `supervisor_of`")
+        return found
+
+    def _end(self, site: Site, *processes: platform.Identity) -> None:
+        for process in processes:
+            platform.signal_process(process, signal.SIGKILL)
+        site.until(lambda: not any(map(platform.is_alive, processes)), f"they survived KILL: {processes}")
+
+    # --- before anything runs -------------------------------------------------------------------------------
+
+    def test_what_was_never_started_is_absent(self, site: Site) -> None:
+        """In a folder as the kernel leaves it, and where there is none; there is nothing to wait for or to cancel."""
+        scheduler, before = site.scheduler, site.spec().log_dir
+        for log_dir in (before, site.folder / "runs" / "none"):
+            for seen in (said(scheduler.poll, None, log_dir), said(scheduler.wait, None, log_dir, 0.05)):
+                assert getattr(seen, "state", seen) == "absent"
+            assert said(scheduler.cancel, None, log_dir, by="the suite", grace_s=0.0) is False
+            assert scheduler.logs(log_dir) != scheduler.logs(log_dir, stderr=True)
+        assert sorted(path.name for path in before.iterdir()) == [*KERNELS]
+
+    def test_checking_starts_and_writes_nothing(self, site: Site) -> None:
+        """And needs no folder of a run."""
+        spec = site.spec("note:started", "exit:0")
+        before = site.files()
+        for one in (spec, replace(spec, run_id="check", log_dir=site.folder / "runs" / "check")):
+            site.scheduler.check(one)
+        assert site.files() == before
+
+    def test_what_can_never_start_is_refused(self, site: Site) -> None:
+        """By `check`: a folder or a program that is not there, or is none; the reason names it."""
+        (site.work / "no-program").write_text("just a text")
+        (site.work / "a-folder").mkdir()
+        spec = site.spec("exit:0")
+        site.scheduler.check(spec)
+        refused("nowhere", site.scheduler.check, replace(spec, cwd=site.folder / "nowhere"))
+        absent = [name for stem in ("absent", "no-program", "a-folder") for name in (stem, f"./{stem}")]
+        for name in (*absent, str(site.work / "absent"), str(site.work / "no-program")):
+            refused(name, site.scheduler.check, replace(spec, argv=(name, "x")))
+
+    def test_a_launch_that_fails_leaves_nothing(self, site: Site) -> None:
+        """`launch` says why, or the record does; nothing runs and no record says that something did."""
+        (site.work / "script").write_text("#!/no/such/interpreter\n")
+        (site.work / "script").chmod(0o755)
+        changes: list[dict[str, Any]] = [
+            {"cwd": site.folder / "nowhere"},
+            {"argv": ("no-such-program",)},
+            {"argv": ("./script",)},
+            {"env": {"A=B": "x"}},
+            {"argv": (sys.executable, "a\0b")},
+        ]
+        for change in changes:
+            spec = site.spec("exit:0", **change)
+            answer = said(site.scheduler.launch, spec)
+            native_id = answer.native_id if isinstance(answer, Launched) else None
+            if native_id is None:
+                assert isinstance(answer, LaunchError), f"{change}: {answer!r} instead of a LaunchError"
+                assert answer.message.strip(), "no reason for people"
+            seen = site.scheduler.wait(native_id, spec.log_dir, site.patience_s if native_id else 0.0)
+            # Where the engine finds out later, the record tells.
+            told = (seen.state, seen.reason) == ("ended", "exec_failed")
+            assert told or (seen.state == "absent" and native_id is None), f"{change}: {seen}"
+
+    # --- what the command gets ------------------------------------------------------------------------------
+
+    def test_words_folder_and_environment_are_the_spec_s(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Exactly, whatever letters they have; nothing of the launcher's environment comes along."""
+        monkeypatch.setenv("OF_THE_LAUNCHER", "x")
+        words = ["--", "", " two  words ", "a\nb", "$HOME `id` \\ * ~ %s", "\"'", "ü\u2028\U0001f52d", "\udcff", "-n"]
+        odd = {"EMPTY": "", "LINES": "a\nb\n", "LETTERS": "ü $HOME \udcff \"'", "lower.case-name": "1", "HOME": "/x"}
+        spec = site.spec()
+        spec = replace(spec, argv=site.argv("note:seen", *words), env={**spec.env, **odd})
+        run = site.run(spec, site.scheduler.launch(spec))
+        run.end()
+        seen = site.noted("seen")
+        assert seen["argv"][1:] == [*spec.argv[5:]]
+        assert Path(seen["cwd"]).samefile(spec.cwd)
+        got = {name: value for name, value in seen["env"].items() if name not in _ADDED_BY_PYTHON}
+        assert got == dict(spec.env)
+
+    def test_a_program_is_looked_up_as_the_spec_says(self, site: Site) -> None:
+        """In the `PATH` of its environment, or from its folder; the launcher's do not count."""
+        folder = site.folder / "programs"
+        for path, word in ((folder / "suite-tool", "found"), (site.work / "own-tool", "own")):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(f"#!/bin/sh\necho {word}\n")
+            path.chmod(0o755)
+        for name, output in (("suite-tool", b"found\n"), ("./own-tool", b"own\n")):
+            spec = site.spec(argv=(name,), env={"PATH": f"{folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}"})
+            problem = said(site.scheduler.check, spec)
+            assert problem is None, f"{name} was not found: {problem}"
+            answer = said(site.scheduler.launch, spec)
+            assert isinstance(answer, Launched), f"{name} was not started: {answer}"
+            run = site.run(spec, answer)
+            assert (run.end().exit_code, run.output()) == (0, output)
+        refused("sh", site.scheduler.check, site.spec(argv=("sh", "-c", "exit"), env={"PATH": str(site.marks)}))
+
+    def test_standard_input_is_empty(self, site: Site) -> None:
+        """A command that asks gets an end of file, and does not wait for a keyboard."""
+        run = site.launch("read", "exit:0")
+        assert (run.end().exit_code, run.output()) == (0, b"0\n")
+
+    # --- how it ends ----------------------------------------------------------------------------------------
+
+    def test_launching_returns_at_once(self, site: Site) -> None:
+        """The run goes on by itself; its id, its start and its process are told."""
+        before = time.time()
+        with ThreadPoolExecutor(1) as pool:
+            launching = pool.submit(site.launch, "note:seen", "hold:go", "exit:0")
+            try:
+                site.until(launching.done, "launching waits for the end of the run")
+            finally:
+                site.release()
+            run = launching.result()
+        launched, pid = run.launched, site.noted("seen")["pid"]
+        assert launched.native_id
+        assert launched.native_id.isprintable()
+        assert abs(posix_of(launched.started_at) - before) < _CLOCK_S
+        assert launched.pid in (None, pid)
+        assert run.end().pid in (None, pid)
+
+    def test_a_running_one_is_seen_running(self, site: Site) -> None:
+        """With its start, once its command is executed; until it ends."""
+        run = site.launch("note:seen", "hold:go", "exit:0")
+        pid = site.noted("seen")["pid"]
+        seen = run.poll()
+        assert (seen.state, seen.reason, seen.exit_code, seen.ended_at) == ("running", None, None, None)
+        assert seen.started_at is not None, "without a start it counts as one that may yet fail"
+        assert abs(posix_of(seen.started_at) - posix_of(run.launched.started_at)) < _CLOCK_S
+        assert seen.pid in (None, pid)
+        site.release()
+        run.end()
+
+    def test_an_exit_code_is_told(self, site: Site) -> None:
+        """As the command gave it, at each look."""
+        for code in (0, 1, 255):
+            run = site.launch(f"exit:{code}")
+            seen = run.end()
+            assert (seen.reason, seen.exit_code, seen.signal) == ("exited", code, None)
+            assert run.poll() == seen
+
+    def test_a_signal_is_told(self, site: Site) -> None:
+        """A command that is ended by a signal has no exit code."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            seen = site.launch(f"die:{number}", "hold:never").end()
+            assert (seen.reason, seen.exit_code, seen.signal) == ("signalled", None, number)
+
+    def test_only_the_record_decides(self, site: Site) -> None:
+        """Neither the words in a log, nor how long it has been silent."""
+        fine = site.launch("err:Traceback (most recent call last):\nRuntimeError: out of memory\nKilled\n", "exit:0")
+        broken = site.launch("out:training complete, exit code 0, SUCCESS, done\n", "exit:5")
+        silent = site.launch("out:exit code 0\n", "note:silent", "hold:go", "exit:3")
+        site.noted("silent")
+        for path in silent.spec.log_dir.rglob("*"):
+            os.utime(path, (1e9, 1e9))
+        assert silent.poll().state == "running"
+        site.release()
+        ends = [(seen.reason, seen.exit_code) for seen in (fine.end(), broken.end(), silent.end())]
+        assert ends == [("exited", 0), ("exited", 5), ("exited", 3)]
+
+    def test_times_are_those_of_the_run(self, site: Site) -> None:
+        """Start, end and duration in UTC and in seconds; budgets are debited by them."""
+        before = time.time()
+        run = site.launch("note:seen", "hold:go", "exit:0")
+        site.noted("seen")
+        begun = time.time()
+        site.until(lambda: time.time() > begun + 0.15, "the clock stands still")
+        site.release()
+        seen, after = run.end(), time.time()
+        assert seen.started_at is not None
+        assert seen.ended_at is not None
+        assert seen.duration_s is not None
+        assert before - _CLOCK_S < posix_of(seen.started_at) <= posix_of(seen.ended_at) < after + _CLOCK_S
+        assert 0.1 < seen.duration_s < after - before + 0.1
+        assert abs(posix_of(seen.ended_at) - posix_of(seen.started_at) - seen.duration_s) < _CLOCK_S
+
+    def test_resources_are_in_their_units(self, site: Site) -> None:
+        """CPU seconds and bytes, where they are told at all."""
+        seen = site.launch("burn:0.15", "exit:0").end()
+        assert seen.cpu_s is None or 0.1 < seen.cpu_s < 5.0
+        assert seen.max_rss_bytes is None or 64 * 2**20 < seen.max_rss_bytes < 2**30
+
+    # --- output ---------------------------------------------------------------------------------------------
+
+    def test_output_is_kept_as_it_is(self, site: Site) -> None:
+        """Every byte of both streams, each in its file, where the metric readers look for it."""
+        run = site.launch("bytes:4096", "err:an error\n", "exit:0")
+        run.end()
+        assert run.output() == bytes(range(256)) * 4096
+        assert run.output(stderr=True) == b"an error\n"
+        assert (run.spec.log_dir / "stdout.log").read_bytes() == run.output()
+        assert (run.spec.log_dir / "stderr.log").read_bytes() == b"an error\n"
+
+    def test_output_is_there_while_it_runs(self, site: Site) -> None:
+        """As soon as it was written; and all of it at the end."""
+        run = site.launch("out:first\n", "hold:go", "out:second\n", "exit:0")
+        site.until(lambda: run.output() == b"first\n", "what it wrote is not in its log")
+        assert run.poll().state == "running"
+        site.release()
+        run.end()
+        assert run.output() == b"first\nsecond\n"
+
+    # --- the launcher's death, and other processes ----------------------------------------------------------
+
+    def test_a_run_outlives_its_launcher(self, site: Site) -> None:
+        """A killed launcher takes nothing with it, and how the run ended is known all the same."""
+        launcher = site.elsewhere()
+        spec = site.spec("note:seen", "hold:go", "out:after\n", "exit:3")
+        run = site.run(spec, launcher.launch(spec))
+        process = site.process("seen")
+        launcher.kill()
+        assert not platform.wait_gone(process, 0.15), "it died with its launcher"
+        assert run.poll().state == "running"
+        site.release()
+        seen = run.end()
+        assert (seen.reason, seen.exit_code, run.output()) == ("exited", 3, b"after\n")
+
+    def test_other_processes_see_it_and_end_it(self, site: Site) -> None:
+        """`poll`, `wait`, `cancel` and `logs` do not need the launcher."""
+        other = site.elsewhere()
+        run = site.launch("out:words", "note:seen", "hold:never")
+        site.noted("seen")
+        native_id, log_dir = run.launched.native_id, run.spec.log_dir
+        assert other.ask("poll", native_id, log_dir) == run.poll()
+        assert other.ask("wait", native_id, log_dir, timeout_s=0.01).state == "running"
+        assert other.ask("logs", native_id, log_dir) == "words"
+        assert other.ask("cancel", native_id, log_dir, by="another process", grace_s=LONG_S) is True
+        seen = other.ask("wait", native_id, log_dir, timeout_s=site.patience_s)
+        assert (seen.state, seen.reason) == ("ended", "killed")
+        assert seen == run.end()
+
+    def test_the_folder_alone_is_enough(self, site: Site) -> None:
+        """For a run whose launcher died before it noted the id."""
+        run = site.launch("note:seen", "hold:never")
+        site.noted("seen")
+        scheduler, log_dir = site.scheduler, run.spec.log_dir
+        assert scheduler.poll(None, log_dir) == run.poll()
+        assert scheduler.poll(None, log_dir).state == "running"
+        assert scheduler.wait(None, log_dir, 0.01).state == "running"
+        assert scheduler.cancel(None, log_dir, by="the suite", grace_s=LONG_S) is True
+        seen = scheduler.wait(None, log_dir, site.patience_s)
+        assert (seen.state, seen.reason) == ("ended", "killed")
+        assert seen == run.end()
+
+    def test_a_folder_has_one_run(self, site: Site) -> None:
+        """A second launch is refused, while it runs and after it; the run and its record stay as they are."""
+        run = site.launch("count:count", "out:x", "note:seen", "hold:go", "exit:4")
+        process = site.process("seen")
+        refused("", site.scheduler.launch, run.spec)
+        assert platform.is_alive(process)
+        assert run.poll().state == "running"
+        site.release()
+        seen = run.end()
+        assert seen.exit_code == 4
+        refused("", site.scheduler.launch, run.spec)
+        assert (run.poll(), run.output(), site.count()) == (seen, b"x", 1)
+
+    def test_launchers_at_once_start_it_once(self, site: Site) -> None:
+        """One of them, and the others are told so."""
+        spec = site.spec("count:count", "exit:0")
+        barrier = threading.Barrier(3)
+
+        def launch(_: int) -> Any:
+            barrier.wait()
+            return said(site.scheduler.launch, spec)
+
+        with ThreadPoolExecutor(3) as pool:
+            answers = [*pool.map(launch, range(3))]
+        started = {answer.native_id for answer in answers if isinstance(answer, Launched)}
+        assert len(started) == 1, f"started: {answers}"
+        assert all(isinstance(answer, Launched | LaunchError) for answer in answers)
+        seen = site.scheduler.wait(None, spec.log_dir, site.patience_s)
+        assert (seen.state, seen.exit_code, site.count()) == ("ended", 0, 1)
+
+    def test_a_launcher_that_dies_midway_is_followed(self, site: Site) -> None:
+        """Whenever it was killed: another launch starts the command, unless the first one came through."""
+        for number, delay_s in enumerate((0.0, 0.03, 0.2)):
+            spec = site.spec(f"count:midway{number}", "exit:6")
+            launcher = site.elsewhere()
+            launcher.begin_launch(spec)
+            time.sleep(delay_s)  # the moment of its death, which may be any
+            launcher.kill()
+            answer = said(site.scheduler.launch, spec)
+            assert isinstance(answer, Launched | LaunchError)
+
+            def ended(spec: LaunchSpec = spec) -> bool:
+                return site.scheduler.wait(None, spec.log_dir, site.patience_s).state == "ended"
+
+            site.until(ended, f"it was never started: {answer}")
+            assert site.scheduler.poll(None, spec.log_dir).exit_code == 6
+            assert site.count(f"midway{number}") == 1
+
+    # --- threads and waiting --------------------------------------------------------------------------------
+
+    def test_threads_get_their_own_runs(self, site: Site) -> None:
+        """Many threads launch, wait and look at once; no two runs have the same id."""
+        specs = [site.spec(f"out:{n}", f"exit:{n}") for n in range(6)]
+
+        def work(spec: LaunchSpec) -> tuple[str, int | None, bytes]:
+            answer = said(site.scheduler.launch, spec)
+            assert isinstance(answer, Launched), f"{spec.run_id} was not started: {answer}"
+            run = site.run(spec, answer)
+            return run.launched.native_id, run.end().exit_code, run.output()
+
+        with ThreadPoolExecutor(3) as pool:
+            found = [*pool.map(work, specs)]
+        assert [rest for _, *rest in found] == [[n, str(n).encode()] for n in range(6)]
+        assert len({native_id for native_id, *_ in found}) == 6
+
+    def test_waiting_ends_with_the_run(self, site: Site) -> None:
+        """At once; meanwhile other threads look at it and end it."""
+        run = site.launch("note:seen", "hold:never")
+        site.noted("seen")
+        with ThreadPoolExecutor(2) as pool:
+            waiting = pool.submit(site.scheduler.wait, run.launched.native_id, run.spec.log_dir, 2 * site.patience_s)
+            try:
+                assert not wait({waiting}, 0.1).done, "it does not wait"
+                looking = pool.submit(lambda: (run.poll(), run.cancel(LONG_S)))
+                site.until(looking.done, "a thread that waits holds up the others")
+                site.until(waiting.done, "it waits on after the end")
+            finally:
+                site.release("never")
+        assert (looking.result()[0].state, looking.result()[1]) == ("running", True)
+        assert waiting.result() == run.end()
+
+    def test_waiting_ends_at_its_limit(self, site: Site) -> None:
+        """Of a run that goes on, and not before."""
+        run = site.launch("note:seen", "hold:go", "exit:0")
+        site.noted("seen")
+        for limit_s in (0.0, 0.1):
+            before = time.monotonic()
+            seen = site.scheduler.wait(run.launched.native_id, run.spec.log_dir, limit_s)
+            assert seen.state == "running"
+            assert limit_s - 0.01 <= time.monotonic() - before < limit_s + 1.0
+        site.release()
+        run.end()
+
+    # --- limits and cancelling ------------------------------------------------------------------------------
+
+    def test_a_run_over_its_limit_is_ended(self, site: Site) -> None:
+        """TERM, the grace, KILL; it was the limit, also where the command then ends well."""
+        polite = site.launch("polite", "note:ready", "hold:never", wall_s=0.8, grace_s=LONG_S)
+        deaf = site.launch("deaf", "child:deaf", "hold:never", wall_s=0.8, grace_s=0.1)
+        child = site.process("deaf")
+        for run in (polite, deaf):
+            seen = run.end()
+            assert seen.reason == "timeout"
+            assert seen.detail
+            assert seen.duration_s is not None
+            assert seen.duration_s > 0.75
+        assert site.noted("polite")
+        assert not platform.is_alive(child)
+
+    def test_a_run_within_its_limit_is_left_alone(self, site: Site) -> None:
+        """With a limit and without one."""
+        runs = [site.launch("hold:go", "exit:0", wall_s=wall_s) for wall_s in (60.0, None)]
+        begun = time.monotonic()
+        site.until(lambda: time.monotonic() > begun + 0.1, "the clock stands still")
+        site.release()
+        assert [run.end().reason for run in runs] == ["exited", "exited"]
+
+    def test_cancelling_lets_it_end_in_peace(self, site: Site) -> None:
+        """TERM comes first; it was ended from outside, whatever it answered, and the record says by whom."""
+        run = site.launch("polite", "note:ready", "hold:never")
+        site.noted("ready")
+        assert run.cancel(LONG_S, by="Ada Lovelace") is True
+        seen = run.end()
+        assert seen.reason == "killed"
+        assert "Ada Lovelace" in str(seen.detail)
+        assert site.noted("polite")
+
+    def test_cancelling_ends_the_whole_tree(self, site: Site) -> None:
+        """Children that ignore TERM too, after the grace; until then it is running."""
+        children = ["child:one", *(["session:two"] if sys.platform == "linux" else [])]
+        run = site.launch(*children, "note:seen", "hold:never")
+        tree = [site.process(name) for name in ("seen", *(word.partition(":")[2] for word in children))]
+        assert run.cancel(0.3) is True
+        seen = run.poll()
+        assert seen.state == "running" or not any(map(platform.is_alive, tree)), "ended, and its children live"
+        assert run.end().reason == "killed"
+        assert not any(map(platform.is_alive, tree))
+
+    def test_a_further_cancellation_only_shortens_the_grace(self, site: Site) -> None:
+        """Who loses patience is heard; who has more of it is not."""
+        for name, first_s, second_s in (("slow", LONG_S, 0.0), ("quick", 0.1, LONG_S)):
+            run = site.launch("deaf", f"note:{name}", "hold:never")
+            site.noted(name)
+            assert run.cancel(first_s) is True
+            assert run.cancel(second_s) is True
+            seen = run.end()
+            assert (seen.reason, seen.signal or signal.SIGKILL) == ("killed", signal.SIGKILL)
+
+    def test_after_the_end_there_is_nothing_to_cancel(self, site: Site) -> None:
+        """And the record stays as it is."""
+        run = site.launch("exit:0")
+        seen = run.end()
+        assert run.cancel(0.0) is False
+        assert run.poll() == seen
+
+    def test_it_has_ended_when_all_of_it_is_gone(self, site: Site) -> None:
+        """What the command left behind holds its devices: it is ended first, and the command's answer stands."""
+        children = ["child:one", *(["session:two"] if sys.platform == "linux" else [])]
+        names = [word.partition(":")[2] for word in children]
+        run = site.launch(*children, *(f"hold:{name}" for name in names), "hold:go", "exit:8", grace_s=0.05)
+        processes = [site.process(name) for name in names]
+        site.release()
+        seen = run.end()
+        assert (seen.reason, seen.exit_code) == ("exited", 8)
+        assert not any(map(platform.is_alive, processes))
+
+    # --- ownership ------------------------------------------------------------------------------------------
+
+    def test_only_its_own_folder_is_written(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Not the home, the temporary folder, a working directory, another run's folder; nor the kernel's files."""
+        for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+            (site.folder / name).mkdir(mode=0o700)
+            monkeypatch.setenv(name, str(site.folder / name))
+        monkeypatch.setattr(tempfile, "tempdir", str(site.folder / "TMPDIR"))
+        monkeypatch.chdir(site.folder / "runs")
+        other = site.launch("exit:0")
+        other.end()
+        spec = site.spec("out:x", "hold:never")
+        before, kept = site.files(spec.log_dir), site.files(site.folder / "runs" / "none")
+        run = site.run(spec, site.scheduler.launch(spec))
+        run.poll()
+        run.cancel(LONG_S)
+        run.end()
+        assert site.files(spec.log_dir) == before
+        after = site.files()
+        assert {name: after.get(name) for name in kept} == kept
+
+    # --- when the supervisor is lost ------------------------------------------------------------------------
+
+    def test_a_lost_record_is_said_to_be_lost(self, site: Site) -> None:
+        """Supervisor and command are killed: nobody knows how it ended, and nobody makes it up."""
+        run = site.launch("out:done, exit code 0\n", "note:seen", "hold:never")
+        command, supervisor = site.process("seen"), self.supervisor_of(site, site.noted("seen"))
+        self._end(site, supervisor, command)
+        seen = run.settled()
+        assert (seen.state, seen.reason, seen.exit_code) == ("lost", None, None)
+        assert seen.detail
+        assert run.poll() == seen
+        assert run.cancel(0.0) is False
+
+    def test_a_command_without_its_supervisor_runs_and_can_be_ended(self, site: Site) -> None:
+        """It holds its devices: it is no lost one until it is gone, with its children."""
+        run = site.launch("child:one", "note:seen", "hold:never")
+        tree = [site.process("one"), site.process("seen")]
+        self._end(site, self.supervisor_of(site, site.noted("seen")))
+        seen = run.poll()
+        assert (seen.state, seen.exit_code) == ("running", None)
+        assert run.cancel(0.2) is True
+        assert run.settled().state == "lost"
+        assert not any(map(platform.is_alive, tree))
+
+    def test_a_stranger_with_the_same_pid_is_left_alone(self, site: Site) -> None:
+        """Pids are given out again: it is neither reported on nor signalled."""
+        stranger = site.stranger()
+        run = site.launch("note:seen", "hold:never")
+        command, supervisor = site.process("seen"), self.supervisor_of(site, site.noted("seen"))
+        self._end(site, supervisor, command)
+        assert run.settled().state == "lost"
+        # As if the kernel had given their pids to the stranger: wherever they were written down its pid stands now.
+        theirs = re.compile(rf"\b({command.pid}|{supervisor.pid})\b".encode())
+        for path in run.spec.log_dir.rglob("*"):
+            if path.is_file():
+                path.write_bytes(theirs.sub(str(stranger.pid).encode(), path.read_bytes()))
+        native_id = theirs.sub(str(stranger.pid).encode(), run.launched.native_id.encode()).decode()
+        for id in (native_id, None):
+            assert site.scheduler.poll(id, run.spec.log_dir).state == "lost"
+            assert site.scheduler.wait(id, run.spec.log_dir, 0.05).state == "lost"
+            assert site.scheduler.cancel(id, run.spec.log_dir, by="the suite", grace_s=0.0) is False
+        assert not platform.wait_gone(stranger, 0.1), "the stranger was signalled"
+
+    def test_from_unreadable_records_nothing_is_made_up(self, site: Site) -> None:
+        """An error of Perpetual, or the truth: never another end, and never that nothing was started."""
+        run = site.launch("exit:7")
+        truth = run.end()
+        for path in run.spec.log_dir.rglob("*"):
+            if path.is_file() and path.name not in KERNELS and path.suffix != ".log":
+                path.write_bytes(b'{"state": ')
+        native_id, log_dir = run.launched.native_id, run.spec.log_dir
+        for look in (site.scheduler.poll, partial(site.scheduler.wait, timeout_s=0.05)):
+            for id in (native_id, None):
+                seen = said(look, id, log_dir)
+                assert isinstance(seen, PerpetualError) or seen == truth or seen.state == "lost", seen
+        ended = said(run.cancel, 0.0)
+        assert ended is False or isinstance(ended, PerpetualError), "there was nothing to cancel"

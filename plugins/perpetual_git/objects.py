@@ -1,0 +1,162 @@
+"""Blobs, trees and commits, read and written one by one: each is held against its name, and is on disk when it is put.
+
+Only the repository imports this.
+
+Raises everywhere:
+    RepositoryError: an object that is needed is missing or damaged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from dulwich.errors import FileFormatException  # noqa: TID253 - loaded with the repository
+from dulwich.objects import Commit, ObjectID, ShaFile, Tree, object_class
+
+from perpetual_git.errors import RepositoryError
+
+if TYPE_CHECKING:
+    from dulwich.repo import Repo
+
+__all__ = ["Objects", "framed", "is_id", "parts_of", "sha1", "slot", "write_synced"]
+
+_Kind = TypeVar("_Kind", Commit, Tree)
+
+LOOSE_COMPRESSION = 1  # git's own choice; the ids that fill a tree do not compress
+
+
+class Objects:
+    """The objects of the repository at `path`, which `repo` has open."""
+
+    def __init__(self, path: Path, repo: Repo) -> None:
+        self.path = path
+        self._store = repo.object_store
+
+    # --- writing ---
+
+    def put(self, item: ShaFile, folders: set[Path]) -> ObjectID:
+        """Write one loose object, synced, and note its folder in `folders`.
+
+        Written even where it exists: an object left half-synced by a crash is then whole again. dulwich's own
+        writer would skip it, and fail for ever on the lock file of a writer that was killed. The name of the
+        temporary file is one that `git gc` clears away; the flock makes it ours alone.
+        """
+        content = framed(type(item), item.as_raw_string())
+        name = sha1(content)
+        folder = self.path / "objects" / name[:2]
+        folder.mkdir(exist_ok=True)
+        temporary = folder / "tmp_obj_perpetual"
+        write_synced(temporary, zlib.compress(content, LOOSE_COMPRESSION), 0o444)
+        os.replace(temporary, folder / name[2:])
+        folders.add(folder)
+        return ObjectID(name.encode())
+
+    # --- reading ---
+
+    def blob_at(
+        self,
+        tree_id: ObjectID,
+        parts: list[bytes],
+        memo: dict[tuple[ObjectID, int], str | None] | None = None,
+    ) -> str | None:
+        """The blob of the regular file at `parts`. `memo` spares the trees that commits have in common."""
+        key = (tree_id, len(parts))
+        if memo is not None and key in memo:
+            return memo[key]
+        tree = self.tree(tree_id)
+        mode, child = slot(tree, parts[0])
+        blob: str | None = None
+        if child is not None and len(parts) > 1 and stat.S_ISDIR(mode):
+            blob = self.blob_at(child, parts[1:], memo)
+        elif child is not None and len(parts) == 1 and stat.S_ISREG(mode):
+            blob = child.decode()
+        if memo is not None:
+            memo[key] = blob
+        return blob
+
+    def commit(self, object_id: ObjectID) -> Commit:
+        """The commit of that id."""
+        return self._parse(Commit, object_id)
+
+    def tree(self, object_id: ObjectID) -> Tree:
+        """The tree of that id."""
+        return self._parse(Tree, object_id)
+
+    def _parse(self, kind: type[_Kind], object_id: ObjectID) -> _Kind:
+        raw = self.raw(object_id, kind)
+        try:
+            return kind.from_string(raw)
+        except FileFormatException as error:
+            raise RepositoryError(self.path, f"object {object_id.decode()} is malformed: {error}") from error
+
+    def raw(self, object_id: ObjectID, kind: type[ShaFile]) -> bytes:
+        """The content of an object of that kind."""
+        found, raw = self._get(object_id)
+        if found is not kind:
+            raise RepositoryError(self.path, f"object {object_id.decode()} is no {kind.type_name.decode()}")
+        return raw
+
+    def _get(self, object_id: ObjectID) -> tuple[type[ShaFile] | None, bytes]:
+        found = self.find(object_id)
+        if found is None:
+            raise RepositoryError(self.path, f"object {object_id.decode()} is missing")
+        return found
+
+    def find(self, object_id: ObjectID) -> tuple[type[ShaFile] | None, bytes] | None:
+        """Kind and content of an object, held against its name: dulwich takes a cut file for a short one."""
+        name = object_id.decode()
+        try:
+            type_number, raw = self._store.get_raw(object_id)
+        except KeyError:
+            return None
+        except OSError:
+            raise
+        except Exception as error:
+            raise RepositoryError(self.path, f"object {name} is damaged: {error}") from error
+        kind = object_class(type_number)
+        if kind is None or sha1(framed(kind, raw)) != name:
+            raise RepositoryError(self.path, f"object {name} is damaged: its content has another hash")
+        return kind, raw
+
+
+def framed(kind: type[ShaFile], raw: bytes) -> bytes:
+    """What git hashes, and compresses into a loose object's file."""
+    return b"%s %d\0%s" % (kind.type_name, len(raw), raw)
+
+
+def sha1(content: bytes) -> str:
+    """The name of an object, given what `framed` answers."""
+    return hashlib.sha1(content, usedforsecurity=False).hexdigest()
+
+
+def is_id(value: bytes) -> bool:
+    """Whether it has the form of an object's name."""
+    return re.fullmatch(rb"[0-9a-f]{40}", value) is not None
+
+
+def parts_of(path: str) -> list[bytes]:
+    """The names in trees that lead to a path."""
+    return [segment.encode("utf-8", "backslashreplace") for segment in path.split("/")]
+
+
+def slot(tree: Tree, name: bytes) -> tuple[int, ObjectID | None]:
+    """Mode and id of what a tree has by that name, (0, None) for nothing."""
+    if name not in tree:
+        return 0, None
+    return tree[name]
+
+
+def write_synced(path: Path, content: bytes, mode: int) -> None:
+    """A new file, whose content has reached the disk."""
+    path.unlink(missing_ok=True)  # left by a writer that was killed; mode 0444 could not be opened again
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(descriptor)

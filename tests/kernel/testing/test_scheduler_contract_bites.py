@@ -1,0 +1,707 @@
+"""The scheduler suite bites: each deliberately broken scheduler fails the test that holds its promise.
+
+The sound scheduler that the twins are made of passes all of it in `tests/plugins/local`. Other processes import this
+file to build the twins there.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from perpetual.slots.scheduler import Launched, LaunchError, LaunchSpec, Sighting
+from perpetual.testing.scheduler_site import make_site
+from perpetual.testing.schedulers import SchedulerContract
+from perpetual.toolkit import platform, rundir
+from perpetual.toolkit.units import iso, posix_of
+from perpetual_local.scheduler import LocalScheduler
+
+_LOG_BYTES = 100_000_000
+
+
+class Sound(LocalScheduler):
+    """The bundled one, in which every sighting passes one place."""
+
+    elsewhere = False  # whether this is the suite's other process
+
+    def __init__(self, *, max_log_bytes: int = _LOG_BYTES) -> None:
+        super().__init__(max_log_bytes=max_log_bytes)
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        return seen
+
+    def poll(self, native_id: str | None, log_dir: Path) -> Sighting:
+        return self.tell(super().poll(native_id, log_dir), native_id, log_dir)
+
+    def wait(self, native_id: str | None, log_dir: Path, timeout_s: float) -> Sighting:
+        return self.tell(super().wait(native_id, log_dir, timeout_s), native_id, log_dir)
+
+
+# --- before anything runs -------------------------------------------------------------------------------------------
+
+
+class TakesAbsenceForLoss(Sound):
+    """Where nothing was started something was lost."""
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        return replace(seen, state="lost") if seen.state == "absent" else seen
+
+
+class WantsAFolder(Sound):
+    """A folder that is not there makes it raise."""
+
+    def poll(self, native_id: str | None, log_dir: Path) -> Sighting:
+        [*log_dir.iterdir()]
+        return super().poll(native_id, log_dir)
+
+
+class PreparesAtTheCheck(Sound):
+    """It makes the run's folder when it is only asked."""
+
+    def check(self, spec: LaunchSpec) -> None:
+        super().check(spec)
+        spec.log_dir.mkdir(exist_ok=True)
+        (spec.log_dir / "checked").touch()
+
+
+class ChecksNothing(Sound):
+    """What cannot start is found out later."""
+
+    def check(self, spec: LaunchSpec) -> None:
+        return
+
+
+class SaysNoReason(Sound):
+    """The refusal names nothing."""
+
+    def check(self, spec: LaunchSpec) -> None:
+        try:
+            super().check(spec)
+        except LaunchError as problem:
+            raise LaunchError("it cannot be started") from problem
+
+
+class CrashesOnNonsense(Sound):
+    """What is wrong with a specification comes through as it is."""
+
+    def launch(self, spec: LaunchSpec) -> Launched:
+        if any("=" in name for name in spec.env):
+            raise ValueError("illegal environment variable name")
+        return super().launch(spec)
+
+
+class CallsItARun(Sound):
+    """A program that cannot be executed is a run like any other, as a shell has it: exit code 127."""
+
+    def launch(self, spec: LaunchSpec) -> Launched:
+        try:
+            return super().launch(spec)
+        except LaunchError:
+            return Launched("x", None, "2000-01-01T00:00:00Z")
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        return replace(seen, reason="exited") if seen.reason == "exec_failed" else seen
+
+
+# --- what the command gets ------------------------------------------------------------------------------------------
+
+
+class _Rewrites(Sound):
+    """Starts something else than it was told."""
+
+    def rewritten(self, spec: LaunchSpec) -> LaunchSpec:
+        raise NotImplementedError
+
+    def launch(self, spec: LaunchSpec) -> Launched:
+        return super().launch(self.rewritten(spec))
+
+
+class TidiesTheWords(_Rewrites):
+    """Blanks around a word go."""
+
+    def rewritten(self, spec: LaunchSpec) -> LaunchSpec:
+        return replace(spec, argv=tuple(word.strip() for word in spec.argv))
+
+
+class PassesItsEnvironmentOn(_Rewrites):
+    """The launcher's variables come along."""
+
+    def rewritten(self, spec: LaunchSpec) -> LaunchSpec:
+        return replace(spec, env={**os.environ, **spec.env})
+
+
+class StaysWhereItIs(_Rewrites):
+    """The command begins in the launcher's folder."""
+
+    def rewritten(self, spec: LaunchSpec) -> LaunchSpec:
+        return replace(spec, cwd=Path.cwd())
+
+
+class LooksInItsOwnPath(Sound):
+    """Programs are looked up as the launcher would."""
+
+    def check(self, spec: LaunchSpec) -> None:
+        if shutil.which(spec.argv[0]) is None:
+            raise LaunchError(f"no program {spec.argv[0]}")
+
+
+class FeedsIt(_Rewrites):
+    """There is something on standard input."""
+
+    def rewritten(self, spec: LaunchSpec) -> LaunchSpec:
+        return replace(spec, argv=("sh", "-c", 'printf x | "$@"', "sh", *spec.argv))
+
+
+# --- how it ends ----------------------------------------------------------------------------------------------------
+
+
+class WaitsForTheEnd(Sound):
+    """`launch` returns when the run is over."""
+
+    def launch(self, spec: LaunchSpec) -> Launched:
+        launched = super().launch(spec)
+        self.wait(launched.native_id, spec.log_dir, 10.0)
+        return launched
+
+
+class TellsTheWrongPid(Sound):
+    """The supervisor's."""
+
+    def launch(self, spec: LaunchSpec) -> Launched:
+        launched = super().launch(spec)
+        return replace(launched, pid=int(launched.native_id.split("/")[1]))
+
+
+class ForgetsTheStart(Sound):
+    """A running one has no start, so that it counts as one that may yet fail."""
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        return replace(seen, started_at=None) if seen.state == "running" else seen
+
+
+class OnlyKnowsFailure(Sound):
+    """Every code but 0 is 1."""
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        return replace(seen, exit_code=min(seen.exit_code, 1)) if seen.exit_code else seen
+
+
+class SpeaksAsAShell(Sound):
+    """A signal is 128 and its number."""
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        if seen.reason != "signalled" or seen.signal is None:
+            return seen
+        return replace(seen, reason="exited", exit_code=128 + seen.signal, signal=None)
+
+
+class ReadsTheLog(Sound):
+    """A traceback is a failure."""
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        failed = seen.state == "ended" and b"Traceback" in (log_dir / "stderr.log").read_bytes()
+        return replace(seen, exit_code=1) if failed else seen
+
+
+class TakesSilenceForDeath(Sound):
+    """A run whose log is old is lost."""
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        old = seen.state == "running" and (log_dir / "stdout.log").stat().st_mtime < time.time() - 3600
+        return Sighting("lost", detail="silent for an hour") if old else seen
+
+
+class CountsMilliseconds(Sound):
+    """The duration is in another unit."""
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        return replace(seen, duration_s=seen.duration_s * 1000) if seen.duration_s else seen
+
+
+class LivesElsewhere(Sound):
+    """It ended by a clock of another zone."""
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        return replace(seen, ended_at=_an_hour_on(seen.ended_at)) if seen.ended_at else seen
+
+
+def _an_hour_on(moment: str) -> str:
+    return iso(datetime.fromtimestamp(posix_of(moment) + 3600.0, UTC))
+
+
+class CountsKibibytes(Sound):
+    """Memory is in another unit."""
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        return replace(seen, max_rss_bytes=seen.max_rss_bytes // 1024) if seen.max_rss_bytes else seen
+
+
+# --- output ---------------------------------------------------------------------------------------------------------
+
+
+class CutsItShort(Sound):
+    """Only the ends of a log are kept."""
+
+    def __init__(self) -> None:
+        super().__init__(max_log_bytes=4096)
+
+
+class MergesTheStreams(Sound):
+    """There is one log."""
+
+    def logs(self, log_dir: Path, *, stderr: bool = False) -> Path:
+        return log_dir / "stdout.log"
+
+
+class ShowsItAtTheEnd(Sound):
+    """The log appears when the run is over."""
+
+    def logs(self, log_dir: Path, *, stderr: bool = False) -> Path:
+        ended = self.poll(None, log_dir).state == "ended"
+        return super().logs(log_dir, stderr=stderr) if ended else log_dir / "later.log"
+
+
+# --- the launcher's death, and other processes ----------------------------------------------------------------------
+
+
+class TakesItWithIt(Sound):
+    """When the launcher dies its run does."""
+
+    def launch(self, spec: LaunchSpec) -> Launched:
+        launched = super().launch(spec)
+        watch = (
+            "import os, sys, time\n"
+            "while os.getppid() == int(sys.argv[1]): time.sleep(0.005)\n"
+            "os.kill(int(sys.argv[2]), 9)\n"
+        )
+        argv = [sys.executable, "-I", "-S", "-c", watch, str(os.getpid()), str(launched.pid)]
+        self._watcher = subprocess.Popen(argv, start_new_session=True)
+        return launched
+
+
+class RemembersIt(Sound):
+    """What is known of a run is in the launcher's memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._mine: set[Path] = set()
+
+    def launch(self, spec: LaunchSpec) -> Launched:
+        self._mine.add(spec.log_dir)
+        return super().launch(spec)
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        known = log_dir in self._mine or seen.state == "absent"
+        return seen if known else Sighting("lost", detail="never heard of it")
+
+
+class RemembersTheEnd(RemembersIt):
+    """Only the launcher sees how it ended."""
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        return seen if seen.state == "running" else super().tell(seen, native_id, log_dir)
+
+
+class NeedsTheId(Sound):
+    """Without the id nothing is known."""
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        return seen if native_id else Sighting("absent")
+
+
+class AnswersTwice(Sound):
+    """A second launch answers the first one's run, as if it were new."""
+
+    def launch(self, spec: LaunchSpec) -> Launched:
+        started = rundir.read_started(spec.log_dir)
+        return Launched("x", None, started.started_at) if started else super().launch(spec)
+
+
+class BeginsANewLog(Sound):
+    """A launch that is refused has emptied the log before."""
+
+    def launch(self, spec: LaunchSpec) -> Launched:
+        (spec.log_dir / "stdout.log").write_bytes(b"")
+        return super().launch(spec)
+
+
+class StartsForEach(Sound):
+    """Each launcher gets a run of its own."""
+
+    def launch(self, spec: LaunchSpec) -> Launched:
+        try:
+            return super().launch(spec)
+        except LaunchError:
+            again = spec.log_dir / f"again-{threading.get_ident()}"
+            launched = super().launch(replace(spec, log_dir=again))
+            rundir.wait(again, 10.0)
+            return launched
+
+
+class LeavesItsMark(Sound):
+    """Who launches takes the folder for ever, also when it dies of it."""
+
+    def launch(self, spec: LaunchSpec) -> Launched:
+        try:
+            (spec.log_dir / "taken").touch(exist_ok=False)
+        except FileExistsError as problem:
+            raise LaunchError("another launcher is at work") from problem
+        if self.elsewhere:
+            time.sleep(2.0)  # that process dies here
+        return super().launch(spec)
+
+
+# --- threads and waiting --------------------------------------------------------------------------------------------
+
+
+class MixesThemUp(Sound):
+    """The specification lies where another thread puts its own."""
+
+    def launch(self, spec: LaunchSpec) -> Launched:
+        self._spec = spec
+        time.sleep(0.02)
+        return super().launch(self._spec)
+
+
+class NamesThemAlike(Sound):
+    """The id is the launcher's pid."""
+
+    def launch(self, spec: LaunchSpec) -> Launched:
+        return replace(super().launch(spec), native_id=str(os.getpid()))
+
+
+class WaitsItOut(Sound):
+    """The whole time, whether the run has ended or not."""
+
+    def wait(self, native_id: str | None, log_dir: Path, timeout_s: float) -> Sighting:
+        time.sleep(timeout_s)
+        return super().wait(native_id, log_dir, timeout_s)
+
+
+class HoldsALock(Sound):
+    """One method at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.RLock()
+
+    def wait(self, native_id: str | None, log_dir: Path, timeout_s: float) -> Sighting:
+        with self._lock:
+            return super().wait(native_id, log_dir, timeout_s)
+
+    def poll(self, native_id: str | None, log_dir: Path) -> Sighting:
+        with self._lock:
+            return super().poll(native_id, log_dir)
+
+
+class DoesNotWait(Sound):
+    """It looks, and that is it."""
+
+    def wait(self, native_id: str | None, log_dir: Path, timeout_s: float) -> Sighting:
+        return super().wait(native_id, log_dir, 0.0)
+
+
+# --- limits and cancelling ------------------------------------------------------------------------------------------
+
+
+class KnowsNoLimit(_Rewrites):
+    """A run may last for ever."""
+
+    def rewritten(self, spec: LaunchSpec) -> LaunchSpec:
+        return replace(spec, wall_s=None)
+
+
+class CountsTheLimitInMilliseconds(_Rewrites):
+    """A minute is over soon."""
+
+    def rewritten(self, spec: LaunchSpec) -> LaunchSpec:
+        return replace(spec, wall_s=spec.wall_s / 1000 if spec.wall_s else None)
+
+
+class BelievesTheCode(Sound):
+    """What was ended and answered with a code has exited."""
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        return replace(seen, reason="exited") if seen.exit_code is not None and seen.reason != "exec_failed" else seen
+
+
+class KillsAtOnce(Sound):
+    """Nothing can be put in order before."""
+
+    def cancel(self, native_id: str | None, log_dir: Path, *, by: str, grace_s: float) -> bool:
+        os.kill(self.poll(None, log_dir).pid or 0, signal.SIGKILL)
+        return super().cancel(native_id, log_dir, by=by, grace_s=grace_s)
+
+
+class NamesNobody(Sound):
+    """Who cancelled is not told."""
+
+    def cancel(self, native_id: str | None, log_dir: Path, *, by: str, grace_s: float) -> bool:
+        return super().cancel(native_id, log_dir, by="somebody", grace_s=grace_s)
+
+
+class LeavesTheChildren(Sound):
+    """Only the command itself is ended."""
+
+    def cancel(self, native_id: str | None, log_dir: Path, *, by: str, grace_s: float) -> bool:
+        started = rundir.read_started(log_dir)
+        assert started is not None
+        assert started.child is not None
+        platform.signal_process(started.supervisor, signal.SIGKILL)
+        platform.signal_process(started.child, signal.SIGKILL)
+        return platform.wait_gone(started.supervisor, 5.0) and platform.wait_gone(started.child, 5.0)
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        return Sighting("ended", reason="killed", detail="the suite", duration_s=0.0) if seen.state == "lost" else seen
+
+
+class SaysItTooEarly(Sound):
+    """Who was asked to end has ended."""
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        asked = seen.state == "running" and (log_dir / "cancel.json").exists()
+        return Sighting("ended", reason="killed", detail="the suite", duration_s=0.0) if asked else seen
+
+
+class HearsOnce(Sound):
+    """The first grace stands."""
+
+    def cancel(self, native_id: str | None, log_dir: Path, *, by: str, grace_s: float) -> bool:
+        return (log_dir / "cancel.json").exists() or super().cancel(native_id, log_dir, by=by, grace_s=grace_s)
+
+
+class AlwaysCancels(Sound):
+    """Something was ended, whatever there was."""
+
+    def cancel(self, native_id: str | None, log_dir: Path, *, by: str, grace_s: float) -> bool:
+        return super().cancel(native_id, log_dir, by=by, grace_s=grace_s) or True
+
+
+class ForgetsTheLeftovers(Sound):
+    """A run has ended when its command has."""
+
+    def wait(self, native_id: str | None, log_dir: Path, timeout_s: float) -> Sighting:
+        started = rundir.read_started(log_dir)
+        if started is not None and started.child is not None and platform.wait_gone(started.child, timeout_s):
+            return Sighting("ended", reason="exited", exit_code=8, duration_s=0.0)
+        return super().wait(native_id, log_dir, timeout_s)
+
+
+# --- ownership ------------------------------------------------------------------------------------------------------
+
+
+class KeepsAList(Sound):
+    """Runs are noted in the user's home."""
+
+    def launch(self, spec: LaunchSpec) -> Launched:
+        Path("~/runs.txt").expanduser().write_text(spec.run_id)
+        return super().launch(spec)
+
+
+class UsesTheKernelsFiles(Sound):
+    """It adds to what the kernel wrote."""
+
+    def launch(self, spec: LaunchSpec) -> Launched:
+        (spec.log_dir / "spec.json").write_text('{"mine": 1}')
+        return super().launch(spec)
+
+
+# --- when the supervisor is lost ------------------------------------------------------------------------------------
+
+
+class MakesItUp(Sound):
+    """What is lost has ended well."""
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        return Sighting("ended", reason="exited", exit_code=0, duration_s=0.0) if seen.state == "lost" else seen
+
+
+class GivesUpEarly(Sound):
+    """A command without its supervisor counts as gone."""
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        return replace(seen, state="lost") if "supervisor died" in str(seen.detail) else seen
+
+
+class AsksTheDead(Sound):
+    """A command without its supervisor cannot be ended."""
+
+    def cancel(self, native_id: str | None, log_dir: Path, *, by: str, grace_s: float) -> bool:
+        orphaned = rundir.observe(log_dir).state == "orphaned"
+        return not orphaned and super().cancel(native_id, log_dir, by=by, grace_s=grace_s)
+
+
+class TrustsThePid(Sound):
+    """Whoever has the pid is the run."""
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        if seen.state == "lost" and seen.pid is not None and platform.start_ticks(seen.pid) is not None:
+            return replace(seen, state="running", detail=None)
+        return seen
+
+
+class SignalsThePid(Sound):
+    """Whoever has the pid is ended."""
+
+    def cancel(self, native_id: str | None, log_dir: Path, *, by: str, grace_s: float) -> bool:
+        seen = self.poll(None, log_dir)
+        if seen.state == "lost" and seen.pid is not None and platform.start_ticks(seen.pid) is not None:
+            os.kill(seen.pid, signal.SIGKILL)
+        return super().cancel(native_id, log_dir, by=by, grace_s=grace_s)
+
+
+class LetsErrorsThrough(Sound):
+    """A record that cannot be read is Python's matter."""
+
+    def wait(self, native_id: str | None, log_dir: Path, timeout_s: float) -> Sighting:
+        rundir.observe(log_dir)
+        return super().wait(native_id, log_dir, timeout_s)
+
+
+class SeesNothingThere(Sound):
+    """A record that cannot be read is none."""
+
+    def poll(self, native_id: str | None, log_dir: Path) -> Sighting:
+        try:
+            rundir.observe(log_dir)
+        except ValueError:
+            return Sighting("absent")
+        return super().poll(native_id, log_dir)
+
+
+BROKEN: list[tuple[type[Sound], str]] = [
+    (TakesAbsenceForLoss, "test_what_was_never_started_is_absent"),
+    (PreparesAtTheCheck, "test_checking_starts_and_writes_nothing"),
+    (ChecksNothing, "test_what_can_never_start_is_refused"),
+    (CrashesOnNonsense, "test_a_launch_that_fails_leaves_nothing"),
+    (TidiesTheWords, "test_words_folder_and_environment_are_the_spec_s"),
+    (LooksInItsOwnPath, "test_a_program_is_looked_up_as_the_spec_says"),
+    (FeedsIt, "test_standard_input_is_empty"),
+    (TellsTheWrongPid, "test_launching_returns_at_once"),
+    (ForgetsTheStart, "test_a_running_one_is_seen_running"),
+    (OnlyKnowsFailure, "test_an_exit_code_is_told"),
+    (SpeaksAsAShell, "test_a_signal_is_told"),
+    (ReadsTheLog, "test_only_the_record_decides"),
+    (CountsMilliseconds, "test_times_are_those_of_the_run"),
+    (CountsKibibytes, "test_resources_are_in_their_units"),
+    (CutsItShort, "test_output_is_kept_as_it_is"),
+    (ShowsItAtTheEnd, "test_output_is_there_while_it_runs"),
+    (TakesItWithIt, "test_a_run_outlives_its_launcher"),
+    (RemembersIt, "test_other_processes_see_it_and_end_it"),
+    (NeedsTheId, "test_the_folder_alone_is_enough"),
+    (AnswersTwice, "test_a_folder_has_one_run"),
+    (StartsForEach, "test_launchers_at_once_start_it_once"),
+    (MixesThemUp, "test_threads_get_their_own_runs"),
+    (HoldsALock, "test_waiting_ends_with_the_run"),
+    (DoesNotWait, "test_waiting_ends_at_its_limit"),
+    (CountsTheLimitInMilliseconds, "test_a_run_within_its_limit_is_left_alone"),
+    (KillsAtOnce, "test_cancelling_lets_it_end_in_peace"),
+    (LeavesTheChildren, "test_cancelling_ends_the_whole_tree"),
+    (HearsOnce, "test_a_further_cancellation_only_shortens_the_grace"),
+    (AlwaysCancels, "test_after_the_end_there_is_nothing_to_cancel"),
+    (ForgetsTheLeftovers, "test_it_has_ended_when_all_of_it_is_gone"),
+    (KeepsAList, "test_only_its_own_folder_is_written"),
+    (MakesItUp, "test_a_lost_record_is_said_to_be_lost"),
+    (GivesUpEarly, "test_a_command_without_its_supervisor_runs_and_can_be_ended"),
+    (TrustsThePid, "test_a_stranger_with_the_same_pid_is_left_alone"),
+    (LetsErrorsThrough, "test_from_unreadable_records_nothing_is_made_up"),
+]
+# Those that take long, and further ways to break the same promises.
+BROKEN_TOO: list[tuple[type[Sound], str]] = [
+    (LeavesItsMark, "test_a_launcher_that_dies_midway_is_followed"),
+    (BelievesTheCode, "test_a_run_over_its_limit_is_ended"),
+    (WantsAFolder, "test_what_was_never_started_is_absent"),
+    (AlwaysCancels, "test_what_was_never_started_is_absent"),
+    (SaysNoReason, "test_what_can_never_start_is_refused"),
+    (CallsItARun, "test_a_launch_that_fails_leaves_nothing"),
+    (PassesItsEnvironmentOn, "test_words_folder_and_environment_are_the_spec_s"),
+    (StaysWhereItIs, "test_words_folder_and_environment_are_the_spec_s"),
+    (WaitsForTheEnd, "test_launching_returns_at_once"),
+    (TakesSilenceForDeath, "test_only_the_record_decides"),
+    (LivesElsewhere, "test_times_are_those_of_the_run"),
+    (MergesTheStreams, "test_output_is_kept_as_it_is"),
+    (RemembersTheEnd, "test_a_run_outlives_its_launcher"),
+    (BeginsANewLog, "test_a_folder_has_one_run"),
+    (NamesThemAlike, "test_threads_get_their_own_runs"),
+    (WaitsItOut, "test_waiting_ends_with_the_run"),
+    (KnowsNoLimit, "test_a_run_over_its_limit_is_ended"),
+    (NamesNobody, "test_cancelling_lets_it_end_in_peace"),
+    (SaysItTooEarly, "test_cancelling_ends_the_whole_tree"),
+    (UsesTheKernelsFiles, "test_only_its_own_folder_is_written"),
+    (AsksTheDead, "test_a_command_without_its_supervisor_runs_and_can_be_ended"),
+    (SignalsThePid, "test_a_stranger_with_the_same_pid_is_left_alone"),
+    (SeesNothingThere, "test_from_unreadable_records_nothing_is_made_up"),
+]
+
+
+def build(options: Mapping[str, Any]) -> Sound:
+    """The factory by which the other process builds a twin."""
+    twin: type[Sound] = globals()[options["twin"]]
+    built = twin()
+    built.elsewhere = True
+    return built
+
+
+class Impatient(SchedulerContract):
+    """The suite, which here waits for what never comes."""
+
+    patience_s: ClassVar[float] = 0.4
+
+
+class LessImpatient(SchedulerContract):
+    """The suite where a limit of time is waited for."""
+
+    patience_s: ClassVar[float] = 2.0
+
+
+def _tests() -> dict[str, Callable[..., None]]:
+    return {name: test for name, test in vars(SchedulerContract).items() if name.startswith("test_")}
+
+
+def _run(suite: SchedulerContract, name: str, twin: type[Sound], folder: Path, patch: pytest.MonkeyPatch) -> None:
+    test = _tests()[name]
+    wanted = inspect.signature(test).parameters
+    assert {*wanted} <= {"self", "site", "monkeypatch"}
+    patch.syspath_prepend(str(Path(__file__).parent))
+    factory, options = f"{Path(__file__).stem}:build", {"twin": twin.__name__}
+    with make_site(folder, twin(), patience_s=suite.patience_s, factory=factory, options=options) as site:
+        try:
+            test(suite, site, **({"monkeypatch": patch} if "monkeypatch" in wanted else {}))
+        finally:
+            site.scheduler, site.patience_s = Sound(), 20.0  # which sees everything end
+
+
+def test_there_is_a_broken_twin_for_every_promise() -> None:
+    assert {name for _, name in (*BROKEN, *BROKEN_TOO)} == set(_tests())
+
+
+def test_a_sound_scheduler_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here too, with its other process."""
+    _run(SchedulerContract(), "test_a_run_outlives_its_launcher", Sound, tmp_path / "site", monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("broken", "name"),
+    [*BROKEN, *(pytest.param(*case, marks=pytest.mark.slow) for case in BROKEN_TOO)],
+    ids=[f"{broken.__name__}-{name}" for broken, name in (*BROKEN, *BROKEN_TOO)],
+)
+def test_a_broken_scheduler_fails(
+    broken: type[Sound], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(AssertionError) as caught:
+        _run(LessImpatient() if "limit_is_ended" in name else Impatient(), name, broken, tmp_path / "site", monkeypatch)
+    # By the fault itself: a twin that merely fell over would prove nothing.
+    assert "the other process died" not in str(caught.value)

@@ -1,0 +1,32 @@
+"""The bundled scheduler keeps the contract of its slot."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+
+from perpetual.testing.scheduler_site import Site
+from perpetual.testing.schedulers import SchedulerContract
+
+
+class TestLocalScheduler(SchedulerContract):
+    """The suite; what takes longest in it runs with the slow tests."""
+
+    factory: ClassVar[str] = "perpetual_local.scheduler:build"
+    options: ClassVar[dict[str, Any]] = {"max_log_bytes": 100_000_000}
+
+    @pytest.mark.slow
+    def test_a_launcher_that_dies_midway_is_followed(self, site: Site) -> None:
+        """Three launchers."""
+        super().test_a_launcher_that_dies_midway_is_followed(site)
+
+    @pytest.mark.slow
+    def test_a_run_over_its_limit_is_ended(self, site: Site) -> None:
+        """Limits and graces."""
+        super().test_a_run_over_its_limit_is_ended(site)
+
+    @pytest.mark.slow
+    def test_a_further_cancellation_only_shortens_the_grace(self, site: Site) -> None:
+        """Graces."""
+        super().test_a_further_cancellation_only_shortens_the_grace(site)
