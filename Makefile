@@ -34,7 +34,8 @@ slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -q -m slow -n $(JOBS) --timeout 900
 
 bench: $(VENV)/.installed
-	$(BIN)/python tools/bench.py
+	$(BIN)/python tools/bench.py --large
+	$(BIN)/python tools/bench_store.py
 
 schemas: $(VENV)/.installed
 	$(BIN)/python tools/make_schemas.py

@@ -108,9 +108,14 @@ class Config:
     """
 
     def __init__(self, root: Path, *, flags: Mapping[str, Any] | None = None) -> None:
+        self._flags = dict(flags or {})
         self.root = root
         self.folder = root / FOLDER
         self.path = self.folder / FILE
+        self.reload()
+
+    def reload(self) -> None:
+        """Reads the files, again after somebody has changed them; raises as the class does."""
         self._values: dict[str, Any] = {name: key.default for name, key in KEYS.items()}
         self._origins: dict[str, str] = dict.fromkeys(KEYS, "default")
         self._sections: dict[str, dict[str, Any]] = {}
@@ -125,7 +130,7 @@ class Config:
             if name not in ("project", "project_id", "format") and variable in os.environ:
                 self._values[name] = parse_text(key, os.environ[variable], variable)
                 self._origins[name] = "environment"
-        for name, value in (flags or {}).items():
+        for name, value in self._flags.items():
             self._values[name], self._origins[name] = check(KEYS[name], value, f"--{name}"), "flag"
         self._methodology: Methodology | None = None
 

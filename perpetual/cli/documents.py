@@ -232,12 +232,21 @@ class Queue(TypedDict):
     state: str
 
 
+class ScanProblem(TypedDict):
+    """A run that could not be looked at, and so stays as it is."""
+
+    run_id: str
+    code: str
+    message: str
+
+
 class Scan(TypedDict):
     """What the record has learnt: changes of runs, lines of the budget's ledger, rows of evidence."""
 
     changes: list[Change]
     debits: list[Debit]
     evidence: list[Evidence]
+    problems: list[ScanProblem]
 
 
 # --- memory ---------------------------------------------------------------------------------------------------
@@ -361,11 +370,91 @@ class Doctor(TypedDict):
     checks: list[DoctorCheck]
 
 
+class Chaos(TypedDict):
+    """A store whose writers were killed; `killed_in` counts the kills by what the writer was doing.
+
+    Of the acknowledged transactions `present` are there; `transactions` are all that are there, those included whose
+    writer was killed before it could be told. `kept` is where the store's files are, if something is wrong.
+    """
+
+    store: str
+    provider: str
+    version: str
+    python: str
+    platform: str
+    file_system: str | None
+    seed: int
+    kills: int
+    writers: int
+    killed_in: dict[str, int]
+    acknowledged: int
+    present: int
+    transactions: int
+    problems: list[str]
+    duration_s: float
+    kept: str | None
+    ok: bool
+
+
 class Completion(TypedDict):
     """A shell's completion script."""
 
     shell: str
     script: str
+
+
+# --- the store --------------------------------------------------------------------------------------------------
+
+
+class StoreStats(TypedDict):
+    """What the store holds and weighs; `mode` and `why` are null where it has but one way to work."""
+
+    store: str
+    folder: str
+    mode: str | None
+    why: str | None
+    commit: int
+    records: dict[str, int]
+    bytes: int
+    files: dict[str, int]
+    details: dict[str, Any]
+
+
+class StoreVerify(TypedDict):
+    """What is wrong with the record, each a sentence."""
+
+    ok: bool
+    problems: list[str]
+
+
+class StoreCompact(TypedDict):
+    """What the store's files took before and take after."""
+
+    bytes_before: int
+    bytes_after: int
+
+
+class StoreExport(TypedDict):
+    """An exported record; the checksum is that of all lines but the last."""
+
+    path: str
+    rows: int
+    commit: int
+    bytes: int
+    sha256: str
+
+
+class StoreImport(TypedDict):
+    """A record taken over; `backup` holds the store before, and is null in a dry run."""
+
+    path: str
+    rows: int
+    commit: int
+    backup: str | None
+
+
+StoreMigrate = TypedDict("StoreMigrate", {"from": str, "to": str, "rows": int, "commit": int, "backup": str | None})
+StoreMigrate.__doc__ = "A record moved into another store; `backup` holds the old one, and is null in a dry run."
 
 
 # --- plugins ----------------------------------------------------------------------------------------------------
@@ -544,6 +633,7 @@ class NoteText(TypedDict):
 DOCUMENTS: dict[str, Any] = {
     "brief": Brief,
     "budget": Budget,
+    "chaos": Chaos,
     "completion": Completion,
     "config": Page[Setting],
     "demo": Demo,
@@ -578,6 +668,12 @@ DOCUMENTS: dict[str, Any] = {
     "scan": Scan,
     "setting": Setting,
     "status": StatusDocument,
+    "store_compact": StoreCompact,
+    "store_export": StoreExport,
+    "store_import": StoreImport,
+    "store_migrate": StoreMigrate,
+    "store_stats": StoreStats,
+    "store_verify": StoreVerify,
     "version": Version,
 }
 

@@ -209,10 +209,14 @@ def queue(face: Face, action: str | None, limit: int, cursor: str | None) -> Non
 @click.command()
 @json_option
 @pass_face
-def scan(face: Face) -> None:
-    """Record what has happened to the runs, with debits and evidence, and start what was waiting."""
+def scan(face: Face) -> int:
+    """Record what has happened to the runs, with debits and evidence, and start what was waiting.
+
+    A run that cannot be looked at stays as it is and holds up no other: exit 1.
+    """
     found = face.lab.scan()
     face.answer("scan", found, lambda: _scan_text(found))
+    return 1 if found["problems"] else 0
 
 
 def _scan_text(found: Json) -> str:
@@ -229,6 +233,7 @@ def _scan_text(found: Json) -> str:
         f"{item['id']}: {item['hypothesis_id']} {item['log_bayes_factor']:+.3f} nats from {item['run_id']}"
         for item in found["evidence"]
     ]
+    lines += [printable(f"{item['run_id']} cannot be looked at: {item['message']}") for item in found["problems"]]
     return "\n".join(lines) or "nothing has changed"
 
 

@@ -38,9 +38,11 @@ COMMANDS: dict[str, Entry] = {
     "methodology": Entry("perpetual.cli.settings:methodology", "How research is done here."),
     "config": Entry("perpetual.cli.settings:config", "What this project is made of."),
     "mcp": Entry("perpetual.cli.mcp:mcp", "Serve the lab to an agent over MCP."),
+    "store": Entry("perpetual.cli.store:store", "The record's store: stats, verify, export, import, migrate, compact."),
     "events": Entry("perpetual.cli.overview:events", "The feed of everything that happened."),
     "gpu-status": Entry("perpetual.cli.machine:gpu_status", "The machine's GPUs."),
     "doctor": Entry("perpetual.cli.machine:doctor", "Check machine and project."),
     "plugins": Entry("perpetual.cli.plugins:plugins", "Which plugins there are, and what they offer."),
+    "chaos": Entry("perpetual.cli.chaos:chaos", "Kill writers of a store again and again, and see what is left."),
     "completion": Entry("perpetual.cli.machine:completion", "Print a shell's completion script."),
 }

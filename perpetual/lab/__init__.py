@@ -47,10 +47,10 @@ class Lab(AbstractContextManager["Lab"]):
         self.budget, self.memory = Budget(ctx), Notes(ctx)
         self.hypotheses, self.experiments = _doors.HypothesesDoor(ctx), _doors.ExperimentsDoor(ctx)
         self.runs, self.evidence = _doors.RunsDoor(ctx), _doors.EvidenceDoor(ctx)
-        self.proposals, self.feed = Proposals(ctx), Feed(ctx)
+        self.proposals, self.feed, self.storage = Proposals(ctx), Feed(ctx), _doors.StorageDoor(ctx)
         self.desks = Desks(ctx, self.hypotheses, self.experiments, self.runs, self.evidence, self.budget, self.memory,
-                           self.proposals)  # fmt: skip
-        for door in (self.hypotheses, self.experiments, self.runs, self.evidence):
+                           self.proposals, self.storage)  # fmt: skip
+        for door in (self.hypotheses, self.experiments, self.runs, self.evidence, self.storage):
             door.connect(self.desks)
         self.queue, self.loop = _doors.QueueDoor(self.desks), _doors.LoopDoor(self.desks)
         self.settings, self._status = _doors.SettingsDoor(ctx), Status(ctx, self.runs, self.budget)

@@ -62,9 +62,15 @@ class Budget:
     def _state(self) -> dict[str, Any]:
         """The fold of the whole ledger: a kept fold of its beginning, and the rows since."""
         kept = self._ctx.store.get("fold", "budget")
-        state = dict(kept.body) if kept else dict(_EMPTY)
+        return self._fold(dict(kept.body) if kept else dict(_EMPTY), None)
+
+    def fold_anew(self, rows: int) -> dict[str, Any]:
+        """The fold of the ledger's first `rows` rows, from the first one on."""
+        return self._fold(dict(_EMPTY), rows)
+
+    def _fold(self, state: dict[str, Any], limit: int | None) -> dict[str, Any]:
         state["reserved"] = dict(state["reserved"])
-        for row in self._ctx.store.rows("debit", since=state["rows"]):
+        for row in self._ctx.store.rows("debit", since=state["rows"], limit=limit):
             body = row.body
             if body["kind"] == "reserve":
                 state["reserved"][body["run_id"]] = [body["gpu_hours"], body["run_hours"]]

@@ -4,6 +4,7 @@ telling an event, answering an idempotency key, and naming the nearest ids. Floo
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -11,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from perpetual.config import Config
-from perpetual.errors import Conflict, NotFound, UsageError, nearest, unknown
+from perpetual.errors import Conflict, NotFound, TransientError, UsageError, nearest, unknown
 from perpetual.events import KINDS as EVENT_KINDS
+from perpetual.lab import housing, upgrades
 from perpetual.registry import Registry
 from perpetual.slots.store import Document, StoreBase, Transaction
 from perpetual.toolkit.units import identifier, iso
@@ -33,6 +35,8 @@ class Context:
     def __init__(self, config: Config, registry: Registry, *, actor: str, clock: Clock = utc_now) -> None:
         self.config, self.registry, self.actor, self.clock = config, registry, actor, clock
         self._store: StoreBase | None = None
+        self._inode: int | None = None  # of the store's folder when it was opened
+        self._is_moved = False
         self._built: dict[str, Any] = {}
         self._lock = threading.RLock()
         self._writer: Any = None
@@ -51,14 +55,99 @@ class Context:
             Conflict: if it takes one writer and another process is that one.
         """
         with self._lock:
+            if self._store is not None and (self._is_moved or self._is_elsewhere()):
+                self.forget_store()
             if self._store is None:
-                offer = self.registry.choose("store", self.config["store"])
-                options = self.config.options(offer.provider.name, offer.provider.options)
-                store: StoreBase = self.registry.build(offer, options, path=self.folder / "store")
-                if not store.capabilities.multiprocess:
-                    self._claim(offer.qualified_name)
+                if housing.is_pending(self.folder):
+                    housing.finish(self.folder)
+                    self.config.reload()
+                store = self.build_store(self.config["store"], self.folder / housing.STORE)
                 self._store = store  # only once it may be written
+                self._inode = self._present_inode()
+                store.fence = self._fence
+                older = upgrades.outdated(store)
+                if older:
+                    self._upgrade(store, older)
+                    return self.store
             return self._store
+
+    def build_store(self, name: str, path: Path, *, claim: bool = True) -> StoreBase:
+        """The provider of that name at a path.
+
+        Args:
+            claim: whether to be its one writer, where it takes no more.
+        """
+        offer = self.registry.choose("store", name)
+        options = self.config.options(offer.provider.name, offer.provider.options)
+        store: StoreBase = self.registry.build(offer, options, path=path)
+        if claim and not store.capabilities.multiprocess:
+            self._claim(offer.qualified_name)
+        return store
+
+    def _present_inode(self) -> int | None:
+        try:
+            return os.stat(self.folder / housing.STORE).st_ino
+        except FileNotFoundError:
+            return None
+
+    def _is_elsewhere(self) -> bool:
+        """Whether another folder stands where the store was opened: what is open has been put aside."""
+        present = self._present_inode()
+        if self._inode is None:
+            self._inode = present  # the first write has made the folder
+        return present != self._inode and present is not None
+
+    def _fence(self) -> None:
+        """Nothing is written to a store that another process has put aside meanwhile.
+
+        Raises:
+            TransientError: if so; the next deed opens the new one.
+        """
+        present = self._present_inode()
+        if self._inode is None:
+            self._inode = present  # this very write has made the folder
+        if present != self._inode or housing.is_pending(self.folder):
+            self._is_moved = True  # it is in use just now, so it is let go of at the next look
+            raise TransientError(
+                "another process has moved this project's store to a new place", hint="try again", code="store_moved"
+            )
+
+    def forget_store(self) -> None:
+        """Lets go of the store; the next deed opens the one that the configuration then names."""
+        with self._lock:
+            store, self._store, self._is_moved = self._store, None, False
+            writer, self._writer = self._writer, None
+            if store is not None:
+                store.close()
+            if writer is not None:
+                writer.release()
+            self.config.reload()
+
+    def _upgrade(self, store: StoreBase, older: Mapping[str, int]) -> None:
+        """Rewrites the bodies of older kinds into a new store, and keeps the old one whole."""
+        name = self.config["store"]
+
+        def load(target: StoreBase) -> int:
+            meta = store.read("_meta", "_meta") or {"commit": 0, "counters": {}}
+            rows = [
+                (kind, upgrades.changed(kind, row, older.get(kind, spec.version), spec.version))
+                for kind, row in housing.rows_of(store)
+                for spec in (store.kinds[kind],)
+            ]
+            count = housing.fill(target, rows, meta["commit"], meta["counters"])
+            with target.transaction() as tx:
+                is_new = tx.get(*upgrades.VERSIONS) is None
+                tx.put(*upgrades.VERSIONS, upgrades.versions_of(target.kinds))
+            return count + is_new
+
+        def build(path: Path) -> StoreBase:
+            return self.build_store(name, path, claim=False)
+
+        try:
+            housing.move(self.folder, store, build, load, now=self.clock(), config={})
+        except Conflict:
+            housing.wait(self.folder)  # another process does the same
+        self.forget_store()
 
     def _claim(self, name: str) -> None:
         from perpetual.toolkit.lock import FileLock

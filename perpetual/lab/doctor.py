@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # it is given this department and imports none
 __all__ = ["Doctor"]
 
 _LEAST_FREE_BYTES = 500_000_000
+_TINYDB_RECORDS = 10_000  # beyond, another store opens faster and takes less memory
 
 
 class Doctor:
@@ -124,15 +125,28 @@ class Doctor:
 
     def _store(self) -> tuple[bool | None, str, str | None]:
         assert self._ctx is not None
-        store = self._ctx.store
+        store, folder = self._ctx.store, self._ctx.folder
         count = sum(store.count(kind) for kind in store.kinds)
-        if count > 10_000 and self._ctx.config["store"].rpartition("/")[2] == "tinydb":
+        detail = f"{count} records, commit {store.seq()}"
+        found = store.describe()
+        if found.get("mode"):
+            detail += f", {found['mode']} mode" + (f": {found['why']}" if found.get("why") else "")
+        kind = platform.file_system(folder)
+        if kind is not None and platform.is_network(kind):
             return (
                 None,
-                f"{count} records: the tinydb store rewrites its file at each write",
-                "expect slower writes",
+                f"{detail}; {folder} is on {kind}, whose locks are a server's promise",
+                "keep the project on a local disk, or let one machine alone write it",
             )
-        return True, f"{count} records, commit {store.seq()}", None
+        if platform.is_case_insensitive(folder):
+            return (
+                None,
+                f"{detail}; {folder} does not tell capital letters from small ones",
+                "two notes whose names differ in that alone would be one file: choose names that differ in more",
+            )
+        if count > _TINYDB_RECORDS and self._ctx.config["store"].rpartition("/")[2] == "tinydb":
+            return None, f"{detail}; tinydb is made for some {_TINYDB_RECORDS:,}", "perpetual store migrate sqlite"
+        return True, detail, None
 
     def _permissions(self) -> tuple[bool | None, str, str | None]:
         assert self._ctx is not None

@@ -13,6 +13,7 @@ from perpetual.errors import UsageError, unknown
 from perpetual.lab.evidence import EvidenceLedger
 from perpetual.lab.experiments import Experiments
 from perpetual.lab.flows import Desks
+from perpetual.lab.flows import audit as _audit
 from perpetual.lab.flows import judge as _judge
 from perpetual.lab.flows import launch as _launch
 from perpetual.lab.flows import logs as _logs
@@ -26,11 +27,21 @@ from perpetual.lab.hypotheses import Hypotheses
 from perpetual.lab.rights import require_person
 from perpetual.lab.runs import QUEUE_STATES, RunLedger
 from perpetual.lab.settings import Settings
+from perpetual.lab.storage import Storage
 from perpetual.records import Evidence, Experiment, Hypothesis, Listing, Run, from_json
 from perpetual.schema import Item
 from perpetual.toolkit.units import identifier
 
-__all__ = ["EvidenceDoor", "ExperimentsDoor", "HypothesesDoor", "LoopDoor", "QueueDoor", "RunsDoor", "SettingsDoor"]
+__all__ = [
+    "EvidenceDoor",
+    "ExperimentsDoor",
+    "HypothesesDoor",
+    "LoopDoor",
+    "QueueDoor",
+    "RunsDoor",
+    "SettingsDoor",
+    "StorageDoor",
+]
 
 
 _DECIDING = ("confidence_support_threshold", "confidence_refute_threshold", "min_replicates", "alpha")
@@ -156,6 +167,14 @@ class SettingsDoor(_Connected, Settings):
         if name in _DECIDING:
             _judge.refold_all(self._desks, check=False)
         return item
+
+
+class StorageDoor(_Connected, Storage):
+    """`lab.storage`."""
+
+    def verify(self) -> list[str]:
+        """See `perpetual.lab.flows.audit.examine`: what is wrong with the record, each a sentence."""
+        return _audit.examine(self._desks)
 
 
 class QueueDoor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perpetual.lab.context import Context
+from perpetual.lab.upgrades import VERSIONS, versions_of
 from perpetual.records import Event, from_json
 from perpetual.slots.store import Document
 
@@ -21,6 +22,7 @@ class Feed:
         """The first event of a new project; nothing in one that has events."""
         with self._ctx.store.transaction() as tx:
             if tx.count("event") == 0:
+                tx.put(*VERSIONS, versions_of(self._ctx.store.kinds))
                 self._ctx.emit(tx, "project_created", project_id, {"name": name})
 
     def read(self, *, since: int = 0, limit: int | None = None) -> list[Event]:

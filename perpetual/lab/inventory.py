@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perpetual.config import Config
 from perpetual.errors import ConfigError, NotFound, PerpetualError, PluginError, UsageError, unknown
@@ -18,6 +18,9 @@ from perpetual.registry import Offer, PluginInfo, Registry
 from perpetual.schema import Key, check
 from perpetual.slots import SLOTS
 from perpetual.slots.gpu import GpuBackend, Reading
+
+if TYPE_CHECKING:
+    from perpetual.chaos import Certificate
 
 __all__ = ["Inventory"]
 
@@ -180,6 +183,22 @@ class Inventory:
                               **_without_suite("the plugin is not loaded")})  # fmt: skip
             items += [self._examined(info, offer, suites) for offer in info.offers]
         return items
+
+    def chaos(self, name: str | None = None, **how: Any) -> Certificate:
+        """Kills writers of a store of the kind `name`, by default of the one in force, in a scratch folder.
+
+        Options and answer are those of `perpetual.chaos.run_chaos`.
+
+        Raises:
+            PluginError: if there is no such store, or it cannot be loaded.
+        """
+        from perpetual.chaos import Target, run_chaos
+
+        offer = self._registry.choose("store", name or self._config["store"])
+        self._registry.load(offer)
+        provider = offer.provider
+        options = self._config.options(provider.name, provider.options)
+        return run_chaos(Target(provider.name, offer.qualified_name, provider.factory, options), **how)
 
     def _examined(self, info: PluginInfo, offer: Offer, suites: bool) -> dict[str, Any]:
         checks = [_named("offer", lambda: self._offered(offer)), _named("options", lambda: _options(offer))]

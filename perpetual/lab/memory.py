@@ -244,6 +244,8 @@ class Notes:
         """Commits the next few intents in one transaction of the store, and answers how many."""
         with self._ctx.store.transaction() as tx:
             rows = tx.rows("intent", since=self._flushed(tx))[:_FLUSH_AT_ONCE]
+            if rows:
+                self._ctx.store.settle()  # another process's intent must not be in git before it is on the disk
             for row in rows:
                 body = row.body
                 commit = self._memory.commit(

@@ -50,7 +50,22 @@ class Settings:
                 self._ctx.registry.choose(name, text)
             except PluginError as problem:
                 raise UsageError(problem.message, hint=problem.hint, code=problem.code) from problem
+        if name == "store":
+            self._check_empty(text)
         return self._ctx.config.set(name, text, self._options())
+
+    def _check_empty(self, wanted: str) -> None:
+        """Choosing another store leaves what the present one holds behind."""
+        choose, present = self._ctx.registry.choose, self._ctx.config["store"]
+        try:
+            is_same = choose("store", wanted) is choose("store", present)
+        except PluginError:
+            return  # the present one is not to be had, and this is the way out
+        if not is_same and self._ctx.store.seq():
+            raise Conflict(
+                f"the store {present} holds this project's record, which {wanted} would not see",
+                hint=f"perpetual store migrate {wanted} takes it along",
+            )
 
     def set_methodology(self, name: str, text: str) -> Item:
         """Writes one key into the project's methodology.yaml and answers it.

@@ -18,13 +18,17 @@ outside see committed state only and do not wait for the block. A transaction is
 *Feed.* Each commit has a number, one larger than the last. `changes(since)` names each document or row written by a
 later commit, once, in the order of its latest commit. `wait(since)` returns when the number has passed `since`.
 
+*Opening.* Opening a store and reading from it write nothing: a folder that may only be read can be read. What a crash
+left half done stands until the next writer mends it; a reader looks past it.
+
 *Raises.* `RevisionConflict` for an `expect_revision` that is not the present one (0 means: must not exist);
 `UsageError` for an unknown kind, an undeclared index or a value that is no JSON; `TransientError` when the lock
 could not be had in time; `CorruptData` for files that cannot be read; `PerpetualError` with the operating system's
 words when a write fails, in which case nothing has changed.
 
 A store is five methods (`exclusive`, `read`, `scan`, `write`, and `close` if it holds something); everything else
-stands on them here, and a store overrides it where it can be faster.
+stands on them here, and a store overrides it where it can be faster. One that lets go of its lock before the disk has
+confirmed overrides `settle`; one that can look at its own files overrides `verify`, `compact` and `describe`.
 """
 
 from __future__ import annotations
@@ -33,28 +37,38 @@ import math
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from perpetual.errors import RevisionConflict, UsageError, unknown
+
+if TYPE_CHECKING:
+    from perpetual.toolkit.watch import FolderWatch
 
 __all__ = ["KINDS", "Capabilities", "Change", "Document", "Kind", "Page", "Row", "StoreBase", "Transaction"]
 
 Row = dict[str, Any]  # a stored row: the body's keys, and _id, _rev, _no, _seq
 
 _META = "_meta"
+_POLL_S = 0.05  # of a store that names no folder to watch
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A sort of record: a ledger or documents; `indexes` are the fields that `find` may filter on."""
+    """A sort of record: a ledger or documents; `indexes` are the fields that `find` may filter on.
+
+    `version` is that of the bodies; it grows when their keys change their meaning, together with a step that rewrites
+    the older ones (`perpetual.lab.upgrades`).
+    """
 
     name: str
     ledger: bool = False
     prefix: str = ""  # of generated ids: "h" gives h1, h2, ...
     indexes: tuple[str, ...] = ()
+    version: int = 1
 
 
 KINDS: dict[str, Kind] = {
@@ -120,6 +134,46 @@ def json_copy(value: Any, where: str = "value") -> Any:
     Raises:
         UsageError: for anything that JSON cannot carry, naming where it stands.
     """
+    try:
+        return _plain_copy(value)
+    except (_NotPlain, UnicodeEncodeError):
+        return _checked_copy(value, where)
+
+
+class _NotPlain(Exception):
+    """A value that has to be looked at more closely."""
+
+
+def _plain_copy(value: Any) -> Any:
+    """The copy of what is almost always there: the very types that JSON is decoded to."""
+    sort = type(value)
+    if sort is dict:
+        made = {}
+        for key, item in value.items():
+            if type(key) is not str:
+                raise _NotPlain
+            if not key.isascii():
+                key.encode()
+            kind = type(item)
+            if kind is str:
+                if not item.isascii():
+                    item.encode()
+                made[key] = item
+            else:
+                made[key] = item if item is None or kind is int or kind is bool else _plain_copy(item)
+        return made
+    if sort is list:
+        return [_plain_copy(item) for item in value]
+    if sort is str:
+        if not value.isascii():
+            value.encode()
+        return value
+    if value is None or sort is int or sort is bool or (sort is float and math.isfinite(value)):
+        return value
+    raise _NotPlain
+
+
+def _checked_copy(value: Any, where: str) -> Any:
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, str):
@@ -136,9 +190,9 @@ def json_copy(value: Any, where: str = "value") -> Any:
                 raise UsageError(f"{where} has the key {key!r}, which is no text")
             if not key.isascii():
                 _check_text(key, where)
-        return {key: json_copy(item, f"{where}.{key}") for key, item in value.items()}
+        return {key: _checked_copy(item, f"{where}.{key}") for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [json_copy(item, f"{where}[{n}]") for n, item in enumerate(value)]
+        return [_checked_copy(item, f"{where}[{n}]") for n, item in enumerate(value)]
     raise UsageError(f"{where} is a {type(value).__name__}, which JSON cannot carry")
 
 
@@ -149,8 +203,11 @@ def _check_text(text: str, where: str) -> None:
         raise UsageError(f"{where} holds bytes that are no text (UTF-8), at character {problem.start}") from problem
 
 
-def _document(kind: str, row: Row) -> Document:
-    body = {key: json_copy(value) for key, value in row.items() if key[:1] != "_"}
+def _document(kind: str, row: Row, *, fresh: bool = False) -> Document:
+    """The row as handed out; a `fresh` one belongs to nobody else, so its values need no copy."""
+    body = {key: value for key, value in row.items() if key[:1] != "_"}
+    if not fresh:
+        body = _plain_copy(body)
     return Document(kind, row["_id"], row["_rev"], row["_no"], row["_seq"], body)
 
 
@@ -176,19 +233,23 @@ class Transaction:
 
     def get(self, kind: str, id: str) -> Document | None:
         """The document or ledger row (whose id is its number as text), or None."""
-        row = self._row(kind, id)
-        return None if row is None else _document(kind, row)
+        self._store.kind(kind)
+        staged = self._staged.get((kind, id))
+        if staged is not None:
+            return _document(kind, staged)
+        row = self._store.read(kind, id)
+        return None if row is None else _document(kind, row, fresh=self._store.fresh_rows)
 
     def find(self, kind: str, /, **equals: Any) -> list[Document]:
         """All that match, oldest first; the fields must be declared indexes."""
         self._store.check_fields(kind, equals)
-        rows = {row["_id"]: row for row in self._store.scan(kind, equals)}
-        for (staged_kind, id), row in self._staged.items():
-            if staged_kind == kind:
-                rows.pop(id, None)
-                if _matches(row, equals):
-                    rows[id] = row
-        return [_document(kind, row) for row in sorted(rows.values(), key=lambda row: row["_no"])]
+        staged = {id: row for (staged_kind, id), row in self._staged.items() if staged_kind == kind}
+        fresh = self._store.fresh_rows
+        found = [
+            _document(kind, row, fresh=fresh) for row in self._store.scan(kind, equals) if row["_id"] not in staged
+        ]
+        found += [_document(kind, row) for row in staged.values() if _matches(row, equals)]
+        return sorted(found, key=lambda document: document.number)
 
     def rows(self, kind: str, since: int = 0) -> list[Document]:
         """The ledger's rows with a number above `since`, in order."""
@@ -265,10 +326,14 @@ class StoreBase(ABC):
     """Base of every store; see the contract at the top of this module."""
 
     capabilities = Capabilities()
+    fresh_rows = False  # each row that `read` and `scan` answer is new and the caller's own, so that none is copied
+    folder: Path | None = None  # whose files change at every commit: `wait` watches it
 
     def __init__(self) -> None:
         self.kinds: dict[str, Kind] = dict(KINDS)
+        self.fence: Callable[[], None] | None = None  # called with the lock held; raises where nothing may be written
         self._open = threading.local()
+        self._watch: FolderWatch | None = None
 
     # --- what a store must give -----------------------------------------------------------------------------
 
@@ -290,10 +355,36 @@ class StoreBase(ABC):
 
     @abstractmethod
     def write(self, batch: Sequence[tuple[str, str, Row]]) -> None:
-        """Puts all (kind, id, row) at once, durably; called with the lock held. All or nothing."""
+        """Puts all (kind, id, row) at once; called with the lock held. All or nothing.
 
-    def close(self) -> None:  # noqa: B027 - a store that holds nothing open has nothing to do
-        """Lets go of what the store holds."""
+        What it put is on stable storage when it returns, or when the `settle` that follows does.
+        """
+
+    def settle(self) -> None:  # noqa: B027 - where `write` is durable there is nothing left to do
+        """Returns once all that reads have shown is on stable storage; called without the lock after each write.
+
+        Called too before an effect outside the store that another process's commit is the reason of.
+
+        Raises:
+            PerpetualError: if the disk would not confirm.
+        """
+
+    def close(self) -> None:
+        """Lets go of what the store holds; one that overrides it calls it."""
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
+
+    def verify(self) -> list[str]:
+        """What is wrong with the store's own files, each a sentence: sums, order, structure. Changes nothing."""
+        return []
+
+    def compact(self) -> None:  # noqa: B027 - a store that grows no faster than its records has nothing to do
+        """Gives back the room that older states take."""
+
+    def describe(self) -> dict[str, Any]:
+        """What a person may want to know: `mode` and `why` where the store chose between ways to be durable."""
+        return {}
 
     # --- what stands on it ----------------------------------------------------------------------------------
 
@@ -334,7 +425,10 @@ class StoreBase(ABC):
                 outer._restore(before)
                 raise
             return
+        batch: list[tuple[str, str, Row]] = []
         with self.exclusive():
+            if self.fence is not None:
+                self.fence()
             transaction = Transaction(self)
             self._open.transaction = transaction
             try:
@@ -345,6 +439,8 @@ class StoreBase(ABC):
             finally:
                 self._open.transaction = None
                 transaction._over = True
+        if batch:
+            self.settle()
 
     def get(self, kind: str, id: str) -> Document | None:
         """The committed document or ledger row (the open transaction's, inside one), or None."""
@@ -353,7 +449,7 @@ class StoreBase(ABC):
             return inside.get(kind, id)
         self.kind(kind)
         row = self.read(kind, id)
-        return None if row is None else _document(kind, row)
+        return None if row is None else _document(kind, row, fresh=self.fresh_rows)
 
     def find(self, kind: str, /, **equals: Any) -> list[Document]:
         """All that match, oldest first; the fields must be declared indexes."""
@@ -361,7 +457,25 @@ class StoreBase(ABC):
         if inside is not None:
             return inside.find(kind, **equals)
         self.check_fields(kind, equals)
-        return [_document(kind, row) for row in sorted(self.scan(kind, equals), key=lambda row: row["_no"])]
+        return [_document(kind, row, fresh=self.fresh_rows) for row in self.slice(kind, equals)]
+
+    def slice(
+        self,
+        kind: str,
+        equals: Mapping[str, Any],
+        *,
+        after: int = 0,
+        newest_first: bool = False,
+        limit: int | None = None,
+    ) -> list[Row]:
+        """At most `limit` committed rows beyond the number `after` (0: from the start), in order of creation.
+
+        A store that keeps its rows in order overrides this, so that a page costs a page.
+        """
+        rows = sorted(self.scan(kind, equals), key=lambda row: row["_no"], reverse=newest_first)
+        if after:
+            rows = [row for row in rows if (row["_no"] < after if newest_first else row["_no"] > after)]
+        return rows if limit is None else rows[:limit]
 
     def page(
         self,
@@ -381,11 +495,16 @@ class StoreBase(ABC):
             if not cursor.isdecimal():
                 raise UsageError(f"{cursor!r} is no cursor", hint="use the next_cursor of the page before")
             after = int(cursor)
-        found = self.find(kind, **equals)
-        if newest_first:
-            found = [item for item in reversed(found) if not after or item.number < after]
+        if getattr(self._open, "transaction", None) is not None:
+            found = self.find(kind, **equals)  # with what is not committed yet
+            if newest_first:
+                found = [item for item in reversed(found) if not after or item.number < after]
+            else:
+                found = [item for item in found if item.number > after]
         else:
-            found = [item for item in found if item.number > after]
+            self.check_fields(kind, equals)
+            rows = self.slice(kind, equals, after=after, newest_first=newest_first, limit=limit + 1)
+            found = [_document(kind, row, fresh=self.fresh_rows) for row in rows]
         items = tuple(found[:limit])
         return Page(items, str(items[-1].number) if len(found) > limit else None)
 
@@ -426,6 +545,13 @@ class StoreBase(ABC):
     def wait(self, since: int, timeout_s: float) -> int:
         """Returns the commit number once it has passed `since`, or the present one after `timeout_s`."""
         deadline = time.monotonic() + timeout_s
+        if self.folder is not None and self._watch is None:
+            from perpetual.toolkit.watch import FolderWatch
+
+            self._watch = FolderWatch(self.folder)
         while (number := self.seq()) <= since and (left := deadline - time.monotonic()) > 0:
-            time.sleep(min(0.05, left))  # a store that can be told of changes overrides this
+            if self._watch is None:
+                time.sleep(min(_POLL_S, left))
+            else:
+                self._watch.wait(lambda: self.seq() > since, left)
         return number

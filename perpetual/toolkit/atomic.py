@@ -54,6 +54,14 @@ def fsync_dir(path: _Path) -> None:
         os.close(descriptor)
 
 
+def fsync_data(descriptor: int) -> None:
+    """Make what was written to an open file durable, its length too; other attributes where that costs nothing."""
+    if hasattr(os, "fdatasync"):
+        os.fdatasync(descriptor)
+    else:
+        os.fsync(descriptor)
+
+
 def dump_json(obj: object) -> str:
     """JSON on one line, keys as they come, text readable. Raises ValueError for NaN and infinity."""
     import json

@@ -36,6 +36,11 @@ STEPS: dict[str, str] = {
     "scan:settled": "all of it is committed",
     "note:intent": "a note and the intent to commit it are in the record, and git lacks it",
     "note:committed": "git has the note, and the record does not know",
+    "move:built": "a new store holds what the old one holds, and nothing says so",
+    "move:decided": "the new store is in force; the old one still stands in its place",
+    "move:aside": "the old store is among the backups, and there is none in its place",
+    "move:renamed": "the new store is in its place; the configuration names the old one",
+    "move:configured": "all is done but for taking the plan away",
     "loop:stopped": "the record says why the loop stopped",
 }
 

@@ -4,22 +4,20 @@ import os
 
 __all__ = ["FILE", "head"]
 
-FILE = "store.json"
+FILE = "journal.jsonl"
+_BEFORE = "store.json"  # of a project that this version has not written to yet
 
 
 def head(path: str) -> str:
-    """An opaque token of the committed state in folder `path`, from the first bytes of one file.
+    """An opaque token of the committed state in folder `path`: size, inode and time of the journal.
 
-    The file begins with the number of its commit; size and inode join it so that a restored backup differs too.
-    An empty text means that nothing was ever committed.
+    A commit makes the journal longer, a compaction makes it another file, and a backup that was put back differs in
+    its time. An empty text means that nothing was ever committed.
     """
-    try:
-        descriptor = os.open(os.path.join(path, FILE), os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-    except FileNotFoundError:
-        return ""
-    try:
-        status = os.fstat(descriptor)
-        start = os.read(descriptor, 80)
-    finally:
-        os.close(descriptor)
-    return f"{status.st_ino}-{status.st_size}-{status.st_mtime_ns}-{start.hex()}"
+    for name in (FILE, _BEFORE):
+        try:
+            status = os.stat(os.path.join(path, name))
+        except FileNotFoundError:
+            continue
+        return f"{status.st_ino}-{status.st_size}-{status.st_mtime_ns}"
+    return ""

@@ -1,179 +1,238 @@
-"""The TinyDB store: TinyDB holds and queries the documents, this file makes them durable.
+"""The TinyDB store: TinyDB holds and queries the documents, a journal makes them durable.
 
 Only the factory `open_store` is imported from outside, by the kernel once the configuration has chosen `tinydb`.
-TinyDB's own JSON storage rewrites its file in place and knows no second process; here the tables live in memory,
-a commit writes them to a new file that replaces the old one by rename, and every reader first looks at the file's
-stat. A commit therefore costs the size of the store.
+TinyDB's own JSON storage rewrites its file in place at every write and knows no second process; here a commit is one
+append to a journal and costs what it writes, whatever the store holds already.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from tinydb import TinyDB, where
-from tinydb.queries import QueryLike
-from tinydb.storages import Storage
 from tinydb.table import Document as TinyDocument
 
-from perpetual.api import Capabilities, CorruptData, PerpetualError, Row, StoreBase, TransientError
-from perpetual.toolkit.atomic import write_atomic
+from perpetual.api import Capabilities, Change, PerpetualError, Row, StoreBase, TransientError, UsageError
 from perpetual.toolkit.lock import FileLock
-from perpetual_tinydb.head import FILE
+from perpetual_tinydb.journal import Journal
+from perpetual_tinydb.tables import Database, JournalStorage, JournalTable
 
 __all__ = ["TinyStore", "open_store"]
 
-Tables = dict[str, dict[str, Any]]
-
-
-class _Tables(Storage):
-    """TinyDB's storage interface over tables that this module loads and saves."""
-
-    def __init__(self) -> None:
-        self.tables: Tables = {}
-
-    def read(self) -> Tables:
-        return self.tables
-
-    def write(self, data: Tables) -> None:
-        self.tables = data
+_META = "_meta"
 
 
 class TinyStore(StoreBase):
     """See `perpetual.slots.store` for the contract. Safe in threads; several processes may write."""
 
-    capabilities = Capabilities(multiprocess=True)
+    capabilities = Capabilities(multiprocess=True, wait=True, indexes=True)
+    fresh_rows = True
 
     def __init__(self, folder: Path, *, lock_timeout_s: float) -> None:
         super().__init__()
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._file = folder / FILE
+        self.folder: Path = folder
         self._lock_timeout_s = lock_timeout_s
         self._lock = FileLock(folder / "lock")
-        self._guard = threading.RLock()  # of the tables in memory; held for a moment, not for a transaction
-        self._stamp: tuple[int, int, int] | None = None
-        self._load()
+        self._guard = threading.RLock()  # of the view in memory; held for a moment, not for a transaction
+        self._journal = Journal(folder, self._fields)
+        self._storage = JournalStorage(self._journal, self._is_ledger)
+        self._db = Database(storage=lambda: self._storage)
+        self._written = threading.local()
+        self._holder: int | None = None  # the thread that holds the lock, once its view is the present one
+
+    def _fields(self) -> dict[str, Sequence[str]]:
+        return {name: kind.indexes for name, kind in self.kinds.items()}
+
+    def _is_ledger(self, kind: str) -> bool:
+        return kind in self.kinds and self.kinds[kind].ledger
+
+    def _table(self, kind: str) -> JournalTable:
+        table = self._db.table(kind)
+        assert isinstance(table, JournalTable)
+        return table
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """The flock on `lock`, which excludes threads too and which the kernel frees when its holder dies."""
-        if not self._lock.acquire(timeout_s=self._lock_timeout_s):
-            raise TransientError(
-                f"somebody else has been writing to {self._file.parent} for {self._lock_timeout_s:g} s",
-                hint="try again; `perpetual doctor` names who holds the store",
-            )
+        try:
+            held = self._acquire()
+        except OSError as problem:
+            raise self._not_written(problem) from problem
+        if not held:
+            raise self._busy()
+        try:
+            with self._guard:
+                self._look()
+            self._holder = threading.get_ident()
+            yield
+        finally:
+            self._holder = None
+            self._lock.release()
+
+    def _busy(self) -> TransientError:
+        return TransientError(
+            f"somebody else has been writing to {self.folder} for {self._lock_timeout_s:g} s",
+            hint="try again; `perpetual doctor` names who holds the store",
+        )
+
+    def _acquire(self) -> bool:
+        try:
+            return self._lock.acquire(timeout_s=self._lock_timeout_s)
+        except FileNotFoundError:  # the first write makes the folder
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            return self._lock.acquire(timeout_s=self._lock_timeout_s)
+
+    def _refresh(self) -> None:
+        """Looks for commits of others; while this thread holds the lock there are none."""
+        if self._holder != threading.get_ident():
+            self._look()
+
+    def _look(self) -> None:
+        try:
+            self._journal.refresh()
+        except OSError as problem:
+            raise PerpetualError(
+                f"{problem.filename or self.folder} could not be read: {problem.strerror or problem}",
+                hint="mend the folder's rights or the disk, then repeat",
+                code="not_read",
+            ) from problem
+
+    def read(self, kind: str, id: str) -> Row | None:
+        """One row, through the index of ids."""
+        with self._guard:
+            self._refresh()
+            if kind == _META:
+                return self._meta()
+            number = self._journal.number(kind, id)
+            if number is None:
+                return None
+            found = self._table(kind).get(doc_id=number)
+            return found if isinstance(found, TinyDocument) else None
+
+    def _meta(self) -> Row | None:
+        """The base's counters, which the journal knows by itself."""
+        commit = self._journal.commit
+        if not commit:
+            return None
+        own = {"_id": _META, "_rev": commit, "_no": 1, "_seq": commit}
+        return {**own, "commit": commit, "counters": self._journal.counters()}
+
+    def scan(self, kind: str, equals: Mapping[str, Any]) -> Iterable[Row]:
+        """The matching rows in order, by index and TinyDB query."""
+        return self.slice(kind, equals)
+
+    def slice(
+        self,
+        kind: str,
+        equals: Mapping[str, Any],
+        *,
+        after: int = 0,
+        newest_first: bool = False,
+        limit: int | None = None,
+    ) -> list[Row]:
+        """See the base; a page costs a page."""
+        from bisect import bisect_left, bisect_right
+        from itertools import islice
+
+        with self._guard:
+            self._refresh()
+            numbers, used = self._journal.candidates(kind, equals)
+            rest = {field: value for field, value in equals.items() if field != used}
+            if newest_first:
+                numbers = numbers[: bisect_left(numbers, after) if after else len(numbers)][::-1]
+            elif after:
+                numbers = numbers[bisect_right(numbers, after) :]
+            return list(islice(self._table(kind).among(numbers, rest), limit))
+
+    def changes(self, since: int) -> list[Change]:
+        """See the base; costs what has changed."""
+        with self._guard:
+            self._refresh()
+            return [Change(*found) for found in sorted(self._journal.changes(since))]
+
+    def write(self, batch: Sequence[tuple[str, str, Row]]) -> None:
+        """Stages the rows in TinyDB's tables, then appends them to the journal as one commit."""
+        with self._guard:
+            try:
+                self._refresh()
+                commit = self._journal.commit
+                for kind, id, row in batch:
+                    if kind == _META:
+                        commit = row["commit"]
+                        continue
+                    if row["_no"] != (self._journal.number(kind, id) or row["_no"]):
+                        raise UsageError(f"{kind} {id} has another number")
+                    self._table(kind).replace(TinyDocument(row, doc_id=row["_no"]))
+                staged = [(kind, row) for (kind, _), row in self._storage.staged.items()]
+                self._written.file = self._journal.append(commit, staged)
+            except OSError as problem:
+                raise self._not_written(problem) from problem
+            finally:
+                self._storage.staged.clear()
+
+    def _not_written(self, problem: OSError) -> PerpetualError:
+        return PerpetualError(
+            f"{problem.filename or self.folder} could not be written: {problem.strerror or problem}; "
+            "nothing was changed",
+            hint="free some space or mend the folder's rights, then repeat",
+            code="not_written",
+        )
+
+    def settle(self) -> None:
+        """Waits for the disk without the lock, so that the waits of several processes become one."""
+        try:
+            self._journal.settle(self._written.__dict__.pop("file", None))
+        except OSError as problem:
+            raise PerpetualError(
+                f"{self.folder}: the disk has not confirmed the last write: {problem.strerror or problem}",
+                hint="see whether it stands once the disk is well: perpetual store verify",
+                code="not_durable",
+            ) from problem
+
+    def verify(self) -> list[str]:
+        """Every checksum, the order of the commits, and the indexes against the rows; read anew from the disk."""
+        with self._undisturbed():
+            return self._journal.examine()
+
+    @contextmanager
+    def _undisturbed(self) -> Iterator[None]:
+        """The lock, so that nobody compacts meanwhile; without it where there is no folder, or one only to be read."""
+        try:
+            held = self._lock.acquire(timeout_s=self._lock_timeout_s)
+        except OSError:
+            yield
+            return
+        if not held:
+            raise self._busy()
         try:
             yield
         finally:
             self._lock.release()
 
-    def read(self, kind: str, id: str) -> Row | None:
-        """One row, through the id index built when the file was read."""
+    def compact(self) -> None:
+        """Folds the journal into a new snapshot."""
+        with self.exclusive(), self._guard:
+            try:
+                self._refresh()
+                if self._journal.commit:
+                    self._journal.compact()
+            except OSError as problem:
+                raise self._not_written(problem) from problem
+
+    def describe(self) -> dict[str, Any]:
+        """The files with their sizes, and why the last compaction failed if it did."""
         with self._guard:
             self._refresh()
-            number = self._ids.get(kind, {}).get(id)
-            if number is None:
-                return None
-            found = self._db.table(kind).get(doc_id=number)
-            return dict(found) if isinstance(found, TinyDocument) else None
-
-    def scan(self, kind: str, equals: Mapping[str, Any]) -> Iterable[Row]:
-        """All matching rows, by a TinyDB query."""
-        with self._guard:
-            self._refresh()
-            table = self._db.table(kind)
-            if not equals:
-                return [dict(row) for row in table.all()]
-            tests: list[QueryLike] = [where(field) == value for field, value in equals.items()]
-            return [dict(row) for row in table.search(reduce(lambda a, b: a & b, tests))]  # type: ignore[operator]
-
-    def write(self, batch: Sequence[tuple[str, str, Row]]) -> None:
-        """Changes the tables in memory, then replaces the file; if that fails the memory is read anew."""
-        with self._guard:
-            self._write(batch)
-
-    def _write(self, batch: Sequence[tuple[str, str, Row]]) -> None:
-        self._refresh()
-        try:
-            for kind, id, row in batch:
-                table = self._db.table(kind)
-                number = row["_no"]
-                if table.contains(doc_id=number):
-                    table.remove(doc_ids=[number])
-                table.insert(TinyDocument(row, doc_id=number))
-                self._ids.setdefault(kind, {})[id] = number
-            tables = self._storage.tables
-            ordered = {"_meta": tables["_meta"], **tables}
-            write_atomic(self._file, json.dumps(ordered, allow_nan=False, ensure_ascii=False, separators=(",", ":")))
-        except OSError as problem:
-            self._stamp = None
-            raise PerpetualError(
-                f"{self._file} could not be written: {problem.strerror or problem}; nothing was changed",
-                hint="free some space or mend the folder's rights, then repeat",
-                code="not_written",
-            ) from problem
-        except BaseException:
-            self._stamp = None
-            raise
-        self._stamp = self._stat()
-
-    def close(self) -> None:
-        """Nothing is held open between calls."""
-        self._db.close()
-
-    def _stat(self) -> tuple[int, int, int] | None:
-        try:
-            status = os.stat(self._file)
-        except FileNotFoundError:
-            return None
-        return status.st_ino, status.st_size, status.st_mtime_ns
-
-    def _refresh(self) -> None:
-        stamp = self._stat()
-        if stamp != self._stamp or stamp is None:
-            self._load()
-
-    def _load(self) -> None:
-        # The stamp is taken before the bytes: a replacement in between shows as a difference at the next look.
-        stamp = self._stat()
-        storage = _Tables()
-        ids: dict[str, dict[str, int]] = {}
-        if stamp is not None:
-            storage.tables, ids = self._parse(self._file.read_bytes())
-        self._storage = storage
-        self._db = TinyDB(storage=lambda: storage)
-        self._ids = ids
-        self._stamp = stamp
-
-    def _parse(self, data: bytes) -> tuple[Tables, dict[str, dict[str, int]]]:
-        """The tables of the file, and the number of each id."""
-        try:
-            tables: Tables = json.loads(data)
-            ids = {kind: dict(_numbers(rows)) for kind, rows in tables.items()}
-            head = tables["_meta"]["1"]
-            if not isinstance(head["commit"], int) or not isinstance(head["counters"], dict):
-                raise ValueError("its counters are none")
-        except (ValueError, KeyError, TypeError, AttributeError) as problem:
-            told = str(problem) if isinstance(problem, ValueError) else "it does not hold what a store holds"
-            raise CorruptData(
-                f"{self._file} cannot be read: {told}",
-                hint="the file was changed from outside; put back a copy of it",
-            ) from problem
-        return tables, ids
-
-
-def _numbers(rows: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    """The (id, number) of each row of a table; raises for what was not written by a store."""
-    for number, row in rows.items():
-        if int(number) != row["_no"] or not isinstance(row["_rev"], int) or not isinstance(row["_seq"], int):
-            raise ValueError(f"row {number} is not a store's")
-        yield row["_id"], row["_no"]
+            return {
+                "mode": "journal",
+                "why": "append-only JSON lines over a snapshot, each commit synced",
+                "generation": self._journal.generation,
+                "files": self._journal.sizes(),
+                "compaction_problem": self._journal.compaction_problem,
+            }
 
 
 def open_store(options: Mapping[str, Any], *, path: Path) -> TinyStore:

@@ -331,8 +331,8 @@ def test_bytes_that_are_no_text(
 
 
 def test_a_damaged_store_is_named(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (file,) = project.glob(".perpetual/store/*.json")
-    file.write_text('{"_meta": {')
+    file = project / ".perpetual/store/journal.jsonl"
+    file.write_text('{"format": {')
     assert run(["--json", "hypotheses", "list"]) == 1
     error = json.loads(capsys.readouterr().out)["error"]
     assert error["code"] == "corrupt"

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from perpetual import Lab
 from perpetual.cli.app import run
 from perpetual.records import Evidence, Experiment, Hypothesis, Run
 
@@ -138,7 +139,7 @@ def test_a_campaign_from_statement_to_verdict(call: Call) -> None:
     waited = check_list(call("wait", "e2", "--timeout", "1m"), "runs", "run")
     assert [item["status"] for item in waited] == ["done"] * 3
     again = call("scan")
-    assert again == {"schema": "perpetual.scan/1", "changes": [], "debits": [], "evidence": []}
+    assert again == {"schema": "perpetual.scan/1", "changes": [], "debits": [], "evidence": [], "problems": []}
 
     decided = call("hypotheses", "show", "h1")
     check_record(decided, "hypothesis")
@@ -179,7 +180,7 @@ def test_scan_tells_what_has_ended(call: Call, project: Path) -> None:
     found = call("scan")
     while not found["changes"]:  # the supervisor writes its record a moment after the command is gone
         found = call("scan")
-    assert set(found) == {"schema", "changes", "debits", "evidence"}
+    assert set(found) == {"schema", "changes", "debits", "evidence", "problems"}
     assert found["changes"] == [
         {"run_id": "r1", "experiment_id": "e1", "from": "running", "to": "done", "reason": None}
     ]
@@ -217,11 +218,10 @@ def test_the_ledger_by_hand(call: Call) -> None:
 def test_refold_check_finds_a_confidence_that_somebody_wrote(call: Call, project: Path) -> None:
     call("hypotheses", "add", "it helps")
     call("evidence", "add", "h1", "--verdict", "refutes", "--strength", "1", "--why", "no")
-    (file,) = project.glob(".perpetual/store/*.json")
-    tables = json.loads(file.read_bytes())
-    (body,) = tables["hypothesis"].values()
-    body["confidence"] = 0.99
-    file.write_text(json.dumps(tables))
+    with Lab.open(project) as lab, lab._ctx.store.transaction() as tx:
+        written = tx.get("hypothesis", "h1")
+        assert written is not None
+        tx.put("hypothesis", "h1", {**written.body, "confidence": 0.99})
     found = call("evidence", "refold", "--check", code=1)
     assert found["schema"] == "perpetual.refold/1"
     assert found["items"][0]["id"] == "h1"

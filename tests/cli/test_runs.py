@@ -421,7 +421,7 @@ def test_a_paused_queue_starts_nothing(call: Call, approved: Approved, project: 
     assert "paused" in waiting["reason"]
     call("run", "e2")
     assert call("run", "e1", "--dry-run", code=6)["error"]["code"] == "conflict"
-    (file,) = project.glob(".perpetual/store/*.json")
+    file = project / ".perpetual/store/journal.jsonl"
     before = file.read_bytes()
     assert call("scan")["changes"] == []
     assert file.read_bytes() == before

@@ -101,7 +101,7 @@ def audit(folder: Path) -> Table:
     with Lab.open(folder) as lab:
         store = lab.desks.ctx.store
         assert lab.evidence.refold(check=True) == []
-        assert lab.scan() == {"changes": [], "debits": [], "evidence": []}
+        assert lab.scan() == {"changes": [], "debits": [], "evidence": [], "problems": []}
         runs = sorted(lab.runs.list(limit=1000).items, key=lambda run: int(run.id[1:]))
         assert {(run.status, run.reason, run.attempt) for run in runs} == {("done", None, 1)}
         assert len({(run.experiment_id, run.replicate) for run in runs}) == len(runs)

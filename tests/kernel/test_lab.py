@@ -17,7 +17,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.api import Provider, hookimpl
-from perpetual.errors import Conflict, NotPermitted, PerpetualError, Refused, UsageError
+from perpetual.errors import Conflict, CorruptData, NotPermitted, PerpetualError, Refused, UsageError
 from perpetual.records import Event, Experiment, Hypothesis
 from perpetual.registry import Registry
 from perpetual.toolkit import platform
@@ -621,7 +621,7 @@ def test_a_run_that_must_wait_says_for_what(lab: Lab, campaign: Campaign) -> Non
     first, second, third = lab.runs.launch(experiment.id, every=True)
     assert (first.status, second.status, third.status) == ("running", "queued", "queued")
     assert "max_concurrent_runs" in (second.reason or "")
-    assert lab.scan() == {"changes": [], "debits": [], "evidence": []}
+    assert lab.scan() == {"changes": [], "debits": [], "evidence": [], "problems": []}
     lab.runs.kill(first.id, grace_s=0.0)
     changes = lab.scan()["changes"]
     assert [(change["run_id"], change["from"], change["to"]) for change in changes] == [
@@ -761,3 +761,28 @@ def test_an_observer_that_always_fails_starves_nobody(lab: Lab) -> None:
         for _ in range(3):
             assert set(watched.feed.deliver()) == {"acme/a"}
         assert [event.seq for event in good.heard] == [*range(1, 452)]
+
+
+def test_a_run_that_cannot_be_looked_at_holds_up_no_other(lab: Lab, campaign: Campaign) -> None:
+    _, experiment = campaign("sleep 30")
+    broken = lab.runs.launch(experiment.id)[0]
+    folder = Path(broken.log_dir)
+    pid = lab.runs.get(broken.id).pid
+    spec = folder / "started.json"
+    assert spec.exists(), [*folder.iterdir()]
+    kept = spec.read_bytes()
+    spec.write_bytes(b"{")
+    fine = lab.experiments.approve(lab.experiments.propose(command="true", cost_run_hours=0.001, wall_s=60.0).id)
+    other = lab.runs.launch(fine.id)[0]
+    try:
+        assert lab.wait([other.id], timeout_s=20) == {other.id: "done"}
+        found = lab.scan()
+        assert found["changes"] == []
+        assert [(item["run_id"], item["code"]) for item in found["problems"]] == [(broken.id, "corrupt")]
+        assert str(spec) in found["problems"][0]["message"]
+        with pytest.raises(CorruptData):
+            lab.wait([broken.id], timeout_s=20)
+    finally:
+        spec.write_bytes(kept)
+    assert lab.runs.get(broken.id).status == "running"
+    assert pid is not None

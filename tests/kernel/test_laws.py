@@ -152,7 +152,7 @@ def test_a_module_on_no_floor_is_told(copied: Path) -> None:
 # --- law 1: one door ------------------------------------------------------------------------------------------------
 
 # What is not a face: the parts that the lab itself is made of, which hold a store, a process, a repository, a device.
-_PARTS = ("perpetual_tinydb", "perpetual_local", "perpetual_git", "perpetual_nvml")
+_PARTS = ("perpetual_tinydb", "perpetual_sqlite", "perpetual_local", "perpetual_git", "perpetual_nvml")
 _INSIDES = frozenset(
     {"_ctx", "_desks", "desks", "store", "_store", "transaction", "kill", "killpg", "fork", "posix_spawn"}
 )
@@ -330,7 +330,7 @@ def test_scanning_twice_is_scanning_once(lab: Lab, campaign: Campaign) -> None:
     assert len(first["debits"]) == 1
     assert [row["run_id"] for row in first["evidence"]] == [run.id]
     before = _record(lab)
-    assert lab.scan() == {"changes": [], "debits": [], "evidence": []}
+    assert lab.scan() == {"changes": [], "debits": [], "evidence": [], "problems": []}
     assert _record(lab) == before
     assert lab.evidence.refold() == []
     assert lab.hypotheses.get(hypothesis.id).evidence_count == 1

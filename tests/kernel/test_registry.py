@@ -21,6 +21,7 @@ from perpetual.errors import PluginError
 from perpetual.kept import commands
 from perpetual.registry import Called, PluginInfo, Registry
 
+BUNDLED_STORES = ["perpetual-lab/sqlite", "perpetual-lab/tinydb"]
 HEAVY = {"tinydb", "dulwich", "mcp", "pynvml", "psutil", "ruamel", "rich", "pydantic", "jinja2"}
 Extra = tuple[str, str, str, Callable[[], object]]
 
@@ -134,7 +135,7 @@ def test_an_installed_distribution_is_found_and_chosen(folder: Path, monkeypatch
     registry = Registry()
     info = _info(registry, "acme-store/acme")
     assert (info.version, info.state, info.reason) == ("2.1", "loaded", None)
-    assert [offer.qualified_name for offer in registry.offers("store")] == ["acme-store/acme", "perpetual-lab/tinydb"]
+    assert [offer.qualified_name for offer in registry.offers("store")] == ["acme-store/acme", *BUNDLED_STORES]
     offer = registry.choose("store", "acme")
     assert "acme_store_provider" not in sys.modules  # nothing is imported before it is built
     assert registry.build(offer, {"n": 1}, path=folder) == ("built", {"n": 1}, str(folder))
@@ -201,7 +202,7 @@ def test_a_broken_distribution_is_named_and_the_rest_works(
     assert found["broken/bad"][:2] == ["0.3", "failed"]
     assert reason in found["broken/bad"][2]
     assert found["nowhere/gone"][1] == "failed"
-    assert stores == ["acme-store/acme", "perpetual-lab/tinydb"]
+    assert stores == ["acme-store/acme", *BUNDLED_STORES]
     assert [info[1] for name, info in found.items() if name.startswith("perpetual-lab/")] == ["loaded"] * (
         len(found) - 3
     )
@@ -218,7 +219,7 @@ def test_safe_mode_does_not_even_import_the_others(folder: Path, own_cache: Path
     mark = folder / "mark"
     found, stores, _ = _ask(folder, safe=True, MARK=str(mark))
     assert found["acme-store/store"] == ["2.1", "disabled", "safe mode: only bundled plugins"]
-    assert stores == ["perpetual-lab/tinydb"]
+    assert stores == BUNDLED_STORES
     assert not mark.exists()
     found, stores, _ = _ask(folder, MARK=str(mark))
     assert found["acme-store/store"][1] == "loaded"

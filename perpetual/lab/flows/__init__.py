@@ -15,6 +15,7 @@ from perpetual.lab.hypotheses import Hypotheses
 from perpetual.lab.memory import Notes
 from perpetual.lab.proposals import Proposals
 from perpetual.lab.runs import RunLedger
+from perpetual.lab.storage import Storage
 
 __all__ = ["Desks"]
 
@@ -30,3 +31,4 @@ class Desks(NamedTuple):
     budget: Budget
     notes: Notes
     proposals: Proposals
+    storage: Storage

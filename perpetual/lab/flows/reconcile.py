@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from perpetual.errors import CorruptData, TransientError
 from perpetual.lab.context import Context
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.analyse import analyse as put_into_words
@@ -41,12 +42,17 @@ def scan(desks: Desks) -> dict[str, Any]:
     """Looks at every live run and records what has changed; then starts what was waiting and has room.
 
     Returns:
-        `{changes: [{run_id, experiment_id, from, to, reason}], debits: [...], evidence: [...]}`.
+        `{changes: [{run_id, experiment_id, from, to, reason}], debits: [...], evidence: [...],
+        problems: [{run_id, code, message}]}`; a run that cannot be looked at stays as it is and holds up no other.
     """
-    answer: dict[str, list[Any]] = {"changes": [], "debits": [], "evidence": []}
+    answer: dict[str, list[Any]] = {"changes": [], "debits": [], "evidence": [], "problems": []}
     for run in desks.runs.live():
-        if run.body["status"] != "queued":
+        if run.body["status"] == "queued":
+            continue
+        try:
             _look(desks, run, answer)
+        except (CorruptData, TransientError) as problem:  # of its folder, or of an engine out of reach
+            answer["problems"].append({"run_id": run.id, "code": problem.code, "message": problem.message})
     for run in advance_queue(desks):
         answer["changes"].append(_change(run, "queued"))
     return answer

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from perpetual.errors import NotFound
+from perpetual.errors import CorruptData, NotFound
 from perpetual.lab.flows import Desks
 from perpetual.lab.states import LIVE
 from perpetual.slots.scheduler import Scheduler
@@ -18,18 +19,24 @@ _TURN_S = 0.1  # how long one round over several live runs takes
 _SWEEP_S = 1.0  # how often what other processes did is looked at while a run is waited for
 
 
-def wait(desks: Desks, scan: Callable[[], object], ids: Sequence[str], *, timeout_s: float | None) -> dict[str, str]:
+def wait(
+    desks: Desks, scan: Callable[[], Mapping[str, Any]], ids: Sequence[str], *, timeout_s: float | None
+) -> dict[str, str]:
     """Until every named run has ended, and every named experiment has no live run; answers {id: status}.
 
-    Sleeps on the supervisor of a live run, not in a loop. Raises NotFound for an id that is neither.
+    Sleeps on the supervisor of a live run, not in a loop. Raises NotFound for an id that is neither, CorruptData for
+    a run of which nobody can tell any more how it ends.
     """
     if timeout_s is not None:
         finite(timeout_s, "the timeout", minimum=0.0)
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     wanted = [_subject(desks, id) for id in ids]
     while True:
-        scan()
+        problems = {item["run_id"]: item for item in scan()["problems"] if item["code"] == CorruptData.code}
         live = [run for subject in wanted for run in _live_runs(desks, subject)]
+        for run in live:
+            if run.id in problems:
+                raise CorruptData(problems[run.id]["message"], hint=f"perpetual kill {run.id}, then mend its folder")
         left = _SWEEP_S if deadline is None else min(_SWEEP_S, deadline - time.monotonic())
         if not live or left <= 0:
             return {kind_id[1]: desks.ctx.need(*kind_id).body["status"] for kind_id in wanted}

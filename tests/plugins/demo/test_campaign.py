@@ -31,7 +31,7 @@ def decide(folder: Path, claims: Sequence[Claim]) -> dict[str, str]:
         last = turn(lab, watch)
         assert last.reason == "queue_empty"
         assert lab.evidence.refold(check=True) == []
-        assert lab.scan() == {"changes": [], "debits": [], "evidence": []}
+        assert lab.scan() == {"changes": [], "debits": [], "evidence": [], "problems": []}
         budget = lab.budget.totals()
         assert budget["reserved_gpu_hours"] == 0
         assert budget["spent_gpu_hours"] == 0

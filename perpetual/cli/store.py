@@ -1,0 +1,112 @@
+"""The commands `store ...`: the record's store as a whole. Loaded by the command table alone."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from perpetual.cli.base import Face, json_option, pass_face, printable
+from perpetual.errors import UsageError
+
+__all__ = ["store"]
+
+_dry_run = click.option("--dry-run", is_flag=True, help="Say what would be done and change nothing.")
+
+
+@click.group()
+def store() -> None:
+    """The store that keeps the record: look at it, check it, move it."""
+
+
+@store.command()
+@json_option
+@pass_face
+def stats(face: Face) -> None:
+    """What the store holds and weighs, in which mode it works and why."""
+    told = face.lab.storage.stats()
+    face.answer("store_stats", told, lambda: _stats_text(told))
+
+
+def _stats_text(told: dict[str, Any]) -> str:
+    mode = f" ({told['mode']}: {told['why']})" if told["mode"] else ""
+    lines = [
+        f"store {told['store']}{mode}",
+        f"folder {told['folder']}, {_size(told['bytes'])}, commit {told['commit']}",
+        *(f"  {count:>8}  {kind}" for kind, count in told["records"].items()),
+    ]
+    return printable("\n".join(lines))
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes} bytes" if size_bytes < 10_000 else f"{size_bytes / 1e6:.2f} MB"
+
+
+@store.command()
+@json_option
+@pass_face
+def verify(face: Face) -> int:
+    """Check sums, order and references, and everything derived against its ledger; exit 1 if something is wrong."""
+    problems = face.lab.storage.verify()
+    text = "\n".join(problems) if problems else "everything holds"
+    face.answer("store_verify", {"ok": not problems, "problems": problems}, printable(text))
+    return 1 if problems else 0
+
+
+@store.command()
+@json_option
+@pass_face
+def compact(face: Face) -> None:
+    """Give back the room that older states take."""
+    told = face.lab.storage.compact()
+    face.answer(
+        "store_compact", told, lambda: f"{_size(told['bytes_before'])} before, {_size(told['bytes_after'])} after"
+    )
+
+
+@store.command()
+@click.option("-o", "--output", metavar="FILE", help="Where to; without it, standard output.")
+@json_option
+@pass_face
+def export(face: Face, output: str | None) -> None:
+    """Write the whole record as JSON lines that every store can import.
+
+    Notes are in it, and the folders of runs (logs, metrics files) are not.
+    """
+    if output is None:
+        if face.as_json:
+            raise UsageError("--json answers one document, and so does not go with an export to standard output",
+                             hint="name a file: -o FILE")  # fmt: skip
+        face.lab.storage.export(sys.stdout.buffer)
+        return
+    told = face.lab.storage.export_file(output)
+    face.answer("store_export", told, lambda: f"{told['rows']} rows in {printable(told['path'])}")
+
+
+@store.command(name="import")
+@click.argument("file")
+@_dry_run
+@json_option
+@pass_face
+def import_(face: Face, file: str, dry_run: bool) -> None:
+    """Take over an exported record into a project that has done nothing yet."""
+    told = face.lab.storage.import_file(file, dry_run=dry_run)
+    face.answer("store_import", told, lambda: _moved_text(told, dry_run))
+
+
+@store.command()
+@click.argument("name", metavar="STORE")
+@_dry_run
+@json_option
+@pass_face
+def migrate(face: Face, name: str, dry_run: bool) -> None:
+    """Move the record into another store, e.g. sqlite, and choose that one; the old one is kept as a backup."""
+    told = face.lab.storage.migrate(name, dry_run=dry_run)
+    face.answer("store_migrate", told, lambda: _moved_text(told, dry_run))
+
+
+def _moved_text(told: dict[str, Any], dry_run: bool) -> str:
+    if dry_run:
+        return f"{told['rows']} rows would be taken over"
+    return printable(f"{told['rows']} rows taken over; the store before is kept in {told['backup']}")

@@ -1,0 +1,203 @@
+"""Moving house: a whole store rebuilt beside the one in force, then put in its place in one step that no crash splits.
+
+    .perpetual/store/          in force
+    .perpetual/store.new/      being built; before `moving.json` is there it is worth nothing
+    .perpetual/moving.json     the commit point: from here on the new one is in force, and whoever comes by finishes
+    .perpetual/backups/        what was in force before, whole
+
+Below every department. `Context` finishes what a crash left and refuses to write to a store that was moved away under
+it; the storage department and the upgrades move.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from perpetual.errors import Conflict, CorruptData, PerpetualError
+from perpetual.slots.store import Row, StoreBase
+from perpetual.toolkit import yamlfile
+from perpetual.toolkit.atomic import dump_json, fsync_dir, read_json, write_atomic
+from perpetual.toolkit.lock import FileLock
+from perpetual.toolkit.steps import step
+
+__all__ = ["STORE", "fill", "finish", "is_pending", "move", "rows_of", "wait"]
+
+STORE, _NEW, _PLAN, _LOCK, _BACKUPS = "store", "store.new", "moving.json", "moving.lock", "backups"
+_BATCH = 500  # rows of one write into the new store
+_META = "_meta"
+
+
+def is_pending(folder: Path) -> bool:
+    """Whether a move is decided and not finished in the project directory `folder`."""
+    return os.path.exists(os.path.join(folder, _PLAN))
+
+
+def finish(folder: Path) -> None:
+    """Ends a move that was decided; nothing where there is none. Safe to be cut off at any instant and repeated.
+
+    Raises:
+        CorruptData: if the plan cannot be read.
+        PerpetualError: if a folder cannot be renamed.
+    """
+    if not is_pending(folder):
+        return
+    try:
+        with FileLock(folder / _LOCK):
+            _finish(folder)
+    except OSError as problem:
+        raise PerpetualError(
+            f"the store of {folder} is half moved, and goes no further: {problem}",
+            hint="mend the folder's rights or free some space, then run any command again",
+        ) from problem
+
+
+def _finish(folder: Path) -> None:
+    try:
+        plan = read_json(folder / _PLAN)
+        if plan is None:
+            return  # somebody else was faster
+        backup, settings = folder / plan["backup"], dict(plan["config"])
+    except (ValueError, KeyError, TypeError) as problem:
+        raise CorruptData(
+            f"{folder / _PLAN} cannot be read: {problem}",
+            hint=f"it names the folder of {_BACKUPS} that holds the store before the move",
+        ) from problem
+    old, new = folder / STORE, folder / _NEW
+    if new.exists():
+        if old.exists() and not backup.exists():
+            backup.parent.mkdir(mode=0o700, exist_ok=True)
+            os.rename(old, backup)
+            fsync_dir(backup.parent)
+        elif old.exists() and not any(path.name != "lock" for path in old.iterdir()):
+            shutil.rmtree(old)  # a writer of the old store has come by meanwhile, and was refused
+        step("move:aside")
+        os.rename(new, old)
+        fsync_dir(folder)
+    step("move:renamed")
+    path = folder / "config.yaml"
+    present = yamlfile.read_yaml(path) or {}
+    for key, value in settings.items():
+        if present.get(key) != value:
+            yamlfile.set_value(path, (key,), value)
+    step("move:configured")
+    (folder / _PLAN).unlink()
+    fsync_dir(folder)
+
+
+def wait(folder: Path) -> None:
+    """Returns once nobody is moving the store."""
+    with FileLock(folder / _LOCK):
+        return
+
+
+def rows_of(store: StoreBase) -> Iterator[tuple[str, Row]]:
+    """Every (kind, row) of a store, by kind and number; hold its lock meanwhile."""
+    for kind in sorted(store.kinds):
+        for row in store.slice(kind, {}):
+            yield kind, row
+
+
+def fill(target: StoreBase, rows: Iterable[tuple[str, Row]], commit: int, counters: Mapping[str, int]) -> int:
+    """Writes the rows as they are, revisions, numbers and commits included; answers how many."""
+    meta = {"_id": _META, "_rev": commit, "_no": 1, "_seq": commit, "commit": commit, "counters": dict(counters)}
+    batch: list[tuple[str, str, Row]] = []
+    count = 0
+
+    def flush() -> None:
+        if batch:
+            with target.exclusive():
+                target.write([(_META, _META, meta), *batch])
+            target.settle()
+            batch.clear()
+
+    for kind, row in rows:
+        batch.append((kind, row["_id"], row))
+        count += 1
+        if len(batch) == _BATCH:
+            flush()
+    flush()
+    return count
+
+
+def move(
+    folder: Path,
+    source: StoreBase,
+    build: Callable[[Path], StoreBase],
+    load: Callable[[StoreBase], int],
+    *,
+    now: datetime,
+    config: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Builds a store anew and puts it in the place of `source`, which stands still meanwhile.
+
+    Args:
+        folder: the project directory.
+        build: opens the new store at a path.
+        load: fills it and answers the number of rows.
+        config: keys of config.yaml that change together with the store.
+
+    Returns:
+        `{rows, commit, backup}`; the backup's path is relative to `folder`.
+
+    Raises:
+        Conflict: while another move is going on.
+        CorruptData: if the new store does not hold what was put into it; the old one stays in force.
+    """
+    lock = FileLock(folder / _LOCK)
+    if not lock.acquire(blocking=False):
+        raise Conflict("the store is being moved by another process", hint="wait until it is done")
+    try:
+        new = folder / _NEW
+        if new.exists():
+            shutil.rmtree(new)  # of a move that was cut off before it was decided
+        try:
+            with source.exclusive():
+                made = _built(new, build, load)
+                backup = _free_name(folder, now)
+                made["backup"] = f"{_BACKUPS}/{backup}"
+                step("move:built")
+                plan = {"format": 1, "backup": made["backup"], "config": dict(config)}
+                write_atomic(folder / _PLAN, dump_json(plan))
+                step("move:decided")
+                _finish(folder)
+                return made
+        except BaseException:
+            if new.exists() and not is_pending(folder):
+                shutil.rmtree(new)
+            raise
+    finally:
+        lock.release()
+
+
+def _built(new: Path, build: Callable[[Path], StoreBase], load: Callable[[StoreBase], int]) -> dict[str, Any]:
+    target = build(new)
+    try:
+        rows = load(target)
+        target.compact()
+        problems = target.verify()
+        held = sum(target.count(kind) for kind in target.kinds)
+        if held != rows:
+            problems.append(f"{rows} rows were written and {held} are there")
+        if problems:
+            raise CorruptData(f"the new store is not what was written: {problems[0]}", hint="the old one is in force")
+        made = {"rows": rows, "commit": target.seq()}
+    finally:
+        target.close()
+    if not new.exists():
+        new.mkdir(mode=0o700)  # of an empty store, which has no file yet
+    fsync_dir(new)
+    return made
+
+
+def _free_name(folder: Path, now: datetime) -> str:
+    stem = name = f"store-{now:%Y%m%dT%H%M%SZ}"
+    number = 1
+    while (folder / _BACKUPS / name).exists():
+        number += 1
+        name = f"{stem}-{number}"
+    return name

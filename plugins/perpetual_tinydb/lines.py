@@ -1,0 +1,157 @@
+"""The lines of which a journal and a snapshot are made. Pure; used by `journal` and `snapshot`.
+
+Each line is a JSON object that ends in the checksum of what stands before it:
+
+    {"k":"run","r":{"_id":"r1",...},"c":"5f0e3a91"}        a row
+    {"n":12,"rows":2,"c":"0b77c2d4"}                       the commit of the rows since the last commit
+
+so a file can be read by eye and by any JSON tool, and a bit that flipped is found. CRC-32 is that of zlib (ISO 3309).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+__all__ = [
+    "TAIL",
+    "Commit",
+    "Damaged",
+    "Entry",
+    "commit_line",
+    "commits",
+    "dump",
+    "has_commit",
+    "is_whole",
+    "parse",
+    "row_line",
+    "seal",
+    "unseal",
+]
+
+TAIL = len(',"c":"00000000"}')
+_decode = json.JSONDecoder().raw_decode
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+class Damaged(ValueError):
+    """Bytes that no store wrote, or not to their end; `offset` is where they begin, `last` that nothing follows."""
+
+    def __init__(self, message: str, offset: int = 0) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A row of a commit: where its line stands in the file, and its decoded content."""
+
+    kind: str
+    row: dict[str, Any]
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A whole commit; `end` is the offset behind it."""
+
+    number: int
+    entries: Sequence[Entry]
+    end: int
+
+
+def dump(value: Any) -> str:
+    """Compact JSON on one line, letters as they are."""
+    return _encode(value)
+
+
+def seal(body: str) -> bytes:
+    """The line of a JSON object given without its closing brace."""
+    data = body.encode("utf-8")
+    return b'%s,"c":"%08x"}\n' % (data, crc32(data))
+
+
+def unseal(line: bytes) -> dict[str, Any]:
+    """What a line (without its line feed) holds.
+
+    Raises:
+        Damaged: if its checksum is wrong or absent.
+    """
+    body, tail = line[:-TAIL], line[-TAIL:]
+    if tail != b',"c":"%08x"}' % crc32(body):
+        raise Damaged("its checksum is wrong")
+    try:
+        return parse(line)
+    except ValueError as problem:
+        raise Damaged(f"it is no JSON: {problem}") from problem
+
+
+def parse(line: bytes) -> dict[str, Any]:
+    """What a line holds whose checksum was looked at before."""
+    found: dict[str, Any] = _decode(line.decode("utf-8"))[0]
+    return found
+
+
+def row_line(kind: str, row: dict[str, Any]) -> bytes:
+    """The line of a row."""
+    return seal(f'{{"k":{_encode(kind)},"r":{_encode(row)}')
+
+
+def commit_line(number: int, rows: int) -> bytes:
+    """The line that makes the rows before it a commit."""
+    return seal(f'{{"n":{number},"rows":{rows}')
+
+
+def commits(data: bytes, start: int) -> Iterator[Commit]:
+    """The commits in `data`, which stands at offset `start` of its file.
+
+    Raises:
+        Damaged: at the first byte that belongs to no whole commit, once those before it were given.
+    """
+    position, begun = 0, 0
+    entries: list[Entry] = []
+    while position < len(data):
+        end = data.find(b"\n", position)
+        if end < 0:
+            raise Damaged("it ends within a line", start + begun)
+        try:
+            found = unseal(data[position:end])
+            if "k" in found:
+                entries.append(Entry(found["k"], found["r"], start + position, end - position))
+            elif found["rows"] == len(entries):
+                yield Commit(found["n"], entries, start + end + 1)
+                entries, begun = [], end + 1
+            else:
+                raise Damaged("a commit has lost rows")
+        except (Damaged, KeyError) as problem:
+            raise Damaged(str(problem), start + begun) from problem
+        position = end + 1
+    if entries:
+        raise Damaged("its last commit is not whole", start + begun)
+
+
+def has_commit(data: bytes) -> bool:
+    """Whether a whole commit line stands anywhere in `data`: what is damaged before it was acknowledged once."""
+    position = data.find(b'{"n":')  # looked for within lines too: the line feed before it may be what is damaged
+    while position >= 0 and (end := data.find(b"\n", position)) >= 0:
+        try:
+            unseal(data[position:end])
+        except Damaged:
+            position = data.find(b'{"n":', position + 1)
+        else:
+            return True
+    return False
+
+
+def is_whole(data: bytes) -> bool:
+    """Whether `data`, which holds no whole commit, was one to its last byte once: then it is damaged and not torn."""
+    line, end = data[:-1].rpartition(b"\n")[2], data[-1:]
+    try:
+        found = unseal(line)
+    except Damaged:
+        return end == b"\n"  # the last line was written to its end
+    return end != b"\n" and "n" in found

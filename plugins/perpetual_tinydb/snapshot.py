@@ -1,0 +1,316 @@
+"""A snapshot: every row of a store in one file, and an index by which single rows are read from it without the rest.
+
+    snapshot-N.jsonl     the rows, a line each, by kind and number
+    snapshot-N.index     a line of JSON, then arrays of 64-bit integers; derived, built anew in memory where it is bad
+
+Opened lazily: a look at one row reads that row's line and the arrays of its kind. Used by `journal` alone.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from perpetual_tinydb.lines import Damaged, dump, seal, unseal
+
+__all__ = ["SHARED", "Key", "Snapshot", "key_of", "write_snapshot"]
+
+Key = Any  # what an index knows a field's value by
+SHARED = "[]"  # the key that says little: rows under it may have different values
+_BLOCK_BYTES = 1 << 20
+
+
+def key_of(value: Any) -> Key:
+    """A hashable stand-in of a JSON value; values that are equal in Python have equal ones.
+
+    Lists and mappings share one, which names candidates only: they may be equal in another order of keys.
+    """
+    return SHARED if isinstance(value, (list, dict)) else value
+
+
+class _Columns:
+    """What the index knows of one kind while it is being built; rows arrive in order of their numbers."""
+
+    def __init__(self, fields: Sequence[str]) -> None:
+        self.numbers, self.offsets, self.lengths, self.seqs = (array("q") for _ in range(4))
+        self.ids: list[str] = []
+        self.fields: dict[str, dict[Key, array[int]]] = {field: {} for field in fields}
+
+    def add(self, row: Mapping[str, Any], offset: int, length: int) -> None:
+        self.numbers.append(row["_no"])
+        self.offsets.append(offset)
+        self.lengths.append(length)
+        self.seqs.append(row["_seq"])
+        self.ids.append(row["_id"])
+        for field, postings in self.fields.items():
+            postings.setdefault(key_of(row.get(field)), array("q")).append(row["_no"])
+
+
+def write_snapshot(
+    stem: Path, commit: int, rows: Iterable[tuple[str, Mapping[str, Any], bytes]], fields: Mapping[str, Sequence[str]]
+) -> int:
+    """Writes both files durably (the folder's names are the caller's to make durable); answers the bytes of the rows.
+
+    Args:
+        stem: the path without its suffix.
+        rows: (kind, row, line with its line feed), all of a kind together in order of their numbers.
+        fields: the indexed fields of each kind.
+    """
+    columns: dict[str, _Columns] = {}
+    offset = 0
+    with open(_open_new(stem.with_suffix(".jsonl")), "wb", buffering=_BLOCK_BYTES) as file:
+        for kind, row, line in rows:
+            file.write(line)
+            columns.setdefault(kind, _Columns(fields.get(kind, ()))).add(row, offset, len(line) - 1)
+            offset += len(line)
+        file.flush()
+        os.fsync(file.fileno())
+    with open(_open_new(stem.with_suffix(".index")), "wb") as file:
+        file.write(_index_bytes(commit, offset, columns))
+        file.flush()
+        os.fsync(file.fileno())
+    return offset
+
+
+def _open_new(path: Path) -> int:
+    # what a crashed compaction left under this name belongs to nobody
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o600)
+
+
+def _index_bytes(commit: int, size: int, columns: Mapping[str, _Columns]) -> bytes:
+    blobs: list[bytes] = []
+    at = 0
+
+    def place(blob: bytes) -> list[int]:
+        nonlocal at
+        blobs.append(blob)
+        at += len(blob)
+        return [at - len(blob), len(blob)]
+
+    kinds: dict[str, Any] = {}
+    feed: list[tuple[int, int, int]] = []
+    for order, (kind, found) in enumerate(columns.items()):
+        feed += [(seq, order, number) for seq, number in zip(found.seqs, found.numbers, strict=True)]
+        kinds[kind] = {
+            "numbers": place(found.numbers.tobytes()),
+            "offsets": place(found.offsets.tobytes()),
+            "lengths": place(found.lengths.tobytes()),
+            "ids": place(dump(found.ids).encode("utf-8")),
+            "fields": {field: _postings(postings, place) for field, postings in found.fields.items()},
+        }
+    feed.sort()
+    feed_places = [place(array("q", column).tobytes()) for column in zip(*feed, strict=True)]
+    data = b"".join(blobs)
+    table = {
+        "commit": commit,
+        "size": size,
+        "sum": crc32(data),
+        "byteorder": sys.byteorder,
+        "kinds": kinds,
+        "feed": feed_places,
+    }
+    return seal(dump(table)[:-1]) + data
+
+
+def _postings(postings: Mapping[Key, array[int]], place: Any) -> dict[str, Any]:
+    ends, numbers = array("q"), array("q")
+    for found in postings.values():
+        numbers.extend(found)
+        ends.append(len(numbers))
+    return {
+        "values": place(dump([*postings]).encode("utf-8")),
+        "ends": place(ends.tobytes()),
+        "numbers": place(numbers.tobytes()),
+    }
+
+
+class _Kind:
+    """The arrays of one kind, each read when it is first asked for."""
+
+    def __init__(self, table: Mapping[str, Any], blobs: memoryview) -> None:
+        self._table, self._blobs = table, blobs
+        self.numbers = self._array(table["numbers"])
+        self.offsets = self._array(table["offsets"])
+        self.lengths = self._array(table["lengths"])
+        self._ids: dict[str, int] | None = None
+        self._names: list[str] | None = None
+        self._fields: dict[str, tuple[dict[Key, int], array[int], array[int]]] = {}
+
+    def _array(self, place: Sequence[int]) -> array[int]:
+        values = array("q")
+        values.frombytes(self._blobs[place[0] : place[0] + place[1]])
+        return values
+
+    def _list(self, place: Sequence[int]) -> list[Any]:
+        found: list[Any] = json.loads(bytes(self._blobs[place[0] : place[0] + place[1]]))
+        return found
+
+    def place(self, number: int) -> tuple[int, int] | None:
+        """Offset and length of the line of the row with that number."""
+        index = bisect_left(self.numbers, number)
+        if index == len(self.numbers) or self.numbers[index] != number:
+            return None
+        return self.offsets[index], self.lengths[index]
+
+    def names(self) -> list[str]:
+        """The ids, in order of the numbers."""
+        if self._names is None:
+            self._names = self._list(self._table["ids"])
+        return self._names
+
+    def number(self, id: str) -> int | None:
+        if self._ids is None:
+            self._ids = dict(zip(self.names(), self.numbers, strict=True))
+        return self._ids.get(id)
+
+    def postings(self, field: str, key: Key) -> Sequence[int] | None:
+        """The numbers of the rows whose field has that value, in order; None where the field has no index."""
+        if field not in self._table["fields"]:
+            return None
+        if field not in self._fields:
+            table = self._table["fields"][field]
+            positions = {value: index for index, value in enumerate(self._list(table["values"]))}
+            self._fields[field] = positions, self._array(table["ends"]), self._array(table["numbers"])
+        positions, ends, numbers = self._fields[field]
+        index = positions.get(key)
+        if index is None:
+            return ()
+        return numbers[ends[index - 1] if index else 0 : ends[index]]
+
+
+class Snapshot:
+    """The rows of a snapshot. Reads are safe in threads once `kind` was asked for; the files may be unlinked."""
+
+    def __init__(self, stem: Path, size: int, fields: Mapping[str, Sequence[str]]) -> None:
+        """Opens the pair of files, of which the rows' has `size` bytes.
+
+        Raises:
+            FileNotFoundError: if there is no snapshot of that name (any more).
+            Damaged: if it is shorter or longer, or the index is bad and the rows cannot be read either.
+        """
+        self.path = stem.with_suffix(".jsonl")
+        descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        try:
+            self.size = os.fstat(descriptor).st_size
+            self._data: Any = mmap.mmap(descriptor, self.size, access=mmap.ACCESS_READ) if self.size else b""
+        finally:
+            os.close(descriptor)
+        if self.size != size:
+            raise Damaged(f"it has {self.size} bytes and had {size}", min(self.size, size))
+        self.rebuilt = False
+        found = self._read_index(stem.with_suffix(".index"))
+        if found is None:
+            self.rebuilt = True
+            found = self._rebuild(fields)
+        self._table, self._blobs = found
+        self.commit: int = self._table["commit"]
+        self._kinds: dict[str, _Kind | None] = {}
+        self._feed: list[array[int]] | None = None
+
+    def _read_index(self, path: Path) -> tuple[dict[str, Any], memoryview] | None:
+        """The index, or None where it is absent, damaged or of another machine."""
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        end = data.find(b"\n")
+        try:
+            table = unseal(data[: max(end, 0)])
+        except Damaged:
+            return None
+        if table.get("size") != self.size or table.get("byteorder") != sys.byteorder:
+            return None
+        blobs = memoryview(data)[end + 1 :]
+        return (table, blobs) if table.get("sum") == crc32(blobs) else None
+
+    def _rebuild(self, fields: Mapping[str, Sequence[str]]) -> tuple[dict[str, Any], memoryview]:
+        """The index from the rows themselves."""
+        columns: dict[str, _Columns] = {}
+        commit = 0
+        for kind, row, offset, length in self.scan():
+            columns.setdefault(kind, _Columns(fields.get(kind, ()))).add(row, offset, length)
+            commit = max(commit, row["_seq"])
+        data = _index_bytes(commit, self.size, columns)
+        end = data.find(b"\n")
+        return unseal(data[:end]), memoryview(data)[end + 1 :]
+
+    def scan(self) -> Iterator[tuple[str, dict[str, Any], int, int]]:
+        """Every (kind, row, offset, length), each checked.
+
+        Raises:
+            Damaged: at the first line that is not what was written.
+        """
+        position = 0
+        while position < self.size:
+            end = self._data.find(b"\n", position)
+            if end < 0:
+                raise Damaged("it ends within a line", position)
+            found = self._decode(position, end - position)
+            yield found["k"], found["r"], position, end - position
+            position = end + 1
+
+    def _decode(self, offset: int, length: int) -> dict[str, Any]:
+        try:
+            return unseal(self._data[offset : offset + length])
+        except Damaged as problem:
+            raise Damaged(str(problem), offset) from problem
+
+    def kinds(self) -> list[str]:
+        """The kinds that have rows here."""
+        return [*self._table["kinds"]]
+
+    def kind(self, name: str) -> _Kind | None:
+        """The arrays of a kind, or None if it has no rows here."""
+        if name not in self._kinds:
+            table = self._table["kinds"].get(name)
+            self._kinds[name] = _Kind(table, self._blobs) if table else None
+        return self._kinds[name]
+
+    def last(self, kind: str) -> int:
+        """The greatest number of the kind, 0 without rows."""
+        found = self.kind(kind)
+        return found.numbers[-1] if found and found.numbers else 0
+
+    def row(self, kind: str, number: int) -> dict[str, Any] | None:
+        """The row, decoded anew; None if it is not here."""
+        found = self.kind(kind)
+        place = found.place(number) if found else None
+        if place is None:
+            return None
+        row: dict[str, Any] = self._decode(*place)["r"]
+        return row
+
+    def line(self, kind: str, number: int) -> bytes:
+        """The line of a row that is here, with its line feed and unchecked."""
+        found = self.kind(kind)
+        place = found.place(number) if found else None
+        if place is None:
+            raise KeyError(number)
+        line: bytes = self._data[place[0] : sum(place) + 1]
+        return line
+
+    def changes(self, since: int) -> Iterator[tuple[int, str, int, str]]:
+        """(seq, kind, number, id) of the rows whose commit is later than `since`, in its order."""
+        if since >= self.commit or not self._table["feed"]:
+            return
+        if self._feed is None:
+            self._feed = []
+            for start, length in self._table["feed"]:
+                column = array("q")
+                column.frombytes(self._blobs[start : start + length])
+                self._feed.append(column)
+        seqs, orders, numbers = self._feed
+        names = self.kinds()
+        for index in range(bisect_right(seqs, since), len(seqs)):
+            kind = names[orders[index]]
+            found = self.kind(kind)
+            assert found is not None
+            yield seqs[index], kind, numbers[index], found.names()[bisect_left(found.numbers, numbers[index])]

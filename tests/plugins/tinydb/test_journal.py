@@ -1,0 +1,544 @@
+"""The journal: what a crash or a bad disk leaves of it, what is said of it, and that nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perpetual.api import Kind
+from perpetual.errors import CorruptData, ForeignProject, UsageError
+from perpetual_tinydb import journal as journal_module
+from perpetual_tinydb import legacy, lines
+from perpetual_tinydb.head import head
+from perpetual_tinydb.store import TinyStore
+from tests.plugins.tinydb.helpers import append, contents, files, fresh, ns, state
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where the store is."""
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def store(folder: Path) -> Iterator[TinyStore]:
+    """A fresh store."""
+    opened = fresh(folder)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def swift(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For thousands of stores in one test: the order of what is on the disk is not what it looks at."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: None, raising=False)
+
+
+def _three_commits(store: TinyStore) -> list[int]:
+    """Three commits, one with several rows; the length of the journal after each, the header first."""
+    sizes = []
+    for n in range(1, 4):
+        with store.transaction() as tx:
+            tx.put("setting", "x", {"n": n, "text": "ü"})
+            if n == 2:
+                tx.append("event", {"n": n, "kind": "a", "map": {"n": 3, "rows": 1}})
+        sizes.append((store.folder / "journal.jsonl").stat().st_size)
+    header = (store.folder / "journal.jsonl").read_bytes().index(b"\n") + 1
+    return [header, *sizes]
+
+
+# --- the format -----------------------------------------------------------------------------------------------------
+
+
+def test_the_journal_is_read_by_eye_and_by_any_json_tool(folder: Path, store: TinyStore) -> None:
+    _three_commits(store)
+    text = (folder / "journal.jsonl").read_text("utf-8")
+    assert '"text":"ü"' in text
+    found = [json.loads(line) for line in text.splitlines()]
+    assert found[0]["format"] == 1
+    assert [(line["n"], line["rows"]) for line in found if "n" in line] == [(1, 1), (2, 2), (3, 1)]
+    assert [line["r"]["n"] for line in found if "k" in line] == [1, 2, 2, 3]
+
+
+def test_a_commit_costs_what_it_writes(folder: Path, store: TinyStore) -> None:
+    """However much is there already."""
+    with store.transaction() as tx:
+        for n in range(2000):
+            tx.append("event", {"n": n, "text": "x" * 200})
+    size = (folder / "journal.jsonl").stat().st_size
+    append(store, 2000)
+    assert (folder / "journal.jsonl").stat().st_size - size < 200
+
+
+@pytest.mark.parametrize(
+    "text", ['{"n":1,"rows":1', '"}\n{"n":', "\u2028\u2029\x85\x0b\x0c\x1c\r\n", '","c":"00000000"}']
+)
+def test_no_text_is_taken_for_the_format(folder: Path, store: TinyStore, text: str) -> None:
+    """Line breaks of every sort, and what looks like the journal's own lines."""
+    body = {"n": 1, "text": text, text: {"n": {"n": 1, "rows": 1}}}
+    with store.transaction() as tx:
+        tx.append("event", body)
+    append(store, 2)
+    for _ in range(2):
+        found = fresh(folder).get("event", "1")
+        assert found is not None
+        assert found.body == body
+        store.compact()
+    assert store.verify() == []
+
+
+# --- torn tails -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("swift")
+def test_a_commit_that_was_cut_off_anywhere(folder: Path, store: TinyStore) -> None:
+    """At every byte: a reader passes over it, the next writer keeps it aside, and nothing acknowledged is lost."""
+    *_, begin, end = _three_commits(store)
+    whole = (folder / "journal.jsonl").read_bytes()
+    assert len(whole) == end
+    for length in range(begin, end):
+        (folder / "journal.jsonl").write_bytes(whole[:length])
+        reader = fresh(folder)
+        assert (ns(reader), ns(reader, "setting"), reader.seq()) == ([2], [2], 2)
+        assert (folder / "journal.jsonl").stat().st_size == length, "reading writes nothing"
+        writer = fresh(folder)
+        append(writer, 9)
+        torn = {name: data for name, data in contents(folder).items() if name.startswith("quarantine")}
+        assert torn == ({f"quarantine-1-{begin}": whole[begin:length]} if length > begin else {})
+        for seen in (reader, writer, fresh(folder)):  # the reader had seen the torn end
+            assert (ns(seen), ns(seen, "setting"), seen.seq()) == ([2, 9], [2], 3)
+        assert writer.verify() == []
+        for name in torn:
+            (folder / name).unlink()
+
+
+@pytest.mark.usefixtures("swift")
+def test_a_writer_that_knew_the_store_cuts_too(folder: Path, store: TinyStore) -> None:
+    """And a reader that has read while the end was torn sees what came in its place."""
+    reader = fresh(folder)
+    for n in range(5):
+        append(store, n)
+        with (folder / "journal.jsonl").open("ab") as file:
+            file.write(b'{"k":"event","r":{"_id":"' + b"9" * n)
+        assert ns(reader) == [*range(n + 1)]
+    append(store, 5)
+    assert ns(reader) == ns(fresh(folder)) == [*range(6)]
+    assert len([name for name in files(folder) if name.startswith("quarantine")]) == 5
+
+
+def test_what_is_kept_aside_is_never_replaced(folder: Path, store: TinyStore) -> None:
+    """Two crashes at one place leave two files; one crash that is seen twice leaves one."""
+    append(store, 1)
+    size = (folder / "journal.jsonl").stat().st_size
+    torn = [b'{"k":"a', b'{"k":"b', b'{"k":"b', b'{"k":"c']
+    for end in torn:
+        with (folder / "journal.jsonl").open("ab") as file:
+            file.write(end)
+        append(store, 2)
+        with (folder / "journal.jsonl").open("r+b") as file:
+            file.truncate(size)
+    kept = {name: data for name, data in contents(folder).items() if name.startswith("quarantine")}
+    stem = f"quarantine-1-{size}"
+    assert kept == {stem: torn[0], f"{stem}-2": torn[1], f"{stem}-3": torn[3]}
+
+
+def test_a_compaction_keeps_the_torn_end_aside(folder: Path, store: TinyStore) -> None:
+    append(store, 1)
+    with (folder / "journal.jsonl").open("ab") as file:
+        file.write(b'{"k":"event"')
+    store.compact()
+    assert (ns(store), [name for name in files(folder) if name.startswith("quarantine")]) == (
+        [1],
+        [name for name, data in contents(folder).items() if data == b'{"k":"event"'],
+    )
+    assert len(files(folder)) == 5
+
+
+@pytest.mark.parametrize("from_end", [1, 3, 20, 30, 31])
+def test_an_acknowledged_commit_that_became_unreadable_is_told_by_verify(
+    folder: Path, store: TinyStore, from_end: int
+) -> None:
+    """A flipped bit in the very last line looks like a torn end; it is kept aside whole, and looked at."""
+    *_, begin, end = _three_commits(store)
+    data = bytearray((folder / "journal.jsonl").read_bytes())
+    data[end - from_end] ^= 1
+    (folder / "journal.jsonl").write_bytes(data)
+    assert ns(fresh(folder), "setting") == [2]
+    writer = fresh(folder)
+    append(writer, 9)
+    (problem,) = writer.verify()
+    assert f"quarantine-1-{begin}" in problem
+    assert (folder / f"quarantine-1-{begin}").read_bytes() == data[begin:]
+
+
+def test_a_torn_end_that_nobody_wrote_over_is_no_problem(folder: Path, store: TinyStore) -> None:
+    append(store, 1)
+    with (folder / "journal.jsonl").open("ab") as file:
+        file.write(b'{"k":"event"')
+    assert store.verify() == []
+    append(store, 2)
+    assert len(files(folder)) == 3
+    assert store.verify() == []
+
+
+# --- damage ---------------------------------------------------------------------------------------------------------
+
+
+def _refuses_everything(folder: Path, where: str) -> None:
+    """Reading, writing and compacting name the file and the place, and change nothing."""
+    before = contents(folder)
+    deeds: list[Callable[[TinyStore], object]] = [
+        lambda store: store.get("event", "1"),
+        lambda store: append(store, 1),
+        lambda store: store.compact(),
+        lambda store: store.seq(),
+    ]
+    damaged = fresh(folder)
+    for deed in deeds:
+        with pytest.raises(CorruptData) as caught:
+            deed(damaged)
+        assert where in caught.value.message, where
+        assert (caught.value.exit, caught.value.code) == (1, "corrupt")
+        assert caught.value.hint
+    (problem,) = damaged.verify()
+    assert where in problem
+    assert contents(folder) == before, "what is left is never overwritten"
+
+
+@pytest.mark.usefixtures("swift")
+def test_a_flipped_bit_anywhere_before_the_last_line_is_found(folder: Path, store: TinyStore) -> None:
+    """In each byte of each line, line feeds too; the commit that it belongs to is named by its first byte."""
+    sizes = _three_commits(store)
+    path = folder / "journal.jsonl"
+    whole = path.read_bytes()
+    last_line = whole.rindex(b"\n", 0, -1) + 1
+    begins = [0, *sizes]
+    for position in range(last_line):
+        for bit in {0, position % 8, 6}:
+            data = bytearray(whole)
+            data[position] ^= 1 << bit
+            path.write_bytes(data)
+            begin = max(size for size in begins if size <= position)
+            with pytest.raises(CorruptData) as caught:
+                fresh(folder).seq()
+            assert f"{path} cannot be read at byte {begin}:" in caught.value.message, (position, bit)
+    for position in (0, 20, sizes[0], sizes[1] + 5, last_line - 1):
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 4]) + whole[position + 1 :])
+        _refuses_everything(folder, f"{path} cannot be read at byte {max(size for size in begins if size <= position)}")
+    path.write_bytes(whole)
+    assert ns(store, "setting") == [3]
+
+
+@pytest.mark.parametrize(
+    ("damage", "what"),
+    [
+        (lambda lines: [], "does not begin as a journal does"),
+        (lambda lines: [b""], "does not begin as a journal does"),
+        (lambda lines: [b"\x00" * 500], "does not begin as a journal does"),
+        (lambda lines: [b"[]", *lines[1:]], "does not begin as a journal does"),
+        (lambda lines: lines[1:], "does not begin as a journal does"),
+        (lambda lines: [lines[0][:-1], *lines[1:]], "does not begin as a journal does"),
+        (lambda lines: [*lines[:4], *lines[5:]], "lost rows"),
+        (lambda lines: [*lines[:3], *lines[6:]], "commit 3 follows commit 1"),
+        (lambda lines: [*lines[:3], b"garbage", *lines[3:]], "checksum"),
+        (lambda lines: [*lines[:3], b"", *lines[3:]], "checksum"),
+        (lambda lines: [*lines[:3], b"\x00" * 4096, *lines[3:]], "checksum"),
+        (lambda lines: [*lines[:3], lines[3][:20] + lines[4], *lines[5:]], "checksum"),
+    ],
+    ids=["empty", "one empty line", "zeros", "a list", "no header", "a header cut short", "a row is gone",
+         "a commit is gone", "a line of garbage", "an empty line", "a page of zeros", "lines run together"],
+)  # fmt: skip
+def test_a_broken_journal_is_named(
+    folder: Path, store: TinyStore, damage: Callable[[list[bytes]], list[bytes]], what: str
+) -> None:
+    _three_commits(store)
+    path = folder / "journal.jsonl"
+    good = path.read_bytes()
+    path.write_bytes(b"".join(line + b"\n" for line in damage(good.split(b"\n")[:-1])))
+    _refuses_everything(folder, str(path))
+    with pytest.raises(CorruptData) as caught:
+        fresh(folder).seq()
+    assert what in caught.value.message
+    with pytest.raises(CorruptData):
+        append(store, 9)  # to who had it open before, too
+    path.write_bytes(good)
+    assert ns(store, "setting") == [3]
+    append(store, 4)
+    assert ns(fresh(folder)) == [2, 4]
+
+
+def test_first_rows_that_are_gone_are_found_by_verify(folder: Path, store: TinyStore) -> None:
+    """The first commit taken out whole, by hand: every line that is left is right."""
+    for n in range(3):
+        append(store, n)
+    path = folder / "journal.jsonl"
+    kept = path.read_bytes().split(b"\n")
+    path.write_bytes(b"\n".join([kept[0], *kept[3:]]))
+    (problem,) = fresh(folder).verify()
+    assert problem == f"{path}: event 1 is missing"
+
+
+def test_rows_that_no_store_writes_are_named(folder: Path, store: TinyStore) -> None:
+    """Their checksums are right, and what they hold is not."""
+    append(store, 1)
+    path = folder / "journal.jsonl"
+    good = path.read_bytes()
+    rows: list[Any] = [{}, {"_id": "2"}, {"_id": "2", "_no": None, "_rev": 1, "_seq": 2}, []]
+    for row in rows:
+        path.write_bytes(good + lines.seal(f'{{"k":"event","r":{json.dumps(row)}') + lines.commit_line(2, 1))
+        with pytest.raises(CorruptData) as caught:
+            fresh(folder).seq()
+        assert "holds what no store writes" in caught.value.message
+        assert str(path) in caught.value.message
+
+
+def test_a_journal_that_is_gone_beside_its_snapshot_is_named(folder: Path, store: TinyStore) -> None:
+    """An empty store would be made in its place, and the snapshot removed in time."""
+    append(store, 1)
+    store.compact()
+    (folder / "journal.jsonl").rename(folder / "elsewhere")
+    for seen in (store, fresh(folder)):
+        with pytest.raises(CorruptData) as caught:
+            append(seen, 2)
+        assert f"{folder / 'journal.jsonl'} is missing" in caught.value.message
+    (folder / "elsewhere").rename(folder / "journal.jsonl")
+    append(store, 2)
+    assert ns(fresh(folder)) == [1, 2]
+
+
+def test_a_newer_format_is_refused_by_name(folder: Path, store: TinyStore) -> None:
+    append(store, 1)
+    path = folder / "journal.jsonl"
+    path.write_bytes(lines.seal('{"format":2,"anything":[1,2]') + b"what only the next version knows\n")
+    before = contents(folder)
+    for deed in (store.seq, lambda: append(store, 2), store.compact, lambda: fresh(folder).find("event")):
+        with pytest.raises(ForeignProject) as caught:
+            deed()
+        assert f"{path} has format 2; this Perpetual knows 1" in caught.value.message
+        assert caught.value.exit == 6
+        assert "upgrade" in str(caught.value.hint)
+    assert contents(folder) == before
+
+
+def test_a_writer_without_the_lock_is_named(folder: Path, store: TinyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody who replaces the journal while a block is open would lose what the block writes."""
+    append(store, 1)
+    other = (folder / "journal.jsonl").read_bytes()
+    opened = fresh(folder)
+
+    def overtaken() -> None:
+        with opened.transaction() as tx:
+            tx.append("event", {"n": 2})
+            (folder / "new").write_bytes(other)
+            (folder / "new").replace(folder / "journal.jsonl")
+
+    with pytest.raises(CorruptData) as caught:
+        overtaken()
+    assert "does not hold the lock" in caught.value.message
+    assert ns(opened) == [1]
+
+
+# --- kinds and indexes of plugins -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_rows_of_a_kind_that_is_declared_later_are_kept(folder: Path, store: TinyStore, is_compacted: bool) -> None:
+    """A plugin was disabled for a time: what it wrote stays, through compactions too."""
+    sample = Kind("acme_sample", prefix="s", indexes=("colour",))
+    store.declare(sample)
+    with store.transaction() as tx:
+        tx.create("acme_sample", {"n": 1, "colour": "red"})
+    without = fresh(folder)
+    with pytest.raises(UsageError):
+        without.find("acme_sample")
+    append(without, 1)
+    if is_compacted:
+        without.compact()
+        append(without, 2)
+    assert without.verify() == []
+    for seen in (without, fresh(folder)):
+        seen.declare(sample)
+        assert ns(seen, "acme_sample") == [1]
+        assert [item.id for item in seen.find("acme_sample", colour="red")] == ["s1"]
+        assert seen.find("acme_sample", colour="blue") == []
+        assert ("acme_sample", "s1") in [(change.kind, change.id) for change in seen.changes(0)]
+        with seen.transaction() as tx:
+            made = tx.create("acme_sample", {"n": 2, "colour": "red"})
+        assert [item.id for item in seen.find("acme_sample", colour="red")] == ["s1", made.id]
+        with seen.transaction() as tx:
+            tx.put("acme_sample", made.id, {"n": 2, "colour": "blue"})
+        assert [item.id for item in seen.find("acme_sample", colour="red")] == ["s1"]
+        break
+
+
+@pytest.mark.parametrize("old", ["in the journal", "in the snapshot", "in both"])
+def test_a_field_that_becomes_an_index_later_is_searched(folder: Path, store: TinyStore, old: str) -> None:
+    """By a plugin's next version: rows written before are found as well, and by two fields of which one is new."""
+    store.declare(Kind("acme_log", ledger=True, indexes=("subject",)))
+    for n in range(1, 7):
+        with store.transaction() as tx:
+            tx.append("acme_log", {"n": n, "subject": f"s{n % 2}", "level": "high" if n > 3 else "low"})
+        if (n, old) in ((4, "in both"), (6, "in the snapshot")):
+            store.compact()
+    for seen in (store, fresh(folder)):
+        seen.declare(Kind("acme_log", ledger=True, indexes=("subject", "level")))
+        assert [item.body["n"] for item in seen.find("acme_log", level="high")] == [4, 5, 6]
+        assert [item.body["n"] for item in seen.find("acme_log", level="high", subject="s0")] == [4, 6]
+        assert seen.find("acme_log", level=None) == []
+    with store.transaction() as tx:
+        tx.append("acme_log", {"n": 7, "subject": "s1", "level": "high"})
+    assert [item.body["n"] for item in store.find("acme_log", level="high")] == [4, 5, 6, 7]
+    store.compact()
+    assert [item.body["n"] for item in store.find("acme_log", level="high")] == [4, 5, 6, 7]
+    assert store.verify() == []
+
+
+def test_values_that_are_equal_are_found_alike(folder: Path, store: TinyStore) -> None:
+    """Numbers of both sorts, lists, mappings in another order; before and after a compaction."""
+    values = [1, 1.0, True, "1", None, [1], [1.0], {"a": 1, "b": 2}, {"b": 2, "a": 1.0}, "[1]", 0, False, -0.0]
+    with store.transaction() as tx:
+        for n, value in enumerate(values):
+            tx.append("event", {"n": n, "kind": value})
+        tx.append("event", {"n": len(values)})
+    for _ in range(2):
+        for value in values:
+            expected = [n for n, other in enumerate([*values, None]) if other == value]
+            assert [row.body["n"] for row in store.find("event", kind=value)] == expected, value
+        store.compact()
+
+
+# --- the format before ----------------------------------------------------------------------------------------------
+
+
+def _legacy(folder: Path) -> bytes:
+    """A `store.json` as the version before wrote it."""
+    tables = {
+        "_meta": {"1": {"_id": "_meta", "_rev": 3, "_no": 1, "_seq": 3, "commit": 3,
+                        "counters": {"hypothesis": 2, "event": 1}}},
+        "hypothesis": {
+            "1": {"_id": "h1", "_rev": 2, "_no": 1, "_seq": 3, "n": 1, "status": "open", "id": "h1", "text": "ü"},
+            "2": {"_id": "h2", "_rev": 1, "_no": 2, "_seq": 1, "n": 2, "status": "parked", "id": "h2"},
+        },
+        "event": {"1": {"_id": "1", "_rev": 1, "_no": 1, "_seq": 2, "n": 1, "kind": "a", "subject": "h1"}},
+    }  # fmt: skip
+    folder.mkdir(parents=True)
+    data = json.dumps(tables, ensure_ascii=False).encode()
+    (folder / "store.json").write_bytes(data)
+    return data
+
+
+def _is_the_legacy_state(store: TinyStore) -> None:
+    assert [(item.id, item.revision, item.number, item.seq) for item in store.find("hypothesis")] == [
+        ("h1", 2, 1, 3),
+        ("h2", 1, 2, 1),
+    ]
+    assert [item.id for item in store.find("hypothesis", status="parked")] == ["h2"]
+    assert ns(store)[:1] == [1]
+    assert [(change.seq, change.kind) for change in store.changes(0)][:3] == [
+        (1, "hypothesis"), (2, "event"), (3, "hypothesis"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ["a write", "a compaction"])
+def test_a_project_of_the_format_before_is_opened_and_converted(folder: Path, way: str) -> None:
+    data = _legacy(folder)
+    reader, writer = fresh(folder), fresh(folder)
+    _is_the_legacy_state(reader)
+    assert (reader.seq(), reader.verify(), files(folder)) == (3, [], ["lock", "store.json"])
+    token = head(str(folder))
+    assert token
+    if way == "a write":
+        append(writer, 2)
+    else:
+        writer.compact()
+    assert (folder / "store.json.old").read_bytes() == data
+    assert "store.json" not in files(folder)
+    assert head(str(folder)) != token
+    for seen in (reader, writer, fresh(folder)):
+        _is_the_legacy_state(seen)
+        assert seen.verify() == []
+    with writer.transaction() as tx:
+        assert tx.create("hypothesis", {"n": 3}).id == "h3"
+        assert tx.put("hypothesis", "h1", {"n": 1}).revision == 3
+    assert ns(reader, "hypothesis") == [1, 2, 3]
+    assert (folder / "store.json.old").read_bytes() == data
+
+
+def test_a_project_of_the_format_before_that_somebody_still_writes_to(folder: Path) -> None:
+    """A process of the version before goes on for a while: what it commits is seen, and converted with the rest."""
+    data = _legacy(folder)
+    store = fresh(folder)
+    assert ns(store, "hypothesis") == [1, 2]
+    (folder / "store.json").write_bytes(data.replace(b'"n": 2', b'"n": 22'))
+    assert ns(store, "hypothesis") == [1, 22]
+    (folder / "store.json").write_bytes(data.replace(b'"n": 2', b'"n": 23'))
+    append(store, 2)
+    assert ns(store, "hypothesis") == ns(fresh(folder), "hypothesis") == [1, 23]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data[: len(data) // 2],
+        lambda data: data[:-1],
+        lambda data: b"\x00" * len(data),
+        lambda data: b"[]",
+        lambda data: b"{}",
+        lambda data: b'{"_meta": []}',
+        lambda data: data.replace(b'"_id"', b'"id"'),
+        lambda data: data.replace(b'"event": {"1"', b'"event": {"x"'),
+        lambda data: data.replace(b'"hypothesis": {"1"', b'"hypothesis": [], "lost": {"1"'),
+        lambda data: data.replace("ü".encode(), b"\xff"),
+    ],
+    ids=["empty", "torn", "one byte short", "zeros", "a list", "no tables", "counters that are none",
+         "rows without ids", "a number that is none", "a table that is none", "no UTF-8"],
+)  # fmt: skip
+def test_a_broken_file_of_the_format_before_is_named(folder: Path, damage: Callable[[bytes], bytes]) -> None:
+    good = _legacy(folder)
+    assert damage(good) != good
+    (folder / "store.json").write_bytes(damage(good))
+    store = fresh(folder)
+    for deed in (lambda: store.find("hypothesis"), lambda: append(store, 2), store.compact):
+        with pytest.raises(CorruptData) as caught:
+            deed()
+        assert str(folder / "store.json") in caught.value.message
+        assert caught.value.hint
+    assert (folder / "store.json").read_bytes() == damage(good)
+    assert files(folder) == ["lock", "store.json"]
+    (folder / "store.json").write_bytes(good)
+    append(store, 2)
+    _is_the_legacy_state(fresh(folder))
+
+
+def test_a_conversion_that_was_cut_off(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the journal is there the old file counts; with both the journal does, and the next compaction tidies."""
+    data = _legacy(folder)
+    expected = state(fresh(folder))
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for name in ("write_atomic", "retire"):
+        shutil.rmtree(tmp_path / "copy", ignore_errors=True)
+        shutil.copytree(folder, tmp_path / "copy")
+        store = fresh(tmp_path / "copy")
+        with monkeypatch.context() as patched:
+            patched.setattr(legacy if name == "retire" else journal_module, name, die)
+            with pytest.raises(KeyboardInterrupt):
+                append(store, 2)
+        for seen in (store, fresh(tmp_path / "copy")):
+            assert state(seen) == expected
+        append(store, 3)
+        assert ns(fresh(tmp_path / "copy")) == [1, 3]
+        store.compact()
+        assert (tmp_path / "copy" / "store.json.old").read_bytes() == data
+        assert len(files(tmp_path / "copy")) == 5
+        assert ns(fresh(tmp_path / "copy")) == [1, 3]
