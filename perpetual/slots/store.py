@@ -18,8 +18,8 @@ outside see committed state only and do not wait for the block. A transaction is
 *Feed.* Each commit has a number, one larger than the last. `changes(since)` names each document or row written by a
 later commit, once, in the order of its latest commit. `wait(since)` returns when the number has passed `since`.
 
-*Opening.* Opening a store and reading from it write nothing: a folder that may only be read can be read. What a crash
-left half done stands until the next writer mends it; a reader looks past it.
+*Opening.* Opening a store and reading from it change no file that holds any of the record, and a folder that may only
+be read can be read. What a crash left half done stands until the next writer mends it; a reader looks past it.
 
 *Raises.* `RevisionConflict` for an `expect_revision` that is not the present one (0 means: must not exist);
 `UsageError` for an unknown kind, an undeclared index or a value that is no JSON; `TransientError` when the lock

@@ -633,6 +633,64 @@ class StoreContract:
             assert waiting.result(_PATIENCE_S) == 2
         assert time.monotonic() - began < _PATIENCE_S
 
+    # --- what it does by itself -----------------------------------------------------------------------------
+
+    def test_a_sound_store_finds_no_fault_with_itself(self, store: StoreBase) -> None:
+        """`verify` answers sentences, and none here: empty, filled, and filled again."""
+        assert store.verify() == []
+        for _ in range(2):
+            _fill(store, 3)
+            with store.transaction() as tx:
+                tx.append("event", {"n": 1})
+            assert store.verify() == []
+
+    def test_compacting_changes_nothing_that_is_kept(self, store: StoreBase) -> None:
+        """Documents, revisions, rows, numbers and the feed are as before, and it goes on from there."""
+        store.compact()
+        _fill(store, 12)
+        with store.transaction() as tx:
+            tx.put("hypothesis", "h3", {"n": 99, "status": "parked", "text": "ü"})
+            tx.append("event", {"n": 1})
+
+        def all_of_it() -> list[Any]:
+            return [store.find("hypothesis"), store.find("hypothesis", status="parked"), store.rows("event"),
+                    store.seq(), store.changes(0), store.changes(1), store.count("hypothesis")]  # fmt: skip
+
+        before = all_of_it()
+        for _ in range(2):
+            store.compact()
+            assert all_of_it() == before
+        with store.transaction() as tx:
+            assert tx.create("hypothesis", {"n": 13}).id == "h13"
+            assert tx.put("hypothesis", "h3", {"n": 3}, expect_revision=2).revision == 3
+        assert store.seq() == 3
+
+    def test_what_it_says_of_itself_is_json(self, store: StoreBase) -> None:
+        """`describe`, whose `mode` and `why` are words where they are there."""
+        _fill(store, 1)
+        told = store.describe()
+        assert json.loads(json.dumps(told, allow_nan=False)) == told
+        for key in ("mode", "why"):
+            assert told.get(key) is None or isinstance(told[key], str)
+
+    def test_a_fence_keeps_writers_out(self, store: StoreBase) -> None:
+        """Called before each outer block, with the lock held; what it raises comes through, and nothing is written."""
+        _fill(store, 1)
+        asked: list[int] = []
+
+        def fence() -> None:
+            asked.append(store.seq())
+            if len(asked) > 1:
+                raise _Abandoned
+
+        store.fence = fence
+        with store.transaction() as tx, store.transaction():
+            tx.create("hypothesis", {"n": 2})
+        with pytest.raises(_Abandoned), store.transaction() as tx:
+            tx.create("hypothesis", {"n": 3})
+        store.fence = None
+        assert (asked, store.seq(), _bodies(store.find("hypothesis"))) == ([1, 2], 2, [1, 2])
+
     # --- capabilities ---------------------------------------------------------------------------------------
 
     def test_what_the_store_promises_is_tested(self, store: StoreBase) -> None:
@@ -678,6 +736,26 @@ class DurableStoreContract(StoreContract):
                 assert _bodies(reopen().rows("event")) == [*range(1, n + 1)]
         store.close()
         assert _bodies(reopen().rows("event")) == [1, 2, 3]
+
+    def test_opening_and_reading_change_nothing(self, store: StoreBase, reopen: Reopen, tmp_path: Path) -> None:
+        """No file that is there changes or goes; a reader may have files of its own beside them."""
+        _fill(store, 3)
+        with store.transaction() as tx:
+            tx.append("event", {"n": 1})
+        store.close()
+
+        def files() -> dict[str, tuple[int, bytes]]:
+            found = [path for path in tmp_path.rglob("*") if path.is_file()]
+            return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in found}
+
+        before = files()
+        again = reopen()
+        read = [again.get("hypothesis", "h1"), again.find("hypothesis", status="open"), again.rows("event"),
+                again.page("hypothesis", limit=1), again.changes(0), again.seq(), again.count("event")]  # fmt: skip
+        assert all(read)
+        again.close()
+        after = files()
+        assert {path: after.get(path) for path in before} == before
 
 
 # Another process: reads one JSON line with the factory, its options and the path, then obeys one line at a time.

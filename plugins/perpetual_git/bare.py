@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from dulwich.errors import NotGitRepository  # noqa: TID253 - loaded with the repository
+from dulwich.errors import NotGitRepository
 from dulwich.refs import DiskRefsContainer
 from dulwich.repo import (
     InvalidWorktreeConfiguration,

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dulwich.objects import ObjectID  # noqa: TID253 - loaded with the repository
+from dulwich.objects import ObjectID
 from dulwich.refs import Ref
 
 from perpetual.toolkit.atomic import fsync_dir

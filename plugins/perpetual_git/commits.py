@@ -10,7 +10,7 @@ import unicodedata
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from dulwich.objects import Commit, ObjectID  # noqa: TID253 - loaded with the repository
+from dulwich.objects import Commit, ObjectID
 
 from perpetual_git.paths import UNPRINTABLE
 

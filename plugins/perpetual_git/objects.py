@@ -16,7 +16,7 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from dulwich.errors import FileFormatException  # noqa: TID253 - loaded with the repository
+from dulwich.errors import FileFormatException
 from dulwich.objects import Commit, ObjectID, ShaFile, Tree, object_class
 
 from perpetual_git.errors import RepositoryError

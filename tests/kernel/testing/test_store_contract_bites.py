@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from types import MethodType
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -428,6 +428,41 @@ class IgnoresDeclaredIndexes(InMemoryStore):
         return [] if kind.startswith("acme") and equals else super().scan(kind, equals)
 
 
+class FindsFault(InMemoryStore):
+    """`verify` complains of nothing in particular."""
+
+    def verify(self) -> list[str]:
+        return ["something is wrong"] if self.seq() else []
+
+
+class CompactsTooMuch(InMemoryStore):
+    """Compaction forgets how often a document was written."""
+
+    def compact(self) -> None:
+        with self._guard:
+            for rows in self._rows.values():
+                for row in rows.values():
+                    if row["_id"] == "h3":
+                        row["_rev"] = 1
+
+
+class SaysWhatIsNoJson(InMemoryStore):
+    """`describe` answers objects."""
+
+    def describe(self) -> dict[str, Any]:
+        return {"mode": "memory", "bytes": (1, 2)}
+
+
+class IgnoresTheFence(InMemoryStore):
+    """Writes go past the fence."""
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        self.fence = None
+        with super().transaction() as tx:
+            yield tx
+
+
 BROKEN: list[tuple[type[InMemoryStore], str]] = [
     (LosesAWrite, "test_nothing_is_lost"),
     (IgnoresTheRevision, "test_an_expected_revision_is_checked"),
@@ -465,6 +500,10 @@ BROKEN: list[tuple[type[InMemoryStore], str]] = [
     (FindsByAnyField, "test_finding_by_two_fields"),
     (ForgivesAWrongPage, "test_a_wrong_page_is_refused"),
     (IgnoresDeclaredIndexes, "test_a_plugin_declares_its_own_kinds"),
+    (FindsFault, "test_a_sound_store_finds_no_fault_with_itself"),
+    (CompactsTooMuch, "test_compacting_changes_nothing_that_is_kept"),
+    (SaysWhatIsNoJson, "test_what_it_says_of_itself_is_json"),
+    (IgnoresTheFence, "test_a_fence_keeps_writers_out"),
 ]
 _ELSEWHERE = {"test_what_the_store_promises_is_tested"}  # held by a test of its own below
 
@@ -558,23 +597,40 @@ class WritesLate(Kept):
         super().write(batch)
 
 
+class WritesWhenRead(Kept):
+    """Who looks leaves a trace."""
+
+    trace: ClassVar[Path]
+
+    def write(self, batch: Sequence[tuple[str, str, Row]]) -> None:
+        self.trace.write_text("nobody", "utf-8")
+        super().write(batch)
+
+    def find(self, kind: str, /, **equals: Any) -> list[Document]:
+        self.trace.write_text("somebody was here", "utf-8")
+        return super().find(kind, **equals)
+
+
 FORGETFUL: list[tuple[type[Kept], str]] = [
     (Forgets, "test_what_was_committed_is_there_after_reopening"),
     (KeepsWhatFailed, "test_what_failed_is_not_there_after_reopening"),
     (WritesLate, "test_each_commit_is_on_the_disk_when_its_block_ends"),
+    (WritesWhenRead, "test_opening_and_reading_change_nothing"),
 ]
 
 
 @pytest.mark.parametrize(("broken", "name"), FORGETFUL, ids=[broken.__name__ for broken, _ in FORGETFUL])
-def test_a_store_that_forgets_fails(broken: type[Kept], name: str) -> None:
+def test_a_store_that_forgets_fails(broken: type[Kept], name: str, tmp_path: Path) -> None:
     test = _tests(DurableStoreContract)[name]
+    WritesWhenRead.trace = tmp_path / "trace"
+    folder = (tmp_path,) if "tmp_path" in inspect.signature(test).parameters else ()
     for kind in (Kept, broken):
         place: dict[str, dict[str, Row]] = {}
         if kind is Kept:
-            test(DurableStoreContract(), Kept(place), partial(Kept, place))
+            test(DurableStoreContract(), Kept(place), partial(Kept, place), *folder)
             continue
         with pytest.raises(AssertionError):
-            test(DurableStoreContract(), broken(place), partial(broken, place))
+            test(DurableStoreContract(), broken(place), partial(broken, place), *folder)
 
 
 # --- stores that several processes share ----------------------------------------------------------------------------
