@@ -115,14 +115,15 @@ def create(path: Path, build: Callable[[sqlite3.Connection], None]) -> None:
     fsync_dir(path.parent)
 
 
-def open_writing(path: Path, timeout_s: float) -> Opened:
+def open_writing(path: Path, timeout_s: float, *, check: Callable[[sqlite3.Connection], None] | None = None) -> Opened:
     """An existing file for writing, in autocommit mode; each commit is on stable storage when it returns.
 
     A commit that a crash cut off is rolled back. A file in the other journal mode is changed, unless another
     process has it open: then its mode is kept, `why` says so, and WAL is without danger only to processes that
     write and checkpoint under a lock of their own.
 
-    `timeout_s` is for locks of SQLite's own that others hold.
+    `timeout_s` is for locks of SQLite's own that others hold. `check` is called before anything is changed; what it
+    raises is passed on: with it a strange file stays as it is.
 
     Raises:
         sqlite3.Error: for what cannot be opened or is no database.
@@ -132,6 +133,8 @@ def open_writing(path: Path, timeout_s: float) -> Opened:
         connection.execute("PRAGMA synchronous=FULL")
         if sys.platform == "darwin":
             connection.execute("PRAGMA fullfsync=ON")  # fsync(2) there leaves it in the disk's own memory
+        if check is not None:
+            check(connection)
         mode, why = choose_mode(path.parent)
         if _mode(connection) != mode and not _convert(connection, mode, timeout_s):
             mode = _mode(connection)

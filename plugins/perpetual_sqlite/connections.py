@@ -7,6 +7,7 @@ does not have. A child therefore forgets its parent's connections without closin
 from __future__ import annotations
 
 import os
+import sqlite3
 import threading
 import weakref
 from pathlib import Path
@@ -136,22 +137,26 @@ class Connections:
     def _open(self, *, writes: bool) -> Handle:
         while True:
             before = stamp(self.file)
-            opened = (open_writing if writes else open_reading)(self.file, self._timeout_s)
+            if writes:
+                opened = open_writing(self.file, self._timeout_s, check=self._check)
+            else:
+                opened = open_reading(self.file, self._timeout_s)
             handle = Handle(opened, before[0][:2], writes=writes)
             if opened.copied:
                 handle.stamp = before
             handle.seen = self.look()
             if handle.is_of(handle.seen):
                 break  # else it was replaced meanwhile, and which of the two this is cannot be told
-        self._check(handle)
+        if not writes:
+            self._check(handle.connection)
         with self._guard:
             self._handles.add(handle)
             self._local.handle = handle
         return handle
 
-    def _check(self, handle: Handle) -> None:
-        ((application,),) = handle.connection.execute("PRAGMA application_id").fetchall()
-        ((layout,),) = handle.connection.execute("PRAGMA user_version").fetchall()
+    def _check(self, connection: sqlite3.Connection) -> None:
+        ((application,),) = connection.execute("PRAGMA application_id").fetchall()
+        ((layout,),) = connection.execute("PRAGMA user_version").fetchall()
         if application != APPLICATION_ID:
             raise CorruptData(
                 f"{self.file} holds no store of Perpetual's",

@@ -8,6 +8,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -22,8 +23,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
-    """A path in a folder that everybody may enter."""
-    tmp_path.chmod(0o755)
+    """Where one is to be."""
     return tmp_path / "some.sqlite"
 
 
@@ -201,8 +201,9 @@ def _crash_in_commit(database: Path) -> None:
     code = f"""
 import os
 from pathlib import Path
-from perpetual.toolkit.sqlite import open_writing
-connection = open_writing(Path({str(database)!r}), 5.0).connection
+from perpetual.toolkit import sqlite
+sqlite.choose_mode = lambda folder: ("truncate", "the test says so")
+connection = sqlite.open_writing(Path({str(database)!r}), 5.0).connection
 connection.execute("PRAGMA cache_size=1")
 connection.execute("BEGIN IMMEDIATE")
 connection.execute("UPDATE t SET n = 99")
@@ -265,39 +266,34 @@ print(json.dumps([rows, opened.mode, opened.copied, sorted(os.listdir(path.paren
 
 @pytest.mark.skipif(not hasattr(os, "setuid") or os.getuid() != 0, reason="becomes another user")
 @pytest.mark.parametrize("state", ["rollback", "crashed", "WAL, closed", "WAL, open", "WAL, log without index"])
-def test_a_folder_that_may_only_be_read(
-    database: Path, fit_for_wal: Callable[[bool], None], tmp_path: Path, state: str
-) -> None:
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_uid == os.getuid() and folder != Path("/") and not folder.stat().st_mode & 0o005:
-            folder.chmod(folder.stat().st_mode | 0o055)  # pytest keeps its folders to itself
+def test_a_folder_that_may_only_be_read(fit_for_wal: Callable[[bool], None], state: str) -> None:
     fit_for_wal(state.startswith("WAL"))
-    opening.create(database, _build)
-    held: sqlite3.Connection | None = None
-    if state in ("WAL, open", "WAL, log without index"):
-        held = opening.open_writing(database, 5.0).connection
-        held.execute("INSERT INTO t VALUES (2)")
-    if state == "crashed":
-        _crash_in_commit(database)
-    copy = tmp_path / "copy"
-    copy.mkdir()
-    names = [database.name + end for end in ("", "-journal", "-wal", *(("-shm",) if state == "WAL, open" else ()))]
-    target = database
-    if state == "WAL, log without index":
-        for name in names:
-            if (database.parent / name).exists():
-                (copy / name).write_bytes((database.parent / name).read_bytes())
-        target = copy / database.name
-    for path in target.parent.iterdir():
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    target.parent.chmod(0o555)
-    before = sorted(os.listdir(target.parent))
-    done = subprocess.run(
-        [sys.executable, "-c", _READER, str(target), str(NOBODY)], capture_output=True, text=True, check=False
-    )
-    target.parent.chmod(0o755)
-    if held is not None:
-        held.close()
+    with tempfile.TemporaryDirectory() as name:  # every user may enter it: pytest's are private
+        folder = Path(name)
+        folder.chmod(0o755)
+        database = folder / "some.sqlite"
+        opening.create(database, _build)
+        if state == "crashed":
+            _crash_in_commit(database)
+        held: sqlite3.Connection | None = None
+        if state in ("WAL, open", "WAL, log without index"):
+            held = opening.open_writing(database, 5.0).connection
+            held.execute("INSERT INTO t VALUES (2)")
+        if state == "WAL, log without index":
+            (folder / "copy").mkdir()
+            for path in (database, Path(f"{database}-wal")):
+                (folder / "copy" / path.name).write_bytes(path.read_bytes())
+            database = folder / "copy" / database.name
+        for path in database.parent.iterdir():
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        database.parent.chmod(0o555)
+        before = sorted(os.listdir(database.parent))
+        done = subprocess.run(
+            [sys.executable, "-c", _READER, str(database), str(NOBODY)], capture_output=True, text=True, check=False
+        )
+        database.parent.chmod(0o755)
+        if held is not None:
+            held.close()
     assert done.returncode == 0, done.stderr
     rows, mode, copied, after, writable = json.loads(done.stdout)
     assert not writable

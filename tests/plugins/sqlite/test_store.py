@@ -9,6 +9,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -152,6 +153,20 @@ def test_the_head_changes_with_each_commit(folder: Path, store: SqliteStore) -> 
     assert len(set(seen)) == 41
 
 
+@pytest.mark.parametrize("mode", ["wal", "truncate"])
+def test_a_clock_that_stands_still_or_goes_back(
+    folder: Path, file: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """The time of the file grows all the same, so that no token comes twice."""
+    monkeypatch.setattr(opening, "choose_mode", lambda folder: (mode, "the test says so"))
+    _append(store, 0)
+    ahead_ns = file.stat().st_mtime_ns + 3_600_000_000_000
+    os.utime(file, ns=(ahead_ns, ahead_ns))
+    for n in range(1, 4):
+        _append(store, n)
+        assert file.stat().st_mtime_ns == ahead_ns + n
+
+
 # --- other programs at the file -------------------------------------------------------------------------------------
 
 
@@ -280,9 +295,17 @@ while True:
 # --- what can go wrong with files -----------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def one_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No write-ahead log: all that is committed is in the database, which can be copied and replaced alone."""
+    monkeypatch.setattr(opening, "choose_mode", lambda folder: ("truncate", "the test says so"))
+
+
 def _crash(folder: Path, file: Path) -> None:
     """A writer that dies with half a commit in the file."""
     code = """
+from perpetual.toolkit import sqlite
+sqlite.choose_mode = lambda folder: ("truncate", "the test says so")
 handle = store._connections.writing()
 handle.connection.execute("PRAGMA cache_size=1")
 handle.connection.execute("BEGIN IMMEDIATE")
@@ -296,10 +319,10 @@ os._exit(0)
     assert Path(f"{file}-journal").stat().st_size > 0
 
 
+@pytest.mark.usefixtures("one_file")
 def test_half_a_commit_is_looked_past_and_mended_by_the_next_writer(
-    folder: Path, file: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+    folder: Path, file: Path, store: SqliteStore
 ) -> None:
-    monkeypatch.setattr(opening, "choose_mode", lambda folder: ("truncate", "the test says so"))
     with store.transaction() as tx:
         tx.create("hypothesis", {"n": 1})
     reader = open_store(OPTIONS, path=folder)
@@ -320,20 +343,25 @@ def test_half_a_commit_is_looked_past_and_mended_by_the_next_writer(
         each.close()
 
 
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """A folder that every user may enter: pytest's are private."""
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o755)
+        yield Path(name)
+
+
 @as_root
 @pytest.mark.parametrize("state", ["truncate", "wal", "crashed"])
-def test_a_folder_that_may_only_be_read(
-    folder: Path, file: Path, store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str
-) -> None:
+def test_a_folder_that_may_only_be_read(monkeypatch: pytest.MonkeyPatch, public: Path, state: str) -> None:
+    folder, file = public / "store", public / "store" / "store.sqlite"
+    store = open_store(OPTIONS, path=folder)
     monkeypatch.setattr(opening, "choose_mode", lambda folder: ("wal" if state == "wal" else "truncate", "so it is"))
     with store.transaction() as tx:
         tx.create("hypothesis", {"n": 1})
     store.close()
     if state == "crashed":
         _crash(folder, file)
-    for above in (tmp_path, *tmp_path.parents):
-        if above != Path("/") and not above.stat().st_mode & 0o005:
-            above.chmod(above.stat().st_mode | 0o055)  # pytest keeps its folders to itself
     for path in folder.iterdir():
         path.chmod(0o644)
     folder.chmod(0o555)
@@ -423,6 +451,7 @@ def test_a_row_that_is_no_document_is_named(store: SqliteStore, file: Path, body
     assert found.body == {"n": 1}
 
 
+@pytest.mark.usefixtures("one_file")
 def test_a_replaced_file_is_read_anew(folder: Path, file: Path, store: SqliteStore, tmp_path: Path) -> None:
     _append(store, 1)
     shutil.copy(file, tmp_path / "backup")
@@ -441,6 +470,7 @@ def test_a_replaced_file_is_read_anew(folder: Path, file: Path, store: SqliteSto
     reader.close()
 
 
+@pytest.mark.usefixtures("one_file")
 def test_a_file_that_is_replaced_during_a_transaction(file: Path, store: SqliteStore, tmp_path: Path) -> None:
     _append(store, 1)
     shutil.copy(file, tmp_path / "backup")
@@ -538,6 +568,7 @@ def test_connections_end_with_their_threads(store: SqliteStore) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 def test_a_forked_child_opens_its_own(folder: Path) -> None:
     code = """
+from perpetual.toolkit.lock import is_locked
 with store.transaction() as tx:
     tx.append("event", {"n": 1})
 def child(deed):
@@ -560,22 +591,22 @@ def look():
 codes = [child(look), child(lambda: add(2)), child(lambda: sys.exit(0))]
 add(3)
 # a child that is born inside a block neither commits it nor unlocks it
-with store.transaction() as tx:
-    tx.append("event", {"n": 4})
-    pid = os.fork()
-    if not pid:
-        try:
-            with store.transaction() as inner:
-                inner.append("event", {"n": 99})
-            store.write(tx._batch())
-        except PerpetualError as problem:
-            os._exit(7 if problem.code == "usage" else 8)
-        os._exit(9)
-    codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-print(json.dumps([codes, [row.body["n"] for row in store.rows("event")], store.verify()]))
+try:
+    with store.transaction() as tx:
+        tx.append("event", {"n": 4})
+        pid = os.fork()
+        if pid:
+            codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+            locked = is_locked(store.folder / "lock")
+except PerpetualError as problem:
+    os._exit(7 if problem.code == "usage" else 8)
+if not pid:
+    os._exit(9)
+print(json.dumps([codes, locked, [row.body["n"] for row in store.rows("event")], store.verify()]))
 """
-    codes, seen, wrong = _answer(code, folder)
+    codes, locked, seen, wrong = _answer(code, folder)
     assert codes == [0, 0, 1, 7]
+    assert locked
     assert seen == [1, 2, 3, 4]
     assert wrong == []
 
@@ -700,16 +731,16 @@ def test_verify_finds(store: SqliteStore, file: Path, statement: str, word: str)
     assert any(word in line and str(file) in line for line in told), told
 
 
-def test_compacting_gives_room_back(folder: Path, file: Path, store: SqliteStore) -> None:
+def test_compacting_gives_room_back(folder: Path, store: SqliteStore) -> None:
     for size in (200_000, 1):
         with store.transaction() as tx:
             tx.put("setting", "a", {"n": size, "text": "x" * size})
             tx.append("event", {"n": size})
-    before = file.stat().st_size
+    before = sum(store.describe()["files"].values())
     reader = open_store(OPTIONS, path=folder)
     assert _ns(reader, "event") == [200_000, 1]
     store.compact()
-    assert file.stat().st_size < before - 150_000
+    assert sum(store.describe()["files"].values()) < before - 150_000
     for each in (store, reader):
         assert (_ns(each, "event"), _ns(each, "setting"), each.seq(), each.verify()) == ([200_000, 1], [1], 2, [])
     with store.transaction(), pytest.raises(UsageError):
