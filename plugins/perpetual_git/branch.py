@@ -36,9 +36,9 @@ class Branch:
         self._file = path / "refs" / "heads" / "main"
         self._lock = path / "refs" / "heads" / "main.lock"
         # Whoever moves the branch links this file to main.lock. A main.lock that is the same file therefore
-        # belongs to a committer from here, and to a dead one where the flock is free. Both names stand in one folder:
-        # after a loss of power none is there without the one before it. git passes over names that begin with a dot.
-        self._next = path / "refs" / "heads" / ".perpetual-main.next"
+        # belongs to a committer from here, and to a dead one where the flock is free. Both names stand in one folder,
+        # so that a loss of power leaves none without the one before it; git takes no name in .lock for a branch.
+        self._next = path / "refs" / "heads" / "perpetual-main-next.lock"
 
     def was_left(self) -> bool:
         """Whether somebody from here is moving the branch, or died while they did."""

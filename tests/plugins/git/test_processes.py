@@ -157,10 +157,10 @@ def test_the_branch_lock_of_a_killed_committer_is_taken_back_at_once(folder: Pat
     with NoteRepository.open(folder, lock_wait_s=0.0) as notes:
         commit(notes, 1)
         # A dead committer is one that linked its lock and went no further.
-        os.link(_written(folder / "refs/heads/.perpetual-main.next"), lock)
+        os.link(_written(folder / "refs/heads/perpetual-main-next.lock"), lock)
         made = commit(notes, 2)
         assert intents(git, folder) == Counter([1, 2])
-        os.link(_written(folder / "refs/heads/.perpetual-main.next"), lock)
+        os.link(_written(folder / "refs/heads/perpetual-main-next.lock"), lock)
     with NoteRepository.open(folder):
         assert not lock.exists(), "opening clears it too, so that a person's push is not in its way"
     assert git(folder, "rev-parse", "main").strip() == made

@@ -450,7 +450,7 @@ def test_every_object_is_on_disk_before_the_branch_names_it(
         placed = steps.index(("rename", str(folder / "objects" / name[:2] / name[2:])))
         assert placed < steps.index(("sync", str(folder / "objects" / name[:2])), placed) < moved
     assert steps.index(("sync", str(folder / "objects"))) < moved
-    assert steps.index(("sync", str(folder / "refs/heads/.perpetual-main.next"))) < moved
+    assert steps.index(("sync", str(folder / "refs/heads/perpetual-main-next.lock"))) < moved
     assert ("sync", str(folder / "refs/heads")) in steps[moved:]
 
 
