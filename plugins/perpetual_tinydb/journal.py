@@ -25,7 +25,6 @@ from perpetual.toolkit.atomic import fsync_data, fsync_dir, write_atomic
 from perpetual_tinydb import legacy
 from perpetual_tinydb.head import FILE, head
 from perpetual_tinydb.lines import (
-    TAIL,
     Damaged,
     Entry,
     commit_line,
@@ -43,6 +42,7 @@ from perpetual_tinydb.snapshot import SHARED, Key, Snapshot, key_of, write_snaps
 __all__ = ["Journal"]
 
 FORMAT = 1
+_SEAL_BYTES = 1024  # a row or two with their checksums
 _LEAST_BYTES = 1 << 20  # a journal below this is never worth a snapshot
 _WAY_OUT = "nothing was changed; `perpetual store verify` lists what is damaged, and a backup of the folder mends it"
 Batch = Sequence[tuple[str, Row]]
@@ -113,7 +113,8 @@ class Journal:
         self.generation = 0
         self._base = self._end = 0  # offsets behind the header, and behind the last whole commit
         self._size = 0  # of the file when it was last looked at
-        self._seal = b""  # the last bytes before `_end`: they tell a longer file from another one
+        self._seal = b""  # the last bytes before `_end`: they tell the file that was read from another one
+        self._mtime_ns = 0  # of the file when it was last looked at
         self._snapshot: Snapshot | None = None
         self._legacy: str | None = None  # where there is no journal: the head of the file of the format before
         self.commit = 0
@@ -147,8 +148,9 @@ class Journal:
             self._load()
         elif found.st_size < self._end:
             self._load()  # somebody put a backup in its place
-        elif found.st_size > self._end:
+        elif found.st_size > self._end or found.st_mtime_ns != self._mtime_ns:
             self._advance()
+        self._mtime_ns = found.st_mtime_ns
 
     def _refresh_without(self) -> None:
         """The state of a folder that has no journal: it is new, or of the format before."""
@@ -205,7 +207,7 @@ class Journal:
                 f"{self.path} has format {version}; this Perpetual knows {FORMAT}", hint="upgrade perpetual-lab"
             )
         self._base = self._end = end + 1
-        self._seal = start[end - TAIL : end + 1]
+        self._seal = start[: end + 1]
         return found
 
     def _open_snapshot(self, stem: Path, size: int) -> Snapshot:
@@ -233,7 +235,7 @@ class Journal:
                         raise Damaged(f"commit {commit.number} follows commit {self.commit}", self._end)
                     for entry in commit.entries:
                         self._apply(entry.kind, entry.row, _line_of(data, entry, start))
-                    self._seal = data[commit.end - start - TAIL - 1 : commit.end - start]
+                    self._seal = data[max(commit.end - start - _SEAL_BYTES, 0) : commit.end - start]
                     self._end = commit.end
                     self.commit = max(self.commit, commit.number)
                     self.version += 1
@@ -373,7 +375,7 @@ class Journal:
                 self._apply(kind, row, line[:-1])
             self._end += len(data)
             self._size = self._end
-            self._seal = data[-TAIL - 1 :]
+            self._seal = data[-_SEAL_BYTES:]
             self.commit = max(self.commit, number)
             self.version += 1
         except BaseException:

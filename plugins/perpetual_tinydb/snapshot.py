@@ -81,8 +81,9 @@ def write_snapshot(
 
 
 def _open_new(path: Path) -> int:
-    # what a crashed compaction left under this name belongs to nobody
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o600)
+    path.unlink(missing_ok=True)  # what a crashed compaction left under this name belongs to nobody
+    # O_EXCL follows no link, so that nothing outside the folder is written
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
 
 
 def _index_bytes(commit: int, size: int, columns: Mapping[str, _Columns]) -> bytes:

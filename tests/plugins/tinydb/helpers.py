@@ -18,7 +18,7 @@ from typing import Any
 from perpetual.slots.store import Document, StoreBase
 from perpetual_tinydb.store import TinyStore, open_store
 
-__all__ = ["OPTIONS", "append", "contents", "files", "fresh", "ns", "python", "state", "unprivileged"]
+__all__ = ["OPTIONS", "append", "contents", "files", "fill", "fresh", "ns", "python", "state", "unprivileged"]
 
 OPTIONS = {"lock_timeout_s": 30.0}
 
@@ -50,6 +50,19 @@ def state(store: StoreBase) -> dict[str, Any]:
     }
     changes = [(change.seq, change.kind, change.id) for change in store.changes(0)]
     return {"held": held, "found": found, "changes": changes, "seq": store.seq()}
+
+
+def fill(store: TinyStore) -> None:
+    """Documents that were changed since, rows, values of every sort."""
+    for n in range(1, 8):
+        with store.transaction() as tx:
+            tx.create(
+                "hypothesis", {"n": n, "status": ["open", "parked", None, 1, {"a": n % 2}][n % 5], "text": "ü\u2028"}
+            )
+            tx.append("event", {"n": n, "kind": "a" if n % 2 else "b", "subject": f"h{n}"})
+            tx.put("setting", f"s{n % 3}", {"n": n})
+    with store.transaction() as tx:
+        tx.put("hypothesis", "h2", {"n": 22, "status": "open"})
 
 
 def files(folder: Path) -> list[str]:

@@ -3,42 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from perpetual.api import Kind
-from perpetual.errors import CorruptData, ForeignProject, UsageError
-from perpetual_tinydb import journal as journal_module
-from perpetual_tinydb import legacy, lines
-from perpetual_tinydb.head import head
+from perpetual.errors import CorruptData, ForeignProject
+from perpetual_tinydb import lines
 from perpetual_tinydb.store import TinyStore
-from tests.plugins.tinydb.helpers import append, contents, files, fresh, ns, state
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Where the store is."""
-    return tmp_path / "store"
-
-
-@pytest.fixture
-def store(folder: Path) -> Iterator[TinyStore]:
-    """A fresh store."""
-    opened = fresh(folder)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def swift(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For thousands of stores in one test: the order of what is on the disk is not what it looks at."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    monkeypatch.setattr(os, "fdatasync", lambda descriptor: None, raising=False)
+from tests.plugins.tinydb.helpers import append, contents, files, fresh, ns
 
 
 def _three_commits(store: TinyStore) -> list[int]:
@@ -313,6 +287,15 @@ def test_a_journal_that_is_gone_beside_its_snapshot_is_named(folder: Path, store
     assert ns(fresh(folder)) == [1, 2]
 
 
+def test_a_view_that_is_lost_inside_a_block_is_no_empty_store(folder: Path, store: TinyStore) -> None:
+    """What is there is never begun anew."""
+    append(store, 1)
+    with store.transaction() as tx:
+        tx.append("event", {"n": 2})
+        store._journal._forget()
+    assert ns(store) == ns(fresh(folder)) == [1, 2]
+
+
 def test_a_newer_format_is_refused_by_name(folder: Path, store: TinyStore) -> None:
     append(store, 1)
     path = folder / "journal.jsonl"
@@ -343,202 +326,3 @@ def test_a_writer_without_the_lock_is_named(folder: Path, store: TinyStore, monk
         overtaken()
     assert "does not hold the lock" in caught.value.message
     assert ns(opened) == [1]
-
-
-# --- kinds and indexes of plugins -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("is_compacted", [False, True])
-def test_rows_of_a_kind_that_is_declared_later_are_kept(folder: Path, store: TinyStore, is_compacted: bool) -> None:
-    """A plugin was disabled for a time: what it wrote stays, through compactions too."""
-    sample = Kind("acme_sample", prefix="s", indexes=("colour",))
-    store.declare(sample)
-    with store.transaction() as tx:
-        tx.create("acme_sample", {"n": 1, "colour": "red"})
-    without = fresh(folder)
-    with pytest.raises(UsageError):
-        without.find("acme_sample")
-    append(without, 1)
-    if is_compacted:
-        without.compact()
-        append(without, 2)
-    assert without.verify() == []
-    for seen in (without, fresh(folder)):
-        seen.declare(sample)
-        assert ns(seen, "acme_sample") == [1]
-        assert [item.id for item in seen.find("acme_sample", colour="red")] == ["s1"]
-        assert seen.find("acme_sample", colour="blue") == []
-        assert ("acme_sample", "s1") in [(change.kind, change.id) for change in seen.changes(0)]
-        with seen.transaction() as tx:
-            made = tx.create("acme_sample", {"n": 2, "colour": "red"})
-        assert [item.id for item in seen.find("acme_sample", colour="red")] == ["s1", made.id]
-        with seen.transaction() as tx:
-            tx.put("acme_sample", made.id, {"n": 2, "colour": "blue"})
-        assert [item.id for item in seen.find("acme_sample", colour="red")] == ["s1"]
-        break
-
-
-@pytest.mark.parametrize("old", ["in the journal", "in the snapshot", "in both"])
-def test_a_field_that_becomes_an_index_later_is_searched(folder: Path, store: TinyStore, old: str) -> None:
-    """By a plugin's next version: rows written before are found as well, and by two fields of which one is new."""
-    store.declare(Kind("acme_log", ledger=True, indexes=("subject",)))
-    for n in range(1, 7):
-        with store.transaction() as tx:
-            tx.append("acme_log", {"n": n, "subject": f"s{n % 2}", "level": "high" if n > 3 else "low"})
-        if (n, old) in ((4, "in both"), (6, "in the snapshot")):
-            store.compact()
-    for seen in (store, fresh(folder)):
-        seen.declare(Kind("acme_log", ledger=True, indexes=("subject", "level")))
-        assert [item.body["n"] for item in seen.find("acme_log", level="high")] == [4, 5, 6]
-        assert [item.body["n"] for item in seen.find("acme_log", level="high", subject="s0")] == [4, 6]
-        assert seen.find("acme_log", level=None) == []
-    with store.transaction() as tx:
-        tx.append("acme_log", {"n": 7, "subject": "s1", "level": "high"})
-    assert [item.body["n"] for item in store.find("acme_log", level="high")] == [4, 5, 6, 7]
-    store.compact()
-    assert [item.body["n"] for item in store.find("acme_log", level="high")] == [4, 5, 6, 7]
-    assert store.verify() == []
-
-
-def test_values_that_are_equal_are_found_alike(folder: Path, store: TinyStore) -> None:
-    """Numbers of both sorts, lists, mappings in another order; before and after a compaction."""
-    values = [1, 1.0, True, "1", None, [1], [1.0], {"a": 1, "b": 2}, {"b": 2, "a": 1.0}, "[1]", 0, False, -0.0]
-    with store.transaction() as tx:
-        for n, value in enumerate(values):
-            tx.append("event", {"n": n, "kind": value})
-        tx.append("event", {"n": len(values)})
-    for _ in range(2):
-        for value in values:
-            expected = [n for n, other in enumerate([*values, None]) if other == value]
-            assert [row.body["n"] for row in store.find("event", kind=value)] == expected, value
-        store.compact()
-
-
-# --- the format before ----------------------------------------------------------------------------------------------
-
-
-def _legacy(folder: Path) -> bytes:
-    """A `store.json` as the version before wrote it."""
-    tables = {
-        "_meta": {"1": {"_id": "_meta", "_rev": 3, "_no": 1, "_seq": 3, "commit": 3,
-                        "counters": {"hypothesis": 2, "event": 1}}},
-        "hypothesis": {
-            "1": {"_id": "h1", "_rev": 2, "_no": 1, "_seq": 3, "n": 1, "status": "open", "id": "h1", "text": "ü"},
-            "2": {"_id": "h2", "_rev": 1, "_no": 2, "_seq": 1, "n": 2, "status": "parked", "id": "h2"},
-        },
-        "event": {"1": {"_id": "1", "_rev": 1, "_no": 1, "_seq": 2, "n": 1, "kind": "a", "subject": "h1"}},
-    }  # fmt: skip
-    folder.mkdir(parents=True)
-    data = json.dumps(tables, ensure_ascii=False).encode()
-    (folder / "store.json").write_bytes(data)
-    return data
-
-
-def _is_the_legacy_state(store: TinyStore) -> None:
-    assert [(item.id, item.revision, item.number, item.seq) for item in store.find("hypothesis")] == [
-        ("h1", 2, 1, 3),
-        ("h2", 1, 2, 1),
-    ]
-    assert [item.id for item in store.find("hypothesis", status="parked")] == ["h2"]
-    assert ns(store)[:1] == [1]
-    assert [(change.seq, change.kind) for change in store.changes(0)][:3] == [
-        (1, "hypothesis"), (2, "event"), (3, "hypothesis"),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("way", ["a write", "a compaction"])
-def test_a_project_of_the_format_before_is_opened_and_converted(folder: Path, way: str) -> None:
-    data = _legacy(folder)
-    reader, writer = fresh(folder), fresh(folder)
-    _is_the_legacy_state(reader)
-    assert (reader.seq(), reader.verify(), files(folder)) == (3, [], ["lock", "store.json"])
-    token = head(str(folder))
-    assert token
-    if way == "a write":
-        append(writer, 2)
-    else:
-        writer.compact()
-    assert (folder / "store.json.old").read_bytes() == data
-    assert "store.json" not in files(folder)
-    assert head(str(folder)) != token
-    for seen in (reader, writer, fresh(folder)):
-        _is_the_legacy_state(seen)
-        assert seen.verify() == []
-    with writer.transaction() as tx:
-        assert tx.create("hypothesis", {"n": 3}).id == "h3"
-        assert tx.put("hypothesis", "h1", {"n": 1}).revision == 3
-    assert ns(reader, "hypothesis") == [1, 2, 3]
-    assert (folder / "store.json.old").read_bytes() == data
-
-
-def test_a_project_of_the_format_before_that_somebody_still_writes_to(folder: Path) -> None:
-    """A process of the version before goes on for a while: what it commits is seen, and converted with the rest."""
-    data = _legacy(folder)
-    store = fresh(folder)
-    assert ns(store, "hypothesis") == [1, 2]
-    (folder / "store.json").write_bytes(data.replace(b'"n": 2', b'"n": 22'))
-    assert ns(store, "hypothesis") == [1, 22]
-    (folder / "store.json").write_bytes(data.replace(b'"n": 2', b'"n": 23'))
-    append(store, 2)
-    assert ns(store, "hypothesis") == ns(fresh(folder), "hypothesis") == [1, 23]
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda data: b"",
-        lambda data: data[: len(data) // 2],
-        lambda data: data[:-1],
-        lambda data: b"\x00" * len(data),
-        lambda data: b"[]",
-        lambda data: b"{}",
-        lambda data: b'{"_meta": []}',
-        lambda data: data.replace(b'"_id"', b'"id"'),
-        lambda data: data.replace(b'"event": {"1"', b'"event": {"x"'),
-        lambda data: data.replace(b'"hypothesis": {"1"', b'"hypothesis": [], "lost": {"1"'),
-        lambda data: data.replace("ü".encode(), b"\xff"),
-    ],
-    ids=["empty", "torn", "one byte short", "zeros", "a list", "no tables", "counters that are none",
-         "rows without ids", "a number that is none", "a table that is none", "no UTF-8"],
-)  # fmt: skip
-def test_a_broken_file_of_the_format_before_is_named(folder: Path, damage: Callable[[bytes], bytes]) -> None:
-    good = _legacy(folder)
-    assert damage(good) != good
-    (folder / "store.json").write_bytes(damage(good))
-    store = fresh(folder)
-    for deed in (lambda: store.find("hypothesis"), lambda: append(store, 2), store.compact):
-        with pytest.raises(CorruptData) as caught:
-            deed()
-        assert str(folder / "store.json") in caught.value.message
-        assert caught.value.hint
-    assert (folder / "store.json").read_bytes() == damage(good)
-    assert files(folder) == ["lock", "store.json"]
-    (folder / "store.json").write_bytes(good)
-    append(store, 2)
-    _is_the_legacy_state(fresh(folder))
-
-
-def test_a_conversion_that_was_cut_off(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the journal is there the old file counts; with both the journal does, and the next compaction tidies."""
-    data = _legacy(folder)
-    expected = state(fresh(folder))
-
-    def die(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    for name in ("write_atomic", "retire"):
-        shutil.rmtree(tmp_path / "copy", ignore_errors=True)
-        shutil.copytree(folder, tmp_path / "copy")
-        store = fresh(tmp_path / "copy")
-        with monkeypatch.context() as patched:
-            patched.setattr(legacy if name == "retire" else journal_module, name, die)
-            with pytest.raises(KeyboardInterrupt):
-                append(store, 2)
-        for seen in (store, fresh(tmp_path / "copy")):
-            assert state(seen) == expected
-        append(store, 3)
-        assert ns(fresh(tmp_path / "copy")) == [1, 3]
-        store.compact()
-        assert (tmp_path / "copy" / "store.json.old").read_bytes() == data
-        assert len(files(tmp_path / "copy")) == 5
-        assert ns(fresh(tmp_path / "copy")) == [1, 3]

@@ -6,52 +6,19 @@ import errno
 import json
 import os
 import subprocess
-import sys
-from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import pytest
 
 from perpetual.errors import CorruptData, PerpetualError
 from perpetual.toolkit.atomic import write_atomic
 from perpetual_tinydb import journal as journal_module
-from perpetual_tinydb import snapshot as snapshot_module
 from perpetual_tinydb.journal import Journal
-from perpetual_tinydb.lines import seal
 from perpetual_tinydb.store import TinyStore
-from tests.plugins.tinydb.helpers import append, contents, files, fresh, ns, python, state
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Where the store is."""
-    return tmp_path / "store"
-
-
-@pytest.fixture
-def store(folder: Path) -> Iterator[TinyStore]:
-    """A fresh store."""
-    opened = fresh(folder)
-    yield opened
-    opened.close()
-
-
-def _fill(store: TinyStore) -> None:
-    """Documents that were changed since, rows, values of every sort."""
-    for n in range(1, 8):
-        with store.transaction() as tx:
-            tx.create(
-                "hypothesis", {"n": n, "status": ["open", "parked", None, 1, {"a": n % 2}][n % 5], "text": "ü\u2028"}
-            )
-            tx.append("event", {"n": n, "kind": "a" if n % 2 else "b", "subject": f"h{n}"})
-            tx.put("setting", f"s{n % 3}", {"n": n})
-    with store.transaction() as tx:
-        tx.put("hypothesis", "h2", {"n": 22, "status": "open"})
-
+from tests.plugins.tinydb.helpers import append, contents, files, fill, fresh, ns, python, state
 
 # --- compaction -----------------------------------------------------------------------------------------------------
 
@@ -60,7 +27,7 @@ def test_a_compaction_changes_nothing_that_is_seen(folder: Path, store: TinyStor
     """Again and again, with writes between, for who compacted, who had it open and who opens it."""
     reader = fresh(folder)
     for generation in range(2, 6):
-        _fill(store)
+        fill(store)
         before = state(store)
         assert state(reader) == before
         store.compact()
@@ -82,7 +49,7 @@ def test_an_empty_store_has_nothing_to_compact(folder: Path, store: TinyStore) -
 
 
 def test_a_snapshot_is_read_by_eye(folder: Path, store: TinyStore) -> None:
-    _fill(store)
+    fill(store)
     store.compact()
     rows = [json.loads(line) for line in (folder / "snapshot-2.jsonl").read_text("utf-8").split("\n")[:-1]]
     assert [(row["k"], row["r"]["_no"]) for row in rows] == [
@@ -108,7 +75,7 @@ def test_another_process_s_compaction_is_seen(folder: Path, store: TinyStore) ->
         return int(peer.stdout.readline())
 
     try:
-        _fill(store)
+        fill(store)
         before = state(store)
         assert ask("store.compact()") == 8
         assert state(store) == before
@@ -125,7 +92,7 @@ def test_another_process_s_compaction_is_seen(folder: Path, store: TinyStore) ->
 
 def test_a_reader_of_the_generation_before_goes_on(folder: Path, store: TinyStore) -> None:
     """What it has open stays readable after the files are gone, until it looks again."""
-    _fill(store)
+    fill(store)
     store.compact()
     append(store, 8)
     reader = fresh(folder)
@@ -144,7 +111,7 @@ def test_a_compaction_under_the_hands_of_who_opens(
     folder: Path, store: TinyStore, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     """The journal was read and names a snapshot that is gone by now: it begins anew."""
-    _fill(store)
+    fill(store)
     store.compact()
     before = state(store)
     real = getattr(Journal, step)
@@ -227,7 +194,7 @@ def test_a_folder_that_does_not_confirm_keeps_the_snapshot_that_is_named(
     folder: Path, store: TinyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The journal was replaced and only then the disk refused: what it names must not be tidied away."""
-    _fill(store)
+    fill(store)
     calls = []
 
     def refuse(*given: Any) -> None:
@@ -291,7 +258,7 @@ def test_a_compaction_that_dies_at_any_step_leaves_one_generation_whole(
     folder: Path, store: TinyStore, tmp_path: Path, is_torn: bool
 ) -> None:
     """Killed before and after each call to the operating system that changes something."""
-    _fill(store)
+    fill(store)
     store.compact()
     append(store, 8)
     if is_torn:
@@ -330,7 +297,7 @@ def _lines(path: Path) -> list[tuple[int, int, dict[str, Any]]]:
 
 def test_a_flipped_bit_in_any_row_is_found_when_it_is_read(folder: Path, store: TinyStore) -> None:
     """And by verify; the other rows are read, and written, as before."""
-    _fill(store)
+    fill(store)
     store.compact()
     path = folder / "snapshot-2.jsonl"
     whole = path.read_bytes()
@@ -358,7 +325,7 @@ def test_a_flipped_bit_in_any_row_is_found_when_it_is_read(folder: Path, store: 
 def test_a_damaged_row_stops_the_compaction_and_not_the_commit(
     folder: Path, store: TinyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _fill(store)
+    fill(store)
     store.compact()
     monkeypatch.setattr(journal_module, "_LEAST_BYTES", 2000)
     path = folder / "snapshot-2.jsonl"
@@ -382,7 +349,7 @@ def test_a_damaged_row_stops_the_compaction_and_not_the_commit(
 
 def test_a_block_that_met_damage_and_goes_on_loses_nothing(folder: Path, store: TinyStore) -> None:
     """The error is caught inside the block, and what is written after it goes behind what was there."""
-    _fill(store)
+    fill(store)
     store.compact()
     append(store, 8)
     path = folder / "snapshot-2.jsonl"
@@ -413,7 +380,7 @@ def test_a_snapshot_that_is_not_whole_is_named(
     folder: Path, store: TinyStore, damage: Callable[[Path], object], what: str, has_index: bool
 ) -> None:
     """Rows that are gone to a line's end leave a file that reads well: its length is known."""
-    _fill(store)
+    fill(store)
     store.compact()
     append(store, 8)
     path = folder / "snapshot-2.jsonl"
@@ -434,107 +401,3 @@ def test_a_snapshot_that_is_not_whole_is_named(
     path.write_bytes(good)
     append(seen, 9)
     assert ns(seen) == ns(fresh(folder)) == [*range(1, 10)]
-
-
-# --- the index ------------------------------------------------------------------------------------------------------
-
-
-def _opens_as_before(folder: Path, before: dict[str, Any], is_bad: bool = True) -> None:
-    seen = fresh(folder)
-    assert state(seen) == before
-    assert [problem for problem in seen.verify() if "snapshot-2.index is missing or damaged" in problem] == (
-        seen.verify() if is_bad else []
-    )
-
-
-def test_an_index_is_built_anew_where_it_is_bad(folder: Path, store: TinyStore) -> None:
-    """Missing, of nothing, of something else, cut short, or with a flipped bit in any of its bytes."""
-    _fill(store)
-    store.compact()
-    append(store, 8)
-    before = state(store)
-    path = folder / "snapshot-2.index"
-    good = path.read_bytes()
-    path.unlink()
-    _opens_as_before(folder, before)
-    for bad in (b"", b"\n", b"garbage", b"[]\n", b"\x00" * 5000, good[:-1], good[: len(good) // 2], good + b"\x00"):
-        path.write_bytes(bad)
-        _opens_as_before(folder, before)
-    for position in range(0, len(good), 13):
-        path.write_bytes(good[:position] + bytes([good[position] ^ (1 << position % 8)]) + good[position + 1 :])
-        seen = fresh(folder)
-        assert state(seen) == before, position
-    assert (folder / "snapshot-2.index").read_bytes() != good, "it is mended by a compaction, not by reading"
-    writer = fresh(folder)
-    writer.compact()
-    assert (state(writer), writer.verify()) == (before, [])
-
-
-def test_the_index_of_another_machine_is_built_anew(folder: Path, store: TinyStore) -> None:
-    """Its integers stand the other way round."""
-    _fill(store)
-    store.compact()
-    before = state(store)
-    path = folder / "snapshot-2.index"
-    head, _, data = path.read_bytes().partition(b"\n")
-    table = json.loads(head)
-    other = "big" if sys.byteorder == "little" else "little"
-    assert table["byteorder"] != other
-    swapped = bytearray(data)
-    kinds = [*table["kinds"].values()]
-    of_fields = [places[name] for kind in kinds for places in kind["fields"].values() for name in ("ends", "numbers")]
-    for start, length in [
-        *table["feed"],
-        *(kind[name] for kind in kinds for name in ("numbers", "offsets", "lengths")),
-        *of_fields,
-    ]:
-        column = array("q", data[start : start + length])
-        column.byteswap()
-        swapped[start : start + length] = column.tobytes()
-    table |= {"byteorder": other, "sum": crc32(swapped)}
-    del table["c"]
-    path.write_bytes(seal(json.dumps(table)[:-1]) + swapped)
-    _opens_as_before(folder, before)
-    writer = fresh(folder)
-    writer.compact()
-    assert (state(writer), writer.verify()) == (before, [])
-
-
-def test_the_index_of_another_snapshot_is_built_anew(folder: Path, store: TinyStore) -> None:
-    """Put there by hand: a sound index, of other rows."""
-    _fill(store)
-    store.compact()
-    index = (folder / "snapshot-2.index").read_bytes()
-    append(store, 8)
-    store.compact()
-    (folder / "snapshot-3.index").write_bytes(index)
-    seen = fresh(folder)
-    assert ns(seen) == [*range(1, 9)]
-    assert state(seen) == state(store)
-    (problem,) = seen.verify()
-    assert "snapshot-3.index" in problem
-
-
-def test_an_index_that_misses_a_row_is_found_by_verify(
-    folder: Path, store: TinyStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of a defect in the program that wrote it: its checksums are right."""
-    _fill(store)
-    real = snapshot_module._Columns.add
-
-    def forgets_row(self: Any, row: dict[str, Any], offset: int, length: int) -> None:
-        if row["_id"] != "h3":
-            real(self, row, offset, length)
-
-    def forgets_field(self: Any, row: dict[str, Any], offset: int, length: int) -> None:
-        real(self, {**row, "status": "lost"} if row["_id"] == "h3" else row, offset, length)
-
-    for defect, expected in (
-        (forgets_field, "the index of status misses hypothesis h3"),
-        (forgets_row, "the index misses hypothesis h3"),
-    ):
-        with monkeypatch.context() as patched:
-            patched.setattr(snapshot_module._Columns, "add", defect)
-            store.compact()
-        problems = fresh(folder).verify()
-        assert any(expected in problem for problem in problems), problems

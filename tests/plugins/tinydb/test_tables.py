@@ -21,12 +21,6 @@ from tests.plugins.tinydb.helpers import append, fresh, ns
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Where the store is."""
-    return tmp_path / "store"
-
-
-@pytest.fixture
 def store(folder: Path) -> Iterator[TinyStore]:
     """A store with three hypotheses and two events."""
     opened = fresh(folder)
@@ -51,7 +45,7 @@ def test_the_tables_are_queried_with_tinydb(store: TinyStore, is_compacted: bool
     assert isinstance(table, JournalTable)
     found = table.search((where("status") == "open") & (where("n") > 1))
     assert [(row.doc_id, row["_id"], row["n"]) for row in found] == [(3, "h3", 3)]
-    assert table.count(where("n").test(lambda n: n % 2)) == 2
+    assert table.count(where("n") >= 2) == 2
     assert table.contains(doc_id=2)
     assert not table.contains(doc_id=4)
     assert [row["n"] for row in table] == [1, 2, 3]
@@ -101,7 +95,7 @@ def test_updates_of_tinydb_touch_what_they_change(store: TinyStore) -> None:
     assert staged["hypothesis", 3]["n"] == 4
     assert table.insert({"n": 9}) == 4
     assert table.insert_multiple([{"n": 10}, {"n": 11}]) == [5, 6]
-    assert sorted(key[1] for key in staged) == [1, 2, 3, 4, 5, 6] or sorted(key[1] for key in staged) == [2, 3, 4, 5, 6]
+    assert {number: row["n"] for (_, number), row in staged.items()} == {1: 1, 2: 2, 3: 4, 4: 9, 5: 10, 6: 11}
     assert ns(fresh(Path(str(store.folder))), "hypothesis") == [1, 2, 3]
     staged.clear()
     assert ns(store, "hypothesis") == [1, 2, 3]
@@ -196,14 +190,15 @@ def test_the_methods_that_are_overridden_are_asked() -> None:
 
         def _get_next_id(self) -> int:
             asked.append("id")
-            return super()._get_next_id()
+            number: int = super()._get_next_id()  # type: ignore[no-untyped-call]
+            return number
 
     def deed_asks(deed: Callable[[], object], *expected: str) -> None:
         asked.clear()
         deed()
         assert set(asked) == set(expected), asked
 
-    table = Watched(MemoryStorage(), "t")
+    table = Watched(MemoryStorage(), "t")  # type: ignore[no-untyped-call]
     deed_asks(lambda: table.insert({"n": 1}), "id", "read", "update")
     deed_asks(lambda: table.insert({"n": 2}), "id", "update")
     deed_asks(lambda: table.insert_multiple([{"n": 3}]), "id", "update")
@@ -228,7 +223,7 @@ def test_the_methods_that_are_overridden_are_asked() -> None:
 
 def test_a_search_is_answered_from_the_cache_unless_it_is_cleared() -> None:
     """Which is why the store's tables clear it: another process's commit does not."""
-    table = Table(MemoryStorage(), "t")
+    table = Table(MemoryStorage(), "t")  # type: ignore[no-untyped-call]
     query = where("n") == 1
     table.insert({"n": 1})
     assert isinstance(table._query_cache, LRUCache)
