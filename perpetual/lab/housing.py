@@ -25,7 +25,7 @@ from perpetual.toolkit.atomic import dump_json, fsync_dir, read_json, write_atom
 from perpetual.toolkit.lock import FileLock
 from perpetual.toolkit.steps import step
 
-__all__ = ["STORE", "fill", "finish", "is_pending", "move", "rows_of", "wait"]
+__all__ = ["STORE", "check_kinds", "fill", "finish", "is_pending", "move", "rows_of", "wait"]
 
 STORE, _NEW, _PLAN, _LOCK, _BACKUPS = "store", "store.new", "moving.json", "moving.lock", "backups"
 _BATCH = 500  # rows of one write into the new store
@@ -96,10 +96,22 @@ def wait(folder: Path) -> None:
 
 
 def rows_of(store: StoreBase) -> Iterator[tuple[str, Row]]:
-    """Every (kind, row) of a store, by kind and number; hold its lock meanwhile."""
+    """Every (kind, row) of a store, by kind and number; hold its lock meanwhile. Raises as `check_kinds`."""
+    check_kinds(store)
     for kind in sorted(store.kinds):
         for row in store.slice(kind, {}):
             yield kind, row
+
+
+def check_kinds(store: StoreBase) -> None:
+    """Raises Conflict if the store holds a kind that nobody has declared, whose rows would be left behind."""
+    meta = store.read(_META, _META)
+    strange = sorted(set(meta["counters"]) - set(store.kinds)) if meta else []
+    if strange:
+        raise Conflict(
+            f"the record holds {strange[0]!r}, a kind that no loaded plugin declares; its rows would be left behind",
+            hint="install or enable the plugin that wrote them: perpetual plugins list",
+        )
 
 
 def fill(target: StoreBase, rows: Iterable[tuple[str, Row]], commit: int, counters: Mapping[str, int]) -> int:

@@ -66,6 +66,7 @@ class Storage:
             return self._export(store, stream)
 
     def _export(self, store: StoreBase, stream: BinaryIO) -> dict[str, Any]:
+        housing.check_kinds(store)
         digest, size, rows = hashlib.sha256(), 0, 0
 
         def put(document: dict[str, Any]) -> None:
@@ -170,6 +171,7 @@ class Storage:
         wanted = self._ctx.registry.choose("store", name)
         if wanted is self._ctx.registry.choose("store", present):
             raise Conflict(f"the store is {present} already", hint="perpetual store stats")
+        housing.check_kinds(store)
         meta = _meta_of(store)
         if dry_run:
             rows = sum(store.count(kind) for kind in store.kinds)

@@ -31,7 +31,6 @@ from perpetual_tinydb.lines import (
     commits,
     dump,
     has_commit,
-    is_whole,
     parse,
     row_line,
     seal,
@@ -101,7 +100,7 @@ class Journal:
     def __init__(self, folder: Path, fields: Callable[[], Mapping[str, Sequence[str]]]) -> None:
         """`fields` answers the indexed fields of each kind. Nothing is opened yet."""
         self.folder, self.path = folder, folder / FILE
-        self._fields = fields
+        self.fields = fields
         self.version = 0  # grows whenever the view does
         self.compaction_problem: str | None = None
         self._fold_at = 0  # no compaction is tried below this offset
@@ -212,7 +211,7 @@ class Journal:
 
     def _open_snapshot(self, stem: Path, size: int) -> Snapshot:
         try:
-            return Snapshot(stem, size, self._fields())
+            return Snapshot(stem, size, self.fields())
         except (Damaged, KeyError, TypeError) as problem:
             self._corrupt(str(problem), stem.with_suffix(".jsonl"), problem)
 
@@ -264,7 +263,7 @@ class Journal:
     def _apply(self, kind: str, row: Row, line: bytes) -> None:
         tail = self._tails.get(kind)
         if tail is None:
-            tail = self._tails[kind] = _Tail(self._fields().get(kind, ()))
+            tail = self._tails[kind] = _Tail(self.fields().get(kind, ()))
         tail.put(row, line)
         number = row["_no"]
         self._last[kind] = max(number, self._last.get(kind, 0))
@@ -363,6 +362,7 @@ class Journal:
                 os.ftruncate(descriptor, self._end)
             raise
         self._take(number, batch, lines, data)
+        self._mtime_ns = os.fstat(descriptor).st_mtime_ns  # or the next look would read what is known
         least = max(_LEAST_BYTES, self._snapshot.size if self._snapshot else 0)
         if self._end - self._base > least and self._end >= self._fold_at:
             self._compact_if_it_can_be()
@@ -448,7 +448,7 @@ class Journal:
         name = f"snapshot-{generation}"
         inode = self._file.inode if self._file else None
         try:
-            size = write_snapshot(self.folder / name, self.commit, self._all_rows(), self._fields())
+            size = write_snapshot(self.folder / name, self.commit, self._all_rows(), self.fields())
             fsync_dir(self.folder)  # the new journal must not be there without the snapshot it names
             write_atomic(self.path, _header_line(generation, name, self.commit, size))
         except BaseException:
@@ -483,34 +483,19 @@ class Journal:
                 elif self._snapshot is not None:
                     yield kind, row, self._snapshot.line(kind, number)
 
-    def _holds(self, kind: str, number: int) -> bool:
+    # --- for who looks at the files -------------------------------------------------------------------------
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The snapshot under the journal."""
+        return self._snapshot
+
+    def holds(self, kind: str, number: int) -> bool:
+        """Whether there is a row of that number."""
         if kind in self._tails and number in self._tails[kind].lines:
             return True
         columns = self._snapshot.kind(kind) if self._snapshot else None
         return columns is not None and columns.place(number) is not None
-
-    # --- looking at the files -------------------------------------------------------------------------------
-
-    def examine(self) -> list[str]:
-        """What is wrong with the files, read anew from the disk."""
-        problems = []
-        view = Journal(self.folder, self._fields)
-        try:
-            view.refresh()
-        except PerpetualError as problem:
-            return [problem.message]
-        if view._snapshot is not None:
-            problems += _examine_snapshot(view._snapshot, self._fields())
-        problems += [
-            f"{self.path}: {kind} {number} is missing"
-            for kind, last in sorted(view._last.items())
-            for number in range(1, last + 1)
-            if not view._holds(kind, number)
-        ]
-        for path in sorted(self.folder.glob("quarantine-*")):
-            if is_whole(path.read_bytes()):
-                problems.append(f"{path} was cut off as half written, but ends as a whole commit does")
-        return problems
 
     def sizes(self) -> dict[str, int]:
         """The bytes of each file."""
@@ -527,26 +512,3 @@ def _header_line(generation: int, snapshot: str | None, commit: int, size: int =
 
 def _line_of(data: bytes, entry: Entry, start: int) -> bytes:
     return data[entry.offset - start : entry.offset - start + entry.length]
-
-
-def _examine_snapshot(snapshot: Snapshot, fields: Mapping[str, Sequence[str]]) -> list[str]:
-    """Every line's checksum, and the index against the rows."""
-    if snapshot.rebuilt:
-        return [f"{snapshot.path.with_suffix('.index')} is missing or damaged; it is derived: store compact"]
-    problems = []
-    try:
-        for kind, row, offset, length in snapshot.scan():
-            columns = snapshot.kind(kind)
-            place = columns.place(row["_no"]) if columns else None
-            if columns is None or place != (offset, length) or columns.number(row["_id"]) != row["_no"]:
-                problems.append(f"{snapshot.path}: the index misses {kind} {row['_id']}")
-                continue
-            for field in fields.get(kind, ()):
-                postings = columns.postings(field, key_of(row.get(field)))
-                if postings is not None and row["_no"] not in postings:
-                    problems.append(f"{snapshot.path}: the index of {field} misses {kind} {row['_id']}")
-    except Damaged as problem:
-        problems.append(f"{snapshot.path} cannot be read at byte {problem.offset}: {problem}")
-    except (KeyError, TypeError) as problem:
-        problems.append(f"{snapshot.path} holds what no store writes: {problem}")
-    return problems

@@ -53,6 +53,14 @@ class _Columns:
         for field, postings in self.fields.items():
             postings.setdefault(key_of(row.get(field)), array("q")).append(row["_no"])
 
+    def prefix(self) -> str | None:
+        """What stands before the number in every id, or None where they are not made of their numbers."""
+        if not self.ids:
+            return None
+        before = self.ids[0].removesuffix(str(self.numbers[0]))
+        regular = all(id == f"{before}{number}" for id, number in zip(self.ids, self.numbers, strict=True))
+        return before if regular else None
+
 
 def write_snapshot(
     stem: Path, commit: int, rows: Iterable[tuple[str, Mapping[str, Any], bytes]], fields: Mapping[str, Sequence[str]]
@@ -104,7 +112,8 @@ def _index_bytes(commit: int, size: int, columns: Mapping[str, _Columns]) -> byt
             "numbers": place(found.numbers.tobytes()),
             "offsets": place(found.offsets.tobytes()),
             "lengths": place(found.lengths.tobytes()),
-            "ids": place(dump(found.ids).encode("utf-8")),
+            "prefix": found.prefix(),
+            "ids": place(dump(found.ids).encode("utf-8")) if found.prefix() is None else [0, 0],
             "fields": {field: _postings(postings, place) for field, postings in found.fields.items()},
         }
     feed.sort()
@@ -143,6 +152,7 @@ class _Kind:
         self.lengths = self._array(table["lengths"])
         self._ids: dict[str, int] | None = None
         self._names: list[str] | None = None
+        self._prefix: str | None = table.get("prefix")
         self._fields: dict[str, tuple[dict[Key, int], array[int], array[int]]] = {}
 
     def _array(self, place: Sequence[int]) -> array[int]:
@@ -161,16 +171,26 @@ class _Kind:
             return None
         return self.offsets[index], self.lengths[index]
 
-    def names(self) -> list[str]:
-        """The ids, in order of the numbers."""
+    def name(self, number: int) -> str:
+        """The id of the row with that number, which is here."""
+        if self._prefix is not None:
+            return f"{self._prefix}{number}"
+        return self._listed()[bisect_left(self.numbers, number)]
+
+    def number(self, id: str) -> int | None:
+        """The number of the row with that id; None if it is not here."""
+        if self._prefix is not None:
+            digits = id.removeprefix(self._prefix)
+            number = int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 19 else 0
+            return number if id == f"{self._prefix}{number}" and self.place(number) is not None else None
+        if self._ids is None:
+            self._ids = dict(zip(self._listed(), self.numbers, strict=True))
+        return self._ids.get(id)
+
+    def _listed(self) -> list[str]:
         if self._names is None:
             self._names = self._list(self._table["ids"])
         return self._names
-
-    def number(self, id: str) -> int | None:
-        if self._ids is None:
-            self._ids = dict(zip(self.names(), self.numbers, strict=True))
-        return self._ids.get(id)
 
     def postings(self, field: str, key: Key) -> Sequence[int] | None:
         """The numbers of the rows whose field has that value, in order; None where the field has no index."""
@@ -314,4 +334,4 @@ class Snapshot:
             kind = names[orders[index]]
             found = self.kind(kind)
             assert found is not None
-            yield seqs[index], kind, numbers[index], found.names()[bisect_left(found.numbers, numbers[index])]
+            yield seqs[index], kind, numbers[index], found.name(numbers[index])

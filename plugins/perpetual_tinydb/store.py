@@ -8,8 +8,10 @@ append to a journal and costs what it writes, whatever the store holds already.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from tinydb.table import Document as TinyDocument
 
 from perpetual.api import Capabilities, Change, PerpetualError, Row, StoreBase, TransientError, UsageError
 from perpetual.toolkit.lock import FileLock
+from perpetual_tinydb.examine import examine
 from perpetual_tinydb.journal import Journal
 from perpetual_tinydb.tables import Database, JournalStorage, JournalTable
 
@@ -134,9 +137,6 @@ class TinyStore(StoreBase):
         limit: int | None = None,
     ) -> list[Row]:
         """See the base; a page costs a page."""
-        from bisect import bisect_left, bisect_right
-        from itertools import islice
-
         with self._guard:
             self._refresh()
             numbers, used = self._journal.candidates(kind, equals)
@@ -195,7 +195,7 @@ class TinyStore(StoreBase):
     def verify(self) -> list[str]:
         """Every checksum, the order of the commits, and the indexes against the rows; read anew from the disk."""
         with self._undisturbed():
-            return self._journal.examine()
+            return examine(Journal(self.folder, self._fields))
 
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:

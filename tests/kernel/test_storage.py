@@ -468,3 +468,25 @@ def test_stats_say_what_is_there(worked: Lab) -> None:
     assert (told["store"], told["records"]["run"], told["commit"]) == ("tinydb", 2, worked._ctx.store.seq())
     assert told["bytes"] == sum(told["files"].values()) > 0
     assert told["mode"] == "journal"
+
+
+def test_rows_that_no_plugin_declares_are_not_left_behind(worked: Lab, tmp_path: Path) -> None:
+    from perpetual.slots.store import Kind
+
+    worked._ctx.store.declare(Kind("acme_sample", prefix="s"))
+    with worked._ctx.store.transaction() as tx:
+        tx.create("acme_sample", {"n": 1})
+    with Lab.open(worked.root) as lab:  # without that plugin
+        deeds: list[Callable[[], object]] = [
+            lambda: lab.storage.migrate("sqlite"),
+            lambda: lab.storage.export_file(tmp_path / "x.jsonl"),
+        ]
+        for deed in deeds:
+            with pytest.raises(Conflict) as caught:
+                deed()
+            assert "acme_sample" in caught.value.message
+        assert lab.config["store"] == "tinydb"
+    assert not (tmp_path / "x.jsonl").exists()
+    worked.storage.migrate("sqlite")  # with it
+    worked._ctx.store.declare(Kind("acme_sample", prefix="s"))
+    assert worked._ctx.store.find("acme_sample")[0].body == {"n": 1, "id": "s1"}

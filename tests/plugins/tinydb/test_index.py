@@ -115,3 +115,23 @@ def test_an_index_that_misses_a_row_is_found_by_verify(
             store.compact()
         problems = fresh(folder).verify()
         assert any(expected in problem for problem in problems), problems
+
+
+def test_only_the_very_id_is_found_after_a_compaction(store: TinyStore) -> None:
+    with store.transaction() as tx:
+        for n in range(1, 13):
+            tx.create("hypothesis", {"n": n})
+            tx.append("event", {"n": n})
+            tx.put("setting", f"name {n}", {"n": n})
+            tx.put("fold", f"x{13 - n}", {"n": n})  # looks regular and is not
+    store.compact()
+    for n in range(1, 13):
+        for kind, id in (("hypothesis", f"h{n}"), ("event", f"{n}"), ("setting", f"name {n}"), ("fold", f"x{13 - n}")):
+            found = store.get(kind, id)
+            assert found is not None, (kind, id)
+            assert (found.id, found.body["n"]) == (id, n)
+    for kind, id in [("hypothesis", "h0"), ("hypothesis", "h13"), ("hypothesis", "h01"), ("hypothesis", "1"),
+                     ("hypothesis", "h"), ("hypothesis", "h\u0661"), ("hypothesis", "h-1"), ("hypothesis", "H1"),
+                     ("hypothesis", "h" + "9" * 40), ("event", "01"), ("event", ""), ("setting", "1")]:  # fmt: skip
+        assert store.get(kind, id) is None, (kind, id)
+    assert [change.id for change in store.changes(0) if change.kind == "fold"] == sorted(f"x{n}" for n in range(1, 13))
