@@ -63,18 +63,20 @@ class FolderWatch:
             if self._observer is not None and self._process == os.getpid():
                 return True
             self._observer = None
-            from watchdog.events import FileCreatedEvent, FileModifiedEvent, FileMovedEvent, FileSystemEventHandler
+            from watchdog import events
             from watchdog.observers import Observer
 
             changed = self._note
 
-            class Handler(FileSystemEventHandler):
+            class Handler(events.FileSystemEventHandler):
                 def on_any_event(self, event: object) -> None:
                     changed()
 
             observer = Observer()
             # reading is no change: without the filter each look of this process would wake it again
-            kinds = [FileCreatedEvent, FileModifiedEvent, FileMovedEvent]
+            kinds = [events.FileCreatedEvent, events.FileModifiedEvent, events.FileMovedEvent]
+            if hasattr(events, "FileAttribEvent"):  # before watchdog 7 a new time was a modification
+                kinds.append(events.FileAttribEvent)
             try:
                 observer.schedule(Handler(), str(self.folder), event_filter=kinds)
                 observer.start()
