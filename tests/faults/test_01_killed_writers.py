@@ -34,10 +34,10 @@ with Lab.open() as lab:
     lab.status()
 for line in sys.stdin:
     if child := os.fork():
-        print(child, flush=True)
         os.waitpid(child, 0)
         print("dead", flush=True)
         continue
+    print(os.getpid(), flush=True)
     lab = Lab.open()
     while True:
         hypothesis = lab.hypotheses.add("acc rises", metric="acc", direction="max", mde=0.1, baseline=1.0)
@@ -52,12 +52,13 @@ for line in sys.stdin:
 @contextmanager
 def _writers(project: Path) -> Iterator[subprocess.Popen[str]]:
     program = subprocess.Popen(
-        [sys.executable, "-c", _WRITERS], cwd=project, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+        [sys.executable, "-c", _WRITERS], cwd=project, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
     try:
         yield program
     finally:
-        program.kill()
+        os.killpg(program.pid, signal.SIGKILL)  # a writer of a test that failed as well
         program.communicate()
 
 
@@ -71,9 +72,11 @@ def _kill(program: subprocess.Popen[str], delay_s: float) -> list[str]:
     told = [program.stdout.readline().strip()]
     time.sleep(delay_s)  # the instant is what is tried
     os.kill(child, signal.SIGKILL)
-    while (line := program.stdout.readline().strip()) != "dead":
-        told.append(line)
-    return [line for line in told if line]
+    for line in program.stdout:
+        if line == "dead\n":
+            return told
+        told.append(line.strip())
+    raise AssertionError(f"the program that starts the writers ended by itself: {program.wait()}")
 
 
 def _survive(project: Path, store: str, kills: int) -> None:

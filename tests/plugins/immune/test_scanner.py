@@ -293,9 +293,9 @@ def test_empty_text_passes() -> None:
 )  # fmt: skip
 def test_repetition_cannot_make_the_scan_slow(unit: str) -> None:
     text = (unit * (10_240 // len(unit) + 1))[:10_240]
-    started = time.perf_counter()
+    started = time.process_time()  # not the clock: what else the machine does is not the scanner's matter
     scan(text)
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0
 
 
 def test_needles_never_hide_a_match() -> None:
