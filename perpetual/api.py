@@ -52,7 +52,7 @@ from perpetual.slots.analyser import (
 )
 from perpetual.slots.gate import Gate, GateFinding, GateVerdict, Provenance
 from perpetual.slots.gpu import Gpu, GpuBackend, GpuProcess, MigDevice, Reading
-from perpetual.slots.harness import FilePlan, Harness, Scaffold
+from perpetual.slots.harness import FilePlan, Harness, Listing, Scaffold
 from perpetual.slots.mcp import LabOpener, McpServer
 from perpetual.slots.memory import Memory, NoteCommit, PathRefused
 from perpetual.slots.scheduler import Launched, LaunchError, LaunchSpec, Scheduler, Sighting
@@ -91,6 +91,7 @@ __all__ = [
     "GpuBackend",
     "GpuProcess",
     "Harness",
+    "Listing",
     "Kind",
     "LabOpener",
     "LaunchError",

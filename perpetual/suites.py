@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 __all__ = ["Promise", "SuiteResult", "has_suite", "run_suite"]
 
 _LIMIT_S = 900.0  # of one provider's suite; the store's, with its crashes of processes, takes some 20 s
-_AGENTS = ("CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX")  # under these nothing can be approved, which suites do
+# Under these nothing can be approved, which suites do.
+_AGENTS = ("CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX", "OPENCODE")
 
 
 class _Suite(NamedTuple):

@@ -13,6 +13,7 @@ _CLEARED = (
     "CLAUDECODE",
     "CURSOR_AGENT",
     "CODEX_SANDBOX",
+    "OPENCODE",
     "NO_COLOR",
     "FORCE_COLOR",
     "XDG_CONFIG_HOME",

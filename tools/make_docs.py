@@ -1,6 +1,7 @@
 """`make docs`: writes the reference pages from the program itself, so that they cannot drift from it.
 
 `docs/cli.md` from the click tree, `docs/hooks.md` from the hookspecs, `docs/config.md` from the two schemas,
+`docs/mcp.md` from what the MCP server tells a client,
 `docs/index.md` from the first part of README.md, `docs/llms.txt` from the site's navigation and the first sentence of
 each page. A test runs `pages()` and fails when a committed page differs.
 """
@@ -8,6 +9,7 @@ each page. A test runs `pages()` and fails when a committed page differs.
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -101,6 +103,128 @@ def config_page() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+_MCP_INTRODUCTION = """\
+`perpetual mcp` gives a coding agent the lab over the Model Context Protocol: tools, resources and prompts, each a call
+to the same `Lab` that the commands use. `perpetual init` writes it into an agent's configuration. This page is what the
+server itself tells its clients.
+
+Both eras of the protocol are served, `initialize` (2024-11-05 to 2025-11-25) and `server/discover` (2026-07-28), over
+standard input and output, or over HTTP on a port of this machine: `perpetual mcp --http 127.0.0.1:8321` prints the
+address and the token that clients must send; `PERPETUAL_MCP_TOKEN` gives another token.
+
+An answer comes twice, as structured content and as text, in 2,000 tokens together; in 8,000 where more was asked for
+(`detail`, `limit`, `tail`). What was left out is told by `truncated` and `next_cursor`. A refusal has `isError` and the
+error document of the commands, with the same code, hint and exit. Deeds are done in the client's name, as
+`mcp:<client>/<version>`. Nothing runs that a person has not approved; `perpetual_approve` is offered only by
+`perpetual mcp --allow-approve`.
+
+## A client
+
+```console
+$ perpetual init -H mcp
+```
+
+```python title="client.py"
+import asyncio
+
+from mcp import StdioServerParameters
+from mcp.client.client import Client
+
+
+async def main() -> None:
+    async with Client(StdioServerParameters(command="perpetual", args=["mcp"])) as client:
+        claim = {"action": "add", "text": "warm-up lowers the loss", "metric": "val_loss", "direction": "min"}
+        added = await client.call_tool("perpetual_hypotheses", claim)
+        print(added.structured_content["hypothesis"]["id"])
+        proposed = await client.call_tool("perpetual_propose", {"hypothesis": "h1", "command": "python train.py"})
+        print(proposed.content[0].text)
+        refused = await client.call_tool("perpetual_run", {"experiment": "e1"})
+        print(refused.is_error, refused.content[0].text)
+
+
+asyncio.run(main())
+```
+
+```console
+$ python client.py
+h1
+e1 proposed
+a person approves it: perpetual approve e1
+True {"schema": "perpetual.error/1", "error": {"code": "not_approved"
+```
+"""
+
+
+async def _told_by_the_server() -> tuple[Any, ...]:
+    """Tools, resources, templates and prompts, as a client of the bundled server sees them."""
+    import tempfile
+
+    from mcp.client.client import Client
+
+    from perpetual import Lab
+    from perpetual_mcp.server import Labs, make_server
+
+    with tempfile.TemporaryDirectory() as folder:
+        Lab.init(folder, name="docs").close()
+        labs = Labs(lambda actor: Lab.open(folder, actor=actor, safe=True))
+        try:
+            async with Client(make_server(labs, allow_approve=True)) as client:
+                return (
+                    (await client.list_tools()).tools,
+                    (await client.list_resources()).resources,
+                    (await client.list_resource_templates()).resource_templates,
+                    (await client.list_prompts()).prompts,
+                )
+        finally:
+            labs.close()
+
+
+def _values(schema: dict[str, Any]) -> str:
+    """What an argument may be, in words."""
+    if "anyOf" in schema:
+        return " or ".join(_values(part) for part in schema["anyOf"])
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    return str(schema.get("type", "any"))
+
+
+def mcp_page() -> str:
+    """Every tool, resource and prompt of the MCP server, and a client that was executed."""
+    import asyncio
+
+    tools, resources, templates, prompts = asyncio.run(_told_by_the_server())
+    lines = ["# The MCP server", "", _NOTE, _MCP_INTRODUCTION, "## Tools", ""]
+    for tool in tools:
+        hints = tool.annotations
+        can = (
+            "reads only"
+            if hints.read_only_hint
+            else "may end a run"
+            if hints.destructive_hint
+            else "changes the record"
+        )
+        lines += [f"### {tool.name}", "", f"{' '.join(tool.description.split())} ({can})", ""]
+        arguments = tool.input_schema["properties"]
+        if arguments:
+            lines += ["| argument | value | default | meaning |", "|---|---|---|---|"]
+        for name, schema in arguments.items():
+            required = name in tool.input_schema.get("required", [])
+            default = "required" if required else f"`{json.dumps(schema.get('default'))}`"
+            lines.append(f"| `{name}` | {_values(schema)} | {default} | {schema['description']} |")
+        lines += [""] * bool(arguments)
+    lines += ["## Resources", "", "| resource | is | holds |", "|---|---|---|"]
+    lines += [f"| `{item.uri}` | {item.mime_type} | {item.description} |" for item in resources]
+    lines += [f"| `{item.uri_template}` | {item.mime_type} | {item.description} |" for item in templates]
+    lines += ["", "A client that subscribes to one is told when it has changed, whichever process changed it.", ""]
+    lines += ["## Prompts", "", "| prompt | does | arguments |", "|---|---|---|"]
+    for prompt in prompts:
+        said = "; ".join(f"`{item.name}`: {item.description}" for item in prompt.arguments or [])
+        lines.append(f"| `{prompt.name}` | {prompt.description} | {said} |")
+    return "\n".join(lines).rstrip() + "\n"
+
+
 def navigation() -> list[str]:
     """The pages of the site in their order."""
     from ruamel.yaml import YAML
@@ -153,7 +277,7 @@ def llms_text(known: dict[str, str]) -> str:
 
 def pages() -> dict[str, str]:
     """File name -> content of every generated page."""
-    known = {"cli.md": cli_page(), "hooks.md": hooks_page(), "config.md": config_page()}
+    known = {"cli.md": cli_page(), "hooks.md": hooks_page(), "config.md": config_page(), "mcp.md": mcp_page()}
     return {**known, "index.md": index_page(known), "llms.txt": llms_text(known)}
 
 

@@ -19,12 +19,12 @@ __all__ = ["init"]
 
 @click.command()
 @click.option("-p", "--name", metavar="NAME", help="The project's name; by default the folder's.")
-@click.option("-H", "--harness", "harnesses", multiple=True, metavar="HARNESS", help="A coding agent to register with.")
+@click.option("-H", "--harness", "harnesses", multiple=True, metavar="HARNESS", help="A coding agent, or all.")
 @click.option("-t", "--target", metavar="DIR", help="The folder; by default the working directory.")
 @click.option("--budget", metavar="GPU_HOURS", help="Limit of GPU time, as in 20 or 90m; by default there is none.")
 @click.option("--store", metavar="NAME", help="What keeps the record; by default tinydb.")
 @click.option("--command", metavar="PATH", help="How agents start Perpetual, where `perpetual` is not on their PATH.")
-@click.option("--remove", multiple=True, metavar="HARNESS", help="Take a coding agent's files out again.")
+@click.option("--remove", multiple=True, metavar="HARNESS", help="Take an agent's files out again, or all.")
 @click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
 @click.option("--force", is_flag=True, help="Replace generated files even if somebody edited them.")
 @json_option

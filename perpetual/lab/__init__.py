@@ -125,8 +125,9 @@ class Lab(AbstractContextManager["Lab"]):
     def doctor(self) -> list[dict[str, Any]]:
         """Checks of the machine and the project, each `{check, ok, detail, hint}`."""
         from perpetual.lab.doctor import Doctor
+        from perpetual.lab.scaffold_check import examine
 
-        return Doctor(self._ctx, self.runs).examine()
+        return [*Doctor(self._ctx, self.runs).examine(), *examine(self.config, self.registry)]
 
     def inventory(self) -> Inventory:
         """What this lab is made of: plugins with their state, and the machine's devices."""

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +26,7 @@ if TYPE_CHECKING:  # it is given this department and imports none
 __all__ = ["Doctor"]
 
 _LEAST_FREE_BYTES = 500_000_000
+_MCP_PATIENCE_S = 20.0
 _TINYDB_RECORDS = 10_000  # beyond, another store opens faster and takes less memory
 
 
@@ -46,7 +53,7 @@ class Doctor:
         ]
         if self._ctx is not None:
             checks += [self._plugins, self._slots, self._store, self._permissions, self._disk, self._live_runs,
-                       self._gpus]  # fmt: skip
+                       self._gpus, self._mcp]  # fmt: skip
         findings = []
         for check in checks:
             try:
@@ -184,6 +191,45 @@ class Doctor:
             return False, f"{', '.join(odd)} ended and is not recorded yet", "perpetual scan"
         return True, f"{len(live)} live runs, all there", None
 
+    def _mcp(self) -> tuple[bool | None, str, str | None]:
+        """Starts the MCP server as a client would, and asks it for its tools."""
+        assert self._ctx is not None
+        client = {"name": "doctor", "version": "1"}
+        opening = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
+        requests: list[dict[str, Any]] = [
+            {"id": 1, "method": "initialize", "params": opening},
+            {"method": "notifications/initialized"},
+            {"id": 2, "method": "tools/list", "params": {}},
+        ]
+        said = "".join(json.dumps({"jsonrpc": "2.0", **request}) + "\n" for request in requests)
+        began = time.monotonic()
+        # What it logs goes to a file: nobody reads a pipe while the answers are waited for.
+        with tempfile.TemporaryFile("w+", errors="replace") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "perpetual", "mcp"],
+                cwd=self._ctx.config.root,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+            patience = threading.Timer(_MCP_PATIENCE_S, process.kill)
+            patience.start()
+            try:
+                count, first_s = _first_answers(process, said, began)
+                process.communicate()  # the client leaves, and the server ends
+            except (ValueError, LookupError, TypeError, BrokenPipeError):
+                process.kill()
+                process.communicate()
+                log.seek(0)
+                why = log.read(2000).strip().splitlines()
+                late = time.monotonic() - began >= _MCP_PATIENCE_S
+                reason = f"it did not answer within {_MCP_PATIENCE_S:g} s" if late else "it ended without an answer"
+                return False, "; ".join([reason, *why[:1]]), "perpetual mcp < /dev/null"
+            finally:
+                patience.cancel()
+        return True, f"the MCP server offers {count} tools; its first answer took {first_s:.1f} s", None
+
     def _gpus(self) -> tuple[bool | None, str, str | None]:
         assert self._ctx is not None
         backend: GpuBackend = self._ctx.part("gpus")
@@ -192,3 +238,16 @@ class Doctor:
             return None, reading.reason or "no GPU", None
         sick = [f"GPU {gpu.index}: {gpu.error}" for gpu in reading.gpus if not gpu.healthy]
         return not sick, "; ".join(sick) or f"{len(reading.gpus)} healthy GPUs, driver {reading.driver}", None
+
+
+def _first_answers(process: subprocess.Popen[str], said: str, began: float) -> tuple[int, float]:
+    """How many tools a server has, and the seconds until its first answer; ValueError and the like for no answer."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(said)
+    process.stdin.flush()
+    answer = json.loads(process.stdout.readline())
+    if "result" not in answer:
+        raise ValueError(answer)
+    first_s = time.monotonic() - began
+    return len(json.loads(process.stdout.readline())["result"]["tools"]), first_s

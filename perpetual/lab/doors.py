@@ -80,9 +80,14 @@ class ExperimentsDoor(_Connected, Experiments):
         """Binds the specification; for a person (a guard rail, see `perpetual.lab.rights`)."""
         return self.approve_all([id])[0]
 
-    def approve_all(self, ids: Sequence[str]) -> list[Experiment]:
-        """Approves each, or none of them if one cannot be."""
-        require_person("approve", os.environ, self._desks.ctx.config.methodology)
+    def approve_all(self, ids: Sequence[str], *, allowed: bool = False) -> list[Experiment]:
+        """Approves each, or none of them if one cannot be.
+
+        Args:
+            allowed: a person has let this agent approve, as by `perpetual mcp --allow-approve`.
+        """
+        if not allowed:
+            require_person("approve", os.environ, self._desks.ctx.config.methodology)
         with self._desks.ctx.store.transaction():
             return [self.bind(id) for id in dict.fromkeys(map(identifier, ids))]
 

@@ -29,11 +29,16 @@ class Feed:
         """Events with a seq above `since`, in order."""
         return [_event(row) for row in self._ctx.store.rows("event", since=since, limit=limit)]
 
+    def last(self) -> int:
+        """The seq of the newest event; 0 before the first."""
+        return self._ctx.store.count("event")
+
     def wait(self, since: int, *, timeout_s: float) -> None:
         """Returns once there is an event after `since`, or after `timeout_s`."""
         store = self._ctx.store
+        seen = store.seq()  # before the count: an event that comes in between has moved it
         if store.count("event") <= since:
-            store.wait(store.seq(), timeout_s)
+            store.wait(seen, timeout_s)
 
     def deliver(self) -> dict[str, str]:
         """Offers new events to every `perpetual_event` observer; answers {plugin: error} for those that failed.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from perpetual.errors import NotFound, PluginError, Refused, UsageError, nearest, unknown
 from perpetual.lab.context import Context
@@ -14,7 +15,7 @@ from perpetual.slots.memory import Memory, NoteCommit, PathRefused
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit.steps import step
 
-__all__ = ["BEHAVIOUR_TYPES", "STATUSES", "TYPES", "Notes"]
+__all__ = ["BEHAVIOUR_TYPES", "STATUSES", "TYPES", "Hit", "Notes"]
 
 STATUSES = ("candidate", "quarantined", "promoted", "rejected", "expired")
 # These change how an agent behaves, so they are shown only once promoted.
@@ -23,8 +24,17 @@ TYPES = ("note", "episodic_case", "failure_pattern", *BEHAVIOUR_TYPES)
 _LIMIT_BYTES = 256 * 1024
 _FLUSH_AT_ONCE = 50  # fewer than the commits among which a memory knows its intents again
 _MESSAGE_LIMIT_BYTES = 4 * 1024
+_MOST_WORDS = 32  # of a query
+_EXCERPT = 160  # characters
 _STATUS_OF = {"pass": "candidate", "quarantine": "quarantined", "reject": "rejected"}
 _WITHHELD = "(withheld: a gate failed, so nobody knows whether this text holds a secret)"
+
+
+class Hit(NamedTuple):
+    """A note that a search has found, and the line that says why."""
+
+    note: Note
+    excerpt: str
 
 
 class Notes:
@@ -335,6 +345,39 @@ class Notes:
         items = tuple(from_json(Note, item.body) for item in rest[:limit])
         return Listing(items, str(rest[limit - 1].number) if len(rest) > limit else None)
 
+    def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> Listing[Hit]:
+        """Notes that hold words of the query, in their path, title or text: most words first, then the newest.
+
+        A reader that is an agent finds what it may be shown, and nothing else.
+
+        Raises:
+            UsageError: for a query without a word, or a cursor that is none.
+        """
+        words = [*dict.fromkeys(re.findall(r"\w+", query.casefold()))][:_MOST_WORDS]
+        if not words:
+            raise UsageError("a search needs a word", hint='for example "warm-up"')
+        if cursor is not None and not cursor.isdecimal():
+            raise UsageError(f"{cursor!r} is no cursor", hint="use the next_cursor of the page before")
+        for_agent = is_agent(self._ctx.actor)
+        found: list[tuple[int, int, Hit]] = []
+        for document in self._ctx.store.find("note"):
+            if for_agent and not self.is_exposed(document):
+                continue
+            intent = document.body["exposed"] if for_agent else document.body.get("intent")
+            row = self._ctx.store.get("intent", str(intent)) if intent is not None else None
+            if row is None:
+                continue
+            text: str = row.body["content"]
+            place = f"{document.id}\n{document.body['title']}\n{text}".casefold()
+            hits = sum(word in place for word in words)
+            if hits:
+                hit = Hit(from_json(Note, document.body), _excerpt(text, words))
+                found.append((-hits, -row.number, hit))
+        found.sort(key=lambda item: item[:2])
+        start = int(cursor or 0)
+        page = tuple(hit for _, _, hit in found[start : start + limit])
+        return Listing(page, str(start + limit) if len(found) > start + limit else None)
+
     def history(self, path: str, *, limit: int = 50) -> Sequence[NoteCommit]:
         """The note's versions in git, newest first."""
         return [*self._memory.history(self._need(path).id, limit)]
@@ -345,6 +388,13 @@ class Notes:
         for document in self._ctx.store.find("note"):
             counts[document.body["status"]] = counts.get(document.body["status"], 0) + 1
         return counts
+
+
+def _excerpt(text: str, words: Sequence[str]) -> str:
+    """The first line that holds one of the words, or the first line of all, cut to a length that can be listed."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    line = next((line for line in lines if any(word in line.casefold() for word in words)), lines[0] if lines else "")
+    return line if len(line) <= _EXCERPT else line[: _EXCERPT - 3] + "..."
 
 
 def _check_size(what: str, text: str, most_bytes: int) -> None:

@@ -13,6 +13,7 @@ _VARIABLES = {
     "CLAUDECODE": "Claude Code",
     "CURSOR_AGENT": "Cursor",
     "CODEX_SANDBOX": "Codex",
+    "OPENCODE": "OpenCode",
 }
 
 

@@ -9,7 +9,7 @@ and begin anew. Floor 2.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -17,19 +17,20 @@ from typing import Any
 
 from perpetual.config import FOLDER, Config
 from perpetual.errors import PerpetualError, PluginError, UsageError, unknown
+from perpetual.lab.scaffold_edit import Asked, alike, applied, is_bare, kind, undone
 from perpetual.lab.scaffold_record import Entry, Record, digest, read, write
 from perpetual.registry import Offer, Registry
 from perpetual.slots.harness import WAYS, FilePlan, Harness, Scaffold
-from perpetual.toolkit import jsonedit, marked
+from perpetual.toolkit import marked
 from perpetual.toolkit.atomic import write_atomic
 from perpetual.toolkit.lock import FileLock
 
-__all__ = ["DEFAULT", "chosen", "scaffold"]
+__all__ = ["ALL", "DEFAULT", "build", "chosen", "scaffold"]
 
-DEFAULT = "mcp"  # where neither the call nor the folder names a harness
+DEFAULT = "opencode"  # where neither the call nor the folder names a harness
+ALL = "all"
 _COMMAND = ("perpetual",)
 _BACK = "its earlier content is back"
-_Asked = list[tuple[str, FilePlan]]  # plans with the harness that asks for each
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ class _Job:
 def chosen(config: Config, registry: Registry, names: Sequence[str] = ()) -> list[str]:
     """The harnesses that a call means: those named, or those of the record, or those whose files stand there.
 
+    `all` names every one that is installed.
+
     Raises:
         UsageError: for a name that no plugin offers, with the nearest.
         PluginError: for a name that two distributions offer.
@@ -66,6 +69,7 @@ def chosen(config: Config, registry: Registry, names: Sequence[str] = ()) -> lis
     offers = registry.serving("harness")
     known = [offer.provider.name for offer in offers]
     if names:
+        names = [each for name in names for each in (known if name == ALL else [name])]
         _refuse_unknown(names, known)
         return list(dict.fromkeys(registry.choose("harness", name).provider.name for name in names))
     recorded = [name for name in read(config).harnesses if name in known]
@@ -75,7 +79,9 @@ def chosen(config: Config, registry: Registry, names: Sequence[str] = ()) -> lis
 def _refuse_unknown(names: Iterable[str], known: Sequence[str]) -> None:
     for name in names:
         if name.rpartition("/")[2] not in known:
-            raise UsageError(unknown("harness", name, known), hint="perpetual plugins list shows what is installed")
+            raise UsageError(
+                unknown("harness", name, [*known, ALL]), hint="perpetual plugins list shows what is installed"
+            )
 
 
 def scaffold(
@@ -92,6 +98,7 @@ def scaffold(
 
     Args:
         names: harnesses; none named are those of `chosen`, and with `remove` given none at all.
+        remove: harnesses; `all` means those of the record, or without one all that are installed.
         command: how agents start Perpetual; by default as at the last call, at first `perpetual`.
         dry_run: writes nothing and gives each file its `diff`.
         force: replaces and removes generated files that a person edited.
@@ -110,14 +117,16 @@ def scaffold(
     try:
         with nullcontext() if dry_run else FileLock(config.folder / "scaffold.lock"):
             record = read(config)
+            if ALL in remove:
+                remove = record.harnesses or offered
             _refuse_unknown(remove, [*offered, *record.harnesses])
             both = sorted({*names} & {*remove})
             if both:
                 raise UsageError(f"{', '.join(both)} cannot be added and removed at once")
             used = tuple(command or record.command or _COMMAND)
-            wanted, failures = _plans(config, registry, names, used)
+            wanted, failures = _plans(config, registry, names, used, record.entries)
             # The record tells what to take out; the plans are for a clone, which has none.
-            unwanted, _ = _plans(config, registry, [name for name in remove if name in offered], used)
+            unwanted, _ = _plans(config, registry, [name for name in remove if name in offered], used, record.entries)
             job = _Job(config.root, force, record.entries, frozenset(remove))
             steps = [*failures, *_steps(job, wanted, unwanted)]
             harnesses = tuple(sorted({*record.harnesses, *wanted} - {*remove}))
@@ -136,19 +145,20 @@ def scaffold(
 def _stands(config: Config, registry: Registry, offer: Offer) -> bool:
     """Whether a harness's files stand in the folder."""
     try:
-        return _build(config, registry, offer).detect(config.root)
+        return build(config, registry, offer).detect(config.root)
     except Exception:  # noqa: BLE001 - a harness that cannot look was not asked for; `--harness` tells its fault
         return False
 
 
-def _build(config: Config, registry: Registry, offer: Offer) -> Harness:
+def build(config: Config, registry: Registry, offer: Offer) -> Harness:
+    """The harness of an offer, with its options from the configuration."""
     provider = offer.provider
     built: Harness = registry.build(offer, config.options(provider.name, provider.options))
     return built
 
 
 def _plans(
-    config: Config, registry: Registry, names: Iterable[str], command: tuple[str, ...]
+    config: Config, registry: Registry, names: Iterable[str], command: tuple[str, ...], known: Collection[str]
 ) -> tuple[dict[str, Scaffold], list[_Step]]:
     """Each harness's scaffold, and a conflict for each harness that failed to answer one."""
     plans: dict[str, Scaffold] = {}
@@ -157,9 +167,10 @@ def _plans(
     for name in names:
         offer = registry.choose("harness", name)
         try:
-            plans[name] = _build(config, registry, offer).scaffold(project=project, command=command)
-            for plan in plans[name].files:
+            asked = build(config, registry, offer).scaffold(project=project, command=command)
+            for plan in asked.files:
                 _check(plan)
+            plans[name] = replace(asked, files=tuple(_placed(config.root, plan, known) for plan in asked.files))
         except Exception as problem:  # noqa: BLE001 - a harness's fault is told under its name and never ends the others
             plans.pop(name, None)
             failures.append(_Step(name, "conflict", f"the harness {name} failed: {problem}"))
@@ -167,18 +178,27 @@ def _plans(
 
 
 def _check(plan: FilePlan) -> None:
-    parts = PurePosixPath(plan.path).parts
-    if plan.how not in WAYS or not parts or parts[0] in ("/", FOLDER) or ".." in parts:
-        raise PluginError(f"{plan.path!r} ({plan.how}) is no plan for a file of the project")
+    for path in (plan.path, *plan.instead):
+        parts = PurePosixPath(path).parts
+        if plan.how not in WAYS or not parts or parts[0] in ("/", FOLDER) or ".." in parts:
+            raise PluginError(f"{path!r} ({plan.how}) is no plan for a file of the project")
+
+
+def _placed(root: Path, plan: FilePlan, known: Collection[str]) -> FilePlan:
+    """The plan with the file that it is for: the one of the record, or the one that stands in the folder."""
+    places = (plan.path, *plan.instead)
+    recorded = [path for path in places if path in known]
+    standing = [path for path in plan.instead if (root / path).exists()]
+    return replace(plan, path=[*recorded, *standing, plan.path][0], instead=())
 
 
 def _steps(job: _Job, wanted: Mapping[str, Scaffold], unwanted: Mapping[str, Scaffold]) -> list[_Step]:
     """What is to happen, file by file."""
-    new: dict[str, _Asked] = {}
+    new: dict[str, Asked] = {}
     for name, asked in wanted.items():
         for plan in asked.files:
             new.setdefault(plan.path, []).append((name, plan))
-    old: dict[str, _Asked] = {path: list(entry.plans) for path, entry in job.entries.items()}
+    old: dict[str, Asked] = {path: list(entry.plans) for path, entry in job.entries.items()}
     for name, asked in unwanted.items():
         for plan in asked.files:
             # A fresh clone has the files and no record of them.
@@ -193,7 +213,7 @@ def _steps(job: _Job, wanted: Mapping[str, Scaffold], unwanted: Mapping[str, Sca
     return steps
 
 
-def _step(job: _Job, path: str, plans: _Asked, before: _Asked) -> list[_Step]:
+def _step(job: _Job, path: str, plans: Asked, before: Asked) -> list[_Step]:
     """What is to happen to one file: one step, or `[]` where there is nothing to tell."""
     entry = job.entries.get(path)
     try:
@@ -206,10 +226,10 @@ def _step(job: _Job, path: str, plans: _Asked, before: _Asked) -> list[_Step]:
         current = _bytes_of(Path(real))
         if current is None and (plans or not entry) and all(plan.existing_only for _, plan in plans or before):
             return []
-        ways = {plan.how for _, plan in (*plans, *before)}
-        if len({"json" if way == "json_items" else way for way in ways}) > 1:
-            raise ValueError(f"plans of different kinds meet there ({', '.join(sorted(ways))})")
-        return [(_own if "own" in ways else _merge)(job, path, current, plans, before)]
+        kinds = {kind(plan) for _, plan in (*plans, *before)}
+        if len(kinds) > 1:
+            raise ValueError(f"plans of different kinds meet there ({', '.join(sorted(kinds))})")
+        return [(_own if "own" in kinds else _merge)(job, path, current, plans, before)]
     except (OSError, ValueError) as problem:
         return [_Step(path, "conflict", _told(path, problem), entry=entry)]
 
@@ -227,7 +247,7 @@ def _bytes_of(path: Path) -> bytes | None:
     return path.read_bytes() if path.exists() else None
 
 
-def _own(job: _Job, path: str, current: bytes | None, plans: _Asked, before: _Asked) -> _Step:
+def _own(job: _Job, path: str, current: bytes | None, plans: Asked, before: Asked) -> _Step:
     """A file that is a harness's alone."""
     entry = job.entries.get(path)
     text = None if current is None else current.decode("utf-8", "replace")
@@ -252,25 +272,25 @@ def _own(job: _Job, path: str, current: bytes | None, plans: _Asked, before: _As
     return _Step(path, "unchanged", reason, entry=entry)
 
 
-def _merge(job: _Job, path: str, current: bytes | None, plans: _Asked, before: _Asked) -> _Step:
+def _merge(job: _Job, path: str, current: bytes | None, plans: Asked, before: Asked) -> _Step:
     """A file that is shared with people."""
     entry = job.entries.get(path)
-    new, gone = _alike(plans), _alike(before)
+    new, gone = alike(plans), alike(before)
     removing = any(name in job.removed for name, _ in before)
     content: bytes | None
     if current is None:
         if not new or removing:
             return _Step(path, "unchanged", "it is not there")
-        content = _applied(path, None, new).encode("utf-8")
+        content = applied(path, None, new).encode("utf-8")
         return _Step(path, "created", None, None, content, True, _entry(job, path, None, content, plans))
     edited = entry is None or not entry.stands_as_left(current)
     if entry is not None and not edited:
         base = None if entry.original is None else entry.original.decode("utf-8")
-        content = _applied(path, base, new).encode("utf-8") if new else entry.original
+        content = applied(path, base, new).encode("utf-8") if new else entry.original
     else:
-        undone = _undone(path, current.decode("utf-8"), gone, new, entry)
-        content = _applied(path, undone, new).encode("utf-8")
-        if not new and entry is not None and not entry.existed and undone.strip() in ("", "{}"):
+        left = undone(path, current.decode("utf-8"), gone, new, entry)
+        content = applied(path, left, new).encode("utf-8")
+        if not new and entry is not None and not entry.existed and is_bare(left, gone):
             content = None
     made = _entry(job, path, current, content, plans) if new else None
     if content == current:
@@ -283,7 +303,7 @@ def _merge(job: _Job, path: str, current: bytes | None, plans: _Asked, before: _
     return _Step(path, "removed", None if content is None else reason, current, content, True, made)
 
 
-def _entry(job: _Job, path: str, current: bytes | None, content: bytes | None, plans: _Asked) -> Entry:
+def _entry(job: _Job, path: str, current: bytes | None, content: bytes | None, plans: Asked) -> Entry:
     """What the record says of a file that now holds `content` and held `current`."""
     entry = job.entries.get(path)
     if content == current:
@@ -296,53 +316,6 @@ def _entry(job: _Job, path: str, current: bytes | None, content: bytes | None, p
         return Entry(current is not None, current, digest(content), missing, tuple(plans))
     written = digest(content) if entry.stands_as_left(current) else None
     return replace(entry, written=written, plans=tuple(plans))
-
-
-def _alike(plans: _Asked) -> list[FilePlan]:
-    """The plans without their askers; what two ask alike stands once."""
-    found: list[FilePlan] = []
-    for _, plan in plans:
-        if plan not in found:
-            found.append(plan)
-    return found
-
-
-def _applied(path: str, text: str | None, plans: Sequence[FilePlan]) -> str:
-    """The text with what the plans ask for."""
-    for plan in plans:
-        if plan.how == "block":
-            text = text or ""
-            text = text if marked.says_already(path, text, plan.text) else marked.put_block(path, text, plan.text)
-            continue
-        text = "{}\n" if text is None else text
-        if plan.how == "json":
-            text = jsonedit.put(text, plan.keys, plan.value)
-        else:
-            text = jsonedit.add_items(text, plan.keys, plan.value)
-    return text or ""
-
-
-def _undone(path: str, text: str, gone: Sequence[FilePlan], new: Sequence[FilePlan], entry: Entry | None) -> str:
-    """The text without what the plans `gone` put there, unless a plan of `new` sets the same place anyway."""
-    original = entry.original.decode("utf-8") if entry is not None and entry.original is not None else "{}"
-    for plan in reversed(gone):
-        if plan.how == "block":
-            if not new:
-                text = marked.take_block(path, text)
-            continue
-        # Objects that were there before us stay even if they are empty now; without a record that is all of them.
-        known = entry is not None and entry.is_known
-        floor = jsonedit.depth(original, plan.keys) if known else len(plan.keys) - 1
-        earlier = jsonedit.lookup(original, plan.keys)
-        others = [other for other in new if other.how == plan.how and other.keys == plan.keys]
-        if plan.how == "json_items":
-            stay = [item for other in others for item in other.value]
-            stay += earlier[0] if earlier and isinstance(earlier[0], list) else []
-            items = [item for item in plan.value if not any(jsonedit.same(item, other) for other in stay)]
-            text = jsonedit.drop_items(text, plan.keys, items, floor=floor)
-        elif not others:
-            text = jsonedit.put(text, plan.keys, earlier[0]) if earlier else jsonedit.drop(text, plan.keys, floor=floor)
-    return text
 
 
 def _carry_out(config: Config, steps: list[_Step], record: Record) -> list[_Step]:

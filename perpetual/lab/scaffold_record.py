@@ -74,7 +74,7 @@ def read(config: Config) -> Record:
 def _entry_of(item: dict[str, Any]) -> Entry:
     original = None if item["original"] is None else base64.b64decode(item["original"], validate=True)
     plans = tuple(
-        (name, FilePlan(**{**plan, "keys": tuple(plan["keys"])}))
+        (name, FilePlan(**{**plan, "keys": tuple(plan["keys"]), "instead": ()}))
         for name, plan in ((p[0], p[1]) for p in item["plans"])
     )
     return Entry(item["existed"], original, item["written"], tuple(item["folders"]), plans)

@@ -11,11 +11,14 @@ UTF-8 with plain line feeds; a value is JSON. What starts Perpetual is written w
 - `json`: sets `value` at the path `keys` of a JSON file, whatever stood there; so an object or a list goes under a key
   that is Perpetual's own (the word is in it) and never over the entries of others.
 - `json_items`: adds the items of `value` to the list at the path `keys`, those that it does not hold yet.
+- `toml`: sets the table `value` at the path `keys` of a TOML file; the last key is Perpetual's own.
 - `block`: keeps `text` between marks in a text file. A text of one line that stands there anyway is not added.
 
 Plans for one file are of one kind (the two of JSON are one). Whatever else a merged file holds stays as it is, byte for
 byte. `trust` lists what a person must still do for the harness to accept the files. `detect` looks and touches nothing;
-in a folder without the harness's files it says no.
+in a folder without the harness's files it says no. `program` and `listing` are for the doctor, who looks whether the
+harness is installed and takes what was written: a listing is a command that shows the harness's MCP servers, changes
+nothing and costs seconds at most; without one the doctor looks at the files alone.
 """
 
 from __future__ import annotations
@@ -25,9 +28,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["WAYS", "FilePlan", "Harness", "Scaffold"]
+__all__ = ["WAYS", "FilePlan", "Harness", "Listing", "Scaffold"]
 
-WAYS = ("own", "json", "json_items", "block")
+WAYS = ("own", "json", "json_items", "toml", "block")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +39,21 @@ class FilePlan:
 
     path: str
     how: str  # one of WAYS
-    text: str = ""  # own: the whole file; block: what stands between the marks
-    keys: tuple[str, ...] = ()  # json, json_items: where the value goes
-    value: Any = None  # json: what goes there; json_items: the list of what is added there
+    text: str = ""  # own: the whole file; block: what stands between the marks; others: what a new file starts from
+    keys: tuple[str, ...] = ()  # json, json_items, toml: where the value goes
+    value: Any = None  # json, toml: what goes there; json_items: the list of what is added there
     existing_only: bool = False  # skipped where the project has no such file
+    comments: bool = False  # json, json_items: the harness reads comments and a last comma, so they may stand there
+    instead: tuple[str, ...] = ()  # the first of these that stands in the folder is taken in place of `path`
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A command by which a harness tells its MCP servers; the patterns are searched in what it prints, line by line."""
+
+    command: tuple[str, ...]
+    accepted: str  # there, the harness takes Perpetual's entry
+    waiting: str = ""  # there, a person must still agree
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +74,11 @@ class Harness(ABC):
     def detect(self, folder: Path) -> bool:
         """Whether files of this harness stand in the folder already."""
         return False
+
+    def program(self) -> str | None:
+        """The name of the harness's program, as it is looked up on the PATH; None where there is none to look for."""
+        return None
+
+    def listing(self) -> Listing | None:
+        """How the harness is asked whether it takes the scaffold."""
+        return None

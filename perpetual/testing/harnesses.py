@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -22,7 +24,7 @@ import pytest
 from perpetual.config import FOLDER, Config
 from perpetual.registry import Offer, Registry
 from perpetual.slots import Provider
-from perpetual.slots.harness import WAYS, FilePlan, Harness, Scaffold
+from perpetual.slots.harness import WAYS, FilePlan, Harness, Listing, Scaffold
 
 __all__ = ["HarnessContract"]
 
@@ -86,7 +88,12 @@ def _shared(plan: FilePlan) -> bool:
 
 
 def _theirs(plans: Sequence[FilePlan]) -> str:
-    """What other people have in a file: in a JSON file an entry beside each of ours, in another one some lines."""
+    """What other people have in a file: in JSON and TOML an entry beside each of ours, in another one some lines."""
+    if any(plan.how == "toml" for plan in plans):
+        above = dict.fromkeys(".".join(map(json.dumps, [*plan.keys[:-1], "theirs"])) for plan in plans)
+        tables = [f'[{name}]\ncommand = "é" # a comment\nargs = [ ]' for name in above]
+        shared = [f"[{'.'.join(map(json.dumps, plan.keys))}.theirs]\ncommand = 'é'" for plan in plans if _shared(plan)]
+        return "# Theirs\nlevel = 1.50\n\n" + "\n\n".join([*tables, *shared])  # no line end at the end
     document: dict[str, Any] = {"theirs": 1.50}
     is_json = False
     for plan in plans:
@@ -146,17 +153,19 @@ class HarnessContract:
             if plan.how == "json_items":
                 assert isinstance(plan.value, (list, tuple)), f"{plan.path}: json_items takes a list"
                 assert plan.value, plan.path
+            if plan.how == "toml":
+                assert isinstance(plan.value, dict), f"{plan.path}: toml takes a table"
 
     def test_paths_stay_in_the_project(self, harness: Harness) -> None:
         """Relative, with slashes, and not in the lab's own folder."""
-        for plan in _plans(harness):
-            parts = PurePosixPath(plan.path).parts
+        for path in (path for plan in _plans(harness) for path in (plan.path, *plan.instead)):
+            parts = PurePosixPath(path).parts
             assert parts, "an empty path"
-            assert "\\" not in plan.path, plan.path
-            assert ":" not in parts[0], plan.path
-            assert not PurePosixPath(plan.path).is_absolute(), plan.path
-            assert ".." not in parts, plan.path
-            assert parts[0] != FOLDER, plan.path
+            assert "\\" not in path, path
+            assert ":" not in parts[0], path
+            assert not PurePosixPath(path).is_absolute(), path
+            assert ".." not in parts, path
+            assert parts[0] != FOLDER, path
 
     def test_texts_and_values_can_be_written(self, harness: Harness) -> None:
         """UTF-8 with plain line feeds, and JSON that is read back as it was."""
@@ -200,6 +209,20 @@ class HarnessContract:
         assert all(type(step) is str and step.strip() for step in trust)
         assert len(set(trust)) == len(trust)
 
+    def test_the_doctor_can_ask(self, harness: Harness) -> None:
+        """The program is a name to look up; a listing starts it, and its patterns can be searched."""
+        program, listing = harness.program(), harness.listing()
+        assert program is None or (program and not set(program) & set("/\\ ")), f"{program!r} is no program's name"
+        if listing is not None:
+            assert type(listing) is Listing
+            assert listing.command[:1] == (program,), "a listing asks the harness's own program"
+            assert listing.accepted, "every answer would be a yes"
+            for pattern in (listing.accepted, listing.waiting):
+                try:
+                    re.compile(pattern)
+                except re.error as problem:
+                    pytest.fail(f"{pattern!r}: {problem}")
+
     def test_it_touches_nothing(self, harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Answering writes no file: neither in the working directory nor in the user's own."""
         folder, home = tmp_path / "project", tmp_path / "home"
@@ -215,7 +238,7 @@ class HarnessContract:
     def test_an_object_goes_under_a_key_of_our_own(self, harness: Harness) -> None:
         """Setting it elsewhere would replace what others have there; so would a list."""
         for plan in _plans(harness):
-            if plan.how == "json" and isinstance(plan.value, (dict, list, tuple)):
+            if plan.how == "toml" or (plan.how == "json" and isinstance(plan.value, (dict, list, tuple))):
                 assert not _shared(plan), f"{plan.path}: {'.'.join(plan.keys)} is not Perpetual's own"
 
     # --- in a folder ----------------------------------------------------------------------------------------
@@ -237,6 +260,9 @@ class HarnessContract:
             after = (config.root / path).read_bytes() if content is not None else b""
             if content is not None and content.startswith(b"{"):
                 _kept(json.loads(content), json.loads(after), path)
+            elif content is not None and content.startswith(b"# Theirs\nlevel"):
+                _kept(tomllib.loads(content.decode()), tomllib.loads(after.decode()), path)
+                assert b"# a comment" in after, path
             elif content is not None:
                 assert content in after, path
 

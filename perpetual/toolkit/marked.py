@@ -12,6 +12,7 @@ __all__ = ["has_stamp", "is_untouched", "put_block", "says_already", "stamp", "t
 
 _MARKUP = (".md", ".mdc", ".markdown", ".html", ".htm", ".xml", ".svg")
 _SLASHES = (".js", ".mjs", ".ts", ".mts", ".tsx", ".jsx", ".jsonc", ".c", ".go", ".rs")
+_EMPTY_LINE = re.compile(r"(?:\A|(?<=\n))\r?\n\Z")
 _STAMP = re.compile(r"perpetual:generated ([0-9a-f]{16})\b[^\n]*\n?\Z")
 
 
@@ -65,10 +66,7 @@ def take_block(path: str, text: str) -> str:
     place = _find(path, text)
     if place is None:
         return text
-    before, newline = text[: place[0]], _newline(text)
-    if before.endswith(newline * 2) or before == newline:
-        before = before[: -len(newline)]
-    return before + text[place[1] :]
+    return _EMPTY_LINE.sub("", text[: place[0]]) + text[place[1] :]
 
 
 def says_already(path: str, text: str, body: str) -> bool:

@@ -1,24 +1,22 @@
-"""Entry point of the harnesses `claude-code` and `mcp`; imports nothing heavy."""
+"""Entry point of the harnesses `opencode`, `claude-code`, `cursor`, `codex` and `mcp`; imports nothing heavy."""
 
 from __future__ import annotations
 
 from perpetual.api import Provider, hookimpl
 
+_SUMMARIES = {
+    "opencode": "OpenCode: MCP server, plugin with the brief, agent, commands",
+    "claude-code": "Claude Code: MCP server, hooks, permissions, agent, commands",
+    "cursor": "Cursor: MCP server, rule, agent, commands",
+    "codex": "Codex: MCP server, hooks, agent, skills",
+    "mcp": "any agent that reads .mcp.json, AGENTS.md and skills",
+}
+
 
 @hookimpl
 def perpetual_harnesses() -> list[Provider]:
-    """Claude Code, and any agent that reads `.mcp.json` and `AGENTS.md`."""
+    """The coding agents that Perpetual knows, and any other one that reads `.mcp.json` and `AGENTS.md`."""
     return [
-        Provider(
-            "harness",
-            "claude-code",
-            "perpetual_harnesses.template:claude_code",
-            "Claude Code: MCP server, hooks, permissions, agent",
-        ),
-        Provider(
-            "harness",
-            "mcp",
-            "perpetual_harnesses.template:mcp",
-            "any agent that reads .mcp.json, AGENTS.md and skills",
-        ),
+        Provider("harness", name, f"perpetual_harnesses.template:{name.replace('-', '_')}", summary)
+        for name, summary in _SUMMARIES.items()
     ]

@@ -6,6 +6,7 @@ a zip file.
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping
 from functools import cached_property
@@ -14,12 +15,12 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from perpetual.api import FilePlan, Harness, PluginError, Scaffold
+from perpetual.api import FilePlan, Harness, Listing, PluginError, Scaffold
 
-__all__ = ["TemplateHarness", "claude_code", "mcp"]
+__all__ = ["TemplateHarness", "claude_code", "codex", "cursor", "mcp", "opencode"]
 
 _PACKAGE = "perpetual_templates"
-_KEYS = {"path", "how", "source", "keys", "value", "existing_only"}
+_KEYS = {"path", "instead", "how", "head", "source", "tail", "keys", "value", "existing_only", "comments"}
 
 
 class TemplateHarness(Harness):
@@ -57,15 +58,32 @@ class TemplateHarness(Harness):
         return FilePlan(
             path=item["path"],
             how=item["how"],
-            text="".join(self._read(source) for source in item.get("source", ())),
+            text=self._text(item).replace("{{command}}", json.dumps(command)),
             keys=tuple(item.get("keys", ())),
             value=_filled(item.get("value"), command),
             existing_only=item.get("existing_only", False),
+            comments=item.get("comments", False),
+            instead=tuple(item.get("instead", ())),
         )
 
+    def _text(self, item: Mapping[str, Any]) -> str:
+        parts = [item.get("head", ""), *map(self._read, item.get("source", ())), item.get("tail", "")]
+        return "".join(parts)
+
     def detect(self, folder: Path) -> bool:
-        """Whether one of the files stands there by which the template knows its harness."""
-        return any((folder / name).exists() for name in self._template["detect"])
+        """Whether the files stand there by which the template knows its harness."""
+        signs = [[sign] if isinstance(sign, str) else sign for sign in self._template["detect"]]
+        return any(all((folder / name).exists() for name in sign) for sign in signs)
+
+    def program(self) -> str | None:
+        """The harness's program; None for a template of no harness in particular."""
+        name: str | None = self._template.get("program")
+        return name
+
+    def listing(self) -> Listing | None:
+        """The command of the template, where the harness has one that costs little."""
+        item = self._template.get("listing")
+        return None if item is None else Listing(tuple(item["command"]), item["accepted"], item.get("waiting", ""))
 
 
 def _filled(value: Any, command: tuple[str, ...]) -> Any:
@@ -82,9 +100,24 @@ def _filled(value: Any, command: tuple[str, ...]) -> Any:
     return value
 
 
+def opencode(options: Mapping[str, Any]) -> TemplateHarness:
+    """Factory of the provider `opencode`."""
+    return TemplateHarness("opencode")
+
+
 def claude_code(options: Mapping[str, Any]) -> TemplateHarness:
     """Factory of the provider `claude-code`."""
     return TemplateHarness("claude-code")
+
+
+def cursor(options: Mapping[str, Any]) -> TemplateHarness:
+    """Factory of the provider `cursor`."""
+    return TemplateHarness("cursor")
+
+
+def codex(options: Mapping[str, Any]) -> TemplateHarness:
+    """Factory of the provider `codex`."""
+    return TemplateHarness("codex")
 
 
 def mcp(options: Mapping[str, Any]) -> TemplateHarness:

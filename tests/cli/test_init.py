@@ -14,6 +14,14 @@ import pytest
 from perpetual import Lab
 from perpetual.cli.app import run
 
+DEEDS = ("auto", "stop", "report", "catchup")
+OPENCODE = (
+    "opencode.json",
+    "AGENTS.md",
+    ".opencode/agents/perpetual.md",
+    ".opencode/plugins/perpetual.ts",
+    *(f".opencode/commands/{name}.md" for name in DEEDS),
+)
 KEYS = {"schema", "project", "path", "files", "trust", "budget", "notes"}
 
 
@@ -55,11 +63,7 @@ def test_init_creates_a_project_and_registers_it(folder: Path, init: Any) -> Non
     assert document["budget"] == {"limit_gpu_hours": None}
     assert document["notes"] == []
     assert all(set(item) == {"path", "action", "reason"} for item in document["files"])
-    assert _actions(document) == {
-        ".mcp.json": "created",
-        "AGENTS.md": "created",
-        ".agents/skills/perpetual/SKILL.md": "created",
-    }
+    assert _actions(document) == dict.fromkeys(OPENCODE, "created")
     assert any("perpetual approve" in step for step in document["trust"])
     with Lab.open(folder) as lab:
         assert lab.config["project"] == "research"
@@ -136,20 +140,28 @@ def test_remove_outside_of_a_project_creates_none(folder: Path, init: Any) -> No
 
 
 def test_a_file_that_cannot_be_merged_is_exit_6_after_all_else(folder: Path, init: Any) -> None:
-    (folder / ".mcp.json").write_text('{\n  "mcpServers": oops\n}\n')
+    (folder / "opencode.json").write_text('{\n  "mcp": oops\n}\n')
     status, document = init()
     assert status == 6
     assert document["schema"] == "perpetual.init/1"
     assert document["error"]["code"] == "conflict"
-    assert ".mcp.json:2: " in document["error"]["message"]
-    assert _actions(document) == {
-        ".mcp.json": "conflict",
-        "AGENTS.md": "created",
-        ".agents/skills/perpetual/SKILL.md": "created",
-    }
-    assert (folder / ".mcp.json").read_text() == '{\n  "mcpServers": oops\n}\n'
-    (folder / ".mcp.json").write_text("{}\n")
+    assert "opencode.json:2: " in document["error"]["message"]
+    assert _actions(document) == {path: "conflict" if path == "opencode.json" else "created" for path in OPENCODE}
+    assert (folder / "opencode.json").read_text() == '{\n  "mcp": oops\n}\n'
+    (folder / "opencode.json").write_text("{}\n")
     assert init()[0] == 0
+
+
+def test_all_of_them_at_once(folder: Path, init: Any) -> None:
+    status, document = init("-H", "all")
+    assert status == 0
+    assert {".mcp.json", "opencode.json", ".codex/config.toml", ".cursor/mcp.json"} <= set(_actions(document))
+    assert len(document["trust"]) == len(set(document["trust"]))
+    before = _snapshot(folder)
+    assert set(_actions(init()[1]).values()) == {"unchanged"}
+    assert _snapshot(folder) == before
+    assert init("--remove", "all")[0] == 0
+    assert os.listdir(folder) == [".perpetual"]
 
 
 def test_people_read_files_budget_and_what_they_must_do(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -251,8 +263,8 @@ def test_a_program_that_is_not_found_is_noted(
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     assert init("--command", str(program))[1]["notes"] == []
-    entry = json.loads((folder / ".mcp.json").read_text())["mcpServers"]["perpetual"]
-    assert (entry["command"], entry["args"]) == (str(program), ["mcp"])
+    entry = json.loads((folder / "opencode.json").read_text())["mcp"]["perpetual"]
+    assert entry["command"] == [str(program), "mcp"]
     assert set(_actions(init()[1]).values()) == {"unchanged"}  # the command is remembered
 
 

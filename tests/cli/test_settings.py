@@ -128,7 +128,7 @@ def test_methodology_init_writes_the_file_where_there_is_none(
     assert (project / METHODOLOGY).read_text("utf-8") == default
 
 
-@pytest.mark.parametrize("variable", ["CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX"])
+@pytest.mark.parametrize("variable", ["CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX", "OPENCODE"])
 @pytest.mark.parametrize(
     ("key", "value"), [("agents_may_approve", "true"), ("auto_approve", "true"), ("required_gates", "")]
 )

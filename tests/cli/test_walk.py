@@ -181,7 +181,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("walk") / "project"
     with pytest.MonkeyPatch.context() as patch:
         for name in [*os.environ]:
-            if name.startswith("PERPETUAL_") or name in ("CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX"):
+            if name.startswith("PERPETUAL_") or name in ("CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX", "OPENCODE"):
                 patch.delenv(name)
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         with Lab.init(folder, name="walk") as lab:

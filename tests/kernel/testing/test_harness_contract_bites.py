@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from perpetual.slots.harness import FilePlan, Harness, Scaffold
+from perpetual.slots.harness import FilePlan, Harness, Listing, Scaffold
 from perpetual.testing.harnesses import HarnessContract
 
 
@@ -27,6 +27,7 @@ class Whole(Harness):
             (
                 FilePlan(".acme/servers.json", "json", keys=("servers", "perpetual"), value=server),
                 FilePlan(".acme/servers.json", "json_items", keys=("hooks", "start"), value=[hook]),
+                FilePlan(".acme/agents.toml", "toml", keys=("servers", "perpetual"), value=server),
                 FilePlan(".acme/skill.md", "own", text="# Perpetual\n\nThe lab.\n"),
                 FilePlan("AGENTS.md", "block", text=f"The lab of {project} is Perpetual.\n"),
                 FilePlan("ACME.md", "block", text="@AGENTS.md\n", existing_only=True),
@@ -36,6 +37,12 @@ class Whole(Harness):
 
     def detect(self, folder: Path) -> bool:
         return (folder / ".acme").exists()
+
+    def program(self) -> str | None:
+        return "acme"
+
+    def listing(self) -> Listing | None:
+        return Listing(("acme", "servers"), accepted="perpetual", waiting="asks")
 
 
 class _Changed(Whole):
@@ -63,7 +70,7 @@ class HasItsOwnWay(_Changed):
     """A way that nobody knows."""
 
     def change(self, answer: Scaffold) -> Scaffold:
-        return _with(answer, FilePlan("x.toml", "toml", text="x = 1"))
+        return _with(answer, FilePlan("x.ini", "ini", text="x = 1"))
 
 
 class ReplacesTheDocument(_Changed):
@@ -155,6 +162,38 @@ class SetsEverybodysServers(_Changed):
         )
 
 
+class SetsEverybodysTables(_Changed):
+    """The table is set with the one around it."""
+
+    def change(self, answer: Scaffold) -> Scaffold:
+        plans = [
+            replace(plan, keys=plan.keys[:-1], value={plan.keys[-1]: plan.value}) if plan.how == "toml" else plan
+            for plan in answer.files
+        ]
+        return replace(answer, files=tuple(plans))
+
+
+class LooksOutside(_Changed):
+    """A file in place of another that is the user's own."""
+
+    def change(self, answer: Scaffold) -> Scaffold:
+        return _with(answer, FilePlan("x.md", "own", text="x", instead=("../x.md",)))
+
+
+class AsksAStranger(Whole):
+    """The listing is another program's."""
+
+    def listing(self) -> Listing | None:
+        return Listing(("rm", "-r", "."), accepted="perpetual")
+
+
+class TakesEveryAnswer(Whole):
+    """Nothing that is printed is a no."""
+
+    def listing(self) -> Listing | None:
+        return Listing(("acme", "servers"), accepted="")
+
+
 class ContradictsItself(_Changed):
     """Two plans of different kinds for one file."""
 
@@ -227,6 +266,11 @@ BROKEN: list[tuple[type[Harness], str]] = [
     (RepeatsAStep, "test_what_is_left_to_a_person_is_said"),
     (WritesByItself, "test_it_touches_nothing"),
     (WritesIntoTheHome, "test_it_touches_nothing"),
+    (AsksAStranger, "test_the_doctor_can_ask"),
+    (TakesEveryAnswer, "test_the_doctor_can_ask"),
+    (LooksOutside, "test_paths_stay_in_the_project"),
+    (SetsEverybodysTables, "test_an_object_goes_under_a_key_of_our_own"),
+    (SetsEverybodysTables, "test_what_others_have_stays"),
     (SetsEverybodysServers, "test_an_object_goes_under_a_key_of_our_own"),
     (ContradictsItself, "test_every_file_can_be_written"),
     (NeverWritesIt, "test_every_file_can_be_written"),

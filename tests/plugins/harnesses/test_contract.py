@@ -9,12 +9,12 @@ import pytest
 
 from perpetual.api import Harness
 from perpetual.testing.harnesses import HarnessContract
-from perpetual_harnesses.template import claude_code, mcp
+from perpetual_harnesses.template import claude_code, codex, cursor, mcp, opencode
 
 
-@pytest.mark.parametrize("build", [claude_code, mcp])
+@pytest.mark.parametrize("build", [opencode, claude_code, cursor, codex, mcp])
 class TestTemplates(HarnessContract):
-    """`claude-code` and `mcp`."""
+    """All of them."""
 
     @pytest.fixture
     def harness(self, build: Callable[[Mapping[str, Any]], Harness]) -> Harness:

@@ -156,6 +156,7 @@ def test_a_fresh_folder_is_empty_again_after_removal(config: Config) -> None:
         ".mcp.json": "created",
         ".claude/settings.json": "created",
         ".claude/agents/perpetual.md": "created",
+        **{f".claude/commands/{name}.md": "created" for name in ("auto", "stop", "report", "catchup")},
         "AGENTS.md": "created",
     }  # and no CLAUDE.md
     assert any("approve the MCP server" in step for step in answer["trust"])

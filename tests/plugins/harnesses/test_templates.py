@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import tomllib
 import zipfile
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
-from perpetual.api import PluginError
+from perpetual.api import FilePlan, PluginError
 from perpetual.cli.table import COMMANDS
 from perpetual.fast import HOOKS
+from perpetual.registry import Registry
 from perpetual_harnesses.template import TemplateHarness
 
-NAMES = ("claude-code", "mcp")
+NAMES = ("opencode", "claude-code", "cursor", "codex", "mcp")
+DEEDS = ("auto", "stop", "report", "catchup")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -29,28 +33,100 @@ def test_every_name_in_a_template_is_filled_in(name: str) -> None:
         assert item.text or item.value
 
 
-def test_what_claude_code_is_told_to_start_exists() -> None:
-    plan = TemplateHarness("claude-code").scaffold(project="p", command=("perpetual",))
-    hooks = {item.keys[1]: item.value[0]["hooks"][0]["command"] for item in plan.files if item.keys[:1] == ("hooks",)}
+def _plans(name: str) -> tuple[FilePlan, ...]:
+    return TemplateHarness(name).scaffold(project="p", command=("perpetual",)).files
+
+
+@pytest.mark.parametrize("name", ["claude-code", "codex"])
+def test_hooks_that_a_harness_is_told_to_start_exist(name: str) -> None:
+    hooks = {item.keys[1]: item.value[0]["hooks"][0]["command"] for item in _plans(name) if item.keys[:1] == ("hooks",)}
     assert {event: f"perpetual hook {name}" for name, event in HOOKS.items()} == hooks
-    assert [item.value for item in plan.files if item.keys == ("permissions", "allow")] == [["mcp__perpetual__*"]]
 
 
-@pytest.mark.parametrize(("name", "path"), [("claude-code", "agents/perpetual.md"), ("mcp", "SKILL.md")])
-def test_agent_and_skill_carry_the_frontmatter_that_harnesses_need(name: str, path: str) -> None:
-    plan = TemplateHarness(name).scaffold(project="p", command=("perpetual",))
-    text = next(item.text for item in plan.files if item.path.endswith(path))
-    head = YAML(typ="safe").load(text.split("---\n")[1])
-    assert head["name"] == "perpetual"
+def test_claude_code_may_use_the_tools() -> None:
+    plans = _plans("claude-code")
+    assert [item.value for item in plans if item.keys == ("permissions", "allow")] == [["mcp__perpetual__*"]]
+
+
+def test_agents_wait_for_the_server() -> None:
+    entries = {name: next(p.value for p in _plans(name) if p.keys[-1:] == ("perpetual",)) for name in NAMES}
+    assert entries["claude-code"] == entries["mcp"]
+    assert entries["mcp"]["alwaysLoad"] is True
+    assert (entries["opencode"]["timeout"], entries["opencode"]["command"]) == (30000, ["perpetual", "mcp"])
+    codex = entries["codex"]
+    assert (codex["required"], codex["startup_timeout_sec"]) == (True, 30)
+    assert (codex["default_tools_approval_mode"], codex["env_vars"]) == ("approve", ["PERPETUAL_PROJECT"])
+
+
+def _head(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = YAML(typ="safe").load(text.split("---\n")[1])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("opencode", "agents/perpetual.md"),
+        ("claude-code", "agents/perpetual.md"),
+        ("cursor", "agents/perpetual.md"),
+        ("codex", "perpetual/SKILL.md"),
+        ("mcp", "perpetual/SKILL.md"),
+        *(("codex", f"perpetual-{deed}/SKILL.md") for deed in DEEDS),
+    ],
+)
+def test_agents_and_skills_carry_the_frontmatter_that_harnesses_need(name: str, path: str) -> None:
+    text = next(item.text for item in _plans(name) if item.path.endswith(path))
+    head = _head(text)
+    if name == "opencode":  # where the file's name is the agent's
+        assert (head["mode"], head["color"]) == ("all", "#a855f7")
+    else:
+        assert head["name"] == path.split("/")[-2 if path.endswith("SKILL.md") else -1].removesuffix(".md")
     assert 20 < len(head["description"]) < 1024
 
 
-@pytest.mark.parametrize("path", ["common/method.md", "common/agents.md"])
+def test_the_agent_of_codex_is_toml() -> None:
+    agent = tomllib.loads(next(p.text for p in _plans("codex") if p.path.endswith("perpetual.toml")))
+    assert set(agent) == {"name", "description", "developer_instructions"}
+    assert "## Stop when there is a reason" in agent["developer_instructions"]
+
+
+def test_a_rule_of_cursor_has_exactly_its_three_keys() -> None:
+    rule = _head(next(item.text for item in _plans("cursor") if item.path.endswith(".mdc")))
+    assert set(rule) == {"description", "globs", "alwaysApply"}
+    assert rule["alwaysApply"] is True
+
+
+@pytest.mark.parametrize("name", ["opencode", "claude-code", "cursor"])
+@pytest.mark.parametrize("deed", DEEDS)
+def test_each_deed_is_a_command(name: str, deed: str) -> None:
+    text = next(item.text for item in _plans(name) if item.path.endswith(f"commands/{deed}.md"))
+    common = files("perpetual_templates").joinpath(f"common/commands/{deed}.md").read_text(encoding="utf-8")
+    assert text.endswith(common)
+    if name == "cursor":  # which takes no frontmatter, and appends what the person typed
+        assert text == common
+    else:
+        assert _head(text)["description"]
+        assert "$ARGUMENTS" in text
+
+
+def test_the_plugin_of_opencode_starts_the_command_and_needs_no_package() -> None:
+    command = ("/opt/my tools/python", "-m", 'per"petual')
+    plans = TemplateHarness("opencode").scaffold(project="p", command=command).files
+    text = next(item.text for item in plans if item.path.endswith(".ts"))
+    (line,) = re.findall(r"^const COMMAND: string\[\] = (.+)$", text, re.M)
+    assert tuple(json.loads(line)) == command
+    imported = re.findall(r"^import (type )?.* from \"([^\"]+)\"$", text, re.M)
+    assert [name for only_type, name in imported if not only_type and not name.startswith("node:")] == []
+
+
+@pytest.mark.parametrize(
+    "path", ["common/method.md", "common/agents.md", *(f"common/commands/{deed}.md" for deed in DEEDS)]
+)
 def test_agents_are_told_commands_that_exist(path: str) -> None:
     text = files("perpetual_templates").joinpath(path).read_text(encoding="utf-8")
     named = set(re.findall(r"(?:^ {4}|`)perpetual ([a-z-]+)", text, re.M))
     assert named
-    assert named <= set(COMMANDS)
+    assert named <= {*COMMANDS, *(offer.provider.name for offer in Registry().serving("command"))}
 
 
 def test_templates_are_read_from_a_zip_file(tmp_path: Path) -> None:
@@ -71,5 +147,10 @@ def test_each_harness_knows_its_own_files(tmp_path: Path) -> None:
     (tmp_path / ".claude").mkdir()
     assert [name for name in NAMES if TemplateHarness(name).detect(tmp_path)] == ["claude-code"]
     (tmp_path / ".claude").rmdir()
-    (tmp_path / ".agents").mkdir()
+    (tmp_path / "opencode.jsonc").write_text("{}")
+    assert [name for name in NAMES if TemplateHarness(name).detect(tmp_path)] == ["opencode"]
+    (tmp_path / "opencode.jsonc").unlink()
+    (tmp_path / ".agents/skills").mkdir(parents=True)  # which several read
+    assert not any(TemplateHarness(name).detect(tmp_path) for name in NAMES)
+    (tmp_path / ".mcp.json").write_text("{}")
     assert [name for name in NAMES if TemplateHarness(name).detect(tmp_path)] == ["mcp"]

@@ -1,0 +1,97 @@
+"""The texts of scaffolded files: what plans put into one, and what is taken out again.
+
+Used by `perpetual.lab.scaffold`. Pure: a text comes in, a text goes out, and ValueError (`line N: ...`) says why it
+cannot be. Floor 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perpetual.lab.scaffold_record import Entry
+from perpetual.slots.harness import FilePlan
+from perpetual.toolkit import jsonedit, marked, tomledit
+
+__all__ = ["Asked", "alike", "applied", "is_bare", "kind", "undone"]
+
+Asked = list[tuple[str, FilePlan]]  # plans with the harness that asks for each
+
+
+def kind(plan: FilePlan) -> str:
+    """What the file is to its plan; plans of two kinds cannot share one."""
+    return "json" if plan.how == "json_items" else plan.how
+
+
+def alike(plans: Asked) -> list[FilePlan]:
+    """The plans without their askers; what two ask alike stands once."""
+    found: list[FilePlan] = []
+    for _, plan in plans:
+        if plan not in found:
+            found.append(plan)
+    return found
+
+
+def _start(plan: FilePlan) -> str:
+    """What a file of this plan holds before anything is put there."""
+    return "" if plan.how == "block" else plan.text or ("{}\n" if kind(plan) == "json" else "")
+
+
+def is_bare(text: str, plans: Sequence[FilePlan]) -> bool:
+    """Whether a file that these plans made holds nothing any more."""
+    plain = "".join(text.split())  # formatting it makes it nobody's
+    return plain in {"", "{}", *("".join(_start(plan).split()) for plan in plans)}
+
+
+def applied(path: str, text: str | None, plans: Sequence[FilePlan]) -> str:
+    """The text with what the plans ask for; None stands for a file that is not there."""
+    for plan in plans:
+        text = _start(plan) if text is None else text
+        if plan.how == "block":
+            text = text if marked.says_already(path, text, plan.text) else marked.put_block(path, text, plan.text)
+        elif plan.how == "toml":
+            text = tomledit.put(text, plan.keys, plan.value)
+        elif plan.how == "json":
+            text = jsonedit.put(text, plan.keys, plan.value, comments=plan.comments)
+        else:
+            text = jsonedit.add_items(text, plan.keys, plan.value, comments=plan.comments)
+    return text or ""
+
+
+def undone(path: str, text: str, gone: Sequence[FilePlan], new: Sequence[FilePlan], entry: Entry | None) -> str:
+    """The text without what the plans `gone` put there, unless a plan of `new` sets the same place anyway."""
+    for plan in reversed(gone):
+        if plan.how == "block":
+            if not new:
+                text = marked.take_block(path, text)
+            continue
+        others = [other for other in new if other.how == plan.how and other.keys == plan.keys]
+        text = _taken(text, plan, others, entry)
+    return text
+
+
+def _taken(text: str, plan: FilePlan, others: Sequence[FilePlan], entry: Entry | None) -> str:
+    """The text without one plan's value; what stood there before us comes back."""
+    known = entry is not None and entry.is_known
+    original = _start(plan)
+    if entry is not None and entry.original is not None:
+        original = entry.original.decode("utf-8")
+    # Objects that were there before us stay even if they are empty now; without a record that is all of them.
+    if plan.how == "toml":
+        floor = tomledit.depth(original, plan.keys) if known else len(plan.keys) - 1
+        before = tomledit.lookup(original, plan.keys)
+        if others:
+            return text
+        return tomledit.put(text, plan.keys, before[0]) if before else tomledit.drop(text, plan.keys, floor=floor)
+    comments = plan.comments
+    floor = jsonedit.depth(original, plan.keys, comments=comments) if known else len(plan.keys) - 1
+    before = jsonedit.lookup(original, plan.keys, comments=comments)
+    if plan.how == "json_items":
+        stay = [item for other in others for item in other.value]
+        stay += before[0] if before and isinstance(before[0], list) else []
+        items = [item for item in plan.value if not any(jsonedit.same(item, other) for other in stay)]
+        return jsonedit.drop_items(text, plan.keys, items, floor=floor, comments=comments)
+    if others:
+        return text
+    if before:
+        return jsonedit.put(text, plan.keys, before[0], comments=comments)
+    return jsonedit.drop(text, plan.keys, floor=floor, comments=comments)

@@ -1,0 +1,63 @@
+"""The report as a tool of the MCP server: `perpetual_report`. Built by the server when it starts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
+
+from perpetual import Lab
+from perpetual.api import UsageError
+
+if sys.version_info >= (3, 12):
+    from typing import TypedDict
+else:
+    from typing_extensions import TypedDict  # pydantic reads the keys of this one only
+
+__all__ = ["build"]
+
+_PART = 3400  # bytes: clients are sent a part twice, as text and as structure, in 2000 tokens together
+
+
+class ReportAnswer(TypedDict):
+    """The report, or a part of it; `next_cursor` asks for the part after it."""
+
+    schema: Literal["perpetual.report/1"]
+    format: Literal["md"]
+    text: str
+    next_cursor: str | None
+    truncated: bool
+
+
+def build(options: Mapping[str, Any]) -> Callable[..., ReportAnswer]:
+    """Factory of the tool."""
+    return _report
+
+
+def _report(
+    lab: Lab,
+    format: Annotated[Literal["md"], "Markdown."] = "md",
+    cursor: Annotated[str | None, "The next_cursor of the part before."] = None,
+) -> ReportAnswer:
+    from perpetual_report.document import render
+
+    whole = render(lab)
+    if cursor is not None and not (cursor.isdecimal() and int(cursor) < max(1, len(whole))):
+        raise UsageError(f"{cursor[:40]!r} is no cursor of this report", hint="use the next_cursor of the part before")
+    start = int(cursor or 0)
+    text = _part(whole[start:])
+    end = start + len(text)
+    left = str(end) if end < len(whole) else None
+    return {"schema": "perpetual.report/1", "format": format, "text": text, "next_cursor": left,
+            "truncated": left is not None or start > 0}  # fmt: skip
+
+
+def _part(text: str) -> str:
+    """The lines that a part holds."""
+    short = text.encode("utf-8")[:_PART].decode("utf-8", "ignore")
+    if len(short) == len(text):
+        return text
+    return short[: short.rfind("\n") + 1] or short
+
+
+_report.reads_only = True  # type: ignore[attr-defined]

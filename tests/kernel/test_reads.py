@@ -1,0 +1,104 @@
+"""Reads that faces need: notes by their words, the newest event, and waiting for the next one."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perpetual import Lab
+from perpetual.errors import Conflict, NotPermitted, UsageError
+
+
+def test_a_search_finds_the_notes_that_hold_most_of_its_words(project: Path) -> None:
+    with Lab.open(project) as lab:
+        lab.memory.write("notes/adam.md", "# Adam\nbeta2 matters\n")
+        lab.memory.write("notes/sgd.md", "# SGD\nmomentum matters more than BETA2\n")
+        lab.memory.write("notes/data.md", "# Data\nshuffle it\n")
+        found = lab.memory.search("sgd beta2")
+        assert [(hit.note.path, hit.excerpt) for hit in found.items] == [
+            ("notes/sgd.md", "# SGD"),
+            ("notes/adam.md", "beta2 matters"),
+        ]
+        # equally good ones: the newest first, in pages
+        first = lab.memory.search("matters", limit=1)
+        assert [hit.note.path for hit in first.items] == ["notes/sgd.md"]
+        rest = lab.memory.search("matters", limit=1, cursor=first.next_cursor)
+        assert ([hit.note.path for hit in rest.items], rest.next_cursor) == (["notes/adam.md"], None)
+        assert lab.memory.search("nowhere").items == ()
+        for query, cursor in (("", None), ("?!", None), ("x", "soon")):
+            with pytest.raises(UsageError):
+                lab.memory.search(query, cursor=cursor)
+
+
+def test_an_agent_finds_only_what_it_may_be_shown(project: Path) -> None:
+    with Lab.open(project) as person, Lab.open(project, actor="mcp:c/1") as agent:
+        person.memory.write("notes/skill.md", "how to warm up\n", type="skill_card")  # shown once it is promoted
+        person.memory.write("notes/plain.md", "how to cool down\n")
+        assert [hit.note.path for hit in person.memory.search("how").items] == ["notes/plain.md", "notes/skill.md"]
+        assert [hit.note.path for hit in agent.memory.search("how").items] == ["notes/plain.md"]
+
+
+def test_the_newest_event_is_known_and_the_next_one_waited_for(project: Path) -> None:
+    with Lab.open(project) as lab, Lab.open(project) as other:
+        last = lab.feed.last()
+        assert last == lab.events()[-1].seq
+        heard: list[int] = []
+
+        def wait() -> None:
+            lab.feed.wait(last, timeout_s=30)
+            heard.append(lab.feed.last())
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        other.hypotheses.add("x")
+        waiting.join(timeout=20)
+        assert heard == [last + 1]
+
+
+def test_an_event_between_the_look_and_the_waiting_is_not_slept_over(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Lab.open(project) as lab, Lab.open(project) as other:
+        last = lab.feed.last()
+        store: Any = lab._ctx.store
+        count, wait = store.count, store.wait
+
+        def slow_count(kind: str) -> int:
+            found: int = count(kind)
+            other.hypotheses.add("in between")
+            return found
+
+        def checked_wait(since: int, timeout_s: float) -> int:
+            found: int = wait(since, 0.0)
+            assert found > since, "it would wait for the event after the one that it was asked for"
+            return found
+
+        monkeypatch.setattr(store, "count", slow_count)
+        monkeypatch.setattr(store, "wait", checked_wait)
+        lab.feed.wait(last, timeout_s=30)
+
+
+def test_a_person_can_allow_an_agent_to_approve(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLAUDECODE", "1")
+    with Lab.open(project, actor="mcp:c/1") as lab:
+        ids = [lab.experiments.propose(command=f"true {number}").id for number in range(2)]
+        with pytest.raises(NotPermitted):
+            lab.experiments.approve_all(ids)
+        assert [item.status for item in lab.experiments.approve_all(ids[:1], allowed=True)] == ["approved"]
+        with pytest.raises(Conflict):
+            lab.experiments.approve_all([ids[1], ids[0]], allowed=True)  # all of them or none
+        assert lab.experiments.get(ids[1]).status == "proposed"
+
+
+def test_the_doctor_starts_the_mcp_server_as_a_client_would(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Lab.open(project) as lab:
+        (found,) = [item for item in lab.doctor() if item["check"] == "mcp"]
+        assert found["ok"] is True
+        assert "tools" in found["detail"]
+        monkeypatch.setenv("PERPETUAL_MCP", "none-of-that-name")
+        (found,) = [item for item in lab.doctor() if item["check"] == "mcp"]
+        assert found["ok"] is False
+        assert "none-of-that-name" in found["detail"]

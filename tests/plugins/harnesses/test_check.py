@@ -1,0 +1,108 @@
+"""What the doctor says of scaffolds: whether they stand, and whether the harness takes them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perpetual import Lab
+from perpetual.lab import scaffold_check
+
+Finding = dict[str, Any]
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    """A lab that is registered with Codex."""
+    with Lab.init(tmp_path / "project", name="test") as made:
+        made.scaffold(["codex"])
+        yield made
+
+
+@pytest.fixture
+def codex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Puts a program `codex` on the PATH whose body is given; without it there is none."""
+    place = tmp_path / "bin"
+    place.mkdir()
+    monkeypatch.setenv("PATH", str(place))
+
+    def put(body: str) -> None:
+        program = place / "codex"
+        program.write_text(f"#!{sys.executable}\nimport os, sys, time\n{body}\n")
+        program.chmod(0o755)
+
+    return put
+
+
+def _finding(lab: Lab) -> Finding:
+    (found,) = [check for check in lab.doctor() if check["check"] == "harness codex"]
+    return found
+
+
+def test_without_a_scaffold_nothing_is_said(tmp_path: Path) -> None:
+    with Lab.init(tmp_path / "project", name="test") as lab:
+        assert [check for check in lab.doctor() if check["check"].startswith("harness")] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "ok", "told"),
+    [
+        ("""print('[{"name": "perpetual", "enabled": true}]' if sys.argv[1:3] == ["mcp", "list"] else 'usage')""", True,
+         "codex mcp list --json lists it"),
+        ("print('[]')", None, "codex mcp list --json waits for a person"),
+        ("print('[{}]')", False, "codex mcp list --json does not list it: [{}]"),
+        ("sys.exit(3)", False, "does not list it: exit 3"),
+    ],
+)  # fmt: skip
+def test_what_the_harness_says_is_told(
+    lab: Lab, codex: Callable[[str], None], body: str, ok: bool | None, told: str
+) -> None:
+    codex(body)
+    found = _finding(lab)
+    assert (found["ok"], "files stand; " in found["detail"]) == (ok, True)
+    assert told in found["detail"]
+    assert ("trust it" in str(found["hint"])) == (ok is not True)
+
+
+def test_a_harness_that_hangs_is_ended(
+    lab: Lab, codex: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scaffold_check, "ASKED_FOR_S", 1.0)
+    codex(f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)")
+    found = _finding(lab)
+    assert (found["ok"], "gave no answer within 1 s" in found["detail"]) == (None, True)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+@pytest.mark.usefixtures("codex")
+def test_a_harness_that_is_not_installed(lab: Lab) -> None:
+    found = _finding(lab)
+    assert (found["ok"], found["hint"]) == (None, None)
+    assert "there is no program codex on the PATH" in found["detail"]
+
+
+@pytest.mark.usefixtures("codex")
+def test_files_that_are_missing_or_changed_are_named(lab: Lab) -> None:
+    (lab.root / "AGENTS.md").unlink()
+    (lab.root / ".codex/config.toml").write_text("[mcp_servers]\n")
+    (lab.root / ".codex/hooks.json").write_text("oops")
+    found = _finding(lab)
+    assert (found["ok"], found["hint"]) == (False, "perpetual init -H codex")
+    assert "AGENTS.md is missing" in found["detail"]
+    assert ".codex/config.toml is not as init wrote it" in found["detail"]
+    assert ".codex/hooks.json cannot be merged" in found["detail"]
+    assert (lab.root / ".codex/hooks.json").read_text() == "oops"  # looking changes nothing
+    assert not (lab.root / "AGENTS.md").exists()
+
+
+@pytest.mark.usefixtures("codex")
+def test_a_file_edited_by_hand_is_told_and_fine(lab: Lab) -> None:
+    path = lab.root / ".agents/skills/perpetual/SKILL.md"
+    path.write_text(path.read_text().replace("How to work", "How we work"))
+    assert "edited by hand: .agents/skills/perpetual/SKILL.md" in _finding(lab)["detail"]

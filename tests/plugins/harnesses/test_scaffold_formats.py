@@ -1,0 +1,259 @@
+"""Scaffolds in the files of OpenCode, Codex and Cursor: JSON with comments, TOML, and which of two files is taken."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from perpetual.config import Config
+from perpetual.lab.scaffold import scaffold
+from perpetual.registry import Registry
+from perpetual.toolkit import jsonedit
+
+_SHARED = Registry()
+ENTRY = {"type": "local", "command": ["perpetual", "mcp"], "enabled": True, "timeout": 30000}
+DEEDS = ("auto", "stop", "report", "catchup")
+
+
+def _beside(name: str) -> ModuleType:
+    """A test file beside this one, for its strategies."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+_JSONC = _beside("test_jsonc")
+_TOML = _beside("test_tomledit")
+
+
+@contextmanager
+def _folder() -> Iterator[Config]:
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name).resolve() / "project"
+        (root / ".perpetual").mkdir(parents=True)
+        yield Config(root)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Durability is tested elsewhere; here it would be nearly all of the time."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+@pytest.fixture
+def config() -> Iterator[Config]:
+    with _folder() as made:
+        yield made
+
+
+def _snapshot(root: Path) -> dict[str, bytes | None]:
+    return {
+        str(path.relative_to(root)): path.read_bytes() if path.is_file() else None
+        for path in sorted(root.rglob("*"))
+        if ".perpetual" not in path.parts
+    }
+
+
+def _actions(answer: dict[str, Any]) -> dict[str, str]:
+    return {item["path"]: item["action"] for item in answer["files"]}
+
+
+# --- properties -----------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=30, deadline=None)
+@given(parts=_JSONC._TEXTS, name=st.sampled_from(["opencode.json", "opencode.jsonc"]))
+def test_opencode_json_with_comments_survives_and_comes_back(parts: tuple[str, str, str], name: str) -> None:
+    text = "".join(parts)
+    before = jsonedit.load(text, comments=True)
+    with _folder() as config:
+        path = config.root / name
+        path.write_bytes(text.encode())
+        answer = scaffold(config, _SHARED, ["opencode"])
+        if not isinstance(before.get("mcp", {}), dict):
+            assert _actions(answer)[name] == "conflict"
+            assert path.read_bytes() == text.encode()
+            return
+        merged = path.read_bytes().decode()
+        wanted = {**before, "mcp": {**before.get("mcp", {}), "perpetual": ENTRY}}
+        assert jsonedit.same(jsonedit.load(merged, comments=True), wanted)
+        assert _JSONC._comments(merged) == _JSONC._comments(text)
+        assert set(_actions(scaffold(config, _SHARED, ["opencode"])).values()) == {"unchanged"}
+        assert path.read_bytes().decode() == merged
+        scaffold(config, _SHARED, remove=["opencode"])
+        assert _snapshot(config.root) == {name: text.encode()}
+
+
+@settings(max_examples=30, deadline=None)
+@given(text=_TOML._texts(), edited=st.booleans())
+def test_codex_configuration_survives_and_comes_back(text: str, edited: bool) -> None:
+    before = tomllib.loads(text)
+    with _folder() as config:
+        path = config.root / ".codex/config.toml"
+        path.parent.mkdir()
+        path.write_bytes(text.encode())
+        scaffold(config, _SHARED, ["codex"])
+        found = tomllib.loads(path.read_bytes().decode())
+        assert found["mcp_servers"].pop("perpetual")["args"] == ["mcp"]
+        assert found == {**before, "mcp_servers": before.get("mcp_servers", {})}
+        assert set(_actions(scaffold(config, _SHARED, ["codex"])).values()) == {"unchanged"}
+        if edited:
+            path.write_bytes(path.read_bytes() + b"# mine\n[mine]\nx = 1\n")
+        scaffold(config, _SHARED, remove=["codex"])
+        if edited:
+            left = path.read_bytes().decode()
+            assert tomllib.loads(left) == {**before, "mine": {"x": 1}}
+            assert "# mine\n" in left
+        else:
+            assert _snapshot(config.root) == {".codex": None, ".codex/config.toml": text.encode()}
+
+
+@settings(max_examples=40, deadline=None)
+@given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=40), behind=st.sampled_from(["", "\nmine\n"]))
+@example(text="\r", behind="\nmine\n")  # with the line feed behind it, it looks like another kind of file
+@example(text="a\r\nb\n", behind="\nmine\n")
+def test_any_text_survives_and_comes_back(text: str, behind: str) -> None:
+    with _folder() as config:
+        path = config.root / "AGENTS.md"
+        path.write_bytes(text.encode())
+        scaffold(config, _SHARED, ["mcp"])
+        assert path.read_bytes().startswith(text.encode())
+        assert b"## Research in this project" in path.read_bytes()
+        assert set(_actions(scaffold(config, _SHARED, ["mcp"])).values()) == {"unchanged"}
+        path.write_bytes(path.read_bytes() + behind.encode())
+        scaffold(config, _SHARED, remove=["mcp"])
+        if not behind:
+            assert path.read_bytes() == text.encode()
+        else:  # edited since: an end of line that was missing stays
+            assert path.read_bytes().decode() in [text + end + behind for end in ("", "\n", "\r\n")]
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_fresh_folder_gets_all_of_opencode(config: Config) -> None:
+    answer = scaffold(config, _SHARED)  # the default
+    assert answer["harnesses"] == ["opencode"]
+    assert set(_actions(answer)) == {
+        "opencode.json",
+        ".opencode/agents/perpetual.md",
+        ".opencode/plugins/perpetual.ts",
+        *(f".opencode/commands/{name}.md" for name in DEEDS),
+        "AGENTS.md",
+    }
+    assert json.loads((config.root / "opencode.json").read_text()) == {
+        "$schema": "https://opencode.ai/config.json",  # without it OpenCode adds it, which would be an edit
+        "mcp": {"perpetual": ENTRY},
+    }
+    scaffold(config, _SHARED, remove=["opencode"])
+    assert _snapshot(config.root) == {}
+
+
+def test_a_file_that_we_made_and_somebody_formatted_goes_with_us(config: Config) -> None:
+    scaffold(config, _SHARED, ["opencode"])
+    path = config.root / "opencode.json"
+    path.write_text(path.read_text().replace("  ", "    "))
+    scaffold(config, _SHARED, remove=["opencode"])
+    assert not path.exists()
+
+
+def test_the_jsonc_file_is_taken_where_it_stands(config: Config) -> None:
+    (config.root / "opencode.jsonc").write_text('{\n  // mine\n  "theme": "x",\n}\n')
+    assert _actions(scaffold(config, _SHARED))["opencode.jsonc"] == "merged"  # it is also how OpenCode is recognised
+    assert not (config.root / "opencode.json").exists()
+    assert (config.root / "opencode.jsonc").read_text().startswith('{\n  // mine\n  "theme": "x",\n  "mcp": {\n')
+
+
+def test_a_file_that_has_our_entry_keeps_it_when_the_other_appears(config: Config) -> None:
+    scaffold(config, _SHARED, ["opencode"])
+    (config.root / "opencode.jsonc").write_text("{}\n")
+    assert set(_actions(scaffold(config, _SHARED)).values()) == {"unchanged"}
+    assert (config.root / "opencode.jsonc").read_text() == "{}\n"
+    scaffold(config, _SHARED, remove=["opencode"])
+    assert _snapshot(config.root) == {"opencode.jsonc": b"{}\n"}
+
+
+def test_claude_code_reads_no_comments_so_they_are_a_conflict(config: Config) -> None:
+    (config.root / ".claude").mkdir()
+    (config.root / ".claude/settings.json").write_text('{\n  "model": "x", // mine\n}\n')
+    answer = scaffold(config, _SHARED, ["claude-code"])
+    (told,) = [item["reason"] for item in answer["files"] if item["action"] == "conflict"]
+    assert told.startswith(".claude/settings.json:2: ")
+
+
+@pytest.mark.parametrize(
+    ("harness", "path", "content", "told"),
+    [
+        ("codex", ".codex/config.toml", "a = 1\nb = \n", ".codex/config.toml:2: "),
+        ("codex", ".codex/config.toml", "\nmcp_servers = 3\n", ".codex/config.toml:2: mcp_servers is no table"),
+        ("codex", ".codex/hooks.json", "{\n  // no\n}", ".codex/hooks.json:2: "),
+        ("opencode", "opencode.json", '{\n\n  "mcp": [,]\n}', "opencode.json:3: "),
+        ("opencode", "opencode.jsonc", '{\n  "mcp": "x"\n}', "opencode.jsonc:2: mcp is no object"),
+        ("cursor", ".cursor/mcp.json", "{", ".cursor/mcp.json:1: "),
+    ],
+)
+def test_an_invalid_file_stays_and_the_others_are_written(
+    config: Config, harness: str, path: str, content: str, told: str
+) -> None:
+    (config.root / path).parent.mkdir(exist_ok=True)
+    (config.root / path).write_text(content)
+    answer = scaffold(config, _SHARED, [harness])
+    assert {name for name, action in _actions(answer).items() if action != "created"} == {path}
+    (reason,) = [item["reason"] for item in answer["files"] if item["action"] == "conflict"]
+    assert reason.startswith(told)
+    assert (config.root / path).read_text() == content
+
+
+def test_dry_run_shows_toml_as_a_diff(config: Config) -> None:
+    (config.root / ".codex").mkdir()
+    (config.root / ".codex/config.toml").write_text('model = "x"\n')
+    answer = scaffold(config, _SHARED, ["codex"], dry_run=True)
+    (diff,) = [item["diff"] for item in answer["files"] if item["path"] == ".codex/config.toml"]
+    assert diff.splitlines()[:5] == [
+        "--- .codex/config.toml",
+        "+++ .codex/config.toml",
+        "@@ -1 +1,10 @@",
+        ' model = "x"',
+        "+",
+    ]
+    assert "+[mcp_servers.perpetual]" in diff
+    assert (config.root / ".codex/config.toml").read_text() == 'model = "x"\n'
+
+
+def test_all_of_them_share_a_folder_and_go_one_by_one(config: Config) -> None:
+    (config.root / "AGENTS.md").write_text("# Agents\n")
+    answer = scaffold(config, _SHARED, ["all"])
+    names = answer["harnesses"]
+    assert names == ["claude-code", "codex", "cursor", "mcp", "opencode"]
+    assert len([item for item in answer["files"] if item["path"] == "AGENTS.md"]) == 1
+    for name in names[:-1]:
+        scaffold(config, _SHARED, remove=[name])
+        assert set(_actions(scaffold(config, _SHARED)).values()) == {"unchanged"}  # the others still stand
+    scaffold(config, _SHARED, remove=["all"])
+    assert _snapshot(config.root) == {"AGENTS.md": b"# Agents\n"}
+
+
+def test_all_of_a_clone_without_a_record_go(config: Config) -> None:
+    (config.root / "AGENTS.md").write_text("# Agents\n")
+    scaffold(config, _SHARED, ["all"])
+    (config.root / ".perpetual/scaffold.json").unlink()
+    scaffold(config, _SHARED, remove=["all"])
+    left = {name: content for name, content in _snapshot(config.root).items() if content is not None}
+    assert left.pop("AGENTS.md") == b"# Agents\n"
+    # files that were shared stay as they may have been there before, without anything of ours
+    assert all(b"perpetual" not in content for content in left.values())
