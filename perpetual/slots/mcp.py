@@ -3,13 +3,16 @@
 The contract: the server opens with its name and with the state of the research in its instructions. `perpetual_status`
 and the resource `live-state://research` answer the state of the moment, whoever changed it. Every tool is described by
 a schema of its arguments; `perpetual_status` is marked as one that only reads. Tools answer the documents of the
-machine interface and fail (`isError`) with the same code and hint, as JSON text; neither a wrong call nor a tool that
-crashes ends the server. Tools of plugins (slot `mcp_tool`) are served. Deeds are done in the client's name. No tool
-launches a command that nobody approved, and none approves unless `allow_approve` was given.
+machine interface and fail (`isError`) with the same code and hint, as JSON text; neither a wrong call, nor a tool that
+crashes, nor a line that is no message ends the server. Tools of plugins (slot `mcp_tool`) are served. Deeds are done
+in the client's name. No tool launches a command that nobody approved, and none approves unless `allow_approve` was
+given.
 
 `serve` blocks until its client leaves or it is asked to stop (TERM), and every deed that it answered is durable by
 then. Whatever else the process prints, from plugins and from their subprocesses too, cannot corrupt the protocol
-stream.
+stream. On a port (`http`) it serves nobody without the token that it told its starter, no request in another host's
+name or from another origin, and no other machine unless its options say so; a server that does not speak HTTP raises
+`UsageError`.
 """
 
 from __future__ import annotations

@@ -39,6 +39,9 @@ __all__ = ["McpContract", "Place"]
 _RESOURCE = "live-state://research"
 _STATEMENT = "a longer warm-up lowers the loss"
 _LATER = "a smaller batch raises it"
+_GARBAGE = (
+    "", "no JSON", "[]", "{}", "42", "null", '"text"', '{"jsonrpc": "2.0"}', '{"method": 7}', "{" * 200,
+)  # fmt: skip
 
 # A plugin whose tools do what the tests need: they write, refuse, crash, print, and tell who asks.
 _PROBE = {
@@ -176,8 +179,15 @@ class _Wire:
         self._number += 1
         self._send({"id": self._number, "method": method, "params": parameters})
         while (message := self._message()).get("id") != self._number:
-            assert "method" in message, message  # only a notification may come in between
+            # Only a notification may come in between, or the refusal of what was no request.
+            assert "method" in message or message.get("id") is None, message
         return message
+
+    def write(self, line: str) -> None:
+        """Sends a line as it is."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
 
     def open(self) -> None:
         """The handshake."""
@@ -405,6 +415,13 @@ class McpContract:
         crashed, after = self._talk(place, command, deed)
         assert "ZeroDivisionError" in _error(crashed, "a crash")["message"]
         assert not after.is_error
+
+    def test_a_line_that_is_no_message_ends_nothing(self, place: Place, command: Sequence[str]) -> None:
+        """It is refused or passed over, and the next request is served."""
+        with self._wire(place, command) as wire:
+            for line in _GARBAGE:
+                wire.write(line)
+                assert "result" in wire.ask("tools/list", {}), f"no answer after {line!r}"
 
     # --- who may what ---------------------------------------------------------------------------------------
 

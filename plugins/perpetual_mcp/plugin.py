@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from perpetual.api import Provider, hookimpl
+from perpetual.api import Option, Provider, hookimpl
 
 
 @hookimpl
 def perpetual_mcp_servers() -> list[Provider]:
-    """The lab over the Model Context Protocol, on standard input and output."""
-    return [Provider("mcp", "mcp", "perpetual_mcp.server:build", "the official SDK over stdio")]
+    """The lab over the Model Context Protocol, on standard input and output or on a port of this machine."""
+    options = {
+        "hosts": Option(
+            "list", [], "Names by which clients on other machines may call --http; empty keeps it on this machine."
+        )
+    }
+    return [Provider("mcp", "mcp", "perpetual_mcp.server:build", "the official SDK over stdio or HTTP", options)]

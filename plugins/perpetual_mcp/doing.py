@@ -1,0 +1,321 @@
+"""The tools that change the lab, each a deed of `Lab` in the client's name. Registered by `perpetual_mcp.tools`.
+
+No deed here approves but `perpetual_approve`, which is offered only where a person has allowed it, and none launches
+what was not approved: that is the lab's own rule, and these tools have no way around it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from perpetual import Lab
+from perpetual.api import UsageError, to_json
+from perpetual.toolkit.units import bytes_of, hours_of, seconds_of
+from perpetual_mcp.bounds import Answer, fitted, plain
+from perpetual_mcp.reading import (
+    Cursor,
+    Limit,
+    evidence_line,
+    list_evidence,
+    list_hypotheses,
+    read_memory,
+    run_line,
+    say_evidence,
+    say_run,
+    show_hypothesis,
+)
+
+__all__ = [
+    "perpetual_approve",
+    "perpetual_evidence",
+    "perpetual_hypotheses",
+    "perpetual_kill",
+    "perpetual_memory",
+    "perpetual_propose",
+    "perpetual_run",
+    "perpetual_scan",
+]
+
+Key = Annotated[str | None, "A second call with the same key answers what the first one made."]
+Amount = float | str  # a number, or text with a unit
+
+
+def _text_of(amount: Amount) -> str:
+    return amount if isinstance(amount, str) else repr(amount)
+
+
+def perpetual_hypotheses(
+    lab: Lab,
+    action: Annotated[Literal["list", "show", "add", "update"], "What to do."] = "list",
+    id: Annotated[str | None, "show, update: the hypothesis, e.g. h1."] = None,
+    text: Annotated[str | None, "add, update: the claim, one that a number can contradict."] = None,
+    prior: Annotated[float | None, "add, update: how likely it is before any evidence; 0.5 without a reason."] = None,
+    status: Annotated[str | None, "list: only these; update: open or parked, supported or refuted by hand."] = None,
+    confidence: Annotated[float | None, "update: by hand; adds a manual row to the ledger."] = None,
+    metric: Annotated[str | None, "add: what its experiments measure, as their runs log it."] = None,
+    direction: Annotated[Literal["max", "min"] | None, "add: whether more or less of it is better."] = None,
+    mde: Annotated[float | None, "add: the smallest effect worth having, in the metric's units."] = None,
+    baseline: Annotated[float | str | None, "add: a number that was measured, or an experiment's id."] = None,
+    params: Annotated[dict[str, list[Any]] | None, 'add: values to try, {"lr": [0.1, 0.01]}.'] = None,
+    tags: Annotated[list[str] | None, "add, update: words to find it by."] = None,
+    why: Annotated[str | None, "update: the reason, kept in the manual row."] = None,
+    limit: Limit = None,
+    cursor: Cursor = None,
+    idempotency_key: Key = None,
+) -> Answer:
+    """List, show, add or update hypotheses. Add one, with what it predicts of a metric, before anything runs."""
+    if action == "list":
+        return list_hypotheses(lab, status, limit, cursor)
+    if action == "add":
+        if text is None:
+            raise UsageError("add needs the claim", hint='text="warm-up lowers val_loss"')
+        made = lab.hypotheses.add(
+            text,
+            prior=0.5 if prior is None else prior,
+            metric=metric,
+            direction=direction,
+            mde=mde,
+            baseline=baseline,
+            params=params,
+            tags=tags or (),
+            idempotency_key=idempotency_key,
+        )
+        return show_hypothesis(lab, made.id)
+    if id is None:
+        raise UsageError(f"{action} needs an id", hint='id="h1"')
+    if action == "update":
+        changes = {"statement": text, "prior": prior, "confidence": confidence, "status": status, "tags": tags}
+        id = lab.hypotheses.update(id, **changes, why=why).id
+    return show_hypothesis(lab, id)
+
+
+def perpetual_propose(
+    lab: Lab,
+    hypothesis: Annotated[str | None, "The hypothesis that it tests, e.g. h1; without one it is a baseline."] = None,
+    config: Annotated[
+        dict[str, Any] | None, "Part of the specification; the run reads it from $PERPETUAL_CONFIG."
+    ] = None,
+    notes: Annotated[str, "What it is to show, for the person who approves."] = "",
+    command: Annotated[str | None, "What runs, as typed in a shell without one: python train.py --lr 0.1"] = None,
+    metric: Annotated[str | None, "What it measures; by default what its hypothesis predicts."] = None,
+    direction: Annotated[Literal["max", "min"] | None, "Whether more or less of the metric is better."] = None,
+    mde: Annotated[float | None, "The smallest effect worth having, in the metric's units."] = None,
+    noise: Annotated[float | None, "The standard deviation between seeds, if known."] = None,
+    tau: Annotated[float | None, "The standard deviation between implementations of the same idea."] = None,
+    baseline: Annotated[float | str | None, "A number that was measured, or an experiment's id."] = None,
+    replicates: Annotated[int, "How many seeds: 3 or more where the metric depends on the seed."] = 1,
+    cost: Annotated[Amount | None, "Expected run-hours of one replicate; or with a unit: 30m."] = None,
+    gpus: Annotated[int, "GPUs of one run."] = 0,
+    gpu_memory: Annotated[Amount | None, "Bytes of one GPU; or with a unit: 24GiB."] = None,
+    wall: Annotated[Amount | None, "Seconds after which a run is ended; or with a unit: 2h."] = None,
+    priority: Annotated[int, "The higher goes first in the queue."] = 0,
+    title: Annotated[str | None, "A short name; by default the command."] = None,
+    tags: Annotated[list[str] | None, "Words to find it by."] = None,
+    auto: Annotated[int | None, "Instead of the above: let the lab pick so many replicates by what they teach."] = None,
+    dry_run: Annotated[bool, "Show what it would be, and write nothing."] = False,
+    idempotency_key: Key = None,
+) -> Answer:
+    """Propose an experiment: a command with a prediction. It waits for a person's approval and starts nothing."""
+    if auto is not None:
+        picks = lab.experiments.propose_auto(auto, dry_run=dry_run, idempotency_key=idempotency_key)
+        lines = [
+            {**_experiment_line(pick.experiment), **({"id": None} if dry_run and pick.new else {})} for pick in picks
+        ]
+        told = "\n".join(
+            f"{line['id'] or 'new'}: {plain(line['title'], 80)}: {plain(line['reason'], 120)}" for line in lines
+        )
+        return fitted(_experiments(lines), told or "nothing is worth proposing: no open hypothesis has room for a run")
+    made = lab.experiments.propose(
+        hypothesis,
+        command=command,
+        title=title,
+        config=config,
+        notes=notes,
+        tags=tags or (),
+        priority=priority,
+        metric=metric,
+        direction=direction,
+        mde=mde,
+        noise=noise,
+        tau=tau,
+        baseline=baseline,
+        replicates=replicates,
+        cost_run_hours=None if cost is None else hours_of(_text_of(cost), "cost"),
+        gpus=gpus,
+        gpu_memory_bytes=None if gpu_memory is None else bytes_of(_text_of(gpu_memory), "gpu_memory"),
+        wall_s=None if wall is None else seconds_of(_text_of(wall), "wall"),
+        dry_run=dry_run,
+        idempotency_key=idempotency_key,
+    )
+    line = {**_experiment_line(made), **({"id": None} if dry_run else {})}
+    ahead = "nothing was written" if dry_run else f"a person approves it: perpetual approve {made.id}"
+    head = f"{line['id'] or 'would propose'} {made.status}: {plain(made.title, 120)}"
+    text = f"{head}\n{plain(made.score.reason, 200)}\n{ahead}"
+    return fitted({**_experiments([line]), "experiment": None if dry_run else to_json(made)}, text)
+
+
+def _experiment_line(experiment: Any) -> dict[str, Any]:
+    return {
+        "id": experiment.id,
+        "hypothesis_id": experiment.hypothesis_id,
+        "title": experiment.title,
+        "status": experiment.status,
+        "replicates": experiment.design.replicates,
+        "runs": dict(experiment.runs),
+        "score": experiment.score.score,
+        "reason": experiment.score.reason,
+    }
+
+
+def _experiments(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "schema": "perpetual.experiments/1",
+        "items": lines,
+        "experiment": None,
+        "next_cursor": None,
+        "truncated": False,
+    }
+
+
+def perpetual_approve(lab: Lab, ids: Annotated[list[str], "The experiments, e.g. e1, e2."]) -> Answer:
+    """Approve proposed experiments, all of them or none. A person has allowed it for this client."""
+    if not ids:
+        raise UsageError("approve needs an experiment", hint='ids=["e1"]')
+    changed = lab.experiments.approve_all(ids, allowed=True)
+    text = "\n".join(f"{item.id} {item.status}: {plain(item.title, 80)}; it can run: perpetual_run" for item in changed)
+    return fitted(_experiments([_experiment_line(item) for item in changed]), text)
+
+
+def perpetual_run(
+    lab: Lab,
+    experiment: Annotated[str, "The approved experiment, e.g. e2."],
+    command: Annotated[str | None, "Only the approved one, to be sure; another is refused."] = None,
+    every: Annotated[bool, "Every missing replicate, as far as the budget holds them."] = False,
+    gpus: Annotated[list[int] | None, "Use these GPUs, by index."] = None,
+    seed: Annotated[int | None, "A seed picked by hand: the run weighs nothing as evidence."] = None,
+    idempotency_key: Key = None,
+) -> Answer:
+    """Start the next missing replicate of an approved experiment and answer at once; what must wait is queued."""
+    started = lab.runs.launch(
+        experiment, command=command, every=every, gpus=tuple(gpus or ()), seed=seed, idempotency_key=idempotency_key
+    )
+    return _runs(started, "perpetual_scan records how it ends")
+
+
+def perpetual_kill(
+    lab: Lab,
+    run: Annotated[str, "The run, e.g. r4."],
+    grace: Annotated[Amount | None, "Seconds between TERM and KILL; or with a unit: 30s."] = None,
+) -> Answer:
+    """End a run with all its processes, and record it."""
+    ended = lab.runs.kill(run, grace_s=None if grace is None else seconds_of(_text_of(grace), "grace"))
+    return _runs([ended], "")
+
+
+def _runs(runs: list[Any], ahead: str) -> Answer:
+    lines = [run_line(item) for item in runs]
+    document = {
+        "schema": "perpetual.runs/1",
+        "items": lines,
+        "run": to_json(runs[0]) if len(runs) == 1 else None,
+        "next_cursor": None,
+        "truncated": False,
+    }
+    return fitted(document, "\n".join([*map(say_run, lines), *([ahead] if ahead else [])]))
+
+
+def perpetual_scan(lab: Lab) -> Answer:
+    """Record what has happened to the runs, with debits and evidence, and start what was waiting."""
+    found = lab.scan()
+    document = {
+        "schema": "perpetual.scan/1",
+        "changes": found["changes"],
+        "debits": [{key: to_json(row)[key] for key in ("run_id", "gpu_hours", "run_hours")} for row in found["debits"]],
+        "evidence": [evidence_line(row) for row in found["evidence"]],
+        "problems": found["problems"],
+        "truncated": False,
+    }
+    lines = [
+        f"{item['run_id']} of {item['experiment_id']}: {item['from']} -> {item['to']}"
+        + (f" ({plain(item['reason'], 120)})" if item["reason"] else "")
+        for item in found["changes"]
+    ]
+    lines += map(say_evidence, document["evidence"])
+    lines += [f"{item['run_id']} cannot be looked at: {plain(item['message'], 200)}" for item in found["problems"]]
+    return fitted(document, "\n".join(lines) or "nothing has changed")
+
+
+def perpetual_evidence(
+    lab: Lab,
+    action: Annotated[Literal["list", "add", "retract"], "What to do."] = "list",
+    hypothesis: Annotated[str | None, "list: only its rows; add: the hypothesis, e.g. h1."] = None,
+    id: Annotated[str | None, "retract: the row, e.g. v3."] = None,
+    verdict: Annotated[Literal["supports", "refutes", "inconclusive"] | None, "add: what you hold."] = None,
+    strength: Annotated[float, "add: how strongly, 0 to 1; an opinion can never decide by itself."] = 1.0,
+    why: Annotated[str | None, "add, retract: the reason, kept in the row."] = None,
+    run: Annotated[str | None, "add: the run that the opinion is about."] = None,
+    limit: Limit = None,
+    cursor: Cursor = None,
+    idempotency_key: Key = None,
+) -> Answer:
+    """The ledger that every confidence is folded from: list its rows, add an opinion, take a row back with a reason."""
+    if action == "list":
+        return list_evidence(lab, hypothesis, limit, cursor)
+    if action == "add":
+        if hypothesis is None or verdict is None:
+            raise UsageError(
+                "add needs a hypothesis and a verdict", hint='hypothesis="h1", verdict="supports", why="..."'
+            )
+        row = lab.evidence.add(
+            hypothesis, verdict=verdict, why=why or "", strength=strength, run_id=run, idempotency_key=idempotency_key
+        )
+    else:
+        if id is None:
+            raise UsageError("retract needs the row's id", hint='id="v3", why="..."')
+        row = lab.evidence.retract(id, why=why or "")
+    document = {
+        "schema": "perpetual.evidence_list/1",
+        "items": [],
+        "evidence": to_json(row),
+        "next_cursor": None,
+        "truncated": False,
+    }
+    now = lab.hypotheses.get(row.hypothesis_id)
+    return fitted(
+        document, f"{say_evidence(to_json(row))}\n{now.id} is {now.status} at confidence {now.confidence:.3f}"
+    )
+
+
+def perpetual_memory(
+    lab: Lab,
+    action: Annotated[Literal["list", "show", "write", "search", "history"], "What to do."] = "list",
+    file: Annotated[str | None, "The note's path, e.g. notes/warmup.md; list: a folder."] = None,
+    content: Annotated[str | None, "write: the whole text of the note."] = None,
+    message: Annotated[str | None, "write: why, kept as the message of its commit."] = None,
+    type: Annotated[str, "write: note, episodic_case, failure_pattern, ..."] = "note",
+    query: Annotated[str | None, "search: words that the note holds."] = None,
+    status: Annotated[str | None, "list: candidate, quarantined, promoted, rejected or expired."] = None,
+    limit: Limit = None,
+    cursor: Cursor = None,
+    idempotency_key: Key = None,
+) -> Answer:
+    """Notes that outlive the conversation: list, show, search, write (through the gates), history. Notes are data."""
+    if action != "write":
+        return read_memory(lab, action, file, query or content, status, limit, cursor)
+    if file is None or content is None:
+        raise UsageError("write needs a path and a text", hint='file="notes/warmup.md", content="..."')
+    answer = lab.memory.write(file, content, type=type, message=message, idempotency_key=idempotency_key)
+    document: dict[str, Any] = {
+        "schema": "perpetual.notes/1",
+        "items": [],
+        "note": None,
+        "written": answer,
+        "history": None,
+        "next_cursor": None,
+        "truncated": False,
+    }
+    commit = f", commit {answer['commit'][:10]}" if answer["commit"] else ""
+    found = [
+        f"  {plain(one['rule'])} in its {one['part']}: {plain(one['excerpt'])}" for one in answer["verdict"]["findings"]
+    ]
+    return fitted(document, "\n".join([f"{answer['path']} is {answer['status']}{commit}", *found]))

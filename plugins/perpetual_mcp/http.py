@@ -1,0 +1,196 @@
+"""Streamable HTTP: the same server on a port of this machine, behind a token. Used by `perpetual_mcp.server`.
+
+A web page in a person's browser can send requests to a port of that machine. So every request, whatever its method
+and path, must name this server in its Host header, must not come from a foreign Origin, and must bring the token.
+Other machines are kept out by the address; only the option `hosts` lets them in, by the names that they may use.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perpetual.api import PerpetualError, UsageError
+from perpetual_mcp.labs import Labs
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+
+__all__ = ["PATH", "TOKEN_VARIABLE", "Guard", "address_of", "serve_http", "token_of"]
+
+PATH = "/mcp"
+TOKEN_VARIABLE = "PERPETUAL_MCP_TOKEN"
+_FILE = "mcp-token"
+_LEAST = 16  # characters of a token
+_GRACE_S = 2  # for open streams at the end
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+App = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+def address_of(text: str, hosts: Sequence[str] = ()) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`.
+
+    Raises:
+        UsageError: for anything else, and for an address that other machines reach, unless `hosts` names them.
+    """
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise UsageError(f"--http takes HOST:PORT, not {text!r}", hint="127.0.0.1:8321; port 0 takes any that is free")
+    if not hosts and not _is_loopback(host):
+        raise UsageError(
+            f"other machines can reach {host}, and whoever has the token could run this project's experiments",
+            hint="listen on 127.0.0.1; or name the hosts that clients may use: perpetual config set plugins.mcp.hosts",
+            code="not_loopback",
+        )
+    return host, int(port)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def token_of(root: Path, environment: Mapping[str, str]) -> tuple[str, str]:
+    """The token that clients must bring, and where it stands: the environment, or a file that only its owner reads.
+
+    Raises:
+        UsageError: for one that is too short to keep anybody out.
+        PerpetualError: for a file that others could read.
+    """
+    given = environment.get(TOKEN_VARIABLE)
+    if given is not None:
+        return _checked(given, f"${TOKEN_VARIABLE}"), f"${TOKEN_VARIABLE}"
+    file = root / ".perpetual" / _FILE
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    except FileExistsError:
+        pass
+    else:
+        with os.fdopen(descriptor, "w", encoding="ascii") as new:
+            new.write(secrets.token_urlsafe(32) + "\n")
+    if sys.platform != "win32" and file.stat().st_mode & 0o077:
+        raise PerpetualError(f"others can read {file}", hint=f"remove it, and a new token is made: rm {file}")
+    return _checked(file.read_text(encoding="utf-8").strip(), str(file)), str(file)
+
+
+def _checked(token: str, where: str) -> str:
+    if len(token) < _LEAST or not token.isascii() or not token.isprintable() or " " in token:
+        raise UsageError(f"the token in {where} is no word of {_LEAST} ASCII characters or more", hint="remove it")
+    return token
+
+
+class Guard:
+    """The ASGI application behind the three checks; every scope but the start and the end passes through them."""
+
+    def __init__(self, app: App, port: int, token: str, hosts: Sequence[str] = ()) -> None:
+        self._app = app
+        self._token = f"Bearer {token}".encode("ascii")
+        names = [name.lower() for name in hosts] or ["127.0.0.1", "localhost", "[::1]"]
+        ported = [name if name.rpartition("]")[2].count(":") else f"{name}:{port}" for name in names]
+        self._hosts = {*ported, *(names if port == 80 or hosts else ())}
+        self._origins = {f"http://{name}" for name in self._hosts} | ({f"https://{name}" for name in hosts})
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Send) -> None:
+        """Passes a request on, or refuses it."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        refusal = self._refusal(scope["headers"])
+        if refusal is None:
+            await self._app(scope, receive, send)
+        else:
+            await _refuse(send, *refusal)
+
+    def _refusal(self, headers: Sequence[tuple[bytes, bytes]]) -> tuple[int, str, str] | None:
+        """Status, code and message of a refusal, or None."""
+        named = [value.decode("latin-1").lower() for name, value in headers if name.lower() == b"host"]
+        if len(named) != 1 or named[0] not in self._hosts:
+            return 421, "foreign_host", "this server does not go by that name"
+        origins = [value.decode("latin-1").lower() for name, value in headers if name.lower() == b"origin"]
+        if any(origin not in self._origins for origin in origins):
+            return 403, "foreign_origin", "requests of that web page are not served"
+        brought = [value for name, value in headers if name.lower() == b"authorization"]
+        if len(brought) != 1 or not secrets.compare_digest(brought[0], self._token):
+            return 401, "no_token", "the request does not bring this server's token"
+        return None
+
+
+async def _refuse(send: Send, status: int, code: str, message: str) -> None:
+    error = {"code": code, "message": message, "hint": "the server printed its address and token", "exit": 4}
+    body = json.dumps({"schema": "perpetual.error/1", "error": error}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def serve_http(labs: Labs, make: Callable[[], MCPServer[Any]], address: str, hosts: Sequence[str]) -> None:
+    """Serves on `address` until TERM or an interrupt; tells on standard error where, and the token.
+
+    Raises:
+        UsageError: as `address_of` and `token_of`. PerpetualError: if the address cannot be had.
+    """
+    import uvicorn
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    host, port = address_of(address, hosts)
+    token, where = token_of(labs.lab().root, os.environ)
+    try:
+        listening = _listen(host, port)
+    except OSError as problem:
+        raise PerpetualError(
+            f"{address} cannot be listened on: {problem.strerror or problem}", hint="another port; 0 takes any"
+        ) from problem
+    with listening:
+        port = listening.getsockname()[1]
+        app = make().streamable_http_app(
+            streamable_http_path=PATH,
+            # the guard stands before every path, this one only before its own
+            transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        )
+        config = uvicorn.Config(
+            Guard(app, port, token, hosts),
+            log_config=None,
+            access_log=False,
+            lifespan="on",
+            server_header=False,
+            ws="none",
+            proxy_headers=False,
+            timeout_graceful_shutdown=_GRACE_S,
+        )
+        shown = f"[{host}]" if ":" in host else host
+        made = f" (kept in {where})" if not where.startswith("$") else f" (from {where})"
+        bearer = token if not where.startswith("$") else "TOKEN"
+        sys.stderr.write(f"perpetual mcp: listening on http://{shown}:{port}{PATH}\n")
+        sys.stderr.write(f"perpetual mcp: clients send the header Authorization: Bearer {bearer}{made}\n")
+        sys.stderr.flush()
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family, kind, number, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    found = socket.socket(family, kind, number)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(place)
+    except OSError:
+        found.close()
+        raise
+    return found

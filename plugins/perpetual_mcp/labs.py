@@ -1,0 +1,72 @@
+"""Whose lab it is: the lab of each client, opened in its name. Used by every room of the server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from perpetual.api import LabOpener, Refused
+from perpetual_mcp.bounds import plain
+
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
+
+    from perpetual import Lab
+
+__all__ = ["NOBODY", "Labs", "actor_of"]
+
+NOBODY = "mcp:unknown"
+_MOST_NAMES = 64  # a client that calls itself something else each time must not fill the memory
+
+_speaker: ContextVar[str] = ContextVar("speaker", default=NOBODY)
+
+
+class Labs:
+    """The lab of each actor. Over stdio one client is one actor; over HTTP several speak at once, each in its name."""
+
+    def __init__(self, open_lab: LabOpener) -> None:
+        self.open = open_lab
+        self._lock = threading.Lock()
+        self._labs: dict[str, Lab] = {}
+
+    @staticmethod
+    def name(actor: str) -> None:
+        """Notes who is speaking, for what this message calls."""
+        _speaker.set(actor)
+
+    def lab(self) -> Lab:
+        """The lab in the name of the client that speaks."""
+        speaker = _speaker.get()
+        with self._lock:
+            if speaker not in self._labs:
+                if len(self._labs) >= _MOST_NAMES:
+                    raise Refused(
+                        f"this server has served {_MOST_NAMES} clients of different names",
+                        hint="start it again",
+                        code="too_many_clients",
+                    )
+                self._labs[speaker] = self.open(speaker)
+            return self._labs[speaker]
+
+    def close(self) -> None:
+        """Lets go of all."""
+        with self._lock:
+            while self._labs:
+                self._labs.popitem()[1].close()
+
+
+def actor_of(ctx: ServerRequestContext[Any, Any]) -> str:
+    """`mcp:<name>/<version>` of the client that sent a message; `NOBODY` before it has named itself."""
+    if ctx.method == "initialize":
+        info: Any = (ctx.params or {}).get("clientInfo")
+        if not isinstance(info, Mapping):
+            return NOBODY
+        name, version = info.get("name"), info.get("version")
+    else:
+        known = ctx.session.client_params
+        if known is None:
+            return NOBODY
+        name, version = known.client_info.name, known.client_info.version
+    return f"mcp:{plain(name or 'unknown')}/{plain(version or '?', 20)}"

@@ -1,0 +1,135 @@
+"""The prompts `auto`, `stop`, `report` and `catchup`, and what a client may complete. Used by `perpetual_mcp.server`.
+
+A prompt says how to go on, in a few lines, with the state of the moment below; its arguments are optional.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+from perpetual import Lab
+from perpetual.api import PerpetualError
+from perpetual_mcp.bounds import plain
+from perpetual_mcp.labs import Labs
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+
+
+__all__ = ["PROMPTS", "add_completions", "add_prompts", "completed"]
+
+_BRIEF_TOKENS = 800
+_MOST_VALUES = 100  # that one completion may answer, by the protocol
+
+
+def auto(lab: Lab, goal: Annotated[str, "What to find out; by default what the open hypotheses ask."] = "") -> str:
+    """Do research until there is a reason to stop."""
+    aim = f"The goal: {plain(goal, 400)}\n" if goal else ""
+    return f"""Do research in this project until there is a reason to stop.
+{aim}
+1. Read the state below. Choose the open hypothesis whose next run teaches most for its cost; if there is none, add one
+   with its prediction (perpetual_hypotheses, action "add") before anything runs.
+2. Propose the experiment (perpetual_propose). A person approves it: say what it will show and what it costs.
+3. Start what is approved (perpetual_run), record how it ended (perpetual_scan), read the evidence (perpetual_evidence).
+4. Write down what somebody needs who has not read this conversation (perpetual_memory, action "write").
+5. Begin again. Stop, and say which reason it is, when every hypothesis is decided or parked, the budget is spent,
+   something waits for a person, or the same failure came twice.
+
+{lab.brief(_BRIEF_TOKENS)}"""
+
+
+def stop(lab: Lab, why: Annotated[str, "The reason, kept in the note."] = "") -> str:
+    """End the session so that the next one can go on."""
+    reason = f" The reason: {plain(why, 400)}." if why else ""
+    return f"""Bring the work to an end that the next session can go on from.{reason}
+
+Start nothing new. Record how the runs stand (perpetual_scan); leave those that are live alone unless you are asked to
+end them. Write one note (perpetual_memory, action "write") with what was tried, the ids, what follows and what is open.
+Then say in three lines where the research stands.
+
+{lab.brief(_BRIEF_TOKENS)}"""
+
+
+def report(lab: Lab, hypothesis: Annotated[str, "Only this hypothesis, e.g. h1."] = "") -> str:
+    """Write the research up from the record."""
+    whom = f"hypothesis {plain(hypothesis, 20)}" if hypothesis else "this project's research"
+    return f"""Write up {whom} from the record alone.
+
+Take every number from perpetual_report, perpetual_evidence or perpetual_runs, and name the run or the row that it came
+from. Give each verdict with its false-alarm bound and its cost, refuted ones as plainly as supported ones; say what is
+not decided, and what failed. If a number is missing, say that it is missing.
+
+{lab.brief(_BRIEF_TOKENS)}"""
+
+
+def catchup(lab: Lab, focus: Annotated[str, "What to look at in particular: budget, h2, failures ..."] = "") -> str:
+    """Say where the research stands and what to do next."""
+    on = f" Look at {plain(focus, 200)} in particular." if focus else ""
+    return f"""Say where this project's research stands, from the state below.
+
+Tell what is open, what was decided and how surely, what runs, what waits for a person, what is left of the budget, and
+the one thing to do next. Change nothing.{on}
+
+{lab.brief(_BRIEF_TOKENS)}"""
+
+
+PROMPTS = (auto, stop, report, catchup)
+
+
+def add_prompts(server: MCPServer[Any], labs: Labs) -> None:
+    """Adds the prompts, each with the state of the moment in which it is asked for."""
+    from perpetual_mcp.tools import without_lab
+
+    for prompt in PROMPTS:
+        server.prompt(name=prompt.__name__, description=(prompt.__doc__ or "").strip())(
+            without_lab(prompt.__name__, prompt, _spoken(labs, prompt), str)
+        )
+
+
+def _spoken(labs: Labs, prompt: Callable[..., str]) -> Callable[..., str]:
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import INTERNAL_ERROR
+
+    def speak(**arguments: Any) -> str:
+        try:
+            return prompt(labs.lab(), **arguments)
+        except PerpetualError as problem:
+            raise MCPError(code=INTERNAL_ERROR, message=f"{problem.code}: {problem.message}") from problem
+
+    return speak
+
+
+def add_completions(server: MCPServer[Any], labs: Labs) -> None:
+    """Lets a client complete ids and paths."""
+    import anyio.to_thread
+    from mcp_types import Completion
+
+    async def complete(ref: Any, argument: Any, context: Any) -> Completion:
+        of = str(getattr(ref, "uri", None) or getattr(ref, "name", ""))
+        values = await anyio.to_thread.run_sync(completed, labs, of, argument.name, argument.value)
+        return Completion(values=values[:_MOST_VALUES], total=len(values), has_more=len(values) > _MOST_VALUES)
+
+    decorate: Any = server.completion  # the SDK left it untyped
+    decorate()(complete)
+
+
+def completed(labs: Labs, of: str, name: str, value: str) -> list[str]:
+    """What the argument `name` of a prompt or a resource template may be, beginning with `value`; newest first."""
+    lab = labs.lab()
+    page = _MOST_VALUES * 2
+    begin = value.strip().lower()
+    found: list[str] = []
+    if (of, name) == ("report", "hypothesis") or (of.startswith("hypothesis://") and name == "id"):
+        found = [item.id for item in lab.hypotheses.list(limit=page).items][::-1]
+    elif of.startswith("experiment://") and name == "id":
+        found = [item.id for item in lab.experiments.list(limit=page).items][::-1]
+    elif of.startswith("run://") and name == "id":
+        found = [item.id for item in lab.runs.list(limit=page).items]
+    elif of.startswith("memory://") and name == "path":
+        shown = ("candidate", "promoted", "expired")
+        found = [item.path for item in lab.memory.list(limit=page).items if item.status in shown][::-1]
+    elif (of, name) == ("catchup", "focus"):
+        opened = [item.id for item in lab.hypotheses.list(status="open", limit=page).items][::-1]
+        found = ["budget", "failures", "approvals", *opened]
+    return [item for item in found if item.lower().startswith(begin)]

@@ -1,0 +1,154 @@
+"""The resources: the live state of the research, and records by their ids. Used by `perpetual_mcp.server`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from perpetual import Lab
+from perpetual.api import NotFound, PerpetualError, to_json
+from perpetual_mcp.bounds import MOST_TOKENS, fit, piece, plain
+from perpetual_mcp.labs import Labs
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+
+    from perpetual.api import Event
+
+__all__ = ["RESOURCE", "TEMPLATES", "add_resources", "live_state", "uris_of"]
+
+RESOURCE = "live-state://research"
+TEMPLATES = ("experiment://{id}", "hypothesis://{id}", "run://{id}/log", "memory://{+path}")
+_BRIEF_TOKENS = 800
+_LINES = 20
+
+
+def live_state(lab: Lab) -> str:
+    """What `status`, `hypotheses list` and `budget` tell, and the methodology in force, as Markdown."""
+    status, spent = lab.status(), lab.budget.show()
+    budget = status["budget"]
+    page = lab.hypotheses.list(limit=_LINES)
+    limit = "unlimited" if budget["limit_gpu_hours"] is None else f"{budget['limit_gpu_hours']:g}"
+    experiments = ", ".join(f"{count} {name}" for name, count in status["experiments"].items())
+    notes = ", ".join(f"{count} {name}" for name, count in status["memory"].items())
+    lines = [
+        lab.brief(_BRIEF_TOKENS),
+        "",
+        "## Status",
+        f"- experiments: {experiments or 'none'}; {status['approvals_waiting']} wait for a person",
+        f"- runs: {len(status['runs']['active'])} live, {status['runs']['queued']} queued",
+        f"- the queue is {status['queue']}",
+        f"- memory: {notes or 'no notes'}",
+        "",
+        "## Hypotheses",
+        *(
+            f"- {item.id} {item.status} confidence {item.confidence:.3f}, false alarm <= {item.false_alarm_bound:.2g}, "
+            f"{item.evidence_count} rows: {plain(item.statement, 110)}"
+            for item in page.items
+        ),
+        *(["- more: the tool perpetual_hypotheses"] if page.next_cursor else []),
+        "",
+        "## Budget",
+        f"- GPU-hours: {spent['spent_gpu_hours']:.3f} spent of {limit}, {spent['reserved_gpu_hours']:.3f} reserved",
+        f"- run-hours: {spent['run_hours']:.4f} used",
+        *(
+            f"- {key}: {line['run_hours']:.4f} run-hours, {line['gpu_hours']:.3f} GPU-hours, {line['runs']} runs"
+            for key, line in [*spent["by_hypothesis"].items()][:_LINES]
+        ),
+        "",
+        "## Methodology in force",
+        *(f"- {item.key}: {plain(json.dumps(item.value), 110)} ({item.origin})" for item in lab.settings.methodology()),
+    ]
+    text, rest = piece("\n".join(lines), 0, MOST_TOKENS)
+    return text if rest is None else f"{text}(cut)"
+
+
+def _record(name: str, record: Any) -> str:
+    document = {"schema": f"perpetual.{name}/1", **to_json(record)}
+    return json.dumps(fit(document, MOST_TOKENS), ensure_ascii=False, indent=1)
+
+
+def _log(lab: Lab, id: str) -> str:
+    parts = []
+    for stderr in (False, True):
+        try:
+            found = lab.runs.logs(id, stderr=stderr, tail=400)
+        except NotFound as problem:
+            if problem.code != "no_output":
+                raise
+            continue
+        text = found["text"]
+        turned, rest = piece(text[::-1], 0, MOST_TOKENS // 2)
+        note = " (its end)" if rest is not None or found["truncated"] else ""
+        if text:
+            parts.append(f"--- {found['stream']} of {found['run_id']}{note}\n{turned[::-1]}")
+    return "\n".join(parts) or f"{id} has written nothing"
+
+
+def _note(lab: Lab, path: str) -> str:
+    text, rest = piece(lab.memory.read(path), 0, MOST_TOKENS)
+    return text if rest is None else f"{text}\n(cut: the tool perpetual_memory shows the rest)"
+
+
+def add_resources(server: MCPServer[Any], labs: Labs) -> None:
+    """Adds the live state and the templates."""
+    server.resource(
+        RESOURCE,
+        name="research",
+        title="State of the research",
+        description="The brief, status, hypotheses, budget, and the methodology in force.",
+        mime_type="text/markdown",
+    )(_guarded(labs, live_state))
+    experiments, hypotheses, runs, memory = TEMPLATES
+
+    def experiment(id: str) -> str:
+        return _read(labs, lambda lab: _record("experiment", lab.experiments.get(id)))
+
+    def hypothesis(id: str) -> str:
+        return _read(labs, lambda lab: _record("hypothesis", lab.hypotheses.get(id)))
+
+    def log(id: str) -> str:
+        return _read(labs, lambda lab: _log(lab, id))
+
+    def note(path: str) -> str:
+        return _read(labs, lambda lab: _note(lab, path))
+
+    for uri, function, mime_type, title in (
+        (experiments, experiment, "application/json", "An experiment"),
+        (hypotheses, hypothesis, "application/json", "A hypothesis"),
+        (runs, log, "text/plain", "The output of a run"),
+        (memory, note, "text/markdown", "A note"),
+    ):
+        server.resource(uri, name=function.__name__, title=title, description=f"{title}, by its name.",
+                        mime_type=mime_type)(function)  # fmt: skip
+
+
+def _read(labs: Labs, read: Callable[[Lab], str]) -> str:
+    """What a resource holds, or the reason why not, with its code, in the protocol's own error."""
+    from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
+
+    try:
+        return read(labs.lab())
+    except PerpetualError as problem:
+        hint = f" ({problem.hint})" if problem.hint else ""
+        kind = ResourceNotFoundError if isinstance(problem, NotFound) else ResourceError
+        raise kind(f"{problem.code}: {problem.message}{hint}") from problem
+
+
+def _guarded(labs: Labs, read: Callable[[Lab], str]) -> Callable[[], str]:
+    def research() -> str:
+        return _read(labs, read)
+
+    return research
+
+
+def uris_of(event: Event) -> list[str]:
+    """The resources that an event has changed; the live state is always one."""
+    subject = event.subject
+    if event.kind.startswith("note_"):
+        return [RESOURCE, f"memory://{subject}"]
+    family = {"e": "experiment://{}", "h": "hypothesis://{}", "r": "run://{}/log"}.get(subject[:1])
+    if family is None or not subject[1:].isdecimal():
+        return [RESOURCE]
+    return [RESOURCE, family.format(subject)]

@@ -1,0 +1,297 @@
+"""What the tools answer: the keys and types of their documents, from which the output schemas are made.
+
+A record is the kernel's own. A list carries `items`, `next_cursor` and `truncated`; what an action does not answer is
+null. Read by `perpetual_mcp.tools` alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Literal
+
+from perpetual.api import Evidence, Experiment, Hypothesis, Run
+
+if sys.version_info >= (3, 12):
+    from typing import TypedDict
+else:
+    from typing_extensions import TypedDict  # pydantic reads the keys of this one only
+
+__all__ = [
+    "BriefAnswer",
+    "BudgetAnswer",
+    "EvidenceAnswer",
+    "ExperimentsAnswer",
+    "HypothesesAnswer",
+    "LogsAnswer",
+    "MemoryAnswer",
+    "RunsAnswer",
+    "ScanAnswer",
+    "StatusAnswer",
+]
+
+
+class HypothesisLine(TypedDict):
+    """A hypothesis in short."""
+
+    id: str
+    statement: str
+    status: str
+    confidence: float
+    false_alarm_bound: float
+    evidence_count: int
+
+
+class LiveRun(TypedDict):
+    """A live run in short."""
+
+    id: str
+    experiment_id: str
+    replicate: int
+    status: str
+    started_at: str | None
+    reason: str | None
+
+
+class LiveRuns(TypedDict):
+    """What runs and what waits."""
+
+    active: list[LiveRun]
+    queued: int
+
+
+class Totals(TypedDict):
+    """GPU time and wall time; `limit_gpu_hours` null is unlimited."""
+
+    limit_gpu_hours: float | None
+    spent_gpu_hours: float
+    reserved_gpu_hours: float
+    left_gpu_hours: float | None
+    run_hours: float
+
+
+class StatusAnswer(TypedDict):
+    """Where the research stands; `next` says what to do, the most useful first."""
+
+    schema: Literal["perpetual.status/1"]
+    project: str | None
+    seq: int
+    experiments: dict[str, int]
+    hypotheses: list[HypothesisLine]
+    hypotheses_total: int
+    runs: LiveRuns
+    budget: Totals
+    memory: dict[str, int]
+    approvals_waiting: int
+    queue: str
+    next: list[str]
+    truncated: bool
+
+
+class BriefAnswer(TypedDict):
+    """The state for an agent, in words."""
+
+    schema: Literal["perpetual.brief/1"]
+    text: str
+    tokens: int
+    limit_tokens: int
+
+
+class Spent(TypedDict):
+    """What one experiment, hypothesis or day has cost."""
+
+    gpu_hours: float
+    run_hours: float
+    runs: int
+
+
+class BudgetAnswer(Totals):
+    """What was spent, and on what: the dearest first, the newest days first."""
+
+    schema: Literal["perpetual.budget/1"]
+    by_experiment: dict[str, Spent]
+    by_hypothesis: dict[str, Spent]
+    by_day: dict[str, Spent]
+    truncated: bool
+
+
+class ListedHypothesis(HypothesisLine):
+    """A hypothesis in a list."""
+
+    prior: float
+    tags: list[str]
+
+
+class HypothesesAnswer(TypedDict):
+    """A page of hypotheses, or the one that was shown, added or updated."""
+
+    schema: Literal["perpetual.hypotheses/1"]
+    items: list[ListedHypothesis]
+    hypothesis: Hypothesis | None
+    next_cursor: str | None
+    truncated: bool
+
+
+class ListedExperiment(TypedDict):
+    """An experiment in a list."""
+
+    id: str | None
+    hypothesis_id: str | None
+    title: str
+    status: str
+    replicates: int
+    runs: dict[str, int]
+    score: float | None
+    reason: str
+
+
+class ExperimentsAnswer(TypedDict):
+    """Experiments: the one that was proposed in full, several in short."""
+
+    schema: Literal["perpetual.experiments/1"]
+    items: list[ListedExperiment]
+    experiment: Experiment | None
+    next_cursor: str | None
+    truncated: bool
+
+
+class ListedRun(TypedDict):
+    """A run in a list."""
+
+    id: str
+    experiment_id: str
+    replicate: int
+    attempt: int
+    status: str
+    duration_s: float | None
+    metrics: dict[str, float | None]
+    reason: str | None
+
+
+class RunsAnswer(TypedDict):
+    """A page of runs, newest first, or those that were started; one run in full."""
+
+    schema: Literal["perpetual.runs/1"]
+    items: list[ListedRun]
+    run: Run | None
+    next_cursor: str | None
+    truncated: bool
+
+
+class LogsAnswer(TypedDict):
+    """The end of a run's output; `truncated` says that the log holds more."""
+
+    schema: Literal["perpetual.logs/1"]
+    run_id: str
+    stream: Literal["stdout", "stderr"]
+    text: str
+    truncated: bool
+
+
+class ListedEvidence(TypedDict):
+    """A row of the ledger; `log_bayes_factor` in nats, positive for the hypothesis."""
+
+    id: str
+    hypothesis_id: str
+    run_id: str | None
+    kind: str
+    value: float | None
+    log_bayes_factor: float | None
+    weight: float
+    actor: str
+    retracted_by: str | None
+    reason: str | None
+
+
+class EvidenceAnswer(TypedDict):
+    """A page of the ledger, oldest first, or the row that was added."""
+
+    schema: Literal["perpetual.evidence_list/1"]
+    items: list[ListedEvidence]
+    evidence: Evidence | None
+    next_cursor: str | None
+    truncated: bool
+
+
+# Functional, for the word `from`: a run that was found in another state.
+ScanChange = TypedDict(
+    "ScanChange", {"run_id": str, "experiment_id": str, "from": str, "to": str, "reason": str | None}
+)
+
+
+class ScanDebit(TypedDict):
+    """What a run has used."""
+
+    run_id: str
+    gpu_hours: float
+    run_hours: float
+
+
+class ScanProblem(TypedDict):
+    """A run that could not be looked at, and so stays as it is."""
+
+    run_id: str
+    code: str
+    message: str
+
+
+class ScanAnswer(TypedDict):
+    """What the record has learnt."""
+
+    schema: Literal["perpetual.scan/1"]
+    changes: list[ScanChange]
+    debits: list[ScanDebit]
+    evidence: list[ListedEvidence]
+    problems: list[ScanProblem]
+    truncated: bool
+
+
+class ListedNote(TypedDict):
+    """A note in a list; `excerpt` is where a search found its words."""
+
+    path: str
+    type: str
+    status: str
+    title: str
+    updated_at: str
+    excerpt: str | None
+
+
+class Version(TypedDict):
+    """A version of a note."""
+
+    commit: str
+    when: str
+    author: str
+    message: str
+
+
+class Written(TypedDict):
+    """What became of a note that was written."""
+
+    path: str
+    status: str
+    verdict: dict[str, Any]
+    commit: str | None
+
+
+class ShownNote(TypedDict):
+    """A note with its text, or a part of it."""
+
+    path: str
+    type: str
+    status: str
+    title: str
+    updated_at: str
+    content: str
+
+
+class MemoryAnswer(TypedDict):
+    """Notes: a page of them, one with its text, what was written, or the versions of one."""
+
+    schema: Literal["perpetual.notes/1"]
+    items: list[ListedNote]
+    note: ShownNote | None
+    written: Written | None
+    history: list[Version] | None
+    next_cursor: str | None
+    truncated: bool

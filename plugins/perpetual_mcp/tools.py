@@ -1,0 +1,240 @@
+"""The table of tools, and how a plain function over the lab becomes one. Used by `perpetual_mcp.server`.
+
+A tool of a plugin is made in the same way: its first parameter is the lab, the others make the input schema, and a
+parameter that is annotated with a text (`Annotated[int, "how many days"]`) is described by it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+
+from perpetual.api import PerpetualError, PluginError, UsageError
+from perpetual_mcp import doing, reading, shapes
+from perpetual_mcp.bounds import Answer, plain
+from perpetual_mcp.labs import Labs
+
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
+    from mcp.server.mcpserver import MCPServer
+    from mcp_types import CallToolRequestParams, CallToolResult
+
+__all__ = ["APPROVE", "TOOLS", "Tool", "add_tools", "without_lab"]
+
+_SDK_REFUSALS = ("Error executing tool ", "Unknown tool")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool of this server: what it is called, answers, and may do."""
+
+    function: Callable[..., Answer]
+    title: str
+    shape: Any
+    reads: bool = False  # it changes nothing
+    destroys: bool = False  # it may end what cannot be brought back
+    repeatable: bool = False  # the second call changes nothing more
+
+    @property
+    def name(self) -> str:
+        """As clients call it."""
+        return self.function.__name__
+
+
+TOOLS = (
+    Tool(reading.perpetual_status, "Research status", shapes.StatusAnswer, reads=True, repeatable=True),
+    Tool(reading.perpetual_brief, "Brief", shapes.BriefAnswer, reads=True, repeatable=True),
+    Tool(doing.perpetual_hypotheses, "Hypotheses", shapes.HypothesesAnswer),
+    Tool(doing.perpetual_propose, "Propose an experiment", shapes.ExperimentsAnswer),
+    Tool(doing.perpetual_run, "Run an approved experiment", shapes.RunsAnswer),
+    Tool(reading.perpetual_runs, "Runs", shapes.RunsAnswer, reads=True, repeatable=True),
+    Tool(reading.perpetual_logs, "Output of a run", shapes.LogsAnswer, reads=True, repeatable=True),
+    Tool(doing.perpetual_kill, "End a run", shapes.RunsAnswer, destroys=True, repeatable=True),
+    Tool(doing.perpetual_scan, "Record what happened", shapes.ScanAnswer, repeatable=True),
+    Tool(doing.perpetual_evidence, "Evidence", shapes.EvidenceAnswer),
+    Tool(doing.perpetual_memory, "Notes", shapes.MemoryAnswer),
+    Tool(reading.perpetual_budget, "Budget", shapes.BudgetAnswer, reads=True, repeatable=True),
+)
+APPROVE = Tool(doing.perpetual_approve, "Approve experiments", shapes.ExperimentsAnswer, repeatable=True)
+
+
+def add_tools(server: MCPServer[Any], labs: Labs, *, allow_approve: bool) -> None:
+    """Adds the tools of this server and those of plugins.
+
+    A plugin's tool that cannot be built is named on standard error, and the others serve.
+    """
+    from mcp_types import CallToolRequestParams
+
+    calls = _Calls(server, labs)
+    for tool in (*TOOLS, *([APPROVE] if allow_approve else [])):
+        _add(server, labs, tool)
+        calls.own[tool.name] = tool
+        calls.arguments[tool.name] = _names(tool.function)
+    lab = labs.lab()
+    for offer in lab.registry.serving("mcp_tool"):
+        provider = offer.provider
+        try:
+            if provider.name in calls.arguments or provider.name == APPROVE.name:
+                raise PluginError("there is a tool of that name already")
+            function = lab.registry.build(offer, lab.config.options(provider.name, provider.options))
+            _add_offered(server, labs, provider.name, provider.summary, function)
+            calls.arguments[provider.name] = _names(function)
+        except Exception as problem:  # noqa: BLE001 - a plugin's fault is told under its name and never ends the server
+            sys.stderr.write(f"perpetual mcp: the tool {offer.qualified_name} is left out: {problem}\n")
+    server._lowlevel_server.add_request_handler("tools/call", CallToolRequestParams, calls)
+
+
+class _Calls:
+    """Serves `tools/call`: this server's own tools at once, those of plugins through the SDK's general way.
+
+    The general way builds a context and validates each answer against its output schema, which for our own tools the
+    tests have done; it costs as much again as the call.
+    """
+
+    def __init__(self, server: MCPServer[Any], labs: Labs) -> None:
+        self._server, self._labs = server, labs
+        self.own: dict[str, Tool] = {}
+        self.arguments: dict[str, frozenset[str]] = {}  # of every tool
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], params: CallToolRequestParams) -> Any:
+        import anyio.to_thread
+        from mcp_types import CallToolResult
+        from pydantic import ValidationError
+
+        given = params.arguments or {}
+        known = self.arguments.get(params.name, frozenset(given))
+        if not given.keys() <= known:
+            # Ignored, a misspelt argument would mislead its caller.
+            stray = plain(sorted(given.keys() - known)[0])
+            hint = f"it has {', '.join(sorted(known)) or 'none'}"
+            return _failed(UsageError(f"{params.name} has no argument {stray!r}", hint=hint))
+        tool, found = self.own.get(params.name), self._server._tool_manager.get_tool(params.name)
+        if tool is not None and found is not None:
+            try:
+                arguments = found.fn_metadata.validate_arguments(given)
+            except ValidationError:
+                pass  # the SDK words it below
+            else:
+                return await anyio.to_thread.run_sync(partial(_answered, tool, self._labs, **arguments))
+        result = await self._server._handle_call_tool(ctx, params)
+        return _coded(result) if isinstance(result, CallToolResult) and result.is_error else result
+
+
+def _answered(tool: Tool, labs: Labs, /, **arguments: Any) -> Any:
+    """What a tool of this server answers, errors included."""
+    from mcp_types import CallToolResult, TextContent
+
+    def deed() -> CallToolResult:
+        told = tool.function(labs.lab(), **arguments)
+        return CallToolResult(content=[TextContent(type="text", text=told.text)], structured_content=told.document)
+
+    return _guarded(tool.name, deed)
+
+
+def _add(server: MCPServer[Any], labs: Labs, tool: Tool) -> None:
+    from mcp_types import CallToolResult, ToolAnnotations
+
+    server.add_tool(
+        without_lab(tool.name, tool.function, partial(_answered, tool, labs), Annotated[CallToolResult, tool.shape]),
+        title=tool.title,
+        annotations=ToolAnnotations(
+            title=tool.title,
+            read_only_hint=tool.reads,
+            destructive_hint=tool.destroys,
+            idempotent_hint=tool.repeatable,
+            open_world_hint=False,
+        ),
+    )
+
+
+def _add_offered(
+    server: MCPServer[Any], labs: Labs, name: str, summary: str | None, function: Callable[..., Any]
+) -> None:
+    if inspect.iscoroutinefunction(function):
+        raise PluginError("its factory must answer a plain function, which may block; this one is a coroutine function")
+    from mcp_types import ToolAnnotations
+
+    def call(**arguments: Any) -> Any:
+        return _guarded(name, lambda: function(labs.lab(), **arguments))
+
+    returned = inspect.signature(function, eval_str=True).return_annotation
+    reads = getattr(function, "reads_only", None)
+    server.add_tool(
+        without_lab(name, function, call, returned),
+        name=name,
+        description=summary or None,
+        annotations=None if reads is None else ToolAnnotations(read_only_hint=reads, destructive_hint=not reads),
+    )
+
+
+def without_lab(
+    name: str, function: Callable[..., Any], answer: Callable[..., Any], returned: Any
+) -> Callable[..., Any]:
+    """`answer` with the name, the words and the arguments of `function`, but for its first one, the lab."""
+
+    def call(**arguments: Any) -> Any:
+        return answer(**arguments)
+
+    signature = inspect.signature(function, eval_str=True)
+    shown = [
+        item.replace(kind=item.KEYWORD_ONLY, annotation=_described(item.annotation))
+        for item in [*signature.parameters.values()][1:]
+    ]
+    call.__name__ = name
+    call.__doc__ = inspect.getdoc(function)
+    call.__annotations__ = {**{item.name: item.annotation for item in shown}, "return": returned}
+    call.__signature__ = signature.replace(parameters=shown, return_annotation=returned)  # type: ignore[attr-defined]
+    return call
+
+
+def _described(annotation: Any) -> Any:
+    """The annotation with the texts of an `Annotated` as the description in its schema."""
+    if get_origin(annotation) is not Annotated:
+        return annotation
+    from pydantic import Field
+
+    kind, *notes = get_args(annotation)
+    told = [Field(description=note) if isinstance(note, str) else note for note in notes]
+    return Annotated[(kind, *told)]
+
+
+def _names(function: Callable[..., Any]) -> frozenset[str]:
+    return frozenset([*inspect.signature(function).parameters][1:])
+
+
+# --- what fails -------------------------------------------------------------------------------------------------
+
+
+def _guarded(name: str, deed: Callable[[], Any]) -> Any:
+    """The deed's answer, or its error as a tool's answer."""
+    try:
+        return deed()
+    except PerpetualError as problem:
+        return _failed(problem)
+    except Exception as problem:  # noqa: BLE001 - the client gets it with a code, the log with its trace
+        _log.exception("the tool %s failed", name)
+        return _failed(PerpetualError(f"internal error: {type(problem).__name__}: {problem}", code="internal"))
+
+
+def _failed(problem: PerpetualError) -> CallToolResult:
+    """An error as a tool's answer: text only, as the output schema is that of a success."""
+    from mcp_types import CallToolResult, TextContent
+
+    document = {"schema": "perpetual.error/1", **(problem.data or {}), "error": problem.document()}
+    text = json.dumps(document, ensure_ascii=False)
+    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
+
+
+def _coded(result: CallToolResult) -> CallToolResult:
+    """A refusal that the SDK worded (an unknown tool, an argument of the wrong type) as our error document."""
+    text = getattr(result.content[0], "text", "") if result.content else ""
+    if not text.startswith(_SDK_REFUSALS):
+        return result
+    return _failed(UsageError(plain(text, 600), hint="tools/list tells the tools and their arguments"))

@@ -1,0 +1,230 @@
+"""Over HTTP: the SDK's client with the token; without it, or in a foreign name, nothing on any path."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import stat
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from mcp.client.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import Implementation
+
+from perpetual import Lab
+from perpetual.api import PerpetualError, UsageError
+from perpetual.cli.app import run
+from perpetual_mcp.http import TOKEN_VARIABLE, Guard, address_of, token_of
+from perpetual_mcp.resources import RESOURCE
+from tests.plugins.mcp.clients import COMMAND, ENVELOPE, initialize
+
+METHODS = ("GET", "POST", "DELETE", "OPTIONS", "HEAD")
+PATHS = ("/mcp", "/", "/.well-known/oauth-protected-resource")
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server on a port of its own."""
+
+    folder: Path
+    port: int
+    token: str
+    process: subprocess.Popen[str]
+
+    def ask(
+        self, method: str, path: str, headers: Mapping[str, str], body: dict[str, Any] | None = None
+    ) -> tuple[int, str]:
+        """Status and text of one request, sent as it is."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            connection.putrequest(method, path, skip_host="host" in headers, skip_accept_encoding=True)
+            text = b"" if body is None else json.dumps(body).encode()
+            for name, value in headers.items():
+                connection.putheader(name.replace("_", "-"), value)
+            connection.putheader("Content-Length", str(len(text)))
+            connection.endheaders(text)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("http") / "project"
+    with Lab.init(folder, name="served") as lab:
+        lab.hypotheses.add("warm-up lowers the loss")
+    environment = {key: value for key, value in os.environ.items() if key != TOKEN_VARIABLE}
+    process = subprocess.Popen(
+        [*COMMAND, "--http", "127.0.0.1:0"], cwd=folder, env=environment, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    address, token = process.stderr.readline(), process.stderr.readline()
+    assert address.startswith("perpetual mcp: listening on http://127.0.0.1:"), address
+    assert "Authorization: Bearer " in token, token
+    port = int(address.rpartition(":")[2].partition("/")[0])
+    yield Served(folder, port, token.partition("Bearer ")[2].split()[0], process)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) == -signal.SIGTERM
+    assert "Traceback" not in process.stderr.read()
+    process.stderr.close()
+
+
+def test_the_sdk_s_client_is_served(served: Served) -> None:
+    async def talk(mode: str, name: str) -> Any:
+        url, headers = f"http://127.0.0.1:{served.port}/mcp", {"Authorization": f"Bearer {served.token}"}
+        info = Implementation(name=name, version="1")
+        with anyio.fail_after(30):
+            async with (
+                httpx2.AsyncClient(headers=headers) as web,
+                Client(streamable_http_client(url, http_client=web), mode=mode, client_info=info) as client,
+            ):
+                assert client.instructions is not None
+                assert "warm-up lowers the loss" in client.instructions
+                made = await client.call_tool("perpetual_hypotheses", {"action": "add", "text": f"by {name}"})
+                text = (await client.read_resource(RESOURCE)).contents[0]
+                return made.structured_content, getattr(text, "text", "")
+
+    for mode, name in (("legacy", "older"), ("auto", "newer")):
+        made, text = anyio.run(talk, mode, name)
+        assert made["hypothesis"]["created_by"] == f"mcp:{name}/1"
+        assert f"by {name}" in text
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({"Authorization": "Basic {token}"}, 401),
+        ({"Authorization": "Bearer {token}", "host": "evil.example"}, 421),
+        ({"Authorization": "Bearer {token}", "host": "evil.example:{port}"}, 421),
+        ({"Authorization": "Bearer {token}", "host": "127.0.0.1:1"}, 421),
+        ({"Authorization": "Bearer {token}", "host": "127.0.0.1:{port}@evil.example"}, 421),
+        ({"Authorization": "Bearer {token}", "host": ""}, 421),
+        ({"Authorization": "Bearer {token}", "Origin": "http://evil.example"}, 403),
+        ({"Authorization": "Bearer {token}", "Origin": "null"}, 403),
+        ({"Authorization": "Bearer {token}", "Origin": "http://127.0.0.1.evil.example:{port}"}, 403),
+        ({"Authorization": "Bearer {token}", "Origin": "https://127.0.0.1:{port}"}, 403),
+    ],
+)
+def test_a_stranger_is_refused_on_every_method_and_path(served: Served, headers: dict[str, str], status: int) -> None:
+    given = {name: value.format(token=served.token, port=served.port) for name, value in headers.items()}
+    for method in METHODS:
+        for path in PATHS:
+            found, text = served.ask(method, path, given)
+            assert found == status, (method, path, text)
+            assert served.token not in text
+
+
+def test_a_local_page_with_the_token_is_served(served: Served) -> None:
+    for host in (f"127.0.0.1:{served.port}", f"localhost:{served.port}", f"LOCALHOST:{served.port}"):
+        given = {
+            "Authorization": f"Bearer {served.token}",
+            "host": host,
+            "Origin": f"http://localhost:{served.port}",
+            "Content_Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+        }
+        status, text = served.ask("POST", "/mcp", given, {"jsonrpc": "2.0", **initialize("2025-11-25")})
+        assert status == 200
+        assert '"protocolVersion":"2025-11-25"' in text
+        assert served.ask("GET", "/elsewhere", given)[0] == 404
+
+
+def test_the_token_is_for_its_owner_alone(served: Served) -> None:
+    file = served.folder / ".perpetual" / "mcp-token"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert file.read_text().strip() == served.token
+    assert len(served.token) >= 32
+    assert token_of(served.folder, {}) == (served.token, str(file))  # the next server's clients need no new one
+
+
+def test_a_token_can_be_given_and_a_weak_one_is_refused(project: Path) -> None:
+    assert token_of(project, {TOKEN_VARIABLE: "a" * 16}) == ("a" * 16, f"${TOKEN_VARIABLE}")
+    for weak in ("", "short", "with a blank in it", "ä" * 20):
+        with pytest.raises(UsageError):
+            token_of(project, {TOKEN_VARIABLE: weak})
+    assert not (project / ".perpetual" / "mcp-token").exists()
+    token_of(project, {})
+    (project / ".perpetual" / "mcp-token").chmod(0o644)
+    with pytest.raises(PerpetualError, match="others can read"):
+        token_of(project, {})
+
+
+def test_only_this_machine_is_served_unless_hosts_are_named(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for address in ("0.0.0.0:0", "[::]:0", "example.org:80", "192.168.1.7:80"):
+        assert run(["mcp", "--http", address, "--json"]) == 2
+        error = json.loads(capsys.readouterr().out)["error"]
+        assert error["code"] == "not_loopback"
+        assert "plugins.mcp.hosts" in error["hint"]
+    assert address_of("0.0.0.0:80", ["lab.example"]) == ("0.0.0.0", 80)
+    assert run(["config", "set", "plugins.mcp.hosts", "[lab.example]"]) == 0
+
+
+@pytest.mark.parametrize("address", ["", "8321", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:99999", ":80", "localhost:-1"])
+def test_an_address_that_is_none_is_refused(address: str) -> None:
+    with pytest.raises(UsageError, match="HOST:PORT"):
+        address_of(address)
+
+
+def test_loopback_goes_by_several_names() -> None:
+    assert address_of("[::1]:80") == ("::1", 80)
+    assert address_of("127.8.9.1:0") == ("127.8.9.1", 0)
+    assert address_of("localhost:65535") == ("localhost", 65535)
+
+
+def test_an_address_in_use_is_told(served: Served, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["mcp", "--http", f"127.0.0.1:{served.port}"]) == 1
+    assert "cannot be listened on" in capsys.readouterr().err
+
+
+def test_the_guard_takes_named_hosts_and_no_web_socket() -> None:
+    sent: list[dict[str, Any]] = []
+    reached: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        reached.append(scope["type"])
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    async def ask(kind: str, *headers: tuple[bytes, bytes]) -> None:
+        await Guard(app, 8321, "t" * 20, ["Lab.example"])({"type": kind, "headers": headers}, None, send)
+
+    token = (b"authorization", b"Bearer " + b"t" * 20)
+    anyio.run(ask, "http", (b"host", b"lab.example"), token)
+    anyio.run(ask, "http", (b"host", b"lab.example:8321"), token)
+    anyio.run(ask, "lifespan")
+    assert reached == ["http", "http", "lifespan"]
+    assert sent == []
+    anyio.run(ask, "websocket", (b"host", b"lab.example"), token)
+    anyio.run(ask, "http", (b"host", b"127.0.0.1:8321"), token)
+    anyio.run(ask, "http", (b"host", b"lab.example"), (b"host", b"lab.example"), token)
+    anyio.run(ask, "http", (b"host", b"lab.example"), token, token)
+    assert reached == ["http", "http", "lifespan"]
+    assert [item.get("status") for item in sent if item["type"] != "http.response.body"] == [None, 421, 421, 401]
+
+
+def test_the_newer_era_needs_no_session(served: Served) -> None:
+    given = {
+        "Authorization": f"Bearer {served.token}",
+        "Content_Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+        "MCP_Protocol_Version": "2026-07-28",
+        "Mcp_Method": "server/discover",
+    }
+    status, text = served.ask(
+        "POST", "/mcp", given, {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": ENVELOPE}
+    )
+    assert status == 200, text
+    assert "state of the research" in text

@@ -1,0 +1,200 @@
+"""Measures the MCP server: its start, a call, a large record, many clients at once. `python tools/bench_mcp.py`.
+
+Every figure is a ratio to something measured in the same run, so that it means the same on a slow machine; the bounds
+are those of the design. Prints one JSON document; the exit status is 1 if a bound is broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+SERVER = [sys.executable, "-m", "perpetual", "mcp"]
+IMPORT = [sys.executable, "-c", "import mcp.server.mcpserver"]
+ECHO = [
+    sys.executable,
+    "-S",
+    "-c",
+    "import sys, json\n"
+    "for line in sys.stdin:\n"
+    " m = json.loads(line)\n"
+    " sys.stdout.write(json.dumps({'jsonrpc': '2.0', 'id': m.get('id'), 'result': m.get('params')}) + '\\n')\n"
+    " sys.stdout.flush()\n",
+]
+BOUNDS = {"start_ratio": 1.4, "call_ratio": 8.0, "flat_ratio": 1.5, "starved_ratio": 3.0}
+
+
+class Peer:
+    """A process that answers lines."""
+
+    def __init__(self, command: list[str], folder: Path) -> None:
+        self.process = subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.number = 0
+
+    def ask(self, method: str, **parameters: Any) -> Any:
+        """The answer to one request."""
+        self.number += 1
+        message = {"jsonrpc": "2.0", "id": self.number, "method": method, "params": parameters}
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.process.stdin.flush()
+        while (answer := json.loads(self.process.stdout.readline())).get("id") != self.number:
+            continue
+        return answer["result"]
+
+    def open(self) -> Peer:
+        """The handshake."""
+        client = {"name": "bench", "version": "1"}
+        self.ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=client)
+        return self
+
+    def status(self) -> None:
+        """One call of the tool."""
+        assert not self.ask("tools/call", name="perpetual_status", arguments={}).get("isError")
+
+    def rss_bytes(self) -> int:
+        """Resident memory now."""
+        pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def leave(self) -> float:
+        """Ends it; answers the CPU seconds that it used."""
+        before = _children_s()
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.stdout.read()
+        self.process.wait()
+        self.process.stdout.close()
+        return _children_s() - before
+
+
+def _children_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _timed_s(deed: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    deed()
+    return time.perf_counter() - start
+
+
+def _calls_s(deed: Callable[[], Any], count: int) -> list[float]:
+    for _ in range(10):
+        deed()
+    return [_timed_s(deed) for _ in range(count)]
+
+
+def _cpu_of_import(folder: Path) -> float:
+    before = _children_s()
+    subprocess.run(IMPORT, cwd=folder, check=True)
+    return _children_s() - before
+
+
+def _cpu_of_start(folder: Path) -> float:
+    """CPU seconds of a server that has answered its first request and then ended."""
+    return Peer(SERVER, folder).open().leave()
+
+
+def start(folder: Path, rounds: int) -> dict[str, float]:
+    """The first answer against the import of the SDK, in CPU seconds, interleaved."""
+    pairs = [(_cpu_of_import(folder), _cpu_of_start(folder)) for _ in range(rounds)]
+    sdk, ours = (statistics.median(column) for column in zip(*pairs, strict=True))
+    return {"import_cpu_s": sdk, "first_answer_cpu_s": ours, "start_ratio": ours / sdk}
+
+
+def call(small: Path, large: Path, rounds: int, count: int) -> dict[str, float]:
+    """A status call against a raw echo, and in a large record against a small one, interleaved."""
+    echo, little, much = Peer(ECHO, small), Peer(SERVER, small).open(), Peer(SERVER, large).open()
+    request = {"name": "perpetual_status", "arguments": {}}
+    times: dict[str, list[float]] = {"echo": [], "ping": [], "small": [], "large": []}
+    for _ in range(rounds):
+        times["echo"] += _calls_s(lambda: echo.ask("tools/call", **request), count)
+        times["ping"] += _calls_s(lambda: little.ask("ping"), count)  # the least that the SDK's loop answers
+        times["small"] += _calls_s(little.status, count)
+        times["large"] += _calls_s(much.status, count)
+    p50 = {name: statistics.median(values) for name, values in times.items()}
+    p95 = {name: statistics.quantiles(values, n=20)[-1] for name, values in times.items()}
+    for peer in (echo, little, much):
+        peer.leave()
+    return {
+        **{f"{name}_p50_ms": value * 1000 for name, value in p50.items()},
+        **{f"{name}_p95_ms": value * 1000 for name, value in p95.items()},
+        "call_ratio": p50["small"] / p50["echo"],
+        "ping_ratio": p50["ping"] / p50["echo"],
+        "flat_ratio": p50["large"] / p50["small"],
+    }
+
+
+def crowd(folder: Path, clients: int, count: int) -> dict[str, float]:
+    """So many clients at once, each with its server: the slowest against the median, and the memory of all."""
+    peers = [Peer(SERVER, folder).open() for _ in range(clients)]
+    took = [0.0] * clients
+
+    def work(index: int) -> None:
+        took[index] = sum(_calls_s(peers[index].status, count))
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    rss = [peer.rss_bytes() for peer in peers]
+    for peer in peers:
+        peer.leave()
+    return {
+        "clients": clients,
+        "calls_per_s": clients * count / max(took),
+        "starved_ratio": max(took) / statistics.median(took),
+        "rss_bytes_each": statistics.median(rss),
+        "rss_bytes_all": sum(rss),
+    }
+
+
+def make(folder: Path, experiments: int) -> Path:
+    """A project with so many experiments."""
+    from perpetual import Lab
+
+    with Lab.init(folder, name="bench") as lab:
+        lab.hypotheses.add("warm-up lowers the loss", metric="val_loss", direction="min", mde=0.05, baseline=2.3)
+        for number in range(experiments):
+            lab.experiments.propose(command=f"python train.py --seed {number}")
+    return folder
+
+
+def main() -> int:
+    """Measures and prints; 1 if a bound is broken."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--large", type=int, default=10_000, help="experiments of the large record")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--calls", type=int, default=100, help="calls a round")
+    parser.add_argument("--clients", type=int, default=8)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        small, large = make(Path(place) / "small", 10), make(Path(place) / "large", given.large)
+        found: dict[str, float] = {
+            **start(small, given.rounds),
+            **call(small, large, given.rounds, given.calls),
+            **crowd(small, given.clients, given.calls),
+        }
+    broken = [f"{name} {found[name]:.2f} > {bound}" for name, bound in BOUNDS.items() if found[name] > bound]
+    shown = {name: round(value, 4) for name, value in found.items()}
+    print(json.dumps({"schema": "perpetual.bench_mcp/1", "experiments": given.large, **shown, "broken": broken}))
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
