@@ -36,6 +36,7 @@ slow: $(VENV)/.installed
 bench: $(VENV)/.installed
 	$(BIN)/python tools/bench.py --large
 	$(BIN)/python tools/bench_store.py
+	$(BIN)/python tools/bench_mcp.py
 
 schemas: $(VENV)/.installed
 	$(BIN)/python tools/make_schemas.py

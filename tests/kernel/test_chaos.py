@@ -340,7 +340,10 @@ BUNDLED = [
 ]
 
 
-@pytest.mark.parametrize("provider", BUNDLED, ids=lambda provider: provider.name)
+@pytest.mark.parametrize(
+    "provider",
+    [pytest.param(one, id=one.name, marks=() if one.name == "tinydb" else pytest.mark.slow) for one in BUNDLED],
+)
 def test_a_bundled_store_survives(tmp_path: Path, capsys: pytest.CaptureFixture[str], provider: Any) -> None:
     place = tmp_path / "scratch"
     place.mkdir()
@@ -371,12 +374,14 @@ def test_a_store_that_loses_writes_is_exit_1(acme: None, tmp_path: Path, capsys:
     assert "  problem: " in shown
 
 
+@pytest.mark.slow
 def test_a_commit_in_two_steps_is_torn_by_a_kill(acme: None, tmp_path: Path) -> None:
     found = _run("acme_stores:in_two_steps", tmp_path, kills=12, writers=2)
     assert any("is half there" in problem for problem in found.problems), found
     assert not found.ok
 
 
+@pytest.mark.slow
 def test_a_lock_that_outlives_its_holder_stops_the_storm(acme: None, tmp_path: Path) -> None:
     found = _run("acme_stores:lock_file", tmp_path, kills=20, writers=2)
     assert any("ended by itself with status 1" in problem and "the lock could not be had" in problem

@@ -91,6 +91,7 @@ def test_the_package_names_its_modules_and_suites() -> None:
         assert [item for item in found if item.endswith("Contract") and f"`{item}`" not in told] == []
 
 
+@pytest.mark.slow
 def test_the_command_shows_each_promise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plugins", "check", "harnesses", "--json"]) == 0
     items = json.loads(capsys.readouterr().out)["items"]

@@ -56,13 +56,14 @@ def _of(lab: object, done: Cycle, baselines: list[str], *, claim: bool) -> bool:
     return any((lab.runs.get(id).experiment_id not in baselines) == claim for id in done.launched)
 
 
-@pytest.mark.slow  # its mirror image below runs in the default lane
+@pytest.mark.slow  # the demo itself runs in every check
 def test_the_campaign_decides_as_it_says(tmp_path: Path) -> None:
     found = decide(tmp_path, CAMPAIGN)
     assert found == {claim.statement: claim.expected for claim in CAMPAIGN}
     assert sorted(found.values()) == ["open", "refuted", "refuted", "supported", "supported"]
 
 
+@pytest.mark.slow
 def test_swapped_arms_swap_the_verdicts(tmp_path: Path) -> None:
     mirrored = swapped()
     found = decide(tmp_path, mirrored)
