@@ -15,6 +15,8 @@ from perpetual import Lab
 from perpetual.cli.app import run
 from perpetual.toolkit import platform, sqlite
 
+pytestmark = pytest.mark.slow
+
 ADD = "lab.hypotheses.add(f'{worker} {n}', metric='acc', direction='max', mde=0.1, baseline=1.0)"
 
 

@@ -17,6 +17,8 @@ from perpetual import Lab
 from perpetual.cli.app import run
 from perpetual_tinydb.lines import seal
 
+pytestmark = pytest.mark.slow
+
 Damage = Callable[[bytes], bytes]
 
 ADD = ["hypotheses", "add", "acc rises", "--metric", "acc", "--direction", "max", "--mde", "0.1", "--baseline", "1.0"]

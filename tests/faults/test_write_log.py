@@ -182,6 +182,7 @@ def test_whatever_a_crash_leaves_the_record_stands(
 
 @pytest.mark.parametrize("part", [store if store == "tinydb" else pytest.param(store, marks=pytest.mark.slow)
                                   for store in STORES])  # fmt: skip
+@pytest.mark.slow
 def test_two_programs_that_write_at_once(library: Path, folder: Path, tmp_path: Path, part: str) -> None:
     """One lets go of the lock before its commit is on the disk, and the next one goes on behind it."""
     states = _states(library, folder, part, 8, writers=2, mixed=2, most=200)

@@ -12,6 +12,8 @@ from perpetual import Lab
 from perpetual.lab import doctor
 from perpetual.toolkit import platform
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(params=["sqlite", "tinydb"])
 def lab(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:

@@ -182,6 +182,7 @@ def test_a_server_that_keeps_its_promises_passes(name: str, server: Path, tmp_pa
 
 
 @pytest.mark.parametrize(("fault", "name"), BROKEN, ids=[fault for fault, _ in BROKEN])
+@pytest.mark.slow
 def test_a_broken_server_fails(fault: str, name: str, server: Path, tmp_path: Path) -> None:
     with pytest.raises((AssertionError, pytest.fail.Exception)) as caught:
         _run(Impatient() if fault in ("deaf", "stays") else McpContract(), name, server, fault, tmp_path)

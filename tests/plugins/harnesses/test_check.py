@@ -13,6 +13,8 @@ import pytest
 from perpetual import Lab
 from perpetual.lab import scaffold_check
 
+pytestmark = pytest.mark.slow  # each asks the doctor, which starts an MCP server
+
 Finding = dict[str, Any]
 
 

@@ -15,6 +15,8 @@ from perpetual.slots.gpu import GpuBackend
 from perpetual.testing.gpus import GpuContract
 from perpetual_nvml import devices, none
 
+pytestmark = pytest.mark.slow
+
 SOURCE = Path(__file__).parents[2] / "fixtures" / "nvml_stub" / "nvml_stub.c"
 LIBRARY = "libnvidia-ml.so.1"
 CC = shutil.which("cc")
