@@ -289,6 +289,20 @@ class NoteVersion(TypedDict):
     blob: str | None
 
 
+class NoteHit(TypedDict):
+    """A note that a search found; `excerpt` is where its words stand."""
+
+    path: str
+    type: str
+    status: str
+    title: str
+    actor: str
+    commit: str | None
+    blob: str
+    updated_at: str
+    excerpt: str
+
+
 class NoteHistory(TypedDict):
     """A note's versions, newest first; `truncated` tells that there are older ones."""
 
@@ -654,6 +668,7 @@ DOCUMENTS: dict[str, Any] = {
     "methodology": Page[Setting],
     "note": (Note, NoteText),
     "note_history": NoteHistory,
+    "note_hits": Page[NoteHit],
     "notes": Page[Note],
     "plugin": Plugin,
     "plugin_new": PluginNew,

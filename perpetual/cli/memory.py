@@ -18,7 +18,7 @@ _COLUMNS = ("path", "status", "type", "updated", "title")
 
 @click.group()
 def memory() -> None:
-    """Notes: show, write, list, and their history."""
+    """Notes: show, write, list, search, and their history."""
 
 
 @memory.command()
@@ -102,6 +102,25 @@ def _show_page(face: Face, **query: Any) -> None:
         _COLUMNS,
         lambda item: (item["path"], item["status"], item["type"], item["updated_at"], item["title"]),
         empty="there are no notes",
+    )
+
+
+@memory.command()
+@click.argument("query")
+@click.option("-k", "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Notes on a page.")
+@click.option("--cursor", help="Where the page before ended (its next_cursor).")
+@json_option
+@pass_face
+def search(face: Face, query: str, limit: int, cursor: str | None) -> None:
+    """Notes that hold words of QUERY, those with the most words first, then the newest."""
+    page = face.lab.memory.search(query, limit=limit, cursor=cursor)
+    face.items(
+        "note_hits",
+        [{**to_json(hit.note), "excerpt": hit.excerpt} for hit in page.items],
+        page.next_cursor,
+        ("path", "status", "excerpt"),
+        lambda item: (item["path"], item["status"], item["excerpt"]),
+        empty="no note holds a word of it",
     )
 
 

@@ -313,3 +313,18 @@ def test_a_lost_repository_is_written_anew(project: Path) -> None:
             lab.scan()
             assert [lab.memory.history(f"notes/n{number}")[0].commit for number in range(3)] == before
             assert lab.memory.flush() == 0
+
+
+def test_a_search_finds_words_and_shows_where(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path, text in (("notes/a.md", "# Warm-up\n\n500 steps lower the loss"), ("notes/b.md", "the loss of nothing")):
+        assert run(["memory", "write", path, text]) == 0
+    capsys.readouterr()
+    assert run(["--json", "memory", "search", "LOSS warm", "-k", "1"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["schema"] == "perpetual.note_hits/1"
+    assert [item["path"] for item in found["items"]] == ["notes/a.md"]
+    assert "Warm-up" in found["items"][0]["excerpt"] or "loss" in found["items"][0]["excerpt"]
+    assert run(["--json", "memory", "search", "LOSS warm", "-k", "1", "--cursor", found["next_cursor"]]) == 0
+    assert [item["path"] for item in json.loads(capsys.readouterr().out)["items"]] == ["notes/b.md"]
+    assert run(["memory", "search", "nowhere"]) == 0
+    assert "no note holds a word of it" in capsys.readouterr().out

@@ -74,6 +74,7 @@ TABLE: dict[str, Row] = {
     "memory show": Row("memory show notes/a.md", "note", "memory show notes/b.md", 5),
     "memory write": Row("memory write notes/b.md text", "memory_write", "memory write ../x.md text", 2),
     "memory list": Row("memory list notes", "notes", "memory list --status nwe", 2),
+    "memory search": Row("memory search text -k 3", "note_hits", "memory search '?!'", 2),
     "memory history": Row("memory history notes/a.md", "note_history", "memory history notes/b.md", 5),
     "methodology show": Row("methodology show", "methodology", "@nowhere methodology show", 5),
     "methodology init": Row("methodology init", "methodology", "@project methodology init", 6, ("@unlink",)),

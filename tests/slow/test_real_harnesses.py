@@ -463,3 +463,25 @@ def test_the_inspector_reads_the_scaffold(bench: Callable[..., Bench]) -> None:
     assert done.returncode == 0, done.stderr
     names = {tool["name"] for tool in json.loads(done.stdout)["tools"]}
     assert {"perpetual_status", "perpetual_propose", "perpetual_hypotheses"} <= names
+
+
+def test_the_inspector_speaks_to_the_server_over_http(bench: Callable[..., Bench]) -> None:
+    made = bench("mcp", PERPETUAL_MCP_TOKEN="0123456789abcdef0123")
+    server = subprocess.Popen(
+        ["perpetual", "mcp", "--http", "127.0.0.1:0"], cwd=made.folder, env=made.env, stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, text=True, executable=str(Path(sys.executable).with_name("perpetual")),
+    )  # fmt: skip
+    try:
+        assert server.stderr is not None
+        address = server.stderr.readline().split("listening on ")[1].split()[0]
+        called = ["mcp-inspector", "--cli", address, "--transport", "http", "--method", "tools/call",
+                  "--tool-name", "perpetual_status", "--header"]  # fmt: skip
+        done = made.run(*called, "Authorization: Bearer 0123456789abcdef0123")
+        assert done.returncode == 0, done.stderr
+        assert MARK in json.loads(done.stdout)["content"][0]["text"]
+        refused = made.run(*called, "Authorization: Bearer 0123456789abcdef9999")
+        assert refused.returncode != 0
+        assert MARK not in refused.stdout
+    finally:
+        server.terminate()
+        server.communicate(timeout=30)
