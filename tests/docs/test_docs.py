@@ -43,7 +43,7 @@ HOOKS = {
 
 
 # What a newcomer reads first runs in the default lane, the rest in the slow one.
-FIRST = ("README.md", "docs/quickstart.md")
+FIRST = ("README.md",)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ from perpetual import Lab
 from perpetual.errors import TransientError
 from perpetual.toolkit.steps import STEPS
 
+pytestmark = pytest.mark.slow
+
 MOVES = [name for name in STEPS if name.startswith("move:")]
 DECIDED = MOVES[MOVES.index("move:decided") :]
 

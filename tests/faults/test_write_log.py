@@ -29,10 +29,12 @@ CC = shutil.which("cc")
 LIMIT_S = 100
 SEED = 11
 
-pytestmark = pytest.mark.skipif(
-    CC is None or not sys.platform.startswith("linux"),
-    reason="the write log needs Linux and a C compiler",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        CC is None or not sys.platform.startswith("linux"), reason="the write log needs Linux and a C compiler"
+    ),
+]
 
 
 def _load(path: Path) -> ModuleType:

@@ -439,6 +439,7 @@ def storm(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], list[psutil.P
             child.kill()
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_every_writer(storm: tuple[subprocess.Popen[str], list[psutil.Process]], tmp_path: Path) -> None:
     process, children = storm
     assert children
@@ -450,6 +451,7 @@ def test_ctrl_c_ends_every_writer(storm: tuple[subprocess.Popen[str], list[psuti
     assert [*tmp_path.iterdir()] == []
 
 
+@pytest.mark.slow
 def test_writers_end_with_an_engine_that_is_killed(
     storm: tuple[subprocess.Popen[str], list[psutil.Process]],
 ) -> None:

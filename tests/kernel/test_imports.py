@@ -14,6 +14,8 @@ import pytest
 
 from perpetual import Lab
 
+pytestmark = pytest.mark.slow  # an interpreter for each module
+
 HEAVY = frozenset(
     {"mcp", "pydantic", "tinydb", "dulwich", "pynvml", "psutil", "rich", "jinja2", "ruamel", "importlib.metadata"}
 )

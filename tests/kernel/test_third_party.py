@@ -80,6 +80,7 @@ def test_a_whole_life_on_strangers_parts(site: Path, tmp_path: Path) -> None:
         pytest.param("mcp", "acme-mcp/acme-mcp", "acme_mcp:build", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_strangers_parts_keep_their_promises(
     site: Path, monkeypatch: pytest.MonkeyPatch, slot: str, provider: str, factory: str
 ) -> None:

@@ -29,6 +29,8 @@ from perpetual.toolkit import platform, rundir
 from perpetual.toolkit.units import iso, posix_of
 from perpetual_local.scheduler import LocalScheduler
 
+pytestmark = pytest.mark.slow
+
 _LOG_BYTES = 100_000_000
 
 

@@ -267,6 +267,7 @@ def test_twenty_runs_at_once_do_not_mix(runs: Runs) -> None:
         assert runs.text("stdout.log", f"r{number}") == f"{number}\n"
 
 
+@pytest.mark.slow
 def test_a_run_that_just_ended_is_never_lost(runs: Runs) -> None:
     for number in range(50):
         runs.launch("true", name=f"r{number}")

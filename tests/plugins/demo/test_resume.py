@@ -11,6 +11,8 @@ import pytest
 
 from tests.faults.demo_harness import SMALL, Table, audit, die_at, end, finish, same, start
 
+pytestmark = pytest.mark.slow  # campaigns, cut off and resumed
+
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Table:

@@ -8,6 +8,8 @@ from perpetual.api import Provenance
 from perpetual.testing.gates import PLANTED, GateContract
 from perpetual_immune.gate import ImmuneGate, build
 
+pytestmark = pytest.mark.slow
+
 
 class TestImmune(GateContract):
     """`immune`."""
