@@ -13,6 +13,9 @@ import pytest
 from perpetual.toolkit.steps import STEPS
 from tests.faults.demo_harness import FULL, SMALL, Table, audit, die_at, end, finish, same, start
 
+# those of a campaign; a store is moved in test_09_killed_migration.py
+RUNS = [name for name in STEPS if not name.startswith("move:")]
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 SEED = 20
@@ -51,7 +54,7 @@ def test_a_kill_at_a_random_instant(tmp_path: Path, small: tuple[Table, float], 
     same(finish(SMALL, tmp_path), expected)
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", RUNS)
 def test_a_kill_at_a_named_step(tmp_path: Path, small: tuple[Table, float], step: str) -> None:
     die_at(SMALL, tmp_path, step)
     same(finish(SMALL, tmp_path), small[0])
@@ -59,7 +62,7 @@ def test_a_kill_at_a_named_step(tmp_path: Path, small: tuple[Table, float], step
 
 def test_killed_at_every_step_in_one_campaign(tmp_path: Path, small: tuple[Table, float]) -> None:
     """Each start comes a little further before it dies in its turn; no step is passed over."""
-    for step in STEPS:
+    for step in RUNS:
         die_at(SMALL, tmp_path, step)
     same(finish(SMALL, tmp_path), small[0])
 
