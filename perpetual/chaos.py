@@ -276,17 +276,17 @@ class _Storm:
         aim = self._chance.choices([*_AIMS], [*_AIMS.values()])[0]
         delay_s, draw = self._chance.uniform(0.0, _LONGEST_DELAY_S[aim]), self._chance.random()
         if aim is None:
-            time.sleep(delay_s)
+            time.sleep(delay_s)  # the random instant itself
         self._until(lambda: bool(self._in_phase(None)), "start")
         deadline = time.monotonic() + _AIM_S
         while not (found := self._in_phase(aim)):
             if time.monotonic() > deadline:
                 found = self._in_phase(None)
                 break
-            time.sleep(_LOOK_S)
+            time.sleep(_LOOK_S)  # phases stand in mapped memory, which tells nobody of a change
         writer = found[int(draw * len(found))]
         if aim is not None:
-            time.sleep(delay_s)
+            time.sleep(delay_s)  # somewhere inside what is aimed at
         assert writer.process is not None
         writer.process.kill()
         if writer.process.wait() != -signal.SIGKILL:

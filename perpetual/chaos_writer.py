@@ -114,7 +114,7 @@ def transact(
                 else:
                     ids.append(tx.put(kind, token, body, expect_revision=0).id)
             if pause_s:
-                time.sleep(pause_s)
+                time.sleep(pause_s)  # a block that lasts, so that kills hit it
             for kind, id in (COUNTER, ("fold", slot)):
                 last = tx.get(kind, id)
                 n, total = (last.body["n"], last.body["sum"]) if last else (0, 0)
@@ -176,7 +176,7 @@ def main() -> int:
             phase(COMPACTION)
             store.compact()
             phase(IDLE)
-        time.sleep(chance.uniform(0, _LONGEST_PAUSE_S))
+        time.sleep(chance.uniform(0, _LONGEST_PAUSE_S))  # else all writers would go in step
     store.close()
     return 0
 

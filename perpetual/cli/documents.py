@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Generic, NotRequired, TypeVar
 
+from perpetual.chaos import Certificate
 from perpetual.records import Debit, Event, Evidence, Experiment, Hypothesis, Note, Run
 
 if sys.version_info >= (3, 12):
@@ -384,32 +385,6 @@ class Doctor(TypedDict):
     checks: list[DoctorCheck]
 
 
-class Chaos(TypedDict):
-    """A store whose writers were killed; `killed_in` counts the kills by what the writer was doing.
-
-    Of the acknowledged transactions `present` are there; `transactions` are all that are there, those included whose
-    writer was killed before it could be told. `kept` is where the store's files are, if something is wrong.
-    """
-
-    store: str
-    provider: str
-    version: str
-    python: str
-    platform: str
-    file_system: str | None
-    seed: int
-    kills: int
-    writers: int
-    killed_in: dict[str, int]
-    acknowledged: int
-    present: int
-    transactions: int
-    problems: list[str]
-    duration_s: float
-    kept: str | None
-    ok: bool
-
-
 class Completion(TypedDict):
     """A shell's completion script."""
 
@@ -647,7 +622,7 @@ class NoteText(TypedDict):
 DOCUMENTS: dict[str, Any] = {
     "brief": Brief,
     "budget": Budget,
-    "chaos": Chaos,
+    "chaos": Certificate,
     "completion": Completion,
     "config": Page[Setting],
     "demo": Demo,

@@ -178,7 +178,7 @@ def move(
                 step("move:decided")
                 _finish(folder)
                 return made
-        except BaseException:
+        except BaseException:  # Ctrl-C as well: before the decision what is half built belongs to nobody
             if new.exists() and not is_pending(folder):
                 shutil.rmtree(new)
             raise

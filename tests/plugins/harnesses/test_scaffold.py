@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,18 +16,12 @@ from perpetual.api import FilePlan, Harness, PerpetualError, Provider, Scaffold,
 from perpetual.config import Config
 from perpetual.lab.scaffold import scaffold
 from perpetual.registry import Registry
+from tests.plugins.harnesses.helpers import actions as _actions
+from tests.plugins.harnesses.helpers import folder as _folder
+from tests.plugins.harnesses.helpers import snapshot as _snapshot
 
 ENTRY = {"type": "stdio", "command": "perpetual", "args": ["mcp"], "alwaysLoad": True}
 _SHARED = Registry()
-
-
-@contextmanager
-def _folder() -> Iterator[Config]:
-    """A project's folder as `init` would find it; not tmp_path, which one test's examples would share."""
-    with tempfile.TemporaryDirectory() as name:
-        root = Path(name).resolve() / "project"
-        (root / ".perpetual").mkdir(parents=True)
-        yield Config(root)
 
 
 @pytest.fixture(autouse=True)
@@ -43,19 +34,6 @@ def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 def config() -> Iterator[Config]:
     with _folder() as made:
         yield made
-
-
-def _snapshot(root: Path) -> dict[str, bytes | None]:
-    """Every file outside of `.perpetual/` with its bytes, every folder with None."""
-    return {
-        str(path.relative_to(root)): path.read_bytes() if path.is_file() else None
-        for path in sorted(root.rglob("*"))
-        if ".perpetual" not in path.parts
-    }
-
-
-def _actions(answer: dict[str, Any]) -> dict[str, str]:
-    return {item["path"]: item["action"] for item in answer["files"]}
 
 
 def _reason(answer: dict[str, Any], path: str) -> str:

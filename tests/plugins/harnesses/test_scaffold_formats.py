@@ -5,13 +5,10 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import tempfile
 import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -21,6 +18,9 @@ from perpetual.config import Config
 from perpetual.lab.scaffold import scaffold
 from perpetual.registry import Registry
 from perpetual.toolkit import jsonedit
+from tests.plugins.harnesses.helpers import actions as _actions
+from tests.plugins.harnesses.helpers import folder as _folder
+from tests.plugins.harnesses.helpers import snapshot as _snapshot
 
 _SHARED = Registry()
 ENTRY = {"type": "local", "command": ["perpetual", "mcp"], "enabled": True, "timeout": 30000}
@@ -41,14 +41,6 @@ _JSONC = _beside("test_jsonc")
 _TOML = _beside("test_tomledit")
 
 
-@contextmanager
-def _folder() -> Iterator[Config]:
-    with tempfile.TemporaryDirectory() as name:
-        root = Path(name).resolve() / "project"
-        (root / ".perpetual").mkdir(parents=True)
-        yield Config(root)
-
-
 @pytest.fixture(autouse=True)
 def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Durability is tested elsewhere; here it would be nearly all of the time."""
@@ -59,18 +51,6 @@ def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 def config() -> Iterator[Config]:
     with _folder() as made:
         yield made
-
-
-def _snapshot(root: Path) -> dict[str, bytes | None]:
-    return {
-        str(path.relative_to(root)): path.read_bytes() if path.is_file() else None
-        for path in sorted(root.rglob("*"))
-        if ".perpetual" not in path.parts
-    }
-
-
-def _actions(answer: dict[str, Any]) -> dict[str, str]:
-    return {item["path"]: item["action"] for item in answer["files"]}
 
 
 # --- properties -----------------------------------------------------------------------------------------------------
