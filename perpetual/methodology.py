@@ -52,6 +52,18 @@ KEYS: dict[str, Key] = {
             "Assumed cost of one replicate, in run-hours, where an experiment declares none.", minimum=0.0),
         Key("default_wall_s", "float", 86400.0,
             "Wall limit of a run, in seconds, where neither a limit nor a cost is declared.", minimum=1.0),
+        Key("no_output_s", "float", None,
+            "A run that writes nothing for so many seconds is ended, unless its experiment says otherwise.",
+            minimum=1.0, nullable=True),
+        Key("on_overrun", "str", "kill",
+            "What becomes of a run at its wall limit: kill, or warn: it goes on, and what it reserves grows with it.",
+            choices=("kill", "warn")),
+        Key("auto_retry", "list", [],
+            "Causes for which an ended run is tried again by itself: lost (its end is unknown), oom (out of memory).",
+            choices=("lost", "oom")),
+        Key("max_attempts", "int", 2, "How many attempts a replicate gets at most by itself.", minimum=1),
+        Key("protected_paths", "list", [],
+            "Files and folders (or patterns) that a run may not change: one that did is tainted and weighs nothing."),
         Key("kill_grace_s", "float", 10.0, "Seconds between TERM and KILL when a run is ended.", minimum=0.0),
     )
 }  # fmt: skip

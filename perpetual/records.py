@@ -71,6 +71,7 @@ class Resources:
     gpu_memory_bytes: int | None = None
     cpus: int | None = None
     wall_s: float | None = None
+    no_output_s: float | None = None  # a run that writes nothing for so long is ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +160,9 @@ class Run:
     log_dir: str
     git: GitState
     tainted: bool
+    max_rss_bytes: int | None = None  # of its largest process
+    cpu_s: float | None = None  # user and system, of all its processes
+    annotations: tuple[Json, ...] = ()  # {kind, text, source}: what was seen beside the exit record; decides nothing
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,8 +65,9 @@ def check(key: Key, value: Any, where: str) -> Any:
     if not _fits(key.type, value):
         orelse = " or null" if key.nullable else ""
         raise ConfigError(f"{where}: {key.name} must be {_WORDS[key.type]}{orelse}, not {value!r}", hint=key.meaning)
-    if key.choices and value not in key.choices:
-        raise ConfigError(f"{where}: {key.name}: " + unknown("value", str(value), key.choices), hint=key.meaning)
+    for each in (value if key.type == "list" else [value]) if key.choices else ():
+        if each not in key.choices:
+            raise ConfigError(f"{where}: {key.name}: " + unknown("value", str(each), key.choices), hint=key.meaning)
     if key.minimum is not None and value < key.minimum:
         raise ConfigError(f"{where}: {key.name} must be at least {key.minimum:g}, not {value:g}", hint=key.meaning)
     if key.maximum is not None and value > key.maximum:

@@ -36,6 +36,8 @@ Json = dict[str, Any]
 @click.option("--gpus", type=int, help="How many GPUs a run needs.  [default: 0]")
 @click.option("--gpu-memory", metavar="SIZE", help="Memory that it needs on each, as in 24GiB.")
 @click.option("--wall", metavar="TIME", help="Seconds after which a run is ended, or with a unit: 90s, 30m, 2h.")
+@click.option("--no-output", metavar="TIME", help="A run that writes nothing for so long is ended.")
+@click.option("--cpus", type=int, help="How many CPUs a run keeps busy; runs wait until there are so many.")
 @click.option("--priority", type=int, help="Waiting runs of a higher one start first.  [default: 0]")
 @click.option("--tag", "tags", multiple=True, help="A word to find it by; may be repeated.")
 @click.option("--cwd", metavar="DIR", help="Where to run, below the project's folder.")
@@ -75,6 +77,8 @@ def _specification(given: Json) -> Json:
         said["gpu_memory_bytes"] = bytes_of(said.pop("gpu_memory"), "--gpu-memory")
     if "wall" in said:
         said["wall_s"] = seconds_of(said.pop("wall"), "--wall")
+    if "no_output" in said:
+        said["no_output_s"] = seconds_of(said.pop("no_output"), "--no-output")
     if "env" in said:
         pairs = [text.partition("=") for text in said["env"]]
         for name, sign, _ in pairs:

@@ -20,6 +20,7 @@ from perpetual.lab.flows import logs as _logs
 from perpetual.lab.flows import pick as _pick
 from perpetual.lab.flows import propose as _propose
 from perpetual.lab.flows import reconcile as _reconcile
+from perpetual.lab.flows import start as _start
 from perpetual.lab.flows import steps as _steps
 from perpetual.lab.flows import wait as _wait
 from perpetual.lab.flows.analyse import analyse as _analyse
@@ -194,7 +195,7 @@ class QueueDoor:
 
     def waiting(self, *, limit: int = 100, cursor: str | None = None) -> Listing[Run]:
         """A page of the runs that wait, in the order in which they will be started."""
-        runs = [from_json(Run, run.body) for run in _launch.waiting(self._desks)]
+        runs = [from_json(Run, run.body) for run in _start.waiting(self._desks)]
         if cursor is not None and not cursor.isdecimal():
             raise UsageError(f"{cursor!r} is no cursor", hint="use the next_cursor of the page before")
         start = int(cursor or 0)

@@ -51,9 +51,14 @@ def argv_of(command: str) -> tuple[str, ...]:
     return tuple(plain)
 
 
+_LATER = (("no_output_s", None),)
+
+
 def spec_hash(body: Mapping[str, Any]) -> str:
     """sha256 of the canonical JSON of command, env, cwd, config, resources and design: what approval binds."""
     parts = {key: body[key] for key in ("command", "env", "cwd", "config", "resources", "design")}
+    # A field that came later and is not used leaves the hashes of earlier specifications as they are.
+    parts["resources"] = {key: value for key, value in parts["resources"].items() if (key, value) not in _LATER}
     import json
 
     return sha256(json.dumps(parts, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()).hexdigest()

@@ -20,7 +20,15 @@ from perpetual.slots import SLOTS, Option
 __all__ = ["Settings"]
 
 _FOR_PERSONS = frozenset(
-    {"agents_may_approve", "auto_approve", "auto_approve_max_run_hours", "max_run_hours", "required_gates"}
+    {
+        "agents_may_approve",
+        "auto_approve",
+        "auto_approve_max_run_hours",
+        "max_run_hours",
+        "on_overrun",
+        "protected_paths",
+        "required_gates",
+    }
 )
 
 

@@ -20,16 +20,24 @@ without a slash is looked up in the `PATH` of that `env`, one with a slash from 
 `stderr.log` of `log_dir` byte by byte: while it runs where `logs` says, and complete when it has ended, for the metric
 readers look there.
 
-*Ending.* At `wall_s` and at `cancel` every process of the run gets TERM and, after the grace, KILL. The reason is then
-`timeout` or `killed`, whatever the command answered, with a detail for people, which names who cancelled. A further
-`cancel` can shorten the grace and never lengthens it.
+*Ending.* At `wall_s`, at `cancel`, and when it has been silent for `no_output_s`, every process of the run gets TERM
+and, after the grace, KILL, stopped ones too. The reason is then `timeout` or `killed`, whatever the command answered,
+with a detail for people, which names who cancelled. A further `cancel` can shorten the grace and never lengthens it. A
+run is silent while none of `stdout.log`, `stderr.log` and `metrics.jsonl` in `log_dir` grows; a scheduler that cannot
+watch them refuses a specification with `no_output_s`.
+
+*Runs of runs.* A run that is launched from inside a run has its own record and its own limits: it is no process of the
+outer one, which neither waits for it nor ends it.
+
+*Limits without a supervisor.* A command whose supervisor is lost is kept to `wall_s` by its engine, or `poll` says from
+then on that it is `overdue`; whoever hears that calls `cancel`.
 
 *Processes.* `poll`, `cancel`, `wait` and `logs` work from any process of the same user, also after the launcher's
 death. Methods may be called from several threads; one that waits holds up no other.
 
 *Ownership.* `launch` writes only below `spec.log_dir`; the kernel makes that folder before, and its files in it stay as
 they are. `check` starts and writes nothing, and the folder need not exist. Nor need it for `poll`, `wait` and `cancel`:
-`absent`, and nothing to end.
+`absent`, and nothing to end. Where the folder of a started run was removed, what else is known of it is said.
 
 *Raises.* `LaunchError` from `check` and `launch`, with a reason for people, if nothing was started, whatever is wrong
 with the specification; `CorruptData` where its own records cannot be read, for nothing is invented; `TransientError`
@@ -38,14 +46,17 @@ where an engine is out of reach.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from perpetual.errors import PerpetualError
 
 __all__ = ["LaunchError", "LaunchSpec", "Launched", "Scheduler", "Sighting"]
+
+_TURN_S = 0.1  # how long one round over several runs takes
 
 
 class LaunchError(PerpetualError):
@@ -67,6 +78,7 @@ class LaunchSpec:
     grace_s: float  # between TERM and KILL
     gpus: int = 0
     gpu_memory_bytes: int | None = None
+    no_output_s: float | None = None  # the run is ended when it has written nothing for this long
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +100,9 @@ class Sighting:
     `exited`, `signalled`, `timeout`, `killed` or `exec_failed`; beside it `started_at`, `ended_at` (UTC, ISO 8601) and
     `duration_s` are always there, `exit_code` if it exited, `signal` if it was signalled. A `running` one has
     `started_at` as soon as its command is executed: without it the run is still being started, and may yet fail.
-    `pid` is that of the command, on this machine.
+    `pid` is that of the command, on this machine. `age_s` is how long a running command has lasted, by a clock that
+    nobody can set; None where that is unknown. `overdue`: it runs past its wall limit, and nobody is there to end it.
+    The duration of what is lost is unknown.
     """
 
     state: str
@@ -102,6 +116,8 @@ class Sighting:
     max_rss_bytes: int | None = None
     cpu_s: float | None = None
     pid: int | None = None
+    age_s: float | None = field(default=None, compare=False)  # it differs at each look, and the run does not
+    overdue: bool = False
 
 
 class Scheduler(ABC):
@@ -129,6 +145,23 @@ class Scheduler(ABC):
     @abstractmethod
     def wait(self, native_id: str | None, log_dir: Path, timeout_s: float) -> Sighting:
         """Like `poll`, but waits up to `timeout_s` for the run to end."""
+
+    def wait_any(self, runs: Sequence[tuple[str | None, Path]], timeout_s: float) -> list[int]:
+        """Waits until one of the runs (native id, folder) is no longer running, or for `timeout_s`.
+
+        Answers the positions of those that are not. A scheduler that can watch many at once overrides it: here each
+        is waited for in turn, a moment long.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            over = [number for number, run in enumerate(runs) if self.poll(*run).state != "running"]
+            left_s = deadline - time.monotonic()
+            if over or left_s <= 0:
+                return over
+            for native_id, log_dir in runs:
+                self.wait(native_id, log_dir, min(left_s, _TURN_S) / len(runs))
+            if not runs:
+                time.sleep(left_s)
 
     def logs(self, log_dir: Path, *, stderr: bool = False) -> Path:
         """The file that holds the run's output; it may be absent or still growing."""

@@ -71,6 +71,14 @@ for number, step in enumerate(steps):
     elif deed == "count":
         with open(f"{folder}/{value}", "a") as file:
             file.write("once\\n")
+    elif deed == "talk":
+        while os.path.exists(f"{folder}/open") and not os.path.exists(f"{folder}/go"):
+            if value:
+                with open(value, "a") as file:
+                    file.write("{}\\n")
+            else:
+                os.write(1, b"word ")
+            time.sleep(0.05)
     elif deed == "burn":
         burn(float(value))
     elif deed == "deaf":
@@ -117,6 +125,22 @@ for line in sys.stdin:
     print(json.dumps(answer), flush=True)
 """
 
+# A run's command that is a launcher itself.
+_LAUNCHER = """\
+import json, os, sys, time
+paths, factory, options, given, open_mark = json.loads(sys.argv[1])
+sys.path[:] = paths
+from importlib import import_module
+from pathlib import Path
+from perpetual.slots.scheduler import LaunchSpec
+module, _, name = factory.partition(":")
+scheduler = getattr(import_module(module), name)(options)
+paths = {key: Path(given[key]) for key in ("cwd", "log_dir")}
+scheduler.launch(LaunchSpec(**{**given, **paths, "argv": tuple(given["argv"])}))
+while os.path.exists(open_mark):
+    time.sleep(0.005)
+"""
+
 
 class Elsewhere:
     """The same scheduler in another process."""
@@ -145,7 +169,7 @@ class Elsewhere:
 
     def begin_launch(self, spec: LaunchSpec) -> None:
         """Asks it to launch, and does not wait for it."""
-        self._tell(["launch", None, None, {**asdict(spec), "cwd": str(spec.cwd), "log_dir": str(spec.log_dir)}])
+        self._tell(["launch", None, None, _plain(spec)])
 
     def launch(self, spec: LaunchSpec) -> Launched:
         """Launches there."""
@@ -164,6 +188,10 @@ class Elsewhere:
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.communicate()
+
+
+def _plain(spec: LaunchSpec) -> dict[str, Any]:
+    return {**asdict(spec), "cwd": str(spec.cwd), "log_dir": str(spec.log_dir)}
 
 
 @dataclass(frozen=True)
@@ -221,6 +249,13 @@ class Site:
     def argv(self, *steps: str) -> tuple[str, ...]:
         """The command's words for these steps."""
         return (sys.executable, "-I", "-S", "-c", _COMMAND, str(self.marks), *steps)
+
+    def argv_launching(self, spec: LaunchSpec) -> tuple[str, ...]:
+        """The words of a command that launches this run, and goes on."""
+        if not self._factory:
+            pytest.skip("other processes build the scheduler by `factory`, which the test class does not set")
+        given = [sys.path, self._factory, dict(self._options), _plain(spec), str(self.marks / "open")]
+        return (sys.executable, "-c", _LAUNCHER, json.dumps(given))
 
     def spec(self, *steps: str, **changes: Any) -> LaunchSpec:
         """A specification as the kernel makes it, its folder included."""

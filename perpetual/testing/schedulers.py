@@ -37,6 +37,7 @@ from perpetual.toolkit.units import posix_of
 
 __all__ = ["SchedulerContract"]
 
+_TICK_S = 0.1  # how coarse a kernel may count the start of a process
 _CLOCK_S = 2.0  # by how much the times of a record may differ from this process's
 # Python adds these at its own start, where the locale is not UTF-8.
 _ADDED_BY_PYTHON = ("LC_CTYPE", "__CF_USER_TEXT_ENCODING")
@@ -205,6 +206,28 @@ class SchedulerContract:
         assert seen.pid in (None, pid)
         site.release()
         run.end()
+
+    def test_its_age_is_told_by_a_clock_that_nobody_sets(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+        """While it runs, where it is told at all."""
+        before = time.monotonic()
+        run = site.launch("note:seen", "hold:go", "exit:0")
+        site.noted("seen")
+        now = time.time
+        ages = []
+        for step_s in (0.0, 86400.0, -86400.0):
+            with monkeypatch.context() as stepped:
+                stepped.setattr(time, "time", lambda step_s=step_s: now() + step_s)
+                seen = run.poll()
+            assert seen.state == "running"
+            ages.append(seen.age_s)
+        lasted_s = time.monotonic() - before
+        if ages != [None] * 3:
+            told = [age_s for age_s in ages if age_s is not None]
+            assert len(told) == 3, f"told at one look and not at another: {ages}"
+            assert told == sorted(told)
+            assert all(0.0 <= age_s < lasted_s + _TICK_S for age_s in told), f"{ages} after {lasted_s} s"
+        site.release()
+        assert run.end().age_s is None
 
     def test_an_exit_code_is_told(self, site: Site) -> None:
         """As the command gave it, at each look."""
@@ -413,6 +436,23 @@ class SchedulerContract:
         site.release()
         run.end()
 
+    def test_waiting_for_any_ends_with_the_first(self, site: Site) -> None:
+        """Whichever it is; then the ones that have ended are named, by their places, and before that none."""
+        runs = [site.launch("note:one", "hold:go", "exit:0"), site.launch("note:two", "hold:two-goes", "exit:0")]
+        site.noted("one")
+        site.noted("two")
+        both = [(run.launched.native_id, run.spec.log_dir) for run in runs]
+        assert site.scheduler.wait_any(both, 0.0) == []
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(site.scheduler.wait_any, both, 2 * site.patience_s)
+            assert not wait({waiting}, 0.1).done, "it does not wait"
+            site.release("two-goes")
+            site.until(waiting.done, "it waits on after the end of one")
+        assert waiting.result() == [1]
+        site.release()
+        for run in runs:
+            run.end()
+
     # --- limits and cancelling ------------------------------------------------------------------------------
 
     def test_a_run_over_its_limit_is_ended(self, site: Site) -> None:
@@ -436,6 +476,48 @@ class SchedulerContract:
         site.until(lambda: time.monotonic() > begun + 0.1, "the clock stands still")
         site.release()
         assert [run.end().reason for run in runs] == ["exited", "exited"]
+
+    def test_a_silent_run_is_ended(self, site: Site) -> None:
+        """As at its limit; a scheduler that cannot watch the output says so before it starts anything."""
+        spec = site.spec("out:a word", "deaf", "hold:never", no_output_s=0.8, grace_s=0.1)
+        if isinstance(said(site.scheduler.check, spec), LaunchError):
+            refused("", site.scheduler.launch, spec)
+            return
+        seen = site.run(spec, site.scheduler.launch(spec)).end()
+        assert (seen.reason, seen.signal or signal.SIGKILL) == ("timeout", signal.SIGKILL)
+        assert seen.detail
+        assert seen.duration_s is not None
+        assert seen.duration_s > 0.75
+
+    def test_a_run_that_writes_is_not_silent(self, site: Site) -> None:
+        """Whether it writes to its output or logs metrics, for longer than it may be silent."""
+        limit_s = 2.0
+        specs = [site.spec(no_output_s=limit_s) for _ in range(2)]
+        files = ["", str(specs[1].log_dir / "metrics.jsonl")]
+        specs = [replace(spec, argv=site.argv(f"talk:{file}")) for spec, file in zip(specs, files, strict=True)]
+        if isinstance(said(site.scheduler.check, specs[0]), LaunchError):
+            return
+        runs = [site.run(spec, site.scheduler.launch(spec)) for spec in specs]
+        begun = time.monotonic()
+        while time.monotonic() < begun + limit_s + 0.5:
+            states = [run.poll().state for run in runs]
+            assert states == ["running"] * 2, "it was ended while it wrote"
+            time.sleep(0.05)
+        site.release()
+        assert [run.end().reason for run in runs] == ["exited"] * 2
+
+    def test_a_run_of_a_run_lives_on(self, site: Site) -> None:
+        """It has its own record: it does not end when the run that launched it is ended, and holds up nothing."""
+        inner = site.spec("note:inner", "hold:go", "exit:3")
+        outer = site.launch(argv=site.argv_launching(inner))
+        process = site.process("inner")
+        assert outer.cancel(0.2) is True
+        assert outer.end().reason == "killed"
+        assert site.scheduler.poll(None, inner.log_dir).state == "running"
+        assert platform.is_alive(process)
+        site.release()
+        seen = site.scheduler.wait(None, inner.log_dir, site.patience_s)
+        assert (seen.state, seen.reason, seen.exit_code) == ("ended", "exited", 3)
 
     def test_cancelling_lets_it_end_in_peace(self, site: Site) -> None:
         """TERM comes first; it was ended from outside, whatever it answered, and the record says by whom."""
@@ -530,6 +612,27 @@ class SchedulerContract:
         assert run.cancel(0.2) is True
         assert run.settled().state == "lost"
         assert not any(map(platform.is_alive, tree))
+
+    def test_a_command_without_its_supervisor_is_kept_to_its_limit(self, site: Site) -> None:
+        """By its engine, or it is said to be overdue, and not before; then it can be ended."""
+        early = site.launch("note:early", "hold:never")
+        late = site.launch("note:late", "hold:never", wall_s=1.0)
+        for name in ("early", "late"):
+            # A late one that was so slow to start may have met its limit already.
+            if platform.identity_of(site.noted(name)["pid"]) is not None:
+                self._end(site, self.supervisor_of(site, site.noted(name)))
+        assert (early.poll().state, early.poll().overdue) == ("running", False)
+
+        def told() -> bool:
+            seen = late.poll()
+            return seen.state != "running" or seen.overdue
+
+        site.until(told, "it runs past its limit, and nobody says so")
+        if late.poll().state == "running":
+            assert late.cancel(0.2) is True
+        assert late.settled().state in ("lost", "ended")
+        assert late.poll().overdue is False
+        assert early.cancel(0.0) is True
 
     def test_a_stranger_with_the_same_pid_is_left_alone(self, site: Site) -> None:
         """Pids are given out again: it is neither reported on nor signalled."""

@@ -1,7 +1,7 @@
 """Platform calls: who a process is, whether it lives, how it is signalled. The only module with such calls.
 
-Used by `rundir.py` and by plugins through the toolkit; the supervisor (`shim.py`) loads this file by its path
-under `python -I -S`. So it imports the standard library alone, nothing of Perpetual, and not `typing`, which
+Used by `rundir.py`, by plugins through the toolkit, and by the supervisor (`supervisor.py`), which runs under
+`python -I -S`. So it imports the standard library alone, nothing of Perpetual, and not `typing`, which
 would cost every launch 5 ms of CPU.
 
 A process is known by (boot id, pid, start ticks), never by its pid alone: pids are given out again. Ticks
@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import sys
 import time
 from collections import namedtuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Callable
     from typing import NamedTuple
 
@@ -40,6 +40,11 @@ if TYPE_CHECKING:
         start_ticks: int
 
 else:
+    try:
+        import _signal as signal  # without the enums that `signal` makes of it, for 6 ms of each launch's CPU
+    except ImportError:  # no CPython
+        import signal
+
     Identity = namedtuple("Identity", "boot_id pid start_ticks")
     Identity.__doc__ = "One process for all time: the boot it ran in, its pid, its start in ticks since that boot."
     _Stat = namedtuple("_Stat", "state parent_pid threads start_ticks")
@@ -68,7 +73,7 @@ def boot_id() -> str:
     if override:
         return override
     if sys.platform == "linux":
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
             return file.read().strip()
     if sys.platform == "darwin":
         return _sysctl_text(b"kern.bootsessionuuid")
@@ -95,6 +100,17 @@ def identity_of(pid: int) -> Identity | None:
 def is_alive(identity: Identity) -> bool:
     """True while this very process runs; False for a zombie, another boot, another owner of its pid."""
     return identity.boot_id == boot_id() and start_ticks(identity.pid) == identity.start_ticks
+
+
+def age_s(identity: Identity) -> float | None:
+    """How long ago this process started, ended or not, by a clock that nobody can set; None where that is unknown.
+
+    By ticks and CLOCK_BOOTTIME (clock_gettime(2)), both of which count on while the machine sleeps.
+    """
+    if sys.platform != "linux" or identity.boot_id != boot_id():
+        return None
+    started_s = identity.start_ticks / os.sysconf("SC_CLK_TCK")
+    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started_s)
 
 
 def signal_process(identity: Identity, signum: int) -> bool:
@@ -139,6 +155,33 @@ def wait_gone(identity: Identity, timeout_s: float) -> bool:
         os.close(descriptor)
 
 
+def wait_any_gone(identities: list[Identity], timeout_s: float) -> list[int]:
+    """Wait until one of these very processes has ended, at most `timeout_s`; the places of those that have.
+
+    Wakes at once for those that have a pidfd, within 50 ms for the others. Of none it waits for the time alone.
+    """
+    deadline = time.monotonic() + max(0.0, min(timeout_s, _LONGEST_POLL_S))
+    poller = select.poll()
+    places: dict[int, int] = {}  # by pidfd
+    try:
+        for place, each in enumerate(identities):
+            descriptor = _open_pidfd(each.pid)
+            if descriptor is not None:
+                places[descriptor] = place
+                poller.register(descriptor, select.POLLIN)
+        # Only now: from here on a pidfd can mean no other process.
+        gone = [place for place, each in enumerate(identities) if not is_alive(each)]
+        unseen = [place for place in range(len(identities)) if place not in places.values()]
+        while not gone and (left_s := deadline - time.monotonic()) > 0:
+            turn_s = min(left_s, _FALLBACK_POLL_S) if unseen else left_s
+            gone = [places[descriptor] for descriptor, _ in poller.poll(turn_s * 1000.0)]
+            gone += [place for place in unseen if not is_alive(identities[place])]
+        return sorted(gone)
+    finally:
+        for descriptor in places:
+            os.close(descriptor)
+
+
 def set_subreaper() -> bool:
     """Make this process the one that adopts orphaned descendants (prctl(2)); False where that is unsupported.
 
@@ -153,27 +196,30 @@ def set_subreaper() -> bool:
     return bool(libc.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), zero, zero, zero) == 0)
 
 
-def descendants(pid: int) -> list[int]:
+def descendants(pid: int, *, leave_out: Callable[[int], bool] | None = None) -> list[int]:
     """Every living process below `pid`, parents before their children; zombies are left out.
 
+    So is a process of which `leave_out` is true, with all below it (where there is a /proc to ask).
     A snapshot: who kills a tree must ask again until the answer is empty.
     """
     if sys.platform == "darwin":
         return _descendants_by_psutil(pid)
     own = os.getpid()
     if os.path.exists(f"/proc/{own}/task/{own}/children"):
-        return _walk(pid, _children)
-    return _descendants_by_scan(pid)
+        return _walk(pid, _children, leave_out)
+    return _descendants_by_scan(pid, leave_out)
 
 
-def signal_descendants(pid: int, signum: int, *, except_group: int | None = None) -> int:
+def signal_descendants(
+    pid: int, signum: int, *, except_group: int | None = None, leave_out: Callable[[int], bool] | None = None
+) -> int:
     """Signal every process below `pid`, but for members of process group `except_group`; how many got it.
 
-    A process of another user (behind sudo) cannot be signalled and is not counted.
+    `leave_out` as in `descendants`. A process of another user (behind sudo) cannot be signalled and is not counted.
     """
-    found = [identity_of(each) for each in descendants(pid)]
+    found = [identity_of(each) for each in descendants(pid, leave_out=leave_out)]
     # A pid may have passed to a stranger before its identity was read; a stranger is not below us.
-    confirmed = set(descendants(pid))
+    confirmed = set(descendants(pid, leave_out=leave_out))
     count = 0
     for identity in found:
         if identity is None or identity.pid not in confirmed:
@@ -189,13 +235,27 @@ def signal_descendants(pid: int, signum: int, *, except_group: int | None = None
 def offer_to_oom_killer() -> bool:
     """Make this process a likelier victim of the out-of-memory killer than its parent; False if refused."""
     try:
-        with open("/proc/self/oom_score_adj", "r+", encoding="ascii") as file:
+        with open("/proc/self/oom_score_adj", "r+", encoding="utf-8") as file:
             score = int(file.read())
             file.seek(0)
             file.write(str(min(score + _OOM_SCORE_STEP, 1000)))
     except OSError:
         return False
     return True
+
+
+def oom_kills(proc: str = "/proc", cgroups: str = "/sys/fs/cgroup") -> dict[str, int]:
+    """How many processes the kernel's out-of-memory killer has ended so far, by the place where it was counted.
+
+    The places are `in its control group`, that of this process and of all that it starts (memory.events of cgroups(7)
+    version 2, memory.oom_control of version 1), and `on this machine` (vmstat in proc(5)), the closer one first. What
+    cannot be read is left out.
+    """
+    counted = {
+        "in its control group": next(filter(None, map(_oom_counter, _cgroup_files(proc, cgroups))), None),
+        "on this machine": _oom_counter(f"{proc}/vmstat"),
+    }
+    return {place: int(count) for place, count in counted.items() if count is not None}
 
 
 def supports_runs() -> str | None:
@@ -205,6 +265,12 @@ def supports_runs() -> str | None:
     if sys.platform == "darwin":
         return None
     return f"runs need a POSIX system (fork, signals, process groups); this is {sys.platform}"
+
+
+def available_cpus() -> int:
+    """CPUs that this process may be scheduled on, where the platform tells; else all of the machine's."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
 
 
 def file_system(path: str | os.PathLike[str]) -> str | None:
@@ -267,6 +333,32 @@ def _decode_mount(field: bytes) -> bytes:
     return first + b"".join(bytes([int(part[:3], 8)]) + part[3:] for part in parts)
 
 
+def _cgroup_files(proc: str, cgroups: str) -> list[str]:
+    """Where the out-of-memory kills of this process's own control group may be counted."""
+    try:
+        with open(f"{proc}/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            found.append(f"{cgroups}{path}/memory.events")
+        elif "memory" in controllers.split(","):
+            found.append(f"{cgroups}/memory{path}/memory.oom_control")
+    return found
+
+
+def _oom_counter(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            fields = file.read().split()
+    except OSError:
+        return None
+    return fields[fields.index(b"oom_kill") + 1] if b"oom_kill" in fields else None
+
+
 def _read_stat(pid: int) -> _Stat | None:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
@@ -320,25 +412,28 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def _walk(pid: int, children_of: Callable[[int], list[int]]) -> list[int]:
+def _walk(
+    pid: int, children_of: Callable[[int], list[int]], leave_out: Callable[[int], bool] | None = None
+) -> list[int]:
     seen: dict[int, None] = {}
     waiting = [pid]
     while waiting:
         for child in children_of(waiting.pop()):
-            if child != pid and child not in seen:
-                seen[child] = None
-                waiting.append(child)
+            if child == pid or child in seen or (leave_out is not None and leave_out(child)):
+                continue
+            seen[child] = None
+            waiting.append(child)
     return [each for each in seen if start_ticks(each) is not None]
 
 
-def _descendants_by_scan(pid: int) -> list[int]:
+def _descendants_by_scan(pid: int, leave_out: Callable[[int], bool] | None = None) -> list[int]:
     """For kernels built without /proc/PID/task/TID/children: one look at every process."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         stat = _read_stat(int(name)) if name.isdigit() else None
         if stat is not None:
             children.setdefault(stat.parent_pid, []).append(int(name))
-    return _walk(pid, lambda parent: children.get(parent, []))
+    return _walk(pid, lambda parent: children.get(parent, []), leave_out)
 
 
 def _descendants_by_psutil(pid: int) -> list[int]:

@@ -1,11 +1,11 @@
 """Run directories: start a supervised command, see how it is, end it, wait for it.
 
-For launchers and pollers (schedulers). The supervisor is `shim.py`; it alone writes `started.json` and
+For launchers and pollers (schedulers). The supervisor is `supervisor.py`; it alone writes `started.json` and
 `exit.json`. A poller needs no connection to it and no daemon: files, the supervisor's lock and process
 identities tell the state, in any process and after any crash.
 
-A run ends with its command: what the command leaves behind is ended too. That holds for a run started from
-inside a run: it belongs to the outer one.
+A run ends with its command: what the command leaves behind is ended too. Not so a run that is started from inside a
+run: it has a record and limits of its own, and goes on when the outer one ends or is ended.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from perpetual.toolkit import atomic, lock, platform
+from perpetual.toolkit.nested import is_supervisor
 from perpetual.toolkit.platform import Identity
+from perpetual.toolkit.runrecords import EXIT, STARTED, ExitRecord, Started, identity_in, read_exit, read_started, typed
 from perpetual.toolkit.steps import step
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "Observation",
     "Started",
     "cancel",
+    "cancel_supervisor",
     "launch",
     "observe",
     "read_exit",
@@ -42,17 +45,15 @@ __all__ = [
 ]
 
 State = Literal["absent", "running", "ended", "orphaned", "lost"]
-ExitReason = Literal["exited", "signalled", "timeout", "killed", "exec_failed"]
 
 SMALLEST_LOG_LIMIT_BYTES = 4096
 _SHIM = Path(__file__).with_name("shim.py")
-_LAUNCH, _STARTED, _EXIT, _CANCEL = "launch.json", "started.json", "exit.json", "cancel.json"
+_LAUNCH, _CANCEL, _CANCEL_LOCK = "launch.json", "cancel.json", "cancel.lock"
 _LOCK, _SUPERVISOR_LOG = "supervisor.lock", "supervisor.log"
 _LOCK_PATIENCE_S = 1.0  # a probe of the lock by an observer lasts microseconds
 _TAKEN = ("supervised", "unreadable")  # what a supervisor says that finds the run in the hands of another
 _UNSEEN_POLL_S = 0.25
 _DEATH_PATIENCE_S = 5.0  # from KILL to the end; longer means stuck in the kernel, and it may stay so
-_Parsed = TypeVar("_Parsed")
 
 
 class LaunchFailed(Exception):
@@ -64,36 +65,6 @@ class LaunchFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
-    """Who runs it (`started.json`). `child` is None where it died before it could be identified."""
-
-    supervisor: Identity
-    child: Identity | None
-    started_at: str  # ISO 8601, UTC
-
-
-@dataclass(frozen=True, slots=True)
-class ExitRecord:
-    """How it ended (`exit.json`), written once, by the supervisor, when the whole process tree was gone.
-
-    `exit_code` and `signal` are the command's own: one of them is None, or both if it was cancelled before it
-    started. `reason` is `timeout` or `killed` where the supervisor ended it, whatever the command answered.
-    `max_rss_bytes` is the largest single process, never less than the supervisor's own 10 MB that a fork
-    starts with; `cpu_s` is user and system time of all processes that were waited for.
-    """
-
-    exit_code: int | None
-    signal: int | None
-    reason: ExitReason
-    detail: str | None
-    started_at: str  # ISO 8601, UTC
-    ended_at: str  # ISO 8601, UTC
-    duration_s: float  # by the monotonic clock, until the last process was gone
-    max_rss_bytes: int
-    cpu_s: float
-
-
-@dataclass(frozen=True, slots=True)
 class Observation:
     """The state of a run directory at one moment.
 
@@ -102,12 +73,18 @@ class Observation:
     ended     `exit` is there
     orphaned  the supervisor died without a record, the command goes on; its exit code can no longer be known
     lost      neither lives and there is no record (`detail`: "reboot" where the machine was restarted since)
+
+    `age_s` is how long a running or orphaned command has lasted, by a clock that nobody can set and that counts while
+    the machine sleeps; None where that is unknown. `overdue` is an orphan that is past its wall limit: nobody will end
+    it but a caller of `cancel`.
     """
 
     state: State
     started: Started | None = None
     exit: ExitRecord | None = None
     detail: str | None = None
+    age_s: float | None = field(default=None, compare=False)
+    overdue: bool = False
 
 
 def launch(
@@ -118,13 +95,15 @@ def launch(
     env: Mapping[str, str],
     wall_s: float | None,
     grace_s: float,
+    no_output_s: float | None = None,
     max_log_bytes: int | None = None,
     timeout_s: float = 20.0,
 ) -> Started:
     """Start `argv` under a supervisor of its own and return once it executes; the caller may die then.
 
     `run_dir` is created (0700) if missing. `env` is the whole environment. After `wall_s` seconds (None:
-    never) the command gets TERM and `grace_s` later KILL, with all it started. Each log is cut to
+    never) the command gets TERM and `grace_s` later KILL, with all it started; so it does when it has written nothing
+    for `no_output_s` seconds (None: never), neither to its logs nor to `metrics.jsonl` in `run_dir`. Each log is cut to
     `max_log_bytes` by dropping its middle. `timeout_s` bounds the wait for the supervisor's answer.
     A directory whose launcher died before a supervisor was at work is as good as unused. Should that launcher's
     supervisor turn up late, one of the two starts the command, and whichever did is the answer.
@@ -138,6 +117,7 @@ def launch(
         "env": _checked_env(env),
         "wall_s": None if wall_s is None else _checked_seconds("wall_s", wall_s),
         "grace_s": _checked_seconds("grace_s", grace_s),
+        "no_output_s": None if no_output_s is None else _checked_seconds("no_output_s", no_output_s, above_zero=True),
         "max_log_bytes": _checked_limit(max_log_bytes),
     }
     unsupported = platform.supports_runs()
@@ -157,25 +137,8 @@ def launch(
         if problem["reason"] not in _TAKEN or started is None:
             raise LaunchFailed(problem["detail"])
     if started is None:
-        raise LaunchFailed(f"{run_dir / _STARTED} vanished")
+        raise LaunchFailed(f"{run_dir / STARTED} vanished")
     return started
-
-
-def read_started(run_dir: Path) -> Started | None:
-    """Who runs it; None if nothing was started. Raises ValueError naming the file if that is unreadable."""
-    return _read(
-        run_dir / _STARTED,
-        lambda found: Started(
-            supervisor=_identity(found["supervisor"]),
-            child=None if found["child"] is None else _identity(found["child"]),
-            started_at=_typed(found, "started_at", str),
-        ),
-    )
-
-
-def read_exit(run_dir: Path) -> ExitRecord | None:
-    """How it ended; None if there is no record. Raises ValueError naming the file if that is unreadable."""
-    return _read(run_dir / _EXIT, _exit_record)
 
 
 def observe(run_dir: Path) -> Observation:
@@ -190,7 +153,7 @@ def observe(run_dir: Path) -> Observation:
     same_boot = started.supervisor.boot_id == platform.boot_id()
     # A lock that is held by somebody we cannot see is a supervisor in another pid namespace (a container).
     if same_boot and (platform.is_alive(started.supervisor) or lock.is_locked(run_dir / _LOCK)):
-        return Observation("running", started)
+        return Observation("running", started, age_s=_age_s(started))
     # The record may have come between the first look at it and the supervisor's end; after the end it cannot.
     record = read_exit(run_dir)
     if record is not None:
@@ -198,7 +161,12 @@ def observe(run_dir: Path) -> Observation:
     if not same_boot:
         return Observation("lost", started, detail="reboot")
     if started.child is not None and platform.is_alive(started.child):
-        return Observation("orphaned", started, detail="the supervisor died; the command goes on unrecorded")
+        age_s = _age_s(started)
+        overdue = age_s is not None and started.wall_s is not None and age_s > started.wall_s
+        detail = "the supervisor died; the command goes on unrecorded"
+        if overdue:
+            detail += f", over its limit of {started.wall_s:g} s"
+        return Observation("orphaned", started, detail=detail, age_s=age_s, overdue=overdue)
     return Observation("lost", started, detail="the supervisor died without an exit record")
 
 
@@ -213,10 +181,19 @@ def cancel(run_dir: Path, *, by: str, grace_s: float) -> bool:
     seen = observe(run_dir)
     if seen.started is None or seen.state not in ("running", "orphaned"):
         return False
-    _write_cancellation(run_dir, by, grace_s)
+    with contextlib.suppress(FileNotFoundError):  # the folder was removed just now: then with the grace of the start
+        _write_cancellation(run_dir, by, grace_s)
     if seen.state == "running":
-        return platform.signal_process(seen.started.supervisor, signal.SIGTERM)
+        return cancel_supervisor(seen.started.supervisor)
     return seen.started.child is not None and _end_orphan(seen.started.child, grace_s)
+
+
+def cancel_supervisor(supervisor: Identity) -> bool:
+    """Have a supervisor end its run, with the grace of `cancel.json` or of the start; False if it is gone."""
+    if not platform.signal_process(supervisor, signal.SIGTERM):
+        return False
+    platform.signal_process(supervisor, signal.SIGCONT)  # if somebody stopped it, it would not hear
+    return True
 
 
 def wait(run_dir: Path, timeout_s: float) -> Observation:
@@ -259,7 +236,7 @@ def _prepare(run_dir: Path, spec: dict[str, Any]) -> None:
 
 
 def _refuse_used(run_dir: Path) -> None:
-    for name in (_STARTED, _EXIT):
+    for name in (STARTED, EXIT):
         if (run_dir / name).exists():
             raise FileExistsError(f"{run_dir / name}: this directory has had its run")
     if (run_dir / _LAUNCH).exists() and not _is_left_behind(run_dir / _LAUNCH):
@@ -270,7 +247,7 @@ def _is_left_behind(launch: Path) -> bool:
     """Whether the launcher that wrote `launch` is known to be dead."""
     try:
         found = atomic.read_json(launch)
-        return found is None or not platform.is_alive(_identity(found["launcher"]))
+        return found is None or not platform.is_alive(identity_in(found["launcher"]))
     except (ValueError, KeyError, TypeError):
         return False  # not ours, or unreadable: nothing is known of its launcher
 
@@ -340,21 +317,42 @@ def _abandon(run_dir: Path, grace_s: float) -> None:
 
 
 def _write_cancellation(run_dir: Path, by: str, grace_s: float) -> None:
-    atomic.write_atomic(run_dir / _CANCEL, atomic.dump_json({"by": by, "grace_s": grace_s}) + "\n")
+    """Leave word for the supervisor, which may come to read it after several callers: the shortest grace is there."""
+    guard = lock.FileLock(run_dir / _CANCEL_LOCK)
+    is_mine = guard.acquire(timeout_s=_LOCK_PATIENCE_S)  # held for a moment; else to be late is worse than a mix-up
+    try:
+        earlier = _earlier_cancellation(run_dir)
+        if earlier is not None and earlier[1] <= grace_s:
+            return
+        first_by = by if earlier is None else earlier[0]
+        atomic.write_atomic(run_dir / _CANCEL, atomic.dump_json({"by": first_by, "grace_s": grace_s}) + "\n")
+    finally:
+        if is_mine:
+            guard.release()
+
+
+def _earlier_cancellation(run_dir: Path) -> tuple[str, float] | None:
+    """Who has cancelled already, and with which grace; None for nobody, and for what cannot be read."""
+    try:
+        found = atomic.read_json(run_dir / _CANCEL)
+        return None if found is None else (typed(found, "by", str), float(typed(found, "grace_s", float, int)))
+    except (ValueError, KeyError, TypeError):
+        return None  # ours replaces it
 
 
 def _end_orphan(child: Identity, grace_s: float) -> bool:
     """TERM, grace, KILL for an orphaned command and what is below it now; False if it was gone."""
-    below = [platform.identity_of(pid) for pid in platform.descendants(child.pid)]
+    below = [platform.identity_of(pid) for pid in platform.descendants(child.pid, leave_out=is_supervisor)]
     if not platform.signal_process(child, signal.SIGTERM):
         return False
     # The child lived after its descendants were listed, so the list is of its own.
     tree = [child, *(each for each in below if each is not None)]
     _signal_each(tree[1:], signal.SIGTERM)
+    _signal_each(tree, signal.SIGCONT)  # a stopped process does not hear TERM
     deadline = time.monotonic() + grace_s
     stubborn = [each for each in tree if not platform.wait_gone(each, max(0.0, deadline - time.monotonic()))]
     for each in stubborn:
-        platform.signal_descendants(each.pid, signal.SIGKILL)
+        platform.signal_descendants(each.pid, signal.SIGKILL, leave_out=is_supervisor)
     _signal_each(stubborn, signal.SIGKILL)
     for each in stubborn:
         platform.wait_gone(each, _DEATH_PATIENCE_S)
@@ -366,6 +364,10 @@ def _signal_each(processes: list[Identity], signum: int) -> None:
         # What runs as another user (behind sudo) is out of our reach.
         with contextlib.suppress(PermissionError):
             platform.signal_process(each, signum)
+
+
+def _age_s(started: Started) -> float | None:
+    return None if started.child is None else platform.age_s(started.child)
 
 
 def _tail(path: Path) -> str:
@@ -387,9 +389,10 @@ def _checked_env(env: Mapping[str, str]) -> dict[str, str]:
     return dict(env)
 
 
-def _checked_seconds(name: str, value: float) -> float:
-    if not math.isfinite(value) or value < 0:
-        raise ValueError(f"{name} must be a number of seconds, 0 or more, not {value!r}")
+def _checked_seconds(name: str, value: float, *, above_zero: bool = False) -> float:
+    if not math.isfinite(value) or value < 0 or (above_zero and value == 0):
+        least = "above 0" if above_zero else "0 or more"
+        raise ValueError(f"{name} must be a number of seconds, {least}, not {value!r}")
     return float(value)
 
 
@@ -397,41 +400,3 @@ def _checked_limit(max_log_bytes: int | None) -> int | None:
     if max_log_bytes is not None and max_log_bytes < SMALLEST_LOG_LIMIT_BYTES:
         raise ValueError(f"max_log_bytes must be {SMALLEST_LOG_LIMIT_BYTES} or more, not {max_log_bytes}")
     return max_log_bytes
-
-
-def _read(path: Path, build: Callable[[Any], _Parsed]) -> _Parsed | None:
-    found = atomic.read_json(path)
-    if found is None:
-        return None
-    try:
-        return build(found)
-    except (KeyError, TypeError, ValueError) as exc:
-        raise ValueError(f"{path}: not a record of the supervisor: {exc!r}") from exc
-
-
-def _typed(found: Any, key: str, *kinds: type) -> Any:
-    value = found[key]
-    if type(value) not in kinds:
-        raise TypeError(f"{key} is {value!r}")
-    return value
-
-
-def _identity(found: Any) -> Identity:
-    return Identity(_typed(found, "boot_id", str), _typed(found, "pid", int), _typed(found, "start_ticks", int))
-
-
-def _exit_record(found: Any) -> ExitRecord:
-    reason = _typed(found, "reason", str)
-    if reason not in ("exited", "signalled", "timeout", "killed", "exec_failed"):
-        raise ValueError(f"reason is {reason!r}")
-    return ExitRecord(
-        exit_code=_typed(found, "exit_code", int, type(None)),
-        signal=_typed(found, "signal", int, type(None)),
-        reason=reason,
-        detail=_typed(found, "detail", str, type(None)),
-        started_at=_typed(found, "started_at", str),
-        ended_at=_typed(found, "ended_at", str),
-        duration_s=float(_typed(found, "duration_s", float, int)),
-        max_rss_bytes=_typed(found, "max_rss_bytes", int),
-        cpu_s=float(_typed(found, "cpu_s", float, int)),
-    )

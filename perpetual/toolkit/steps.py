@@ -41,6 +41,9 @@ STEPS: dict[str, str] = {
     "move:aside": "the old store is among the backups, and there is none in its place",
     "move:renamed": "the new store is in its place; the configuration names the old one",
     "move:configured": "all is done but for taking the plan away",
+    "adopt:aside": "another tool's folder is moved aside, and there is no project in its place",
+    "adopt:laid": "files of runs that are about to be adopted lie ready",
+    "adopt:written": "a batch of earlier work is in the record; its runs have no folders yet",
     "loop:stopped": "the record says why the loop stopped",
 }
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ from perpetual.api import CorruptData, Launched, LaunchError, LaunchSpec, Schedu
 from perpetual.toolkit import platform, rundir
 
 __all__ = ["LocalScheduler", "build"]
+
+_UNSEEN_POLL_S = 0.05
+_FOLDERLESS = "its folder was removed; its supervisor goes on, and can record nothing"
 
 
 class LocalScheduler(Scheduler):
@@ -58,6 +62,7 @@ class LocalScheduler(Scheduler):
                 env=spec.env,
                 wall_s=spec.wall_s,
                 grace_s=spec.grace_s,
+                no_output_s=spec.no_output_s,
                 max_log_bytes=self._max_log_bytes,
             )
         except rundir.LaunchFailed as problem:
@@ -71,17 +76,61 @@ class LocalScheduler(Scheduler):
     def poll(self, native_id: str | None, log_dir: Path) -> Sighting:
         """Reads the run's folder; an orphaned command (its supervisor was killed) still counts as running."""
         with _readable():
-            return _sighting(rundir.observe(log_dir))
+            return _sighting(rundir.observe(log_dir), native_id)
 
     def cancel(self, native_id: str | None, log_dir: Path, *, by: str, grace_s: float) -> bool:
-        """TERM, `grace_s`, KILL, done by the supervisor."""
+        """TERM, `grace_s`, KILL, done by the supervisor; with the grace of the start if its folder was removed."""
         with _readable():
-            return rundir.cancel(log_dir, by=by, grace_s=grace_s)
+            if rundir.cancel(log_dir, by=by, grace_s=grace_s):
+                return True
+            supervisor = _supervisor(native_id)
+            if supervisor is None or rundir.observe(log_dir).state != "absent":
+                return False
+            return rundir.cancel_supervisor(supervisor)
 
     def wait(self, native_id: str | None, log_dir: Path, timeout_s: float) -> Sighting:
         """Waits on the supervisor's process."""
+        deadline = time.monotonic() + timeout_s
         with _readable():
-            return _sighting(rundir.wait(log_dir, timeout_s))
+            seen = _sighting(rundir.wait(log_dir, timeout_s), native_id)
+            supervisor = _supervisor(native_id)
+            if seen.detail == _FOLDERLESS and supervisor is not None:
+                platform.wait_gone(supervisor, deadline - time.monotonic())
+                seen = _sighting(rundir.observe(log_dir), native_id)
+            return seen
+
+    def wait_any(self, runs: Sequence[tuple[str | None, Path]], timeout_s: float) -> list[int]:
+        """Waits on all their processes at once."""
+        deadline = time.monotonic() + timeout_s
+        looked_at: Sequence[int] = range(len(runs))
+        keepers: dict[int, platform.Identity] = {}
+        while True:
+            over = []
+            for number in looked_at:
+                native_id, log_dir = runs[number]
+                with _readable():
+                    seen = rundir.observe(log_dir)
+                if _sighting(seen, native_id).state != "running":
+                    over.append(number)
+                keeper = _keeper(seen, native_id)
+                if keeper is not None and platform.is_alive(keeper):
+                    keepers[number] = keeper
+                else:
+                    keepers.pop(number, None)
+            left_s = deadline - time.monotonic()
+            if over or left_s <= 0:
+                return over
+            # One that cannot be seen from here (it is in a container, or is just being started) is looked at again.
+            unseen = [number for number in range(len(runs)) if number not in keepers]
+            gone = platform.wait_any_gone([*keepers.values()], min(left_s, _UNSEEN_POLL_S) if unseen else left_s)
+            looked_at = sorted([*([*keepers][place] for place in gone), *unseen])
+
+
+def _keeper(seen: rundir.Observation, native_id: str | None) -> platform.Identity | None:
+    """The process whose end is that of a running run."""
+    if seen.started is None:
+        return _supervisor(native_id)
+    return seen.started.child if seen.state == "orphaned" else seen.started.supervisor
 
 
 @contextmanager
@@ -93,7 +142,23 @@ def _readable() -> Iterator[None]:
         raise CorruptData(str(problem), hint="the run's folder was changed from outside") from problem
 
 
-def _sighting(seen: rundir.Observation) -> Sighting:
+def _supervisor(native_id: str | None) -> platform.Identity | None:
+    """The supervisor that a native id names; None for none, or for one that is not ours."""
+    try:
+        boot_id, pid, start_ticks = (native_id or "").split("/")
+        return platform.Identity(boot_id, int(pid), int(start_ticks))
+    except ValueError:
+        return None
+
+
+def _sighting(seen: rundir.Observation, native_id: str | None) -> Sighting:
+    supervisor = _supervisor(native_id)
+    if seen.state == "absent" and seen.detail is None and supervisor is not None:
+        # Something was started, so its folder was removed. Its record is lost with it.
+        if platform.is_alive(supervisor):
+            return Sighting("running", detail=_FOLDERLESS)
+        same_boot = supervisor.boot_id == platform.boot_id()
+        return Sighting("lost", detail="its folder was removed" if same_boot else "reboot; its folder was removed")
     child = seen.started.child if seen.started else None
     pid = child.pid if child else None
     if seen.exit is not None:
@@ -113,7 +178,9 @@ def _sighting(seen: rundir.Observation) -> Sighting:
         )
     started_at = seen.started.started_at if seen.started else None
     if seen.state in ("running", "orphaned") or seen.detail == "launching":
-        return Sighting("running", detail=seen.detail, started_at=started_at, pid=pid)
+        return Sighting(
+            "running", detail=seen.detail, started_at=started_at, pid=pid, age_s=seen.age_s, overdue=seen.overdue
+        )
     return Sighting("absent" if seen.state == "absent" else "lost", detail=seen.detail, started_at=started_at, pid=pid)
 
 

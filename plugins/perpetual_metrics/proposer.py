@@ -59,8 +59,10 @@ def _draft(hypothesis: Hypothesis, pattern: Experiment, point: Mapping[str, Any]
         "replicates": design.replicates,
         "cost_run_hours": design.cost_run_hours,
         "gpus": resources.gpus,
+        "cpus": resources.cpus,
         "gpu_memory_bytes": resources.gpu_memory_bytes,
         "wall_s": resources.wall_s,
+        "no_output_s": resources.no_output_s,
         "title": f"{hypothesis.id}: " + ", ".join(f"{name}={value}" for name, value in point.items()),
     }
     return Draft(hypothesis.id, arguments, f"an untried point of {hypothesis.id}'s grid, after {pattern.id}")

@@ -1,31 +1,27 @@
-"""Launching: from an approved experiment to a process that is running, its worst case reserved before it starts.
-
-The order is the point: `launching` and the reservation are durable, then the process starts, then `running` is noted.
-A launcher that dies in between leaves a `launching` run whose folder tells the next reconciliation what happened.
-"""
+"""Launching: from an approved experiment to a run whose worst case is reserved; `start` then makes it a process."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from perpetual.errors import Conflict, NotPermitted, PerpetualError, Refused, UsageError
+from perpetual.errors import Conflict, NotPermitted, Refused, UsageError
 from perpetual.lab.experiments import argv_of
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.devices import check_devices, devices, room
-from perpetual.lab.flows.specify import git_state, prepare, spec_of
+from perpetual.lab.flows.specify import spec_of
+from perpetual.lab.flows.start import fold_experiment, scheduler_of, start, wanted_gpus
 from perpetual.lab.rights import harness
 from perpetual.lab.runs import seed_of
 from perpetual.lab.states import ENDED
-from perpetual.records import Run, from_json, to_json
-from perpetual.slots.scheduler import LaunchError, LaunchSpec, Scheduler, Sighting
+from perpetual.records import Run
+from perpetual.slots.scheduler import LaunchSpec
 from perpetual.slots.store import Document, Transaction
-from perpetual.toolkit import platform
 from perpetual.toolkit.steps import step
 
-__all__ = ["advance_queue", "launch", "plan", "plan_retry", "reserve", "retry", "start", "waiting"]
+__all__ = ["launch", "plan", "plan_retry", "reserve", "retry"]
 
 
 def launch(
@@ -96,15 +92,6 @@ def reserve(desks: Desks, experiment_id: str) -> str:
         return _create(desks, tx, experiment, missing[0], 1, None, ()).id
 
 
-def start(desks: Desks, run_id: str) -> Run:
-    """The second half: a queued run is started if there is room for it now.
-
-    Raises:
-        LaunchError: if it cannot be started; it has failed then, and its reservation is settled.
-    """
-    return from_json(Run, _start(desks, run_id).body)
-
-
 def retry(desks: Desks, run_id: str, *, idempotency_key: str | None = None) -> Run:
     """A new attempt of a run that ended without a result, with the same seed.
 
@@ -118,7 +105,7 @@ def retry(desks: Desks, run_id: str, *, idempotency_key: str | None = None) -> R
     if earlier is not None:
         return _recalled(desks, earlier)[0]
     old, experiment = _retryable(desks, run_id)
-    _check_place(desks, experiment, _wanted(old))
+    _check_place(desks, experiment, wanted_gpus(old))
     with ctx.store.transaction() as tx:
         earlier = ctx.recall(tx, idempotency_key, "retry")
         if earlier is not None:
@@ -126,7 +113,7 @@ def retry(desks: Desks, run_id: str, *, idempotency_key: str | None = None) -> R
         old, experiment = _retryable(desks, run_id)
         chosen = old.body["seed"] if old.body["chosen_seed"] else None
         replicate, attempt = old.body["replicate"], old.body["attempt"] + 1
-        made = _create(desks, tx, experiment, replicate, attempt, chosen, _wanted(old))
+        made = _create(desks, tx, experiment, replicate, attempt, chosen, wanted_gpus(old))
         ctx.remember(tx, idempotency_key, "retry", made.id)
     return start(desks, made.id)
 
@@ -157,38 +144,10 @@ def plan(
 def plan_retry(desks: Desks, run_id: str) -> dict[str, Any]:
     """What `retry` would do, its refusals included, without doing it; answers as `plan`."""
     old, experiment = _retryable(desks, run_id)
-    spec = _check_place(desks, experiment, _wanted(old))
+    spec = _check_place(desks, experiment, wanted_gpus(old))
     chosen = old.body["seed"] if old.body["chosen_seed"] else None
     attempt: int = old.body["attempt"] + 1
-    return _planned(desks, experiment, spec, [old.body["replicate"]], attempt, chosen, _wanted(old))
-
-
-def waiting(desks: Desks) -> list[Document]:
-    """The queued runs in the order in which they start: by priority, score and age."""
-    queued = desks.ctx.store.find("run", status="queued")
-    experiments = {run.body["experiment_id"]: desks.ctx.need("experiment", run.body["experiment_id"]) for run in queued}
-
-    def rank(run: Document) -> tuple[float, float, int]:
-        body: Mapping[str, Any] = experiments[run.body["experiment_id"]].body
-        return (-body["priority"], -(body["score"]["score"] or 0.0), run.number)
-
-    return sorted(queued, key=rank)
-
-
-def advance_queue(desks: Desks) -> list[Document]:
-    """Starts queued runs for which there is room now; answers those that started, or failed to."""
-    started = []
-    for run in waiting(desks):
-        try:
-            document = _start(desks, run.id)
-        except Refused:
-            continue
-        except PerpetualError:
-            started.append(desks.ctx.need("run", run.id))  # it is recorded as failed with its reason
-            continue
-        if document.body["status"] != "queued":
-            started.append(document)
-    return started
+    return _planned(desks, experiment, spec, [old.body["replicate"]], attempt, chosen, wanted_gpus(old))
 
 
 def _recalled(desks: Desks, made: str) -> list[Run]:
@@ -244,7 +203,7 @@ def _with_command(desks: Desks, experiment: Document, command: str) -> Document:
 def _check_place(desks: Desks, experiment: Document, gpus: Sequence[int]) -> LaunchSpec:
     """Raises LaunchError if the experiment could never start on this machine."""
     spec = spec_of(desks, experiment, run_id="check", gpus=())
-    _scheduler(desks).check(spec)
+    scheduler_of(desks).check(spec)
     check_devices(desks, experiment, gpus)
     return spec
 
@@ -287,11 +246,6 @@ def _retryable(desks: Desks, run_id: str) -> tuple[Document, Document]:
     if desks.runs.queue_state() == "draining":
         raise _draining()
     return old, experiment
-
-
-def _wanted(run: Document) -> list[int]:
-    """The GPUs that were asked for by number when the run was made."""
-    return [*run.body["wanted_gpus"]]
 
 
 def _worst_case(experiment: Document, gpus: Sequence[int]) -> dict[str, float]:
@@ -356,110 +310,5 @@ def _create(
         wanted_gpus=gpus,
     )
     desks.budget.reserve(tx, run.body, **worst)
-    _fold(desks, tx, experiment.id)
+    fold_experiment(desks, tx, experiment.id)
     return run
-
-
-def _fold(desks: Desks, tx: Transaction, experiment_id: str) -> None:
-    experiment = tx.get("experiment", experiment_id)
-    assert experiment is not None, experiment_id
-    hypothesis = tx.get("hypothesis", experiment.body["hypothesis_id"] or "")
-    decided = hypothesis is not None and hypothesis.body["status"] in ("supported", "refuted")
-    desks.experiments.fold(tx, experiment_id, decided=decided)
-
-
-def _start(desks: Desks, run_id: str) -> Document:
-    """Starts a queued run if there is room for it; says for what it waits otherwise."""
-    ctx = desks.ctx
-    run = ctx.need("run", run_id)
-    gpus = _wanted(run)
-    declared = ctx.need("experiment", run.body["experiment_id"]).body["resources"]["gpus"]
-    found = devices(desks) if declared or gpus else []
-    with ctx.store.transaction() as tx:
-        run = ctx.need("run", run_id)
-        if run.body["status"] != "queued":
-            return run
-        experiment = ctx.need("experiment", run.body["experiment_id"])
-        assigned, waits_for = room(desks, experiment, found, gpus)
-        if waits_for is not None:
-            # Writing the same reason at every look would wake everybody who waits for a change.
-            same = run.body["reason"] == waits_for
-            return run if same else desks.runs.change(tx, run, {"reason": waits_for})
-        me = platform.identity_of(os.getpid())
-        values = {
-            "status": "launching",
-            "reason": None,
-            "gpus": assigned,
-            "launcher": list(me) if me else None,
-        }
-        again = run.body.get("launcher") is not None
-        run = desks.runs.change(tx, run, values)
-        _fold(desks, tx, experiment.id)
-    step("launch:launching")
-    return _spawn(desks, run, experiment, again=again)
-
-
-def _spawn(desks: Desks, run: Document, experiment: Document, *, again: bool) -> Document:
-    """Starts the process of a `launching` run and notes what came of it.
-
-    Args:
-        again: a launcher died over it before, and what that one began may have come through since.
-    """
-    ctx = desks.ctx
-    git = git_state(ctx.config.root)
-    failure: PerpetualError | None = None
-    values: dict[str, Any] = {"git": to_json(git)}
-    try:
-        spec = spec_of(desks, experiment, run_id=run.id, gpus=run.body["gpus"], run=run)
-        prepare(spec, run, experiment)
-        step("launch:prepared")
-        launched = _scheduler(desks).launch(spec)
-        values |= {
-            "status": "running",
-            "native_id": launched.native_id,
-            "pid": launched.pid,
-            "started_at": launched.started_at,
-        }
-    except PerpetualError as problem:
-        failure = problem
-    except OSError as problem:
-        failure = LaunchError(f"{run.id} could not be started: {problem}")
-    seen = _came_through(desks, run) if failure is not None and again else None
-    if seen is not None:
-        failure = None
-        values |= {"status": "running", "pid": seen.pid, "started_at": seen.started_at}
-    step("launch:started")
-    if failure is not None:
-        values |= {
-            "status": "failed",
-            "reason": failure.message,
-            "ended_at": ctx.now(),
-            "gpu_hours": 0.0,
-            "run_hours": 0.0,
-            "duration_s": 0.0,
-        }
-    with ctx.store.transaction() as tx:
-        fresh = ctx.need("run", run.id)
-        if fresh.body["status"] == "launching":  # a reconciliation may have been quicker
-            fresh = desks.runs.change(tx, fresh, values)
-            if failure is not None:
-                desks.budget.settle(tx, fresh.body, gpu_hours=0.0, run_hours=0.0)
-            _fold(desks, tx, experiment.id)
-        elif failure is None:
-            fresh = desks.runs.change(tx, fresh, {key: values[key] for key in ("git", "native_id") if key in values})
-    if failure is not None:
-        raise failure
-    step("launch:noted")
-    return fresh
-
-
-def _came_through(desks: Desks, run: Document) -> Sighting | None:
-    """The run as it is if its command was executed, whoever started it."""
-    seen = _scheduler(desks).poll(None, desks.runs.log_dir(run.id))
-    executed = seen.state == "running" or (seen.state == "ended" and seen.reason != "exec_failed")
-    return seen if executed else None
-
-
-def _scheduler(desks: Desks) -> Scheduler:
-    scheduler: Scheduler = desks.ctx.part("scheduler")
-    return scheduler

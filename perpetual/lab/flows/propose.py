@@ -21,6 +21,7 @@ _SMALLEST_WALL_S = 60.0
 # Beyond these a number is a slip of the keyboard.
 _MOST_REPLICATES = 10_000
 _MOST_GPUS = 10_000
+_MOST_CPUS = 100_000
 _MOST_RUN_HOURS = 1e6
 
 
@@ -49,6 +50,7 @@ def propose(
     gpu_memory_bytes: int | None = None,
     cpus: int | None = None,
     wall_s: float | None = None,
+    no_output_s: float | None = None,
     idempotency_key: str | None = None,
     dry_run: bool = False,
 ) -> Experiment:
@@ -56,7 +58,7 @@ def propose(
 
     With a metric, a direction, an mde and a baseline the experiment makes a claim and its runs become evidence;
     without a claim it is a baseline or an exploration. The wall limit defaults to 1.5 times the declared cost, at
-    least 60 s, or to the methodology's `default_wall_s`.
+    least 60 s, or to the methodology's `default_wall_s`. A run that writes nothing for `no_output_s` is ended.
 
     Raises:
         UsageError: for a bad number, command or combination.
@@ -68,7 +70,7 @@ def propose(
         argv_of(command)
     design = _design(desks, hypothesis, metric=metric, direction=direction, mde=mde, noise=noise, tau=tau,
                      baseline=baseline, paired=paired, replicates=replicates, cost=cost_run_hours)  # fmt: skip
-    resources = _resources(desks, design, gpus, gpu_memory_bytes, cpus, wall_s)
+    resources = _resources(desks, design, gpus, gpu_memory_bytes, cpus, wall_s, no_output_s)
     _check_env(env or {})
     if cwd is not None and (cwd.startswith(("/", "~")) or ".." in cwd.split("/")):
         raise UsageError(f"the working directory must lie inside the project, not {cwd}", hint="a relative path")
@@ -189,7 +191,14 @@ def _resources(
     gpu_memory_bytes: int | None,
     cpus: int | None,
     wall_s: float | None,
+    no_output_s: float | None,
 ) -> Resources:
+    if cpus is not None and not 0 <= cpus <= _MOST_CPUS:
+        raise UsageError(f"--cpus must be 0 to {_MOST_CPUS}, not {cpus}")
+    if no_output_s is None:
+        no_output_s = desks.ctx.config.methodology["no_output_s"]
+    else:
+        finite(no_output_s, "the time without output", minimum=1.0, maximum=LONGEST_S)
     if not 0 <= gpus <= _MOST_GPUS:
         raise UsageError(f"--gpus must be 0 to {_MOST_GPUS}, not {gpus}")
     if wall_s is not None:
@@ -199,7 +208,7 @@ def _resources(
         wall_s = max(_SMALLEST_WALL_S, 1.5 * design.cost_run_hours * 3600.0 / max(1, gpus))
     else:
         wall_s = desks.ctx.config.methodology["default_wall_s"]
-    return Resources(gpus, gpu_memory_bytes, cpus, wall_s)
+    return Resources(gpus, gpu_memory_bytes, cpus, wall_s, no_output_s)
 
 
 def _check_env(env: Mapping[str, str]) -> None:

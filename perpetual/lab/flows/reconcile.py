@@ -14,7 +14,7 @@ from perpetual.lab.context import Context
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.analyse import analyse as put_into_words
 from perpetual.lab.flows.fold import add_evidence, refold_users_of
-from perpetual.lab.flows.launch import advance_queue
+from perpetual.lab.flows.start import advance_queue, fold_experiment
 from perpetual.lab.runs import RunLedger
 from perpetual.records import to_json
 from perpetual.slots.analyser import MetricReader, MetricValue, RunFolder
@@ -228,9 +228,7 @@ def _settle(
     )
     debit = desks.budget.settle(tx, run.body, gpu_hours=gpu_hours, run_hours=run_hours)
     evidence = _evidence(desks, tx, run, experiment, value) if status == "done" and value is not None else None
-    hypothesis = tx.get("hypothesis", experiment.body["hypothesis_id"] or "")
-    decided = hypothesis is not None and hypothesis.body["status"] in ("supported", "refuted")
-    desks.experiments.fold(tx, experiment.id, decided=decided)
+    fold_experiment(desks, tx, experiment.id)
     if value is not None:
         refold_users_of(desks, tx, experiment.id)
     return (to_json(debit) if debit else None), evidence

@@ -8,10 +8,11 @@ from typing import NamedTuple
 from perpetual.errors import Conflict, PerpetualError, Refused
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.fold import refold
-from perpetual.lab.flows.launch import reserve, start
+from perpetual.lab.flows.launch import reserve
 from perpetual.lab.flows.pick import drafts
 from perpetual.lab.flows.propose import propose as propose_one
 from perpetual.lab.flows.propose import scored
+from perpetual.lab.flows.start import start
 from perpetual.lab.states import ENDED
 from perpetual.records import to_json
 from perpetual.slots.store import Document

@@ -19,7 +19,7 @@ from perpetual.slots.gpu import Gpu, GpuBackend, GpuProcess, MigDevice, Reading
 from perpetual.testing.gpus import GpuContract
 
 GIB = 1024**3
-PART = MigDevice("MIG-one", 10 * GIB, 0)
+PART = MigDevice("MIG-one", 10 * GIB, 0, (GpuProcess(78, None, None, None),))
 WELL = Gpu(
     index=0,
     uuid="GPU-a",
@@ -56,6 +56,13 @@ class Empty(Rack):
 
     def read(self, deadline_s: float = 5.0) -> Reading:
         return Reading(None, (), "no driver on this machine")
+
+
+class Silent(Rack):
+    """Keeps the contract: there may be devices, and this time nobody said so."""
+
+    def read(self, deadline_s: float = 5.0) -> Reading:
+        return Reading(None, (), "the driver did not answer", transient=True)
 
 
 def with_(reading: Reading, **wrong: Any) -> Reading:
@@ -220,6 +227,9 @@ BROKEN: list[tuple[type[Rack], str]] = [
     (tells(healthy=1), "test_a_reading_has_its_shape"),
     (tells(processes=[]), "test_a_reading_has_its_shape"),
     (tells(mig=("MIG-one",)), "test_a_reading_has_its_shape"),
+    (tells(mig=(replace(PART, processes=(78,)),)), "test_a_reading_has_its_shape"),  # type: ignore[arg-type]
+    (answers("SaysPerhaps", lambda reading: with_(reading, transient="perhaps")), "test_a_reading_has_its_shape"),
+    (answers("AsksToWait", lambda reading: replace(reading, transient=True)), "test_only_a_reason_is_transient"),
     (tells(index=1), "test_devices_are_numbered_from_zero"),
     (answers("Shuffles", lambda reading: _ordered(reading, 1, 0, 2, 3)), "test_devices_are_numbered_from_zero"),
     (answers("HidesTheLost", lambda reading: _ordered(reading, 0, 1, 3)), "test_devices_are_numbered_from_zero"),
@@ -240,9 +250,12 @@ BROKEN: list[tuple[type[Rack], str]] = [
     (tells(utilization=-1), "test_what_is_not_known_is_none"),
     (tells(processes=(GpuProcess(77, -1, None, None),)), "test_what_is_not_known_is_none"),
     (tells(name="[N/A]"), "test_what_is_not_known_is_none"),
+    (tells(mig=(replace(PART, error="unknown"),)), "test_what_is_not_known_is_none"),
     (tells(error=""), "test_what_is_not_known_is_none"),
     (tells(processes=(GpuProcess(0, None, None, None),)), "test_each_process_stands_once"),
     (tells(processes=(WELL.processes[0], WELL.processes[0])), "test_each_process_stands_once"),
+    (tells(mig=(replace(PART, processes=PART.processes * 2),)), "test_each_process_stands_once"),
+    (tells(processes=WELL.processes[:1]), "test_processes_of_an_instance_are_of_its_device"),
     (tells(power_watts=math.inf), "test_a_reading_can_be_written_down"),
     (tells(processes=(GpuProcess(77, None, None, "odd\udcff"),)), "test_a_reading_can_be_written_down"),
     (Refreshes, "test_an_earlier_reading_stays_as_it_was"),
@@ -283,7 +296,7 @@ def test_there_is_a_broken_backend_for_every_promise() -> None:
 
 
 @pytest.mark.parametrize("name", _tests())
-@pytest.mark.parametrize("sound", [Rack, Empty])
+@pytest.mark.parametrize("sound", [Rack, Empty, Silent])
 def test_a_sound_backend_passes(sound: type[Rack], name: str, run: Callable[[str, Rack], None]) -> None:
     run(name, sound())
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from perpetual.slots.scheduler import Launched, LaunchError, LaunchSpec, Sighting
+from perpetual.slots.scheduler import Launched, LaunchError, LaunchSpec, Scheduler, Sighting
 from perpetual.testing.scheduler_site import make_site
 from perpetual.testing.schedulers import SchedulerContract
 from perpetual.toolkit import platform, rundir
@@ -192,6 +192,21 @@ class ForgetsTheStart(Sound):
 
     def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
         return replace(seen, started_at=None) if seen.state == "running" else seen
+
+
+class AgesByTheClock(Sound):
+    """How long a run has lasted is what the clock says, whoever has set it."""
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        known = seen.state == "running" and seen.started_at is not None
+        return replace(seen, age_s=time.time() - posix_of(seen.started_at or "")) if known else seen
+
+
+class AgesInMilliseconds(Sound):
+    """The age is in another unit."""
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        return replace(seen, age_s=seen.age_s * 1e6) if seen.age_s is not None else seen
 
 
 class OnlyKnowsFailure(Sound):
@@ -416,6 +431,27 @@ class DoesNotWait(Sound):
         return super().wait(native_id, log_dir, 0.0)
 
 
+class WatchesTheFirst(Sound):
+    """The others may end unseen."""
+
+    def wait_any(self, runs: Sequence[tuple[str | None, Path]], timeout_s: float) -> list[int]:
+        return super().wait_any(runs[:1], timeout_s)
+
+
+class NamesThemAll(Sound):
+    """One has ended, so it says all have."""
+
+    def wait_any(self, runs: Sequence[tuple[str | None, Path]], timeout_s: float) -> list[int]:
+        return [*range(len(runs))] if super().wait_any(runs, timeout_s) else []
+
+
+class LooksInTurns(Sound):
+    """As a scheduler that cannot watch many at once."""
+
+    def wait_any(self, runs: Sequence[tuple[str | None, Path]], timeout_s: float) -> list[int]:
+        return Scheduler.wait_any(self, runs, timeout_s)
+
+
 # --- limits and cancelling ------------------------------------------------------------------------------------------
 
 
@@ -431,6 +467,38 @@ class CountsTheLimitInMilliseconds(_Rewrites):
 
     def rewritten(self, spec: LaunchSpec) -> LaunchSpec:
         return replace(spec, wall_s=spec.wall_s / 1000 if spec.wall_s else None)
+
+
+class IsPatient(_Rewrites):
+    """A run may be silent for ever."""
+
+    def rewritten(self, spec: LaunchSpec) -> LaunchSpec:
+        return replace(spec, no_output_s=None)
+
+
+class TakesSilenceForALimit(_Rewrites):
+    """Who may be silent for so long may not last longer."""
+
+    def rewritten(self, spec: LaunchSpec) -> LaunchSpec:
+        return replace(spec, no_output_s=None, wall_s=spec.no_output_s)
+
+
+class HearsNoMetrics(_Rewrites):
+    """Only what is in the logs counts as written."""
+
+    def rewritten(self, spec: LaunchSpec) -> LaunchSpec:
+        quiet = spec.no_output_s is not None and spec.argv[-1].endswith(".jsonl")
+        return replace(spec, argv=(*spec.argv[:-1], f"talk:{spec.log_dir / 'other'}")) if quiet else spec
+
+
+class EndsRunsOfRuns(Sound):
+    """Whatever was started from inside a run is ended with it."""
+
+    def cancel(self, native_id: str | None, log_dir: Path, *, by: str, grace_s: float) -> bool:
+        started = rundir.read_started(log_dir)
+        assert started is not None
+        platform.signal_descendants(started.supervisor.pid, signal.SIGKILL)
+        return super().cancel(native_id, log_dir, by=by, grace_s=grace_s)
 
 
 class BelievesTheCode(Sound):
@@ -538,6 +606,20 @@ class GivesUpEarly(Sound):
         return replace(seen, state="lost") if "supervisor died" in str(seen.detail) else seen
 
 
+class ForgetsTheLimit(Sound):
+    """A command without its supervisor may last for ever."""
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        return replace(seen, overdue=False)
+
+
+class GivesItNoTime(Sound):
+    """A command without its supervisor is overdue."""
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        return replace(seen, overdue="supervisor died" in str(seen.detail))
+
+
 class AsksTheDead(Sound):
     """A command without its supervisor cannot be ended."""
 
@@ -594,6 +676,8 @@ BROKEN: list[tuple[type[Sound], str]] = [
     (FeedsIt, "test_standard_input_is_empty"),
     (TellsTheWrongPid, "test_launching_returns_at_once"),
     (ForgetsTheStart, "test_a_running_one_is_seen_running"),
+    (AgesByTheClock, "test_its_age_is_told_by_a_clock_that_nobody_sets"),
+    (AgesInMilliseconds, "test_its_age_is_told_by_a_clock_that_nobody_sets"),
     (OnlyKnowsFailure, "test_an_exit_code_is_told"),
     (SpeaksAsAShell, "test_a_signal_is_told"),
     (ReadsTheLog, "test_only_the_record_decides"),
@@ -609,7 +693,14 @@ BROKEN: list[tuple[type[Sound], str]] = [
     (MixesThemUp, "test_threads_get_their_own_runs"),
     (HoldsALock, "test_waiting_ends_with_the_run"),
     (DoesNotWait, "test_waiting_ends_at_its_limit"),
+    (WatchesTheFirst, "test_waiting_for_any_ends_with_the_first"),
     (CountsTheLimitInMilliseconds, "test_a_run_within_its_limit_is_left_alone"),
+    (IsPatient, "test_a_silent_run_is_ended"),
+    (TakesSilenceForALimit, "test_a_run_that_writes_is_not_silent"),
+    (HearsNoMetrics, "test_a_run_that_writes_is_not_silent"),
+    (EndsRunsOfRuns, "test_a_run_of_a_run_lives_on"),
+    (ForgetsTheLimit, "test_a_command_without_its_supervisor_is_kept_to_its_limit"),
+    (GivesItNoTime, "test_a_command_without_its_supervisor_is_kept_to_its_limit"),
     (KillsAtOnce, "test_cancelling_lets_it_end_in_peace"),
     (LeavesTheChildren, "test_cancelling_ends_the_whole_tree"),
     (HearsOnce, "test_a_further_cancellation_only_shortens_the_grace"),
@@ -639,6 +730,7 @@ BROKEN_TOO: list[tuple[type[Sound], str]] = [
     (BeginsANewLog, "test_a_folder_has_one_run"),
     (NamesThemAlike, "test_threads_get_their_own_runs"),
     (WaitsItOut, "test_waiting_ends_with_the_run"),
+    (NamesThemAll, "test_waiting_for_any_ends_with_the_first"),
     (KnowsNoLimit, "test_a_run_over_its_limit_is_ended"),
     (NamesNobody, "test_cancelling_lets_it_end_in_peace"),
     (SaysItTooEarly, "test_cancelling_ends_the_whole_tree"),
@@ -669,6 +761,15 @@ class LessImpatient(SchedulerContract):
     patience_s: ClassVar[float] = 2.0
 
 
+SLOWLY_TOLD = {
+    "test_a_run_over_its_limit_is_ended",
+    "test_a_silent_run_is_ended",
+    "test_a_run_that_writes_is_not_silent",
+    "test_a_run_of_a_run_lives_on",
+    "test_a_command_without_its_supervisor_is_kept_to_its_limit",
+}
+
+
 def _tests() -> dict[str, Callable[..., None]]:
     return {name: test for name, test in vars(SchedulerContract).items() if name.startswith("test_")}
 
@@ -695,6 +796,12 @@ def test_a_sound_scheduler_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     _run(SchedulerContract(), "test_a_run_outlives_its_launcher", Sound, tmp_path / "site", monkeypatch)
 
 
+def test_looking_in_turns_is_sound_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the slot gives to a scheduler that cannot watch many at once."""
+    name = "test_waiting_for_any_ends_with_the_first"
+    _run(SchedulerContract(), name, LooksInTurns, tmp_path / "site", monkeypatch)
+
+
 @pytest.mark.parametrize(
     ("broken", "name"),
     [*BROKEN, *(pytest.param(*case, marks=pytest.mark.slow) for case in BROKEN_TOO)],
@@ -703,7 +810,8 @@ def test_a_sound_scheduler_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_broken_scheduler_fails(
     broken: type[Sound], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    suite = LessImpatient() if name in SLOWLY_TOLD else Impatient()
     with pytest.raises(AssertionError) as caught:
-        _run(LessImpatient() if "limit_is_ended" in name else Impatient(), name, broken, tmp_path / "site", monkeypatch)
+        _run(suite, name, broken, tmp_path / "site", monkeypatch)
     # By the fault itself: a twin that merely fell over would prove nothing.
     assert "the other process died" not in str(caught.value)

@@ -156,6 +156,22 @@ def test_the_wait_wakes_at_the_end_and_not_at_its_timeout() -> None:
         assert time.monotonic() - begin < 30.0
 
 
+def test_of_several_the_one_that_ends_is_named(kernel: str) -> None:
+    with process() as first, process() as second, process() as third:
+        identities = [known(each.pid) for each in (first, second, third)]
+        begin = time.monotonic()
+        assert platform.wait_any_gone(identities, 0.05) == []
+        assert platform.wait_any_gone([], 0.05) == []
+        assert 0.09 <= time.monotonic() - begin < 30.0
+        assert second.stdin is not None
+        second.stdin.close()
+        assert platform.wait_any_gone(identities, 60.0) == [1]
+        assert time.monotonic() - begin < 30.0
+        # A later owner of the pid is another process: the one that was meant is gone.
+        former = identities[0]._replace(start_ticks=identities[0].start_ticks - 1)
+        assert platform.wait_any_gone([identities[2], former], 60.0) == [1]
+
+
 def test_a_reboot_can_be_played(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = known(os.getpid())
     monkeypatch.setenv("PERPETUAL_BOOT_ID", "next")
@@ -216,6 +232,21 @@ def test_descendants_are_signalled_but_for_a_group() -> None:
         assert platform.signal_descendants(root, signal.SIGKILL) == 0
 
 
+def test_what_is_left_out_is_so_with_all_below_it() -> None:
+    with tree() as (root, below):
+        first, nested, _ = below
+
+        def leave_out(pid: int) -> bool:
+            return pid == nested
+
+        assert platform.descendants(root, leave_out=leave_out) == [first]
+        assert platform._descendants_by_scan(root, leave_out) == [first]
+        assert platform.signal_descendants(root, signal.SIGKILL, leave_out=leave_out) == 1
+        while first in platform.descendants(root):
+            time.sleep(0.001)
+        assert platform.descendants(root) == below[1:]
+
+
 LOADER = (
     "import sys\n"
     "from importlib.machinery import SourceFileLoader\n"
@@ -237,8 +268,9 @@ def alone(program: str) -> str:
 
 def test_it_loads_alone_and_light() -> None:
     loaded = set(alone("platform.identity_of(1)\nprint(*sys.modules)").split())
-    assert loaded.isdisjoint({"perpetual", "psutil", "typing", "ctypes", "json", "re", "subprocess", "threading"})
-    assert "signal" in loaded
+    heavy = {"perpetual", "psutil", "typing", "ctypes", "json", "re", "enum", "signal", "subprocess", "threading"}
+    assert loaded.isdisjoint(heavy)
+    assert "_signal" in loaded
 
 
 def test_a_subreaper_adopts_orphans() -> None:
@@ -262,6 +294,57 @@ def test_a_process_can_offer_itself_to_the_oom_killer() -> None:
     before = int(Path("/proc/self/oom_score_adj").read_text())
     program = "print(platform.offer_to_oom_killer(), open('/proc/self/oom_score_adj').read())"
     assert alone(program) == f"True {min(before + 10, 1000)}"
+
+
+def test_the_age_of_a_process_is_by_a_clock_that_nobody_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    with process() as one:
+        identity = known(one.pid)
+        monkeypatch.setattr(time, "time", lambda: 0.0)
+        first = platform.age_s(identity)
+        assert first is not None
+        assert 0.0 <= first < 30.0
+        ticks = os.sysconf("SC_CLK_TCK")
+        older = platform.age_s(identity._replace(start_ticks=identity.start_ticks - 5 * ticks))
+        assert older is not None
+        assert 5.0 <= older - first < 30.0
+        assert platform.age_s(identity._replace(start_ticks=identity.start_ticks + 1000 * ticks)) == 0.0
+        assert platform.age_s(identity._replace(boot_id="another boot")) is None
+
+
+OOM_FILES = {
+    "proc/vmstat": "nr_free_pages 7\noom_kill 3\nunevictable_pgs 1\n",
+    "cgroup/a b/memory.events": "low 0\noom 2\noom_kill 2\noom_group_kill 0\n",
+    "cgroup/memory/v1/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 9\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("membership", "gone", "counted"),
+    [
+        ("0::/a b\n", "", {"in its control group": 2, "on this machine": 3}),
+        ("4:cpu,memory:/v1\n0::/none\n", "", {"in its control group": 9, "on this machine": 3}),
+        ("0::/none\n", "", {"on this machine": 3}),
+        ("0::/a b\n", "proc/vmstat", {"in its control group": 2}),
+        (None, "proc/vmstat", {}),
+    ],
+)
+def test_the_kills_of_the_kernel_are_counted_where_they_can_be_read(
+    tmp_path: Path, membership: str | None, gone: str, counted: dict[str, int]
+) -> None:
+    for name, content in OOM_FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    if membership is not None:
+        (tmp_path / "proc/self").mkdir()
+        (tmp_path / "proc/self/cgroup").write_text(membership)
+    if gone:
+        (tmp_path / gone).unlink()
+    found = platform.oom_kills(str(tmp_path / "proc"), str(tmp_path / "cgroup"))
+    assert [*found.items()] == [*counted.items()]
+
+
+def test_this_machine_counts_the_kills_of_its_kernel() -> None:
+    assert all(count >= 0 for count in platform.oom_kills().values())
 
 
 def test_a_platform_without_supervision_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from perpetual.toolkit import lock, platform, rundir, shim
+from perpetual.toolkit import captured, lock, platform, rundir, shim, supervisor
 from perpetual.toolkit.platform import Identity
 from perpetual.toolkit.rundir import LaunchFailed, Observation, Started
 
@@ -330,6 +330,8 @@ def test_a_directory_has_one_run_only(runs: Runs) -> None:
         {"wall_s": -1.0},
         {"grace_s": float("inf")},
         {"max_log_bytes": 100},
+        {"no_output_s": 0.0},
+        {"no_output_s": float("inf")},
     ],
 )
 def test_arguments_that_can_never_work_are_refused_before_anything_is_made(
@@ -387,7 +389,7 @@ def test_a_launcher_that_gave_up_has_called_the_run_off(runs: Runs, monkeypatch:
         runs.launch("touch", str(runs.folder / "ran"), timeout_s=0.1)
     left = sorted(each.name for each in (runs.folder / "run").iterdir())
     gate.open()
-    assert left == ["cancel.json", "supervisor.lock", "supervisor.log"]
+    assert left == ["cancel.json", "cancel.lock", "supervisor.lock", "supervisor.log"]
     assert json.loads(runs.text("cancel.json"))["by"] == "the launcher, which got no answer"
     until(lambda: "the launcher was gone" in runs.text("supervisor.log"))
     until(lambda: not lock.is_locked(runs.folder / "run" / "supervisor.lock"))
@@ -423,6 +425,122 @@ def test_the_wall_limit(runs: Runs) -> None:
     assert (record.reason, record.signal, record.exit_code) == ("timeout", signal.SIGTERM, None)
     assert record.detail == "over its limit of 0.2 s"
     assert 0.2 <= record.duration_s < 5.0
+
+
+def test_a_silent_command_is_ended(runs: Runs) -> None:
+    runs.launch("sh", "-c", "echo a word; exec sleep 600", no_output_s=0.3)
+    record = runs.wait().exit
+    assert record is not None
+    assert (record.reason, record.signal, record.detail) == ("timeout", signal.SIGTERM, "wrote nothing for 0.3 s")
+    assert 0.3 <= record.duration_s < 5.0
+
+
+def test_a_stopped_command_is_ended_and_hears_term(runs: Runs) -> None:
+    """TERM waits until a stopped process goes on; children that ignore it get KILL."""
+    script = "trap 'echo saved; exit 0' TERM; sh -c 'trap \"\" TERM; kill -STOP $$' & kill -STOP $$; sleep 600"
+    runs.launch("sh", "-c", script, no_output_s=0.3, grace_s=0.5)
+    record = runs.wait().exit
+    assert record is not None
+    assert (record.reason, record.detail) == ("timeout", "wrote nothing for 0.3 s")
+    assert runs.text("stdout.log") == "saved\n"
+    assert record.duration_s < 5.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["/dev/stdout", "/dev/stderr", "run/metrics.jsonl"])
+def test_a_command_that_writes_is_not_silent(runs: Runs, file: str) -> None:
+    """For longer than it may be silent, whatever it writes; and its log is cut meanwhile."""
+    script = f"for i in $(seq 1 30); do seq 1 500 >> {file}; sleep 0.1; done; exit 6"
+    runs.launch("sh", "-c", script, no_output_s=2.0, max_log_bytes=4096)
+    record = runs.wait().exit
+    assert record is not None
+    assert (record.reason, record.exit_code) == ("exited", 6)
+    assert record.duration_s > 2.5
+
+
+def test_the_limits_are_kept_for_whoever_finds_the_command_without_its_supervisor(runs: Runs) -> None:
+    started, gate = runs.waiting("read x < $GATE", wall_s=0.01 + LONG_S, grace_s=2.0)
+    assert (started.wall_s, started.grace_s) == (0.01 + LONG_S, 2.0)
+    seen = runs.observe()
+    assert (seen.state, seen.overdue) == ("running", False)
+    assert seen.age_s is not None
+    assert 0.0 <= seen.age_s < LONG_S
+    gate.open()
+    assert runs.wait().age_s is None
+
+
+def test_an_orphan_past_its_limit_is_overdue(runs: Runs) -> None:
+    started, _ = runs.waiting("read x < $GATE", wall_s=100.0)
+    kill_supervisor(started)
+    seen = runs.observe()
+    assert (seen.state, seen.overdue) == ("orphaned", False)
+    assert seen.age_s is not None
+    path = runs.folder / "run" / "started.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record | {"wall_s": seen.age_s / 2}))
+    seen = runs.observe()
+    assert (seen.state, seen.overdue) == ("orphaned", True)
+    assert "over its limit" in str(seen.detail)
+    path.write_text(json.dumps({key: record[key] for key in ("supervisor", "child", "started_at")}))
+    seen = runs.observe()
+    assert (seen.state, seen.overdue) == ("orphaned", False), "an earlier version kept no limits"
+    assert rundir.cancel(runs.folder / "run", by="tester", grace_s=1.0)
+    assert (runs.observe().state, runs.observe().exit, runs.observe().overdue) == ("lost", None, False)
+
+
+def test_a_stopped_orphan_can_be_ended(runs: Runs) -> None:
+    started, _ = runs.waiting("trap 'echo saved; exit 0' TERM; echo up; read x < $GATE")
+    until(lambda: runs.text("stdout.log") == "up\n")
+    kill_supervisor(started)
+    assert started.child is not None
+    assert platform.signal_process(started.child, signal.SIGSTOP)
+    status = Path(f"/proc/{started.child.pid}/stat")
+    until(lambda: b") T " in status.read_bytes())
+    assert rundir.cancel(runs.folder / "run", by="tester", grace_s=LONG_S)
+    assert runs.observe().state == "lost"
+    assert runs.text("stdout.log") == "up\nsaved\n"
+
+
+def test_a_stopped_supervisor_can_be_asked(runs: Runs) -> None:
+    started = runs.launch("sleep", "600")
+    platform.signal_process(started.supervisor, signal.SIGSTOP)
+    assert rundir.cancel(runs.folder / "run", by="tester", grace_s=LONG_S)
+    record = runs.wait().exit
+    assert record is not None
+    assert record.reason == "killed"
+
+
+@pytest.mark.parametrize(
+    ("script", "counts", "detail"),
+    [
+        ("kill -9 $$", [{"on this machine": 4}, {"on this machine": 5}], "on this machine"),
+        ("kill -9 $$", [{"in its control group": 0, "on this machine": 4},
+                        {"in its control group": 1, "on this machine": 5}], "in its control group"),
+        ("kill -9 $$", [{"on this machine": 4}, {"on this machine": 4}], None),
+        ("kill -9 $$", [{}, {"on this machine": 4}], None),
+        ("kill -15 $$", [{"on this machine": 4}, {"on this machine": 5}], None),
+        ("exit 1", [{"on this machine": 4}, {"on this machine": 5}], None),
+    ],
+)  # fmt: skip
+def test_a_kill_beside_the_kernel_s_own_is_told(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch, script: str, counts: list[dict[str, int]], detail: str | None
+) -> None:
+    """A statement of what was seen: the reason stays, and what we killed ourselves has its own."""
+    patched_shim(runs.folder, monkeypatch, f"counts = {counts}\nplatform.oom_kills = lambda: counts.pop(0)\n")
+    runs.launch("sh", "-c", script)
+    record = runs.wait().exit
+    assert record is not None
+    told = f"killed by signal 9 while the kernel's out-of-memory killer was at work {detail}"
+    assert record.detail == (detail and told)
+    assert record.reason == ("exited" if "exit" in script else "signalled")
+
+
+def patched_shim(folder: Path, monkeypatch: pytest.MonkeyPatch, patches: str) -> None:
+    """Has runs started by a supervisor in which something is replaced."""
+    imports = "from perpetual.toolkit import atomic, platform, shim, supervisor"
+    program = folder / "shim.py"
+    program.write_text(f"import sys\nsys.path.insert(0, {str(ROOT)!r})\n{imports}\n{patches}shim.main(sys.argv)\n")
+    monkeypatch.setattr(rundir, "_SHIM", program)
 
 
 def test_a_command_that_answers_term_with_success_has_still_timed_out(runs: Runs) -> None:
@@ -526,6 +644,25 @@ def test_a_second_cancellation_can_only_shorten_the_grace(runs: Runs) -> None:
     record = runs.wait().exit
     assert record is not None
     assert record.duration_s < LONG_S / 2
+    assert record.reason == "killed"
+
+
+def test_a_supervisor_that_reads_late_reads_the_shortest_grace(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several have cancelled before it came to look; who was first is named."""
+    runs.launch("sh", "-c", "trap '' TERM; echo up; sleep 600")
+    until(lambda: runs.text("stdout.log") == "up\n")
+    with monkeypatch.context() as unheard:
+        unheard.setattr(platform, "signal_process", lambda identity, signum: True)
+        for by, grace_s in (("first", 2 * LONG_S), ("second", 0.25), ("third", LONG_S)):
+            assert rundir.cancel(runs.folder / "run", by=by, grace_s=grace_s)
+    assert json.loads(runs.text("cancel.json")) == {"by": "first", "grace_s": 0.25}
+    (runs.folder / "run" / "cancel.json").write_text("{")
+    with ThreadPoolExecutor(4) as pool:
+        graces = [LONG_S, 9.0, 0.25, 7.0] * 3
+        assert all(pool.map(lambda grace_s: rundir.cancel(runs.folder / "run", by="x", grace_s=grace_s), graces))
+    assert json.loads(runs.text("cancel.json"))["grace_s"] == 0.25
+    record = runs.wait().exit
+    assert record is not None
     assert record.reason == "killed"
 
 
@@ -662,12 +799,12 @@ def test_a_log_is_cut_again_and_again_while_it_grows(tmp_path: Path) -> None:
     log = tmp_path / "log"
     before = (0, 0)
     written = b""
-    with log.open("ab", buffering=0) as child:
+    with log.open("ab", buffering=0) as child, log.open("ab+", buffering=0) as mine:
         for turn in range(30):
             chunk = b"%05d" % turn * 300
             child.write(chunk)
             written += chunk
-            before = shim.cut_log(str(log), 5000, before)
+            before = captured.cut_log(mine.fileno(), 5000, before)
             assert log.stat().st_size <= 5000
     content = log.read_bytes()
     assert content[:2500] == written[:2500]
@@ -705,12 +842,12 @@ def test_an_exit_record_that_can_never_be_written_is_not_silent(
     folder = tmp_path / "run"
     (folder / "exit.json").mkdir(parents=True)
     monkeypatch.chdir(folder)
-    assert not shim.record_exit({"exit_code": 5}, waits_s=(0.0, 0.0))
+    assert not supervisor.record_exit({"exit_code": 5}, waits_s=(0.0, 0.0))
     told = capfd.readouterr().err.splitlines()
     assert len(told) == 3
     assert all('it reads {"exit_code": 5}' in line for line in told)
     assert os.listdir(folder) == ["exit.json"]
-    assert sum(shim.RECORD_RETRY_WAITS_S) < 60.0
+    assert sum(supervisor.RECORD_RETRY_WAITS_S) < 60.0
 
 
 def test_the_record_finds_its_place_when_the_folder_is_moved(runs: Runs) -> None:
@@ -725,6 +862,27 @@ def test_the_supervisor_alone_says_how_it_is_used() -> None:
     done = subprocess.run([sys.executable, "-I", "-S", str(shim.__file__)], capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr == "usage: shim.py RUN_DIR\n"
+
+
+def test_the_supervisor_imports_little_and_nothing_late(tmp_path: Path) -> None:
+    """Each import is paid by every launch, and the installation may be gone when a long run ends."""
+    script = "echo AT WORK > /proc/$PPID/fd/2; sleep 600 & exit 3"
+    spec = {"argv": ["sh", "-c", script], "cwd": "/", "env": ENVIRONMENT}
+    limits = {"wall_s": LONG_S, "grace_s": 1.0, "no_output_s": LONG_S, "max_log_bytes": 4096}
+    (tmp_path / "launch.json").write_text(json.dumps(spec | limits))
+    argv = [sys.executable, "-I", "-S", "-X", "importtime", str(shim.__file__), str(tmp_path)]
+    # Standard error is open until the supervisor has ended, and its complaints would be there too.
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=LONG_S)
+    assert rundir.observe(tmp_path).state == "ended"
+    early, _, late = done.stderr.partition("AT WORK\n")
+    assert "perpetual.toolkit.supervisor" in early
+    assert late == ""
+    loaded = {line.rpartition("|")[2].strip() for line in early.splitlines()[1:]}
+    dear = {"json", "re", "enum", "typing", "contextlib", "signal", "functools", "importlib", "subprocess", "threading"}
+    assert not loaded & dear
+    assert not {name for name in loaded if name.startswith("perpetual.")} - {
+        f"perpetual.toolkit.{name}" for name in ("atomic", "captured", "nested", "plainjson", "platform", "supervisor")
+    }
 
 
 def test_an_idle_supervisor_does_not_wake_up(runs: Runs) -> None:

@@ -30,3 +30,18 @@ class TestLocalScheduler(SchedulerContract):
     def test_a_further_cancellation_only_shortens_the_grace(self, site: Site) -> None:
         """Graces."""
         super().test_a_further_cancellation_only_shortens_the_grace(site)
+
+    @pytest.mark.slow
+    def test_a_run_that_writes_is_not_silent(self, site: Site) -> None:
+        """Longer than it may be silent."""
+        super().test_a_run_that_writes_is_not_silent(site)
+
+    @pytest.mark.slow
+    def test_a_command_without_its_supervisor_is_kept_to_its_limit(self, site: Site) -> None:
+        """A limit."""
+        super().test_a_command_without_its_supervisor_is_kept_to_its_limit(site)
+
+    @pytest.mark.slow
+    def test_a_run_of_a_run_lives_on(self, site: Site) -> None:
+        """A launcher in a run; a quick one is in tests/kernel/toolkit/test_nested.py."""
+        super().test_a_run_of_a_run_lives_on(site)

@@ -1,0 +1,54 @@
+"""Runs that are started from inside a run: which processes are their supervisors, and so nobody else's to end.
+
+For who ends the processes of a run: its supervisor (`supervisor.py`), and `rundir.py` where that is lost. Only light
+parts of the standard library at the top.
+"""
+
+from __future__ import annotations
+
+import os
+
+from perpetual.toolkit import plainjson, platform
+
+
+def is_supervisor(pid: int) -> bool:
+    """Whether this process is proven to be the supervisor of a run: what is below it is that run's, nobody else's.
+
+    Its command line says so, it stands in a run's directory and holds the lock there, and the record of the start
+    names it, or there is none yet and the run is still to be launched. What only looks like one is none.
+    """
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read().split(b"\0")[:-1]
+        if len(words) < 3 or os.path.basename(words[-2]) != b"shim.py":
+            return False
+        folder = f"/proc/{pid}/cwd"  # leads there when the folder was renamed, too
+        if not _holds_lock(pid, f"{folder}/supervisor.lock"):
+            return False
+        # In this order: the record of the start is there before `launch.json` goes.
+        is_starting = os.path.exists(f"{folder}/launch.json")
+        try:
+            started = plainjson.read(f"{folder}/started.json")
+        except FileNotFoundError:
+            return is_starting
+        identity = platform.identity_of(pid)
+        return identity is not None and bool(started["supervisor"] == identity._asdict())
+    except (OSError, ValueError, KeyError, TypeError):
+        return False  # gone, of another user, or no record of ours: nothing is proven
+
+
+def _holds_lock(pid: int, path: str) -> bool:
+    """Whether the process has this lock file open, and somebody holds the lock."""
+    import fcntl
+
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return False
+        except BlockingIOError:
+            pass
+        files = f"/proc/{pid}/fd"
+        return any(os.path.samestat(os.fstat(descriptor), os.stat(f"{files}/{each}")) for each in os.listdir(files))
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,74 @@
+"""JSON for the supervisor, without the `json` package: its import costs a launch 5 ms of CPU (regular expressions).
+
+For the supervisor (`supervisor.py`, `nested.py`) alone; everybody else reads and writes through `atomic.py`. The work
+is done by `_json`, the C half of the standard library's `json`; a Python without it gets the package after all.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class _Context:
+    """What the scanner asks for: Python's own kinds of values."""
+
+    strict = True
+    object_hook = object_pairs_hook = None
+    parse_float, parse_int = float, int
+
+    @staticmethod
+    def parse_constant(name: str) -> object:
+        raise ValueError(f"{name} is not JSON")
+
+
+def _accelerated() -> tuple[Any, Any]:
+    """What reads a value from a text at a place, and what writes a string."""
+    context: Any = _Context()
+    try:
+        import _json
+    except ImportError:  # no CPython
+        from json import decoder, encoder
+
+        ordinary: Any = decoder.JSONDecoder(parse_constant=_Context.parse_constant)
+        return ordinary.scan_once, encoder.encode_basestring
+    return _json.make_scanner(context), _json.encode_basestring
+
+
+_SCAN, _QUOTED = _accelerated()
+
+
+def read(path: str) -> Any:
+    """The document in a file. Raises OSError, ValueError."""
+    with open(path, encoding="utf-8") as file:
+        return load(file.read())
+
+
+def load(text: str) -> Any:
+    """The value of a JSON document, as `json.loads`. Raises ValueError if it is none."""
+    text = text.strip(" \t\n\r")
+    try:
+        value, end = _SCAN(text, 0)
+    except StopIteration as stop:
+        raise ValueError(f"not a JSON document: nothing to read at character {stop.value}") from None
+    if end != len(text):
+        raise ValueError(f"not a JSON document: more text at character {end}")
+    return value
+
+
+def dump(value: str | int | float | dict[str, Any] | None) -> str:
+    """JSON on one line, as `atomic.dump_json`. Raises ValueError for NaN and infinity, TypeError for other kinds."""
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return str(_QUOTED(value))
+    if type(value) is int:
+        return repr(value)
+    if type(value) is float:
+        if value - value != 0.0:
+            raise ValueError(f"{value!r} is not JSON")
+        return repr(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{dump(key)}: {dump(each)}" for key, each in value.items()) + "}"
+    raise TypeError(f"{value!r} is not written by the supervisor")

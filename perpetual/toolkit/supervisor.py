@@ -1,0 +1,447 @@
+"""The supervisor of one run: it starts the command, outlives the launcher and records the end.
+
+`shim.py` is the program and calls `main`. Each import here is paid by every launch: only light parts of the standard
+library, and modules of the toolkit that keep to the same. And nothing is imported later: in the weeks that a run may
+last, the installation can be replaced or removed.
+
+In the run's directory it reads `launch.json` (removed once the child is recorded: it may hold secrets) and
+`cancel.json`; it writes `started.json`, `stdout.log`, `stderr.log`, `exit.json`, and complaints to stderr, which is
+`supervisor.log`. It holds an flock on `supervisor.lock` for life. The launcher reads one line from its
+stdout: `started PID` or `error {"reason": ..., "detail": ...}`.
+
+Order of a start: fork, record the child durably, look for a cancellation, only then let the child execute. So
+no command ever runs unrecorded, and a cancellation written before the start is honoured.
+Order of an end: the main child is reaped, what it left behind is ended, the logs are cut to size, the record
+is written. A run that was started from inside this one is not of it: its supervisor and all below are left alone.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+
+from perpetual.toolkit import atomic, plainjson, platform
+from perpetual.toolkit.captured import LOGS, Captured
+from perpetual.toolkit.nested import is_supervisor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from types import FrameType
+    from typing import Any, NoReturn
+else:
+    try:
+        import _signal as signal  # without the enums that `signal` makes of it, for 6 ms of each launch's CPU
+    except ImportError:  # no CPython
+        import signal
+
+EXEC_FAILED_CODE = 127  # what a shell answers for a command that cannot be run
+LOCK_PATIENCE_S = 2.0  # a probe by an observer may hold the lock for a moment
+SETTLE_S = 0.2  # helpers that leave by themselves when the command ends are given this long
+KILL_PATIENCE_S = 30.0  # for processes that survive KILL: stuck in the kernel, or another user's
+TICK_S = 1.0
+RECORD_RETRY_WAITS_S = (0.1, 0.5, 2.0, 5.0, 10.0, 20.0)
+# Ignored signals stay ignored across exec, so whatever the launcher's world ignored is undone for the child.
+RESET_SIGNALS = "SIGHUP SIGINT SIGQUIT SIGTERM SIGPIPE SIGCHLD SIGXFSZ SIGUSR1 SIGUSR2"
+
+
+class StartError(Exception):
+    """The command was not started. Its arguments: a reason for programs, and a detail for people."""
+
+
+def main(run_dir: str) -> int:
+    """Supervise the run of this directory, in a process and a session of its own; the exit status."""
+    # Relative names from here on: the record still finds its place when a folder above is renamed.
+    os.chdir(run_dir)
+    most = os.sysconf("SC_OPEN_MAX")
+    os.closerange(3, most if most > 0 else 65536)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        hold_lock("supervisor.lock")
+        spec = read_spec("launch.json")
+        run = Run(spec)
+        run.start()
+    except StartError as exc:
+        reason, detail = exc.args
+        answer("error " + plainjson.dump({"reason": reason, "detail": detail}), null)
+        return 1
+    answer(f"started {run.child}", null)
+    run.supervise()
+    return 0 if record_exit(run.exit_record()) else 1
+
+
+def hold_lock(path: str) -> None:
+    """Take the supervisor's lock until this process dies. Raises StartError if another has it."""
+    import fcntl
+
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    deadline = time.monotonic() + LOCK_PATIENCE_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise StartError("supervised", "another supervisor holds this run directory") from None
+            time.sleep(0.01)
+
+
+def read_spec(path: str) -> dict[str, Any]:
+    """What to run. Raises StartError if it is missing or unreadable."""
+    try:
+        spec = plainjson.read(path)
+    except (OSError, ValueError) as exc:
+        raise StartError("unreadable", f"cannot read what to run: {path}: {exc}") from exc
+    if not isinstance(spec, dict):
+        raise StartError("unreadable", f"{path}: there is nothing to run")
+    return spec
+
+
+def answer(line: str, null: int) -> None:
+    """Tell the launcher, then let go of its pipe."""
+    try:
+        os.write(1, line.encode("utf-8", "backslashreplace") + b"\n")
+    except OSError:
+        # The launcher died. The start is on record and the run goes on: that is what a supervisor is for.
+        complain("the launcher was gone before it was told")
+    os.dup2(null, 1)
+
+
+def complain(text: str) -> None:
+    """A line in `supervisor.log`; nothing where that cannot be written either, for the run must go on."""
+    try:
+        os.write(2, f"{iso_now()} {text}\n".encode("utf-8", "backslashreplace"))
+    except OSError:
+        return
+
+
+def iso_now() -> str:
+    """The time now in UTC, with milliseconds (ISO 8601, suffix Z)."""
+    seconds = time.time()
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds % 1 * 1000):03d}Z"
+
+
+class Run:
+    """One command from fork to exit record. Single-threaded; signals only set a flag and wake the loop."""
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        import resource  # noqa: F401 - os.wait4 would import it when the command has ended
+
+        self.spec = spec
+        self.child = 0
+        self.status: int | None = None  # the wait status of the main child
+        self.reason: str | None = None  # why we ended it, if we did
+        self.detail: str | None = None
+        self.started_at = ""
+        self.started_s = 0.0  # monotonic, like every *_at below
+        self.wall_at: float | None = None
+        self.settle_at: float | None = None  # set once the command ended and others live
+        self.kill_at: float | None = None  # set once TERM was sent
+        self.give_up_at: float | None = None  # set once KILL was sent
+        self.cancel_requested = False
+        self.silence_s: float | None = spec.get("no_output_s")
+        self.silent_at: float | None = None  # when it will have written nothing for so long
+        self.cpu_s = 0.0
+        self.max_rss_bytes = 0
+        self.subreaper = platform.set_subreaper()
+        self.oom_kills = platform.oom_kills()  # before the run
+        self.wake, wake_end = os.pipe()
+        os.set_blocking(wake_end, False)
+        signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
+        for signum in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
+            signal.signal(signum, self._on_signal)
+
+    def _on_signal(self, signum: int, frame: FrameType | None) -> None:
+        if signum != signal.SIGCHLD:
+            self.cancel_requested = True
+
+    def start(self) -> None:
+        """Fork, record, release. Raises StartError; then nothing of the command runs or has run."""
+        try:
+            self.output = Captured(self.spec["max_log_bytes"])
+            gate, report = self._fork()
+            self._record_start()
+        except OSError as exc:
+            # A child that waits at the gate leaves when this process does.
+            raise StartError("start_failed", f"cannot start and record the command: {exc}") from exc
+        finally:
+            discard("launch.json")
+        cancellation = read_cancellation()
+        if cancellation is not None:
+            os.close(gate)
+            self._end_unstarted("killed", f"{cancellation[0]} before it started", None)
+        self._release(gate, report)
+
+    def _fork(self) -> tuple[int, int]:
+        """Fork a child that waits at a gate; the gate's write end, and the read end of its report on exec."""
+        logs = [os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600) for name in LOGS]
+        gate_read, gate_write = os.pipe()
+        report_read, report_write = os.pipe()
+        # Until the child has dropped our handlers, a signal to it would write into our wake-up pipe.
+        held = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)
+        signal.pthread_sigmask(signal.SIG_BLOCK, held)
+        self.child = os.fork()
+        if self.child == 0:
+            os.close(gate_write)
+            become_command(self.spec, gate_read, report_write, logs)
+        os.setpgid(self.child, self.child)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, held)
+        for descriptor in (gate_read, report_write, *logs):
+            os.close(descriptor)
+        return gate_write, report_read
+
+    def _record_start(self) -> None:
+        self.started_at = iso_now()
+        supervisor, child = platform.identity_of(os.getpid()), platform.identity_of(self.child)
+        record = {
+            "supervisor": supervisor and supervisor._asdict(),
+            "child": child and child._asdict(),
+            "started_at": self.started_at,
+            # For whoever finds the command without its supervisor: then nobody else keeps it to them.
+            "wall_s": self.spec["wall_s"],
+            "grace_s": self.spec["grace_s"],
+        }
+        atomic.write_atomic("started.json", plainjson.dump(record) + "\n")
+
+    def _release(self, gate: int, report: int) -> None:
+        try:
+            os.write(gate, b"g")
+        except BrokenPipeError:
+            complain("the command was killed before it was executed")
+        os.close(gate)
+        self.started_s = time.monotonic()
+        if self.spec["wall_s"] is not None:
+            self.wall_at = self.started_s + self.spec["wall_s"]
+        if self.silence_s is not None:
+            self.silent_at = self.started_s + self.silence_s
+        complaint = b""
+        while chunk := os.read(report, 4096):  # ends at once when exec closes the other side
+            complaint += chunk
+        os.close(report)
+        if complaint:
+            self._end_unstarted("exec_failed", complaint.decode("utf-8", "replace"), EXEC_FAILED_CODE)
+
+    def _end_unstarted(self, reason: str, detail: str, exit_code: int | None) -> NoReturn:
+        os.waitpid(self.child, 0)
+        record = self.exit_record()
+        record.update(exit_code=exit_code, signal=None, reason=reason, detail=detail)
+        record_exit(record)
+        raise StartError(reason, detail)
+
+    def supervise(self) -> None:
+        """Return when the command and all it started are gone."""
+        while True:
+            self._reap()
+            now = time.monotonic()
+            if self.cancel_requested:
+                self.cancel_requested = False
+                by, grace_s = read_cancellation() or ("ended by a signal to the supervisor", None)
+                self._stop(self.spec["grace_s"] if grace_s is None else grace_s, "killed", by)
+            if self.status is not None:
+                left = self._leftovers()
+                if not left or self._gave_up(left, now):
+                    break
+                self.settle_at = self.settle_at or now + SETTLE_S
+                if self.kill_at is None and now >= self.settle_at:
+                    self.detail = f"processes that outlived the command and were ended: {left}"
+                    self._stop(self.spec["grace_s"], None, None)
+            elif self.kill_at is None:
+                self._keep_to_limits(now)
+            if self.kill_at is not None and now >= self.kill_at:
+                self.give_up_at = self.give_up_at or now + KILL_PATIENCE_S
+                self._signal_all(signal.SIGKILL)
+            self.output.cut(complain)
+            self._sleep()
+        self._reap()
+        self.output.cut(complain)
+
+    def _keep_to_limits(self, now: float) -> None:
+        """End the command if it has lasted too long, or has written nothing for too long."""
+        if self.wall_at is not None and now >= self.wall_at:
+            self._stop(self.spec["grace_s"], "timeout", f"over its limit of {self.spec['wall_s']:g} s")
+        elif self.silence_s is not None and self.silent_at is not None:
+            if self.output.has_grown():
+                self.silent_at = now + self.silence_s
+            elif now >= self.silent_at:
+                self._stop(self.spec["grace_s"], "timeout", f"wrote nothing for {self.silence_s:g} s")
+
+    def _reap(self) -> None:
+        """Collect every dead child: the command itself, and orphans that came to us.
+
+        What a run used that was started from inside this one and has ended is counted here too: a dead process does
+        not show what it was.
+        """
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self.child:
+                self.status = status
+            self.cpu_s += usage.ru_utime + usage.ru_stime
+            # Kibibytes on Linux, bytes on macOS (getrusage(2) of each).
+            rss_bytes = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+            self.max_rss_bytes = max(self.max_rss_bytes, rss_bytes)
+
+    def _stop(self, grace_s: float, reason: str | None, detail: str | None) -> None:
+        """Send TERM once; ask again and only the patience gets shorter. The first reason stands."""
+        kill_at = time.monotonic() + grace_s
+        if self.reason is None and self.status is None:
+            self.reason, self.detail = reason, detail
+        if self.kill_at is None:
+            self.kill_at = kill_at
+            self._signal_all(signal.SIGTERM)
+            self._signal_all(signal.SIGCONT)  # a stopped process does not hear TERM
+        else:
+            self.kill_at = min(self.kill_at, kill_at)
+
+    def _signal_all(self, signum: int) -> None:
+        """Signal the process group and every descendant, each once: to many a second TERM means "at once"."""
+        # Once the leader is reaped its group's number may pass to a stranger. A subreaper needs the group no
+        # more.
+        by_group = self.status is None or not self.subreaper
+        if by_group:
+            signal_group(self.child, signum)
+        group = self.child if by_group else None
+        platform.signal_descendants(os.getpid(), signum, except_group=group, leave_out=is_supervisor)
+
+    def _leftovers(self) -> int:
+        """How many processes of the run still live; without a subreaper its process group counts as one."""
+        count = len(platform.descendants(os.getpid(), leave_out=is_supervisor))
+        if count or self.subreaper:
+            return count
+        return int(signal_group(self.child, 0))
+
+    def _gave_up(self, left: int, now: float) -> bool:
+        if self.give_up_at is None or now < self.give_up_at:
+            return False
+        survivors = platform.descendants(os.getpid(), leave_out=is_supervisor)
+        self.detail = f"{self.detail or 'ended'}; {left} processes survived KILL: {survivors}"
+        return True
+
+    def _sleep(self) -> None:
+        """Until a signal, a deadline, or the next tick where something must be watched."""
+        moments = []
+        if self.status is None and self.kill_at is None:
+            if self.wall_at is not None:
+                moments.append(self.wall_at)
+            if self.silence_s is not None and self.silent_at is not None:
+                moments.append(min(self.silent_at, time.monotonic() + min(TICK_S, self.silence_s / 10)))
+        if self.settle_at is not None and self.kill_at is None:
+            moments.append(self.settle_at)
+        if self.kill_at is not None and self.give_up_at is None:
+            moments.append(self.kill_at)
+        if self.give_up_at is not None or self.output.is_limited:
+            moments.append(time.monotonic() + TICK_S)
+        wait_s = max(0.0, min(moments) - time.monotonic()) if moments else None
+        if select.select([self.wake], [], [], wait_s)[0]:
+            os.read(self.wake, 4096)
+
+    def exit_record(self) -> dict[str, Any]:
+        """The exit record as of now (the keys of `ExitRecord` in rundir.py)."""
+        code = None if self.status is None else os.waitstatus_to_exitcode(self.status)
+        signalled = code is not None and code < 0
+        return {
+            "exit_code": None if signalled else code,
+            "signal": -code if code is not None and signalled else None,
+            "reason": self.reason or ("signalled" if signalled else "exited"),
+            "detail": "; ".join(filter(None, (self._out_of_memory(), self.detail))) or None,
+            "started_at": self.started_at,
+            "ended_at": iso_now(),
+            "duration_s": round(time.monotonic() - self.started_s, 6) if self.started_s else 0.0,
+            "max_rss_bytes": self.max_rss_bytes,
+            "cpu_s": round(self.cpu_s, 6),
+        }
+
+    def _out_of_memory(self) -> str | None:
+        """What was seen, if somebody else killed the command while the kernel ran out of memory; no verdict."""
+        if self.reason is not None or self.status is None or os.waitstatus_to_exitcode(self.status) != -signal.SIGKILL:
+            return None
+        after = platform.oom_kills()
+        where = next((each for each in after if after[each] > self.oom_kills.get(each, after[each])), None)
+        return where and f"killed by signal 9 while the kernel's out-of-memory killer was at work {where}"
+
+
+def become_command(spec: dict[str, Any], gate: int, report: int, logs: list[int]) -> NoReturn:
+    """In the child: drop the supervisor's signal handling, wait at the gate, execute; or `report` why not."""
+    what = "cannot start"
+    try:
+        signal.set_wakeup_fd(-1)
+        for name in RESET_SIGNALS.split():
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        os.setpgid(0, 0)
+        platform.offer_to_oom_killer()
+        if os.read(gate, 1) == b"g":
+            os.dup2(logs[0], 1)
+            os.dup2(logs[1], 2)
+            what = f"cannot enter {spec['cwd']}"
+            os.chdir(spec["cwd"])
+            what = f"cannot run {spec['argv'][0]}"
+            os.execvpe(spec["argv"][0], spec["argv"], spec["env"])
+    except (OSError, ValueError) as exc:
+        why = exc.strerror if isinstance(exc, OSError) else str(exc)
+        os.write(report, f"{what}: {why}".encode("utf-8", "backslashreplace"))
+    finally:
+        os._exit(EXEC_FAILED_CODE)
+
+
+def read_cancellation() -> tuple[str, float | None] | None:
+    """What `cancel.json` says, as (detail, grace in seconds); None if there is none."""
+    try:
+        found = plainjson.read("cancel.json")
+        return f"cancelled by {found['by']}", float(found["grace_s"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as exc:
+        complain(f"cannot read the cancellation: {exc}")
+        return "cancelled", None
+
+
+def record_exit(record: dict[str, Any], waits_s: tuple[float, ...] = RECORD_RETRY_WAITS_S) -> bool:
+    """Write `exit.json` durably, again after each wait if the disk refuses; False if it never went."""
+    content = plainjson.dump(record) + "\n"
+    for wait_s in (*waits_s, None):
+        try:
+            atomic.write_atomic("exit.json", content)
+            return True
+        except OSError as exc:
+            complain(f"cannot write the exit record: {exc}; it reads {content.strip()}")
+            if folder_is_gone():
+                return False
+        if wait_s is not None:
+            time.sleep(wait_s)
+    return False
+
+
+def signal_group(group: int, signum: int) -> bool:
+    """Signal a process group; False if every member is gone or a zombie (macOS says EPERM)."""
+    try:
+        os.killpg(group, signum)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def folder_is_gone() -> bool:
+    """Whether the current folder was removed; it never comes back, for a new one of its name is another."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
+
+
+def discard(path: str) -> None:
+    """Take a file away, if it is there."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
