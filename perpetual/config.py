@@ -33,6 +33,11 @@ KEYS: dict[str, Key] = {
         Key("store", "str", "tinydb", "Store provider that keeps the record."),
         Key("scheduler", "str", "local", "Scheduler provider that starts runs."),
         Key("gpus", "str", "nvml", "GPU backend provider."),
+        Key("gpus_excluded", "list", [], "GPUs that no run gets: indices as the driver counts, or uuids."),
+        Key("gpu_foreign", "str", "refuse", "GPUs that other people's processes use: refuse or allow.",
+            choices=("refuse", "allow")),
+        Key("gpu_ids", "str", "uuid", "How runs are told their GPUs; index for programs that cannot read uuids.",
+            choices=("uuid", "index")),
         Key("memory", "str", "git", "Memory provider that keeps notes."),
         Key("mcp", "str", "mcp", "MCP server provider."),
     )
@@ -76,7 +81,7 @@ def _refuse_foreign(folder: Path) -> None:
     if foreign(folder):
         raise ForeignProject(
             f"{folder / FOLDER} belongs to another tool (it holds graph.db); nothing was changed",
-            hint="work in another folder, or move that one away",
+            hint="take it over: perpetual adopt; or work in another folder",
         )
 
 

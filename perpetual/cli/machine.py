@@ -5,17 +5,22 @@ Loaded by `perpetual.cli.app` alone.
 
 from __future__ import annotations
 
+import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from perpetual.cli.base import Face, json_option, pass_face, printable
 from perpetual.errors import PerpetualError, UsageError, unknown
 
+if TYPE_CHECKING:
+    from perpetual.lab.inventory import Inventory
+
 __all__ = ["completion", "doctor", "gpu_status"]
 
 _WATCH_S = 2.0
+_WIDE = 200
 _SHELLS = ("bash", "zsh", "fish")
 
 
@@ -24,50 +29,49 @@ _SHELLS = ("bash", "zsh", "fish")
 @json_option
 @pass_face
 def gpu_status(face: Face, watch: bool) -> None:
-    """The machine's GPUs, how they fare, and which of our runs hold them."""
+    """The machine's GPUs, how they fare, and which of our runs hold them.
+
+    A state is free, leased (by one of our runs), used (by another process), excluded (by gpus_excluded or the compute
+    mode) or sick; a device that MIG has cut has a line for each of its instances.
+    """
     inventory = face.inventory()
+    if watch and not face.as_json and sys.stdout.isatty():
+        _watch_screen(inventory)
+        return
     _show_devices(face, inventory.devices())
     while watch:
         time.sleep(_WATCH_S)
-        document = inventory.devices()
-        if not face.as_json:
-            click.clear()  # nothing where standard output is no terminal
-        _show_devices(face, document)
+        _show_devices(face, inventory.devices())
 
 
 def _show_devices(face: Face, document: dict[str, Any]) -> None:
     if face.as_json or not document["gpus"]:
         face.answer("gpu_status", document, printable(document["reason"] or "no GPU"))
         return
-    face.table(
-        ("GPU", "name", "memory", "used", "temperature", "power", "processes", "runs", "state"),
-        [_device_row(gpu) for gpu in document["gpus"]],
-        title=f"driver {document['driver'] or 'unknown'}",
-    )
-    if document["reason"]:
-        click.echo(printable(document["reason"]))
+    from rich.console import Console
+
+    from perpetual.cli.gpu_table import gpu_table
+
+    # Where nobody looks at a screen nothing is cut off.
+    console = Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False)
+    console.print(gpu_table(document, console))
 
 
-def _device_row(gpu: dict[str, Any]) -> tuple[str, ...]:
-    return (
-        str(gpu["index"]),
-        gpu["name"] or "-",
-        f"{_gib(gpu['memory_used_bytes'])} / {_gib(gpu['memory_total_bytes'])} GiB",
-        _or_dash(gpu["utilization"], " %"),
-        _or_dash(gpu["temperature_celsius"], " C"),
-        _or_dash(gpu["power_watts"], " W"),
-        str(len(gpu["processes"])),
-        ", ".join(gpu["run_ids"]) or "-",
-        "healthy" if gpu["healthy"] else f"sick: {gpu['error']}",
-    )
+def _watch_screen(inventory: Inventory) -> None:
+    """Draws the table anew in its place until it is interrupted; what was on the screen before stays above it."""
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
 
+    from perpetual.cli.gpu_table import gpu_table
 
-def _gib(size_bytes: int | None) -> str:
-    return "-" if size_bytes is None else f"{size_bytes / 2**30:.1f}"
-
-
-def _or_dash(value: float | None, unit: str) -> str:
-    return "-" if value is None else f"{value:.0f}{unit}"
+    console = Console(highlight=False)
+    with Live(console=console, auto_refresh=False) as live:
+        while True:
+            document = inventory.devices()
+            none = Text(printable(document["reason"] or "no GPU"))
+            live.update(gpu_table(document, console) if document["gpus"] else none, refresh=True)
+            time.sleep(_WATCH_S)
 
 
 @click.command()

@@ -6,18 +6,20 @@ configuration and the defaults decide. Nothing is built here but the GPU backend
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perpetual.config import Config
 from perpetual.errors import ConfigError, NotFound, PerpetualError, PluginError, UsageError, unknown
 from perpetual.lab.context import Context
-from perpetual.lab.states import LIVE
+from perpetual.lab.gpus.owners import Owner, owners_of, processes_of
+from perpetual.lab.gpus.units import Rules, Unit, holds_of, units_of
 from perpetual.registry import Offer, PluginInfo, Registry
 from perpetual.schema import Key, check
 from perpetual.slots import SLOTS
-from perpetual.slots.gpu import GpuBackend, Reading
+from perpetual.slots.gpu import Gpu, GpuBackend, GpuProcess, Reading
+from perpetual.slots.store import Document
 
 if TYPE_CHECKING:
     from perpetual.chaos import Certificate
@@ -157,6 +159,18 @@ class Inventory:
             "reason": reason,
         }
 
+    def offered(self, slot: str) -> list[dict[str, Any]]:
+        """What can serve in a slot, as `{name, qualified_name, factory, options}`; the options are those in force."""
+        return [
+            {
+                "name": offer.provider.name,
+                "qualified_name": offer.qualified_name,
+                "factory": offer.provider.factory,
+                "options": self._config.options(offer.provider.name, offer.provider.options),
+            }
+            for offer in self._registry.serving(slot)
+        ]
+
     # --- the contract of a provider, as far as it can be seen without building it -----------------------------
 
     def examine(self, name: str | None = None, *, suites: bool = False) -> list[dict[str, Any]]:
@@ -236,52 +250,24 @@ class Inventory:
     # --- devices ----------------------------------------------------------------------------------------------
 
     def devices(self) -> dict[str, Any]:
-        """The machine's GPUs as the chosen backend reads them, with the live runs that hold each.
+        """The machine's GPUs as the chosen backend reads them, with whose processes they serve and who leased them.
 
         Returns:
-            `{driver, gpus, reason}`: the document of `perpetual gpu-status`.
+            `{driver, gpus, reason, transient}`: the document of `perpetual gpu-status`. `state` of a device or of an
+            instance is free, leased, used, excluded or sick, of a device that is cut the word for that, and `note` says
+            why no run, or no further one, gets it; `owner` of a process is run, ended, foreign or unknown.
         """
-        holders: dict[str, list[str]] = {}
-        if self._ctx is not None:
-            for status in LIVE:
-                for run in self._ctx.store.find("run", status=status):
-                    for device in run.body["gpus"]:
-                        holders.setdefault(device, []).append(run.id)
         reading: Reading = self._backend().read()
-        gpus = []
-        for gpu in reading.gpus:
-            parts = [gpu.uuid, *(part.uuid for part in gpu.mig)]
-            held = [run for part in parts if part is not None for run in holders.get(part, [])]
-            gpus.append(
-                {
-                    "index": gpu.index,
-                    "uuid": gpu.uuid,
-                    "name": gpu.name,
-                    "memory_total_bytes": gpu.memory_total_bytes,
-                    "memory_used_bytes": gpu.memory_used_bytes,
-                    "memory_free_bytes": gpu.memory_free_bytes,
-                    "utilization": gpu.utilization,
-                    "temperature_celsius": gpu.temperature_celsius,
-                    "power_watts": gpu.power_watts,
-                    "compute_mode": gpu.compute_mode,
-                    "processes": [
-                        {"pid": one.pid, "memory_bytes": one.memory_bytes, "user": one.user, "name": one.name}
-                        for one in gpu.processes
-                    ],
-                    "mig": [
-                        {
-                            "uuid": part.uuid,
-                            "memory_total_bytes": part.memory_total_bytes,
-                            "memory_used_bytes": part.memory_used_bytes,
-                        }
-                        for part in gpu.mig
-                    ],
-                    "run_ids": sorted(held, key=lambda id: int(id[1:])),
-                    "healthy": gpu.healthy,
-                    "error": gpu.error,
-                }
-            )
-        return {"driver": reading.driver, "gpus": gpus, "reason": reading.reason}
+        owners = owners_of(self._ctx, reading)
+        live: list[Document] = []
+        if self._ctx is not None:
+            live = [run for status in ("launching", "running") for run in self._ctx.store.find("run", status=status)]
+        holds = {} if self._ctx is None else holds_of(self._ctx, live)
+        units = units_of(reading, owners, holds, Rules.of(self._config))
+        gpus = [
+            _device(gpu, [unit for unit in units if unit.number == gpu.index], owners, live) for gpu in reading.gpus
+        ]
+        return {"driver": reading.driver, "gpus": gpus, "reason": reading.reason, "transient": reading.transient}
 
     def _backend(self) -> GpuBackend:
         backend: GpuBackend
@@ -291,6 +277,70 @@ class Inventory:
         offer = self._registry.choose("gpus", self._config["gpus"])
         backend = self._registry.build(offer, self._config.options(offer.provider.name, offer.provider.options))
         return backend
+
+
+def _device(gpu: Gpu, units: Sequence[Unit], owners: Mapping[int, Owner], live: Sequence[Document]) -> dict[str, Any]:
+    """One device of the document; `units` are what can be leased of it, in its own order."""
+    whole = None if gpu.mig else units[0]
+    run_ids = {run.id for run in live if {gpu.uuid, *(part.uuid for part in gpu.mig)} & {*run.body["gpus"]}}
+    return {
+        "index": gpu.index,
+        "uuid": gpu.uuid,
+        "name": gpu.name,
+        "memory_total_bytes": gpu.memory_total_bytes,
+        "memory_used_bytes": gpu.memory_used_bytes,
+        "memory_free_bytes": gpu.memory_free_bytes,
+        "utilization": gpu.utilization,
+        "temperature_celsius": gpu.temperature_celsius,
+        "power_watts": gpu.power_watts,
+        "compute_mode": gpu.compute_mode,
+        "processes": _processes(processes_of(gpu), owners),
+        "mig": [
+            {
+                "uuid": part.uuid,
+                "memory_total_bytes": part.memory_total_bytes,
+                "memory_used_bytes": part.memory_used_bytes,
+                "processes": _processes(part.processes, owners),
+                **_lease(unit),
+            }
+            for part, unit in zip(gpu.mig, units if gpu.mig else (), strict=True)
+        ],
+        "run_ids": sorted(run_ids, key=lambda id: int(id[1:])),
+        "healthy": gpu.healthy,
+        "error": gpu.error,
+        "state": "cut" if whole is None else _state(whole),
+        "note": gpu.error if whole is None else _note(whole),
+    }
+
+
+def _processes(processes: Sequence[GpuProcess], owners: Mapping[int, Owner]) -> list[dict[str, Any]]:
+    return [
+        {
+            "pid": one.pid,
+            "memory_bytes": one.memory_bytes,
+            "user": one.user,
+            "name": one.name,
+            "owner": owners[one.pid].kind,
+            "run_id": owners[one.pid].run_id,
+        }
+        for one in processes
+    ]
+
+
+def _lease(unit: Unit) -> dict[str, Any]:
+    return {"run_ids": [hold.run_id for hold in unit.holds], "state": _state(unit), "note": _note(unit)}
+
+
+def _state(unit: Unit) -> str:
+    if unit.is_sick:
+        return "sick"
+    if unit.never:
+        return "excluded"
+    return "leased" if unit.holds else "used" if unit.obstacle else "free"
+
+
+def _note(unit: Unit) -> str | None:
+    return unit.obstacle if unit.is_sick else unit.never or unit.obstacle
 
 
 class _Misfit(Exception):

@@ -5,11 +5,18 @@ of zero devices with a reason, and only zero devices have one; one device that f
 and does not hide the others; what a device does not support or cannot tell is None, never 0, -1 or a word for it. Sizes
 are bytes, temperatures degrees Celsius, power watts, utilization percent.
 
+A reason is `transient` where asking again may bring an answer: the driver hangs, or could not be asked this time. Runs
+then wait. Where it is not, as without a driver, a run that needs a device is refused at once.
+
 Devices are numbered from 0 in the order of the list, as people name them. A uuid stands once and means the same device
 in every reading: a run is given devices by their uuids alone, so one without is shown and never used. `processes` lists
 each process that holds memory of the device, once; a process that is none of the lab's keeps runs off the device. A
 backend that cannot tell them, or not surely, says so in the `error` of a device that may be healthy all the same: it is
 then not idle, and no run gets it.
+
+A device that is cut lists its instances in `mig`: runs are given those, one each, and never the device. `processes` of
+an instance are those that use it, and stand in the device's list too; an instance whose processes are not told says so
+in its `error`.
 
 A reading is the caller's own and can be written as JSON. Calls are safe in threads and hold nothing open.
 """
@@ -39,6 +46,8 @@ class MigDevice:
     uuid: str
     memory_total_bytes: int | None
     memory_used_bytes: int | None
+    processes: tuple[GpuProcess, ...] = ()
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +72,12 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """All devices at one moment; `reason` says why there are none."""
+    """All devices at one moment; `reason` says why there are none, `transient` that it may pass by itself."""
 
     driver: str | None
     gpus: tuple[Gpu, ...]
     reason: str | None
+    transient: bool = False
 
 
 class GpuBackend(ABC):

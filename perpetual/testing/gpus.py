@@ -55,6 +55,8 @@ def _numbers(gpu: Gpu) -> Iterator[tuple[str, Any]]:
     for process in gpu.processes:
         yield f"{at}, process {process.pid}: memory_bytes", process.memory_bytes
     for part in gpu.mig:
+        for process in part.processes:
+            yield f"{at}, {part.uuid}, process {process.pid}: memory_bytes", process.memory_bytes
         yield f"{at}, {part.uuid}: memory_total_bytes", part.memory_total_bytes
         yield f"{at}, {part.uuid}: memory_used_bytes", part.memory_used_bytes
 
@@ -66,7 +68,9 @@ def _words(reading: Reading) -> Iterator[tuple[str, Any]]:
     for gpu in reading.gpus:
         for name in ("uuid", "name", "compute_mode", "error"):
             yield f"GPU {gpu.index}.{name}", getattr(gpu, name)
-        for process in gpu.processes:
+        for part in gpu.mig:
+            yield f"GPU {gpu.index}, {part.uuid}: error", part.error
+        for process in [*gpu.processes, *(one for part in gpu.mig for one in part.processes)]:
             yield f"GPU {gpu.index}, process {process.pid}: user", process.user
             yield f"GPU {gpu.index}, process {process.pid}: name", process.name
 
@@ -122,14 +126,15 @@ class GpuContract:
         """Records of the slot with values of the types that they name."""
         reading = backend.read(self.deadline_s)
         assert type(reading) is Reading
-        assert type(reading.gpus) is tuple
+        assert (type(reading.gpus), type(reading.transient)) == (tuple, bool)
         for gpu in reading.gpus:
             assert type(gpu) is Gpu
             assert (type(gpu.index), type(gpu.healthy)) == (int, bool)
             assert (type(gpu.processes), type(gpu.mig)) == (tuple, tuple)
             assert {type(process) for process in gpu.processes} <= {GpuProcess}
             assert {type(part) for part in gpu.mig} <= {MigDevice}
-            assert all(type(part.uuid) is str for part in gpu.mig)
+            assert all((type(part.uuid), type(part.processes)) == (str, tuple) for part in gpu.mig)
+            assert {type(process) for part in gpu.mig for process in part.processes} <= {GpuProcess}
             for place, number in _numbers(gpu):
                 allowed = (int,) if place.endswith("_bytes") else _Number
                 assert number is None or type(number) in allowed, f"{place} is {number!r}"
@@ -151,6 +156,11 @@ class GpuContract:
         """And nowhere else."""
         reading = backend.read(self.deadline_s)
         assert bool(reading.reason) is not bool(reading.gpus), f"{len(reading.gpus)} devices, {reading.reason!r}"
+
+    def test_only_a_reason_is_transient(self, backend: GpuBackend) -> None:
+        """Where there are devices, runs have nothing to wait for but those."""
+        reading = backend.read(self.deadline_s)
+        assert reading.reason or not reading.transient, f"{len(reading.gpus)} devices, and transient"
 
     def test_an_unhealthy_device_says_why(self, backend: GpuBackend) -> None:
         """In its error."""
@@ -190,6 +200,17 @@ class GpuContract:
             pids = [process.pid for process in gpu.processes]
             assert all(type(pid) is int and pid > 0 for pid in pids), f"GPU {gpu.index}: {pids}"
             assert len({*pids}) == len(pids), f"GPU {gpu.index}: {pids}"
+            for part in gpu.mig:
+                own = [process.pid for process in part.processes]
+                assert len({*own}) == len(own), f"{part.uuid}: {own}"
+
+    def test_processes_of_an_instance_are_of_its_device(self, backend: GpuBackend) -> None:
+        """Whoever looks at devices alone misses none."""
+        for gpu in backend.read(self.deadline_s).gpus:
+            pids = {process.pid for process in gpu.processes}
+            for part in gpu.mig:
+                missing = {process.pid for process in part.processes} - pids
+                assert not missing, f"{part.uuid}: {sorted(missing)} not among those of GPU {gpu.index}"
 
     def test_a_reading_can_be_written_down(self, backend: GpuBackend) -> None:
         """As JSON in UTF-8, and it is the same when it is read again."""

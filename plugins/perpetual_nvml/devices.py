@@ -55,18 +55,23 @@ def read_devices(deadline_s: float = DEADLINE_S) -> Reading:
         return _nothing("no NVIDIA driver on this machine: its NVML library was not found")
     stuck = _stuck_pid()
     if stuck is not None:
-        return _nothing(f"the NVIDIA driver still holds an earlier question (process {stuck} cannot be ended)")
+        return _unanswered(f"the NVIDIA driver still holds an earlier question (process {stuck} cannot be ended)")
     try:
         output = _ask(deadline_s)
     except subprocess.TimeoutExpired:
-        return _nothing(f"the NVIDIA driver did not answer within {deadline_s:g} s")
+        return _unanswered(f"the NVIDIA driver did not answer within {deadline_s:g} s")
     except (OSError, _ProbeError) as error:
-        return _nothing(f"the NVIDIA driver could not be asked: {error}")
+        return _unanswered(f"the NVIDIA driver could not be asked: {error}")
     return _parsed(output)
 
 
 def _nothing(reason: str) -> Reading:
     return Reading(driver=None, gpus=(), reason=reason)
+
+
+def _unanswered(reason: str) -> Reading:
+    """What it would have said is not known: it may well have devices."""
+    return Reading(driver=None, gpus=(), reason=reason, transient=True)
 
 
 def _library_is_absent() -> bool:
@@ -152,14 +157,14 @@ def _parsed(output: bytes) -> Reading:
     try:
         document = json.loads(output)
         gpus = tuple(_gpu(gpu) for gpu in document["gpus"])
-        return Reading(driver=document["driver"], gpus=gpus, reason=document["reason"])
+        return Reading(document["driver"], gpus, document["reason"], transient=document["transient"])
     except (ValueError, KeyError, TypeError) as error:
         # The probe's file is read anew each time: an upgrade under a running process may change its answer.
-        return _nothing(f"the probe's answer cannot be read ({error!r})")
+        return _unanswered(f"the probe's answer cannot be read ({error!r})")
 
 
 def _gpu(fields: dict[str, Any]) -> Gpu:
-    mig = tuple(MigDevice(**device) for device in fields["mig"])
+    mig = tuple(MigDevice(**{**part, "processes": _processes(part["processes"])}) for part in fields["mig"])
     return Gpu(**{**fields, "processes": _processes(fields["processes"]), "mig": mig})
 
 

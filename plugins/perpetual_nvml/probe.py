@@ -6,8 +6,8 @@ return and then only the process can be ended. It therefore imports nothing of P
 
 The document: `{driver, gpus: [{index, uuid, name, memory_total_bytes, memory_used_bytes, memory_free_bytes,
 utilization, temperature_celsius, power_watts, compute_mode, processes: [{pid, memory_bytes, user, name}],
-healthy, error, mig: [{uuid, memory_total_bytes, memory_used_bytes}]}], reason}`. What the driver or the board
-cannot tell is null.
+healthy, error, mig: [{uuid, memory_total_bytes, memory_used_bytes, processes, error}]}], reason, transient}`. What the
+driver or the board cannot tell is null.
 
 Source: NVML API reference, device queries; names of the calls as in the package nvidia-ml-py.
 """
@@ -34,20 +34,32 @@ def survey() -> Document:
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
-        return _nothing(_why_no_driver(nvml, error))
+        return _nothing(_why_no_driver(nvml, error), transient=_may_pass(nvml, error))
     # No nvmlShutdown: the process ends at once, and a driver that answered may still hang there.
     driver = Attempts(nvml)
     version = driver.value(nvml.nvmlSystemGetDriverVersion)
     count = driver.value(nvml.nvmlDeviceGetCount, essential=True) or 0
-    if driver.error is not None:
-        reason: str | None = f"the NVIDIA driver answered with an error: {driver.error}"
-    else:
-        reason = None if count else "the NVIDIA driver lists no GPU"
-    return {"driver": version, "gpus": [_gpu(nvml, index) for index in range(count)], "reason": reason}
+    if not driver.healthy:
+        return {**_nothing(f"the NVIDIA driver answered with an error: {driver.error}", transient=True),
+                "driver": version}  # fmt: skip
+    gpus = [_gpu(nvml, index) for index in range(count)]
+    return {**_nothing(None if count else "the NVIDIA driver lists no GPU"), "driver": version, "gpus": gpus}
 
 
-def _nothing(reason: str) -> Document:
-    return {"driver": None, "gpus": [], "reason": reason}
+def _nothing(reason: str | None, *, transient: bool = False) -> Document:
+    return {"driver": None, "gpus": [], "reason": reason, "transient": transient}
+
+
+def _may_pass(nvml: Any, error: Exception) -> bool:
+    """Whether a driver that could not be opened may be opened later without anybody's doing."""
+    lasting = {
+        nvml.NVML_ERROR_LIBRARY_NOT_FOUND,
+        nvml.NVML_ERROR_DRIVER_NOT_LOADED,
+        nvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH,
+        nvml.NVML_ERROR_NO_PERMISSION,
+        nvml.NVML_ERROR_FUNCTION_NOT_FOUND,
+    }
+    return getattr(error, "value", None) not in lasting
 
 
 def _why_no_driver(nvml: Any, error: Exception) -> str:
@@ -145,16 +157,19 @@ def _fill(nvml: Any, attempts: Attempts, handle: Any, gpu: Document) -> None:
         nvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS: "exclusive_process",
     }
     gpu["compute_mode"] = modes.get(value(nvml.nvmlDeviceGetComputeMode, handle))
-    parts = list(_mig_handles(nvml, attempts, handle))
-    devices = [_mig_device(nvml, attempts, part) for part in parts]
-    gpu["mig"] = [device for device in devices if device["uuid"] is not None]  # unnamed: no run can be sent there
+    mode = value(nvml.nvmlDeviceGetMigMode, handle)
+    is_cut = bool(mode and mode[0])
     found = _running(nvml, attempts, handle)
-    if found is None:
-        # A GPU cut by MIG tells its own list only to the privileged; the parts tell theirs to their users.
-        found = [entry for part in parts for entry in _running(nvml, attempts, part) or ()]
+    if is_cut:
+        parts = list(_mig_handles(nvml, attempts, handle))
         if not parts and attempts.healthy:
-            attempts.problems.append("the driver does not tell which processes use this GPU")
-    gpu["processes"] = _processes(found)
+            attempts.problems.append("MIG is on and no instance is made: no program can use this GPU")
+        gpu["mig"], entries = _mig_devices(nvml, attempts, parts, found)
+        # A GPU cut by MIG tells its own list only to the privileged; the parts tell theirs to their users.
+        found = entries if found is None else [*found, *entries]
+    elif found is None and attempts.healthy:
+        attempts.problems.append("the driver does not tell which processes use this GPU")
+    gpu["processes"] = _processes(found or [])
 
 
 def _memory(nvml: Any, handle: Any) -> Any:
@@ -166,9 +181,6 @@ def _memory(nvml: Any, handle: Any) -> Any:
 
 
 def _mig_handles(nvml: Any, attempts: Attempts, handle: Any) -> Iterable[Any]:
-    mode = attempts.value(nvml.nvmlDeviceGetMigMode, handle)
-    if not mode or not mode[0]:
-        return
     for place in range(attempts.value(nvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0):
         part = attempts.value(_mig_handle, nvml, handle, place)
         if part is not None:
@@ -182,13 +194,28 @@ def _mig_handle(nvml: Any, handle: Any, place: int) -> Any:
         return None  # places are numbered up to the most a board can hold; most stand empty
 
 
-def _mig_device(nvml: Any, attempts: Attempts, part: Any) -> Document:
-    memory = attempts.value(_memory, nvml, part)
-    return {
-        "uuid": attempts.value(nvml.nvmlDeviceGetUUID, part),
-        "memory_total_bytes": None if memory is None else memory.total,
-        "memory_used_bytes": None if memory is None else memory.used,
-    }
+def _mig_devices(
+    nvml: Any, attempts: Attempts, parts: Iterable[Any], on_device: list[Any] | None
+) -> tuple[list[Document], list[Any]]:
+    """The records of the instances that have a name, for to others no run can be sent; and all their entries."""
+    documents, entries = [], []
+    for part in parts:
+        memory = attempts.value(_memory, nvml, part)
+        own = _running(nvml, attempts, part)
+        if own is None and on_device is not None:
+            instance = attempts.value(nvml.nvmlDeviceGetGpuInstanceId, part)
+            own = None if instance is None else [entry for entry in on_device if entry.gpuInstanceId == instance]
+        entries += own or []
+        document = {
+            "uuid": attempts.value(nvml.nvmlDeviceGetUUID, part),
+            "memory_total_bytes": None if memory is None else memory.total,
+            "memory_used_bytes": None if memory is None else memory.used,
+            "processes": _processes(own or []),
+            "error": "the driver does not tell which processes use it" if own is None else None,
+        }
+        if document["uuid"] is not None:
+            documents.append(document)
+    return documents, entries
 
 
 def _running(nvml: Any, attempts: Attempts, handle: Any) -> list[Any] | None:

@@ -79,6 +79,7 @@ class TestRack(OnTheStub):
         reading = backend.read()
         assert [gpu.healthy for gpu in reading.gpus] == [True, True, False, True]
         assert [(len(gpu.processes), len(gpu.mig)) for gpu in reading.gpus] == [(2, 0), (1, 2), (0, 0), (0, 0)]
+        assert [len(part.processes) for part in reading.gpus[1].mig] == [1, 1]
 
 
 @NEEDS_THE_STUB
@@ -90,7 +91,8 @@ class TestHungDriver(OnTheStub):
 
     def test_it_does_hang(self, backend: GpuBackend) -> None:
         """And is given up."""
-        assert backend.read(0.05).reason == "the NVIDIA driver did not answer within 0.05 s"
+        reading = backend.read(0.05)
+        assert (reading.reason, reading.transient) == ("the NVIDIA driver did not answer within 0.05 s", True)
 
 
 class TestNoDriver(GpuContract):

@@ -166,13 +166,14 @@ def test_the_probe_prints_one_document(machine: Machine) -> None:
     )
     assert done.stderr == ""
     document = json.loads(done.stdout)
-    assert set(document) == {"driver", "gpus", "reason"}
+    assert set(document) == set(Reading.__dataclass_fields__)
     (gpu,) = document["gpus"]
     assert set(gpu) == set(Gpu.__dataclass_fields__)
     assert gpu["processes"] == [{"pid": NO_SUCH_PID, "memory_bytes": 5 * MIB, "user": None, "name": None}]
     (part,) = gpu["mig"]
     assert set(part) == set(MigDevice.__dataclass_fields__)
     assert (part["memory_total_bytes"], part["memory_used_bytes"]) == (64 * MIB, 5 * MIB)
+    assert (part["processes"], part["error"]) == (gpu["processes"], None)
 
 
 def test_mig(machine: Machine) -> None:
@@ -190,6 +191,11 @@ def test_mig(machine: Machine) -> None:
     one, two = gpu.mig
     assert (one.uuid, one.memory_total_bytes, one.memory_used_bytes) == ("MIG-one", 20096 * MIB, 100 * MIB)
     assert (two.uuid, two.memory_total_bytes, two.memory_used_bytes) == ("MIG-two", 10048 * MIB, 500 * MIB)
+    assert [(p.pid, p.memory_bytes) for p in one.processes] == [(NO_SUCH_PID, 100 * MIB)]
+    assert [(p.pid, p.memory_bytes) for p in two.processes] == [
+        (NO_SUCH_PID, 200 * MIB),
+        (NO_SUCH_PID + 1, 300 * MIB),
+    ]
 
 
 def test_a_process_whose_name_is_no_text(machine: Machine, tmp_path: Path) -> None:
@@ -349,19 +355,20 @@ def test_a_failing_gpu_leaves_the_other_one_listed(machine: Machine, code: int, 
 
 
 @pytest.mark.parametrize(
-    ("code", "words"),
+    ("code", "words", "transient"),
     [
-        (9, "installed but not loaded"),
-        (18, "different versions"),
-        (999, "could not be opened: Unknown Error"),
+        (9, "installed but not loaded", False),
+        (18, "different versions", False),
+        (999, "could not be opened: Unknown Error", True),  # it may answer the next time
     ],
 )
-def test_a_driver_that_cannot_be_opened(machine: Machine, code: int, words: str) -> None:
+def test_a_driver_that_cannot_be_opened(machine: Machine, code: int, words: str, transient: bool) -> None:
     machine.becomes(f"init_error {code}\ngpu A\n")
     reading = read_devices()
     assert (reading.driver, reading.gpus) == (None, ())
     assert reading.reason is not None
     assert words in reading.reason
+    assert reading.transient is transient
 
 
 def test_without_a_driver_no_process_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -394,6 +401,7 @@ def test_a_driver_that_kills_its_caller(machine: Machine, tmp_path: Path) -> Non
     reading = read_devices()
     assert (reading.driver, reading.gpus) == (None, ())
     assert reading.reason == "the NVIDIA driver could not be asked: the probe ended with status -9"
+    assert reading.transient
 
 
 def test_a_probe_that_cannot_be_started(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -424,7 +432,7 @@ def test_a_hung_driver_ends_within_the_deadline(machine: Machine) -> None:
     started = time.monotonic()
     reading = read_devices(0.7)
     took_s = time.monotonic() - started
-    assert reading == Reading(None, (), "the NVIDIA driver did not answer within 0.7 s")
+    assert reading == Reading(None, (), "the NVIDIA driver did not answer within 0.7 s", transient=True)
     assert 0.7 <= took_s < 1.7
     assert machine.probes() == []
 

@@ -1,0 +1,132 @@
+"""The table of `perpetual gpu-status`: a line a device, with bars, and below it one for each MIG instance.
+
+Imported by `perpetual.cli.machine` when it shows the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from perpetual.cli.base import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+
+__all__ = ["gpu_table"]
+
+_COLOURS = {"free": "green", "leased": "cyan", "used": "yellow", "excluded": "dim", "sick": "bold red", "cut": ""}
+_NARROW, _ROOMY = 90, 120  # columns: below the first names and power are left out, from the second on bars are long
+_MOST_HOLDERS = 4  # lines of one device
+_GIB = 2**30
+
+
+def gpu_table(document: dict[str, Any], console: Console) -> Table:
+    """The table of a document of devices, for the console's width: what is too long ends in dots, nothing wraps."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    title = Text(f"driver {printable(document['driver'] or 'unknown')}")
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, padding=(0, 1, 0, 0))
+    rows = [row for gpu in document["gpus"] for row in _rows(gpu)]
+    bar = 10 if console.width >= _ROOMY else 6 if console.width >= _NARROW else 4
+    # Numbers are shown whole; what gives way is the name and the last column.
+    table.add_column("GPU", no_wrap=True, min_width=max(len("GPU"), *(len(row["GPU"]) for row in rows)))
+    named = console.width >= _NARROW
+    overflow: Any = "crop" if console.options.ascii_only else "ellipsis"
+    if named:
+        table.add_column("name", no_wrap=True, overflow=overflow, max_width=24 if console.width >= _ROOMY else 14)
+    for head, key in (("load", "load"), ("memory", "memory")):
+        table.add_column(head, no_wrap=True, overflow=overflow, width=max(bar, len(head)))
+        table.add_column("", justify="right", no_wrap=True, min_width=max(len(row[key]) for row in rows))
+    small = ("temp", "power") if named else ("temp",)
+    for head in small:
+        table.add_column(
+            head, justify="right", no_wrap=True, min_width=max(len(head), *(len(row[head]) for row in rows))
+        )
+    table.add_column("state", no_wrap=True, overflow=overflow)
+    for row in rows:
+        cells: list[RenderableType] = [Text(row["GPU"]), *([Text(row["name"])] if named else [])]
+        cells += [_bar(row["load of"], _busy), Text(row["load"]), _bar(row["memory of"], _full), Text(row["memory"])]
+        cells += [Text(row[head]) for head in small]
+        table.add_row(*cells, Text("\n".join(row["holders"]), style=row["style"]))
+    return table
+
+
+def _rows(gpu: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the lines of a device say: its own, and that of each instance, which tells less."""
+    own = _row(str(gpu["index"]), (gpu["name"] or "-").removeprefix("NVIDIA "), gpu)
+    return [own, *(_row(f"  .{place}", "MIG instance", part) for place, part in enumerate(gpu["mig"]))]
+
+
+def _row(number: str, name: str, part: dict[str, Any]) -> dict[str, Any]:
+    load, used, total = part.get("utilization"), part["memory_used_bytes"], part["memory_total_bytes"]
+    return {
+        "GPU": number,
+        "name": printable(name),
+        "load of": (load, 100.0),
+        "load": _or_dash(load, " %"),
+        "memory of": (used, total),
+        "memory": f"{_gib(used)} / {_gib(total)} GiB",
+        "temp": _or_dash(part.get("temperature_celsius"), " C"),
+        "power": _or_dash(part.get("power_watts"), " W"),
+        "holders": [*map(printable, _holders(part))],
+        "style": _COLOURS[part["state"]],
+    }
+
+
+def _bar(part: tuple[float | None, float | None], colour_of: Callable[[float], str]) -> RenderableType:
+    from rich.progress_bar import ProgressBar
+    from rich.text import Text
+
+    value, total = part
+    if value is None or not total:
+        return Text("-")
+    colour = colour_of(value / total)
+    return ProgressBar(total=total, completed=value, complete_style=colour, finished_style=colour)
+
+
+def _busy(share: float) -> str:
+    """A device is there to be used: a high load is no alarm."""
+    return "green"
+
+
+def _full(share: float) -> str:
+    return "green" if share < 0.5 else "yellow" if share < 0.9 else "red"
+
+
+def _holders(part: dict[str, Any]) -> list[str]:
+    """Who has it, a line each: our runs, then other processes; or its state where nobody has."""
+    note = str(part["note"]).removeprefix("is ")
+    if part["state"] == "sick":
+        return [f"sick: {note.removeprefix('sick: ')}"]
+    if part["state"] == "cut":
+        return [note if part["note"] else f"cut into {len(part['mig'])}"]
+    lines = [f"leased by {', '.join(part['run_ids'])}"] if part["run_ids"] else []
+    lines += [_stranger(one) for one in part["processes"] if one["run_id"] not in part["run_ids"]]
+    if part["state"] == "excluded":
+        lines.insert(0, note)
+    if len(lines) > _MOST_HOLDERS:
+        lines = [*lines[: _MOST_HOLDERS - 1], f"and {len(lines) - _MOST_HOLDERS + 1} more"]
+    return lines or [part["state"]]
+
+
+def _stranger(process: dict[str, Any]) -> str:
+    """A process that does not belong to a run that holds the device."""
+    if process["owner"] == "ended":
+        return f"held by pid {process['pid']} of {process['run_id']}, ended"
+    if process["owner"] == "run":
+        return f"{process['run_id']} without a lease ({process['pid']})"
+    if process["user"] is None and process["name"] is None:
+        return f"unknown process ({process['pid']})"
+    return f"{process['user'] or 'unknown'}: {process['name'] or 'unknown'} ({process['pid']})"
+
+
+def _gib(size_bytes: int | None) -> str:
+    return "-" if size_bytes is None else f"{size_bytes / _GIB:.1f}"
+
+
+def _or_dash(value: float | None, unit: str) -> str:
+    return "-" if value is None else f"{value:.0f}{unit}"

@@ -1,0 +1,80 @@
+"""Whose process a GPU serves: a run's of this lab, a run's that has ended, a stranger's, or nobody can tell.
+
+Used by `perpetual.lab.flows` and `perpetual.lab.inventory`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from perpetual.lab.context import Context
+from perpetual.slots.gpu import Gpu, GpuProcess, Reading
+
+__all__ = ["FOREIGN", "UNKNOWN", "Owner", "owners_of", "processes_of"]
+
+_RECENT = 100  # ended runs whose processes are still looked for; the driver forgets a process within seconds
+
+
+class Owner(NamedTuple):
+    """`kind`: run (a live one), ended (a run that has ended), foreign, or unknown (not to be seen from here)."""
+
+    kind: str
+    run_id: str | None = None
+
+
+FOREIGN, UNKNOWN = Owner("foreign"), Owner("unknown")
+
+
+def processes_of(gpu: Gpu) -> list[GpuProcess]:
+    """Every process of a device, those of its MIG instances included, each once."""
+    found = {process.pid: process for part in gpu.mig for process in part.processes}
+    return [*({process.pid: process for process in gpu.processes} | found).values()]
+
+
+def owners_of(ctx: Context | None, reading: Reading) -> dict[int, Owner]:
+    """The owner of each process of the reading, by pid; the record is read only if there are processes.
+
+    Without a context, outside a project, no run is known.
+    """
+    pids = {process.pid for gpu in reading.gpus for process in processes_of(gpu)}
+    if not pids:
+        return {}
+    if ctx is None:
+        return {pid: _owner(pid, {}, (), "") for pid in pids}
+    live = [run for status in ("launching", "running") for run in ctx.store.find("run", status=status)]
+    of_pid = {run.body["pid"]: run.id for run in live if run.body["pid"] is not None}
+    known = {run.id for run in live}
+    found = {pid: _owner(pid, of_pid, known, str(ctx.config.root)) for pid in pids}
+    unseen = [pid for pid, owner in found.items() if owner == UNKNOWN]
+    if unseen:
+        newest = ctx.store.page("run", limit=_RECENT, newest_first=True).items
+        ended = {run.body["pid"]: run.id for run in newest if run.id not in known}
+        found |= {pid: Owner("ended", ended[pid]) for pid in unseen if pid in ended}
+    return found
+
+
+def _owner(pid: int, of_pid: Mapping[int, str], live: Collection[str], root: str) -> Owner:
+    """By descent first, which no program can change; what left its tree still has the variables of its run.
+
+    A process that cannot be seen has ended, or lives outside this container: NVML numbers processes as the host does.
+    """
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        above = [pid, *(parent.pid for parent in process.parents())]
+        for each in above:  # the nearest: a run may have been launched by another run
+            if each in of_pid:
+                return Owner("run", of_pid[each])
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return UNKNOWN
+    except psutil.Error:
+        return UNKNOWN
+    try:
+        variables = process.environ()
+    except (psutil.Error, OSError):
+        return FOREIGN  # another user's
+    run_id = variables.get("PERPETUAL_RUN")
+    ours = run_id in live and variables.get("PERPETUAL_PROJECT") == root
+    return Owner("run", run_id) if ours else FOREIGN

@@ -1,0 +1,90 @@
+"""Which units a run gets, and what it waits for where it gets none. Used by `perpetual.lab.flows.devices` alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from perpetual.lab.gpus.units import Unit, size
+
+__all__ = ["Need", "could_ever", "pick", "waits_for"]
+
+_SHOWN = 8  # devices of which a waiting run says why they are not for it
+_COARSE_BYTES = 2**30
+
+
+class Need(NamedTuple):
+    """What a run declares: so many devices, with so much memory on each, or all of each; `wanted` are chosen ones."""
+
+    amount: int
+    memory_bytes: int | None
+    wanted: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        if self.memory_bytes is None:
+            return f"needs {self.amount} GPU{'s' if self.amount > 1 else ''}"
+        where = "one GPU" if self.amount == 1 else f"each of {self.amount} GPUs"
+        return f"needs {size(self.memory_bytes, up=True)} on {where}"
+
+
+def could_ever(unit: Unit, need: Need) -> bool:
+    """Whether the unit would take the run if it were idle and well."""
+    big_enough = need.memory_bytes is None or unit.capacity_bytes is None or unit.capacity_bytes >= need.memory_bytes
+    return unit.never is None and big_enough and not (unit.is_part and need.amount > 1)
+
+
+def pick(units: Sequence[Unit], need: Need) -> list[Unit] | None:
+    """The units that the run gets now; None if it has to wait."""
+    fit = [unit for unit in _named(units, need) if _why_not(unit, need) is None]
+    memory = need.memory_bytes
+    if memory is None:
+        # Alone: a whole device before an instance, the emptiest first (strangers may be allowed on it; the few MiB of
+        # a driver or a display are no difference), then by number.
+        fit.sort(key=lambda unit: (unit.is_part, (unit.used_bytes or 0) // _COARSE_BYTES, unit.number))
+    else:
+        # Shared: where the least is left over, so that whole devices stay free for runs that need much, or all.
+        fit.sort(key=lambda unit: ((unit.left_bytes or 0) - memory, unit.number))
+    if need.wanted:  # one unit for each number: of a device that is cut, its best instance
+        first = {unit.number: unit for unit in reversed(fit)}
+        fit = [first[number] for number in need.wanted if number in first]
+    return fit[: need.amount] if len(fit) >= need.amount else None
+
+
+def waits_for(units: Sequence[Unit], need: Need) -> str:
+    """What a run waits for that gets nothing now, naming each device that stands in its way."""
+    named = _named(units, need)
+    reasons = [(unit, _why_not(unit, need)) for unit in named]
+    told = [f"{unit.name} {why}" for unit, why in reasons if why is not None]
+    free = len(named) - len(told)
+    told += [f"GPU {number} is not there" for number in need.wanted if all(unit.number != number for unit in units)]
+    more = f", and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
+    if need.memory_bytes is None:
+        return f"{need}, {free} of {len(named)} are free: {', '.join(told[:_SHOWN])}{more}"
+    return f"{need}; {', '.join(told[:_SHOWN])}{more}"
+
+
+def _named(units: Sequence[Unit], need: Need) -> list[Unit]:
+    return [unit for unit in units if not need.wanted or unit.number in need.wanted]
+
+
+def _why_not(unit: Unit, need: Need) -> str | None:
+    """Why the unit is not for this run now, said after its name."""
+    if unit.never or unit.is_sick:
+        return unit.never or unit.obstacle
+    if need.memory_bytes is not None and unit.capacity_bytes is not None and unit.capacity_bytes < need.memory_bytes:
+        return f"has {size(unit.capacity_bytes)} in all"
+    if unit.obstacle:
+        return unit.obstacle
+    if unit.is_part and need.amount > 1:
+        return "is given to a run that needs one GPU"
+    alone = [hold.run_id for hold in unit.holds if hold.memory_bytes is None]
+    if alone or (unit.holds and (need.memory_bytes is None or unit.is_single)):
+        return f"is held by {', '.join(alone or [hold.run_id for hold in unit.holds])}"
+    if need.memory_bytes is None:
+        return None
+    if unit.left_bytes is None:
+        return "does not tell how much memory it has"
+    if unit.left_bytes >= need.memory_bytes:
+        return None
+    held = ", ".join(f"{hold.run_id} holds {size(hold.memory_bytes or 0)}" for hold in unit.holds)
+    return f"has {size(unit.left_bytes)} free" + (f" ({held})" if held else "")
