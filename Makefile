@@ -36,7 +36,10 @@ slow: $(VENV)/.installed
 bench: $(VENV)/.installed
 	$(BIN)/python tools/bench.py --large
 	$(BIN)/python tools/bench_store.py
+	$(BIN)/python tools/bench_runs.py
+	$(BIN)/python tools/bench_report.py
 	$(BIN)/python tools/bench_mcp.py
+	$(BIN)/python tools/bench_science.py
 
 schemas: $(VENV)/.installed
 	$(BIN)/python tools/make_schemas.py

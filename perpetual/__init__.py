@@ -31,6 +31,5 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'perpetual' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(home), name)
+    # Not importlib's function: its package costs a training script more than our own module.
+    return getattr(__import__(home, fromlist=(name,)), name)

@@ -10,21 +10,31 @@ from perpetual.errors import ConfigError, UsageError, unknown
 from perpetual.schema import Item, Key, check, check_names, parse_text
 from perpetual.toolkit import yamlfile
 
-__all__ = ["FILE", "KEYS", "Methodology"]
+__all__ = ["FILE", "KEYS", "STRATEGY_SCORERS", "Methodology"]
 
 FILE = "methodology.yaml"
+
+# Strategies whose scorer has another name.
+STRATEGY_SCORERS = {
+    "hypothesis_driven": "information-gain",
+    "information_gain": "information-gain",
+    "round_robin": "round-robin",
+}
 
 KEYS: dict[str, Key] = {
     key.name: key
     for key in (
         Key("exploration_strategy", "str", "hypothesis_driven",
-            "Which scorer ranks candidates: hypothesis_driven (information gain per run-hour) or any scorer's name."),
+            "Which scorer ranks candidates: hypothesis_driven (information gain per run-hour), decisive, greedy, "
+            "thompson, random, round_robin, or any scorer's name."),
         Key("proposal_batch_size", "int", 3, "How many open proposals the loop keeps at most.", minimum=1),
         Key("confidence_support_threshold", "float", 0.8,
             "At or above this confidence a hypothesis counts as supported.", minimum=0.5, maximum=0.9999),
         Key("confidence_refute_threshold", "float", 0.2,
             "At or below this confidence a hypothesis counts as refuted.", minimum=0.0001, maximum=0.5),
         Key("min_replicates", "int", 2, "Measured runs a hypothesis needs before it can be decided.", minimum=1),
+        Key("require_confirmation", "bool", False,
+            "Whether a hypothesis is supported only once an experiment proposed as --confirmation speaks for it too."),
         Key("min_information_gain_bits", "float", 0.01,
             "A candidate whose expected gain is below this many bits is not worth a run.", minimum=0.0),
         Key("alpha", "float", None,
@@ -119,7 +129,7 @@ class Methodology:
     def scorer(self) -> str:
         """The scorer that `exploration_strategy` names."""
         name: str = self["exploration_strategy"]
-        return "information-gain" if name == "hypothesis_driven" else name
+        return STRATEGY_SCORERS.get(name, name)
 
     def items(self) -> list[Item]:
         """Every key with its value, where it comes from and what it means."""

@@ -61,6 +61,7 @@ class Hypothesis:
     params: Json | None = None  # a grid of values to try: {"lr": [0.1, 0.01]}
     created_by: str | None = None
     flags: tuple[str, ...] = ()  # warnings of the fold, e.g. "seed not applied"
+    needs: str | None = None  # past a threshold, and not decided before: full_scale | confirmation
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +81,19 @@ class Design:
 
     metric: str | None = None
     direction: str | None = None  # "max" or "min"
-    kind: str = "gaussian"
+    kind: str = "gaussian"  # or "binary": the metric is 1 for success and 0 for failure
     baseline: float | str | None = None
-    claim: str | None = None  # "at_least": effect >= mde against <= 0
+    claim: str | None = None  # "at_least": effect >= mde against <= 0; "value": = mde against 0; "any": some effect
     mde: float | None = None
     noise: float | None = None  # declared sd between seeds, in the metric's units
     tau: float | None = None  # sd between implementations of the same idea
     replicates: int = 1
     cost_run_hours: float | None = None
     paired: bool = False
+    on_crash: str | None = None  # "supports" or "refutes", where "it runs at all" is a binary claim itself
+    confirmation: bool = False  # measured on what no earlier experiment has looked at
+    proxy: Json | None = None  # a cheaper stand-in: {args, cost_run_hours, tau}
+    proxy_of: str | None = None  # the experiment that this one is the cheap stand-in for
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +129,7 @@ class Experiment:
     proposed_by: str
     approved_by: str | None
     created_at: str
+    extends: str | None = None  # the experiment of which this one is more replicates
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +169,8 @@ class Run:
     max_rss_bytes: int | None = None  # of its largest process
     cpu_s: float | None = None  # user and system, of all its processes
     annotations: tuple[Json, ...] = ()  # {kind, text, source}: what was seen beside the exit record; decides nothing
+    chosen_seed: bool = False  # picked by hand, so that what it measured weighs nothing
+    metric_sources: Json = field(default_factory=dict)  # the file and line that each metric was read from
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,8 @@ def check(key: Key, value: Any, where: str) -> Any:
     """
     if value is None and key.nullable:
         return None
+    if key.type == "list" and isinstance(value, list):
+        value = [str(item) if type(item) is int else item for item in value]  # [0, 1] is as good as ["0", "1"]
     if not _fits(key.type, value):
         orelse = " or null" if key.nullable else ""
         raise ConfigError(f"{where}: {key.name} must be {_WORDS[key.type]}{orelse}, not {value!r}", hint=key.meaning)

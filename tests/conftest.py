@@ -13,6 +13,7 @@ _CLEARED = (
     "CLAUDECODE",
     "CURSOR_AGENT",
     "CODEX_SANDBOX",
+    "CODEX_THREAD_ID",
     "OPENCODE",
     "NO_COLOR",
     "FORCE_COLOR",

@@ -11,6 +11,7 @@ from perpetual.toolkit.units import hours_of, shown_hours
 
 __all__ = ["budget"]
 
+_SHOWN = 0.0005  # hours: what would be shown as nothing is not told
 _UNLIMITED = ("none", "null", "unlimited")
 
 
@@ -42,7 +43,7 @@ def set_(face: Face, gpu_hours: str) -> None:
 
 def _show(face: Face) -> None:
     shown = face.lab.budget.show()
-    face.answer("budget", shown, lambda: _totals(shown))
+    face.answer("budget", shown, lambda: _totals(shown, face.lab.budget.room_run_hours()))
     if face.as_json:
         return
     for name in ("hypothesis", "experiment", "day"):
@@ -51,12 +52,15 @@ def _show(face: Face) -> None:
             face.table((name, "runs", "GPU-hours", "run-hours"), [_row(key, line) for key, line in lines.items()])
 
 
-def _totals(shown: dict[str, Any]) -> str:
+def _totals(shown: dict[str, Any], room_run_hours: float | None) -> str:
     limit = shown["limit_gpu_hours"]
     left = "unlimited" if limit is None else f"{shown['left_gpu_hours']:.3f} left of {limit:g}"
+    over = 0.0 if limit is None else shown["spent_gpu_hours"] + shown["reserved_gpu_hours"] - limit
+    beyond = f" ({over:.3f} over: runs went on beyond their limit, or it was lowered)" if over > _SHOWN else ""
+    room = "" if room_run_hours is None else f", {room_run_hours:.4f} of max_run_hours left"
     return (
-        f"GPU-hours: {shown['spent_gpu_hours']:.3f} spent, {shown['reserved_gpu_hours']:.3f} reserved, {left}\n"
-        f"run-hours: {shown['run_hours']:.4f} used ({shown_hours(shown['run_hours'])})"
+        f"GPU-hours: {shown['spent_gpu_hours']:.3f} spent, {shown['reserved_gpu_hours']:.3f} reserved, {left}{beyond}\n"
+        f"run-hours: {shown['run_hours']:.4f} used ({shown_hours(shown['run_hours'])}){room}"
     )
 
 

@@ -225,12 +225,23 @@ class Logs(TypedDict):
     truncated: bool
 
 
+class Place(TypedDict):
+    """Where a run stands in the queue; `waits_for` is as of the last look, `score` in bits per run-hour."""
+
+    run_id: str
+    position: int
+    priority: int
+    score: float | None
+    waits_for: str | None
+
+
 class Queue(TypedDict):
-    """What waits, in the order of starting; `state` is running, paused or draining."""
+    """What waits, in the order of starting, and its places; `state` is running, paused or draining."""
 
     items: list[Run]
     next_cursor: str | None
     state: str
+    places: list[Place]
 
 
 class ScanProblem(TypedDict):
@@ -325,24 +336,33 @@ class Setting(TypedDict):
 
 
 class Process(TypedDict):
-    """A process that holds memory of a device."""
+    """A process that holds memory of a device; `owner` is run, ended, foreign or unknown, `run_id` its run, if ours."""
 
     pid: int
     memory_bytes: int | None
     user: str | None
     name: str | None
+    owner: str
+    run_id: str | None
 
 
 class MigPart(TypedDict):
-    """A part of a device that was cut into instances."""
+    """A part of a device that was cut into instances; `state` and `note` as of a device."""
 
     uuid: str
     memory_total_bytes: int | None
     memory_used_bytes: int | None
+    processes: list[Process]
+    run_ids: list[str]
+    state: str
+    note: str | None
 
 
 class Device(TypedDict):
-    """One GPU; `utilization` is percent, `run_ids` are our live runs that hold it."""
+    """One GPU; `utilization` is percent, `run_ids` are our live runs that hold it.
+
+    `state` is free, leased, used, excluded, sick or cut (into instances); `note` says why no further run gets it.
+    """
 
     index: int
     uuid: str | None
@@ -359,14 +379,17 @@ class Device(TypedDict):
     run_ids: list[str]
     healthy: bool
     error: str | None
+    state: str
+    note: str | None
 
 
 class GpuStatus(TypedDict):
-    """The machine's GPUs; `reason` says why there are none."""
+    """The machine's GPUs; `reason` says why there are none, `transient` that it may pass by itself."""
 
     driver: str | None
     gpus: list[Device]
     reason: str | None
+    transient: bool
 
 
 class DoctorCheck(TypedDict):
@@ -390,6 +413,98 @@ class Completion(TypedDict):
 
     shell: str
     script: str
+
+
+class Untracked(TypedDict):
+    """A file that git does not know; where it is not `kept`, `why` says so, and `target` is a link's."""
+
+    path: str
+    path_hex: NotRequired[str]
+    bytes: NotRequired[int | None]
+    mode: NotRequired[str]
+    sha256: NotRequired[str | None]
+    target: NotRequired[str]
+    kept: bool
+    why: NotRequired[str]
+
+
+class ProvenanceCode(TypedDict):
+    """The code a run started from; `patch` is a file of the run's folder, and `why` says why there is none."""
+
+    commit: str | None
+    branch: str | None
+    dirty: bool | None
+    remote: str | None
+    top: str | None
+    patch: str | None
+    patch_bytes: int | None
+    patch_sha256: str | None
+    why: str | None
+    untracked: list[Untracked]
+    untracked_left_out: int
+
+
+class Interpreter(TypedDict):
+    """The Python of a run; all null but `why` where its command is none that could be recognised."""
+
+    path: str | None
+    version: str | None
+    packages: dict[str, str] | None
+    why: str | None
+
+
+class ProvenanceMachine(TypedDict):
+    """Where a run was started."""
+
+    host: str
+    os: str
+    kernel: str
+    cpus: int | None
+    memory_bytes: int | None
+
+
+class ProtectedFile(TypedDict):
+    """A protected path as it was; `seen` is [mtime in ns, ctime in ns, inode], `why` says what could not be read."""
+
+    path: str
+    mode: str | None
+    bytes: int | None
+    sha256: str | None
+    target: str | None
+    seen: list[int] | None
+    young: bool
+    why: str | None
+
+
+class Protected(TypedDict):
+    """The protected paths at a run's start."""
+
+    patterns: list[str]
+    sha256: str
+    files: list[ProtectedFile]
+    unmatched: list[str]
+    problems: list[str]
+
+
+class Provenance(TypedDict):
+    """What a run was started from; `intact` is null where no hash of it was noted."""
+
+    run: str
+    experiment: str
+    spec_hash: str
+    seed: int
+    argv: list[str]
+    cwd: str
+    git: ProvenanceCode
+    environment: dict[str, str | None]
+    interpreter: Interpreter
+    machine: ProvenanceMachine
+    gpus: list[str]
+    protected: Protected
+    perpetual: str
+    captured_at: str
+    problems: list[str]
+    intact: bool | None
 
 
 # --- the store --------------------------------------------------------------------------------------------------
@@ -575,12 +690,206 @@ class PluginsCheck(TypedDict):
 # --- bundled plugins' commands ----------------------------------------------------------------------------------
 
 
+class SaidTrue(TypedDict):
+    """Of the hypotheses said to be true with at least 0.8: how many, the share that is, and the mean confidence."""
+
+    n: int
+    true_share: float | None
+    mean_confidence: float | None
+
+
+class PolicyResult(TypedDict):
+    """What a policy did at a threshold and batch size; `problem` says how it broke its contract, figures then null.
+
+    `low` and `high` bound `run_hours`, the mean of a campaign, with 95 %.
+    """
+
+    policy: str
+    threshold: float
+    batch: int
+    world: str
+    episodes: int
+    run_hours: float | None
+    low: float | None
+    high: float | None
+    runs: float | None
+    error_rate: float | None
+    undecided: float | None
+    brier: float | None
+    ece: float | None
+    said_true: SaidTrue | None
+    false_support_rate: float | None
+    false_support_bound: float
+    problem: str | None
+
+
+class BenchPolicy(TypedDict):
+    """Policies compared in simulated research; `path` is the file that was written, if one was."""
+
+    seed: int
+    episodes: int
+    world: str
+    results: list[PolicyResult]
+    path: str | None
+
+
 class Report(TypedDict):
     """The research written up; `path` is where it was written, if it was."""
 
     format: str
     path: str | None
     text: str
+
+
+class AdoptionKnown(TypedDict):
+    """How much of it was in the record before."""
+
+    hypotheses: int
+    experiments: int
+    runs: int
+    notes: int
+
+
+class AdoptionSkipped(TypedDict):
+    """What was not taken over."""
+
+    what: str
+    why: str
+
+
+class AdoptionBudget(TypedDict):
+    """What the earlier runs used, as far as it is known, and what of it was debited here."""
+
+    gpu_hours: float
+    run_hours: float
+    debited_gpu_hours: float
+    limit_gpu_hours: float | None
+
+
+class Adoption(TypedDict):
+    """What was taken over of earlier work; the counts are of what is new, `known` of what was there already.
+
+    `moved` is `{from, to}` where another tool's folder was moved aside. `is_complete` is false where a limit left more.
+    """
+
+    source: str
+    kind: str
+    name: str
+    project: str
+    path: str
+    moved: dict[str, str] | None
+    hypotheses: int
+    experiments: int
+    runs: int
+    evidence: int
+    notes: int
+    known: AdoptionKnown
+    skipped: list[AdoptionSkipped]
+    budget: AdoptionBudget
+    is_complete: bool
+    dry_run: bool
+    next: list[str]
+
+
+class ReportProblem(TypedDict):
+    """One thing in a report that does not match; `where` is a place in the file, `source` one in the record."""
+
+    number: str
+    where: str
+    claimed: str
+    found: str
+    source: str
+
+
+class Verification(TypedDict):
+    """A report held to the record as it stood after the event `seq`.
+
+    `checked` counts numbers, `pictures` those drawn again, `logs` the runs whose files were read again; `notes` say what
+    could not be looked at.
+    """
+
+    ok: bool
+    format: str
+    seq: int
+    checked: int
+    pictures: int
+    logs: int
+    problems: list[ReportProblem]
+    notes: list[str]
+
+
+class ArmValue(TypedDict):
+    """What one run measured, and the line of its folder that it was read from."""
+
+    run_id: str
+    seed: int
+    value: float
+    source: str | None
+
+
+class ArmMetric(TypedDict):
+    """The seeds of an arm folded; `low` and `high` bound the mean with 95 %, null where nothing can be said."""
+
+    n: int
+    mean: float
+    sd: float | None
+    low: float | None
+    high: float | None
+    values: list[ArmValue]
+
+
+class RunLeftOut(TypedDict):
+    """A run that says nothing here, and why."""
+
+    id: str
+    why: str
+
+
+class ComparedArm(TypedDict):
+    """An experiment with the newest attempt of each replicate, or a run by itself."""
+
+    id: str
+    experiment_id: str
+    hypothesis_id: str | None
+    title: str
+    runs: list[str]
+    left_out: list[RunLeftOut]
+    metrics: dict[str, ArmMetric]
+
+
+class Difference(TypedDict):
+    """A field that is not the same in every arm; null where an arm lacks it."""
+
+    field: str
+    values: dict[str, Any]
+
+
+class ComparedPair(TypedDict):
+    """Two arms and a metric: `difference` is a - b; `better` is named only where the interval excludes 0."""
+
+    metric: str
+    direction: str | None
+    a: str
+    b: str
+    n_a: int
+    n_b: int
+    paired: bool
+    difference: float
+    low: float | None
+    high: float | None
+    separable: bool
+    better: str | None
+    verdict: str
+
+
+class Comparison(TypedDict):
+    """Experiments or runs side by side."""
+
+    arms: list[ComparedArm]
+    differences: list[Difference]
+    metrics: list[str]
+    pairs: list[ComparedPair]
+    notes: list[str]
 
 
 class DemoVerdict(TypedDict):
@@ -620,9 +929,12 @@ class NoteText(TypedDict):
 
 # name -> a record or a TypedDict; of a tuple, the keys of all and the words of the last
 DOCUMENTS: dict[str, Any] = {
+    "adoption": Adoption,
+    "bench_policy": BenchPolicy,
     "brief": Brief,
     "budget": Budget,
     "chaos": Certificate,
+    "comparison": Comparison,
     "completion": Completion,
     "config": Page[Setting],
     "demo": Demo,
@@ -649,6 +961,7 @@ DOCUMENTS: dict[str, Any] = {
     "plugin_new": PluginNew,
     "plugins": Plugins,
     "plugins_check": PluginsCheck,
+    "provenance": Provenance,
     "queue": Queue,
     "refold": Page[Refolded],
     "report": Report,
@@ -664,6 +977,7 @@ DOCUMENTS: dict[str, Any] = {
     "store_migrate": StoreMigrate,
     "store_stats": StoreStats,
     "store_verify": StoreVerify,
+    "verification": Verification,
     "version": Version,
 }
 

@@ -31,6 +31,13 @@ Json = dict[str, Any]
 @click.option("--tau", type=float, help="Spread (sd) between implementations of the idea.  [default: a quarter of mde]")
 @click.option("--baseline", metavar="B", help="What it is compared with: a number or an experiment's id.")
 @click.option("--paired", is_flag=True, default=None, help="Share the seeds of the baseline experiment.")
+@click.option("--kind", metavar="gaussian|binary", help="binary: 1 is success, 0 failure; the baseline is a rate.")
+@click.option("--claim", metavar="C", help="at_least (the mde, by default), value, any or none.")
+@click.option("--on-crash", metavar="supports|refutes", help="Where the claim is that it runs at all.")
+@click.option("--confirmation", is_flag=True, default=None, help="It is measured on data that was kept back for this.")
+@click.option("--proxy", metavar="JSON", help='A cheap stand-in: {"args": "--steps 500", "cost_run_hours": 0.1}.')
+@click.option("--proxy-of", metavar="ID", help="The experiment that this one stands in for.")
+@click.option("--extends", metavar="ID", help="More --replicates of this experiment, whose own are used up.")
 @click.option("--replicates", type=int, help="How many runs, each with a seed of its own.  [default: 1]")
 @click.option("--cost", metavar="TIME", help="Expected run-hours of one run, or with a unit: 90s, 30m, 2h.")
 @click.option("--gpus", type=int, help="How many GPUs a run needs.  [default: 0]")
@@ -71,6 +78,8 @@ def _specification(given: Json) -> Json:
     said = dict(given)
     if "config" in said:
         said["config"] = json_object(said["config"], "--config")
+    if "proxy" in said:
+        said["proxy"] = json_object(said["proxy"], "--proxy")
     if "cost" in said:
         said["cost_run_hours"] = hours_of(said.pop("cost"), "--cost")
     if "gpu_memory" in said:
@@ -206,7 +215,9 @@ def _text(item: Json) -> str:
     lines += [f"  {name}: {printable(item[name])}" for name in ("cwd", "env", "config", "notes") if item[name]]
     wall = "none" if need["wall_s"] is None else shown_hours(need["wall_s"] / 3600)
     memory = f" with {need['gpu_memory_bytes'] / 2**30:g} GiB each" if need["gpu_memory_bytes"] else ""
-    lines += [f"  needs: {need['gpus']} GPUs{memory}, wall limit {wall}", _design(item), _score(item)]
+    cpus = f", {need['cpus']} CPUs" if need["cpus"] else ""
+    silent = f", ended after {shown_hours(need['no_output_s'] / 3600)} without output" if need["no_output_s"] else ""
+    lines += [f"  needs: {need['gpus']} GPUs{memory}{cpus}, wall limit {wall}{silent}", _design(item), _score(item)]
     lines.append(f"  runs: {_runs(item)}")
     approved = f", approved by {printable(item['approved_by'])}" if item["approved_by"] else ""
     lines.append(f"  proposed by {printable(item['proposed_by'])} at {item['created_at']}{approved}")
@@ -220,11 +231,23 @@ def _design(item: Json) -> str:
     elif design["claim"] is None:
         what = f"measures {printable(design['metric'])}, without a claim"
     else:
-        what = f"{printable(design['metric'])} {design['direction']} by {design['mde']:g} against {design['baseline']}"
+        what = f"{_claimed(design)} against {design['baseline']}"
         what += " (paired)" if design["paired"] else ""
+        what += " (confirmation)" if design["confirmation"] else ""
+        what += f", a crash {design['on_crash']} it" if design["on_crash"] else ""
+    what += f", stands in for {design['proxy_of']}" if design["proxy_of"] else ""
     noise = "" if design["noise"] is None else f", noise {design['noise']:g}"
     cost = "" if design["cost_run_hours"] is None else f", {shown_hours(design['cost_run_hours'])} each"
     return f"  design: {what}; {design['replicates']} replicates{cost}{noise}"
+
+
+def _claimed(design: Json) -> str:
+    metric = printable(design["metric"])
+    if design["claim"] == "any":
+        return f"{metric} differs by some effect"
+    by = "by exactly" if design["claim"] == "value" else "by"
+    rate = "rate of " if design["kind"] == "binary" else ""
+    return f"{rate}{metric} {design['direction']} {by} {design['mde']:g}"
 
 
 def _score(item: Json) -> str:

@@ -119,6 +119,8 @@ def _text(face: Face, item: dict[str, Any]) -> str:
     if item["params"]:
         grid = "; ".join(f"{name} in {values}" for name, values in item["params"].items())
         lines.append(f"  to try: {printable(grid)}")
+    if item["needs"] == "confirmation":
+        lines.append(f"  next: perpetual propose -h {item['id']} --confirmation --command '... on data kept back'")
     lines += [f"  {name}: {printable(', '.join(item[name]))}" for name in ("tags", "flags") if item[name]]
     experiments = face.lab.experiments.list(hypothesis_id=item["id"]).items
     if experiments:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 
@@ -22,16 +26,35 @@ def mcp(face: Face, allow_approve: bool, http: str | None) -> None:
     # A client waits for the first answer, and what is imported until then is kept: collecting it over and over in
     # between is a tenth of the time.
     gc.disable()
-    lab = face.lab
-    root, safe = lab.root, face.safe
-    server = lab.part("mcp")
-    gc.freeze()
-    gc.enable()
-    # A record that cannot be read is said here, with its exit status, rather than to a client that shows nothing.
-    lab.status()
-    face.close()  # the client's lab acts in the client's name, and some stores take one writer at a time
+    with _prints_to_stderr():
+        lab = face.lab
+        root, safe = lab.root, face.safe
+        server = lab.part("mcp")
+        gc.freeze()
+        gc.enable()
+        # A record that cannot be read is said here, with its exit status, rather than to a client that shows nothing.
+        lab.status()
+        face.close()  # the client's lab acts in the client's name, and some stores take one writer at a time
 
     def open_lab(actor: str) -> Lab:
         return Lab.open(root, actor=actor, safe=safe)
 
     server.serve(open_lab, allow_approve=allow_approve, http=http)
+
+
+@contextmanager
+def _prints_to_stderr() -> Iterator[None]:
+    """While the lab is opened, what a plugin or its child prints would stand in the stream before the protocol."""
+    sys.stdout.flush()
+    try:
+        kept = os.dup(1)
+        os.dup2(2, 1)
+    except OSError:  # one of them is closed: the server says so where it needs it
+        yield
+        return
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -91,23 +92,41 @@ def _plan_text(plan: Json) -> str:
 
 @click.command()
 @click.argument("id", required=False)
+@click.option(
+    "--provenance", is_flag=True, help="Of the run ID: code, environment, packages, machine; in full with --json."
+)
 @click.option("--status", metavar="S", help="Only these: queued, launching, running, done, failed, ...")
 @click.option("--experiment", "experiment_id", metavar="ID", help="Only those of this experiment.")
 @page_options
 @json_option
 @pass_face
 def runs(
-    face: Face, id: str | None, status: str | None, experiment_id: str | None, limit: int, cursor: str | None
+    face: Face,
+    id: str | None,
+    provenance: bool,
+    status: str | None,
+    experiment_id: str | None,
+    limit: int,
+    cursor: str | None,
 ) -> None:
     """Show the run ID; without ID, list runs, newest first, as the record has them (`scan` updates it)."""
     if id is not None:
         if status or experiment_id:
             raise UsageError("an ID names one run; --status and --experiment are for the list")
+        from perpetual.cli.provenance import provenance_lines, provenance_text
         from perpetual.records import to_json
 
-        found = to_json(face.lab.runs.get(id))
-        face.answer("run", found, lambda: _text(found))
+        if provenance:
+            kept = face.lab.runs.provenance(id)
+            face.answer("provenance", {k: v for k, v in kept.items() if k != "schema"}, lambda: provenance_text(kept))
+            return
+        run = face.lab.runs.get(id)
+        found = to_json(run)
+        lines = provenance_lines(face.lab, run)
+        face.answer("run", found, lambda: "\n".join([_text(found, face.lab.runs.hints(run)), *lines]))
         return
+    if provenance:
+        raise UsageError("--provenance is of one run", hint="perpetual runs ID --provenance")
     page = face.lab.runs.list(status=status, experiment_id=experiment_id, limit=limit, cursor=cursor)
     empty = "no such run" if status or experiment_id else "no run yet: perpetual run EXPERIMENT"
     _table(face, page.items, page.next_cursor, empty=empty)
@@ -191,7 +210,8 @@ def wait(face: Face, ids: tuple[str, ...], timeout: str | None) -> int:
 def queue(face: Face, action: str | None, limit: int, cursor: str | None) -> None:
     """Show the queue's state and what waits, in the order of starting; or pause, resume or drain it.
 
-    Paused, nothing is started. Draining, what waits is started and nothing new is taken.
+    The higher priority goes first, then the higher score, then who came first. Paused, nothing is started. Draining,
+    what waits is started and nothing new is taken.
     """
     if action is not None:
         if action not in _QUEUE:
@@ -199,9 +219,10 @@ def queue(face: Face, action: str | None, limit: int, cursor: str | None) -> Non
         face.lab.queue.set_state(_QUEUE[action])
     state = face.lab.queue.state()
     page = face.lab.queue.waiting(limit=limit, cursor=cursor)
+    places = face.lab.queue.places(page.items, before=int(cursor or 0))
     if not face.as_json:
         click.echo(f"the queue is {state}")
-    _table(face, page.items, page.next_cursor, empty="nothing waits", schema="queue", extra={"state": state})
+    _queue_table(face, page.items, page.next_cursor, {"state": state, "places": places})
     if action == "resume" and page.items:
         face.progress("perpetual scan starts what has room")
 
@@ -221,7 +242,8 @@ def scan(face: Face) -> int:
 
 def _scan_text(found: Json) -> str:
     lines = [
-        f"{item['run_id']} of {item['experiment_id']}: {item['from']} -> {item['to']}"
+        f"{item['run_id']} of {item['experiment_id']}: {item['from']}"
+        + (f" -> {item['to']}" if item["to"] != item["from"] else "")
         + (f" ({printable(item['reason'])})" if item["reason"] else "")
         for item in found["changes"]
     ]
@@ -260,25 +282,54 @@ def _line(item: Any) -> str:
         return f"{head}, seed {item.seed}, pid {item.pid}{on}; perpetual logs {item.id} -f"
     metrics = ", ".join(f"{name} {_value(value)}" for name, value in item.metrics.items())
     hint = f"; perpetual logs {item.id} --stderr" if item.status == "failed" else ""
-    return f"{head} after {shown_hours((item.duration_s or 0) / 3600)}{reason}{hint}" + (
-        f"\n  {printable(metrics)}" if metrics else ""
+    lasted = "" if item.duration_s is None else f" after {shown_hours(item.duration_s / 3600)}"
+    lines = [f"{head}{lasted}{reason}{hint}", *map(_seen, item.annotations)]
+    return "\n".join([*lines, f"  {printable(metrics)}"] if metrics else lines)
+
+
+def _seen(annotation: Json) -> str:
+    return f"  seen: {printable(annotation['text'])} ({printable(annotation['source'])})"
+
+
+def _queue_table(face: Face, found: Any, next_cursor: str | None, extra: Json) -> None:
+    from perpetual.records import to_json
+
+    by_run = {place["run_id"]: place for place in extra["places"]}
+    face.items(
+        "queue",
+        [to_json(item) for item in found],
+        next_cursor,
+        ("place", "id", "experiment", "rep", "priority", "score", "waits for, when last looked at"),
+        lambda item: (
+            str(by_run[item["id"]]["position"]),
+            item["id"],
+            item["experiment_id"],
+            _replicate(item),
+            str(by_run[item["id"]]["priority"]),
+            _value(by_run[item["id"]]["score"]) if by_run[item["id"]]["score"] is not None else "-",
+            item["reason"] or "its turn: perpetual scan",
+        ),
+        empty="nothing waits",
+        extra=extra,
     )
 
 
-def _table(
-    face: Face, found: Any, next_cursor: str | None, *, empty: str, schema: str = "runs", extra: Json | None = None
-) -> None:
+def _replicate(item: Json) -> str:
+    return f"{item['replicate']}" + (f".{item['attempt']}" if item["attempt"] > 1 else "")
+
+
+def _table(face: Face, found: Any, next_cursor: str | None, *, empty: str) -> None:
     from perpetual.records import to_json
 
     face.items(
-        schema,
+        "runs",
         [to_json(item) for item in found],
         next_cursor,
         ("id", "experiment", "rep", "status", "seconds", "gpus", "metrics", "reason"),
         lambda item: (
             item["id"],
             item["experiment_id"],
-            f"{item['replicate']}" + (f".{item['attempt']}" if item["attempt"] > 1 else ""),
+            _replicate(item),
             item["status"],
             "" if item["duration_s"] is None else f"{item['duration_s']:.1f}",
             str(len(item["gpus"]) or ""),
@@ -286,7 +337,6 @@ def _table(
             item["reason"] or "",
         ),
         empty=empty,
-        extra=extra,
     )
 
 
@@ -300,7 +350,7 @@ def _value(value: float | None) -> str:
     return "not finite" if value is None else f"{value:.6g}"
 
 
-def _text(item: Json) -> str:
+def _text(item: Json, hints: Sequence[str]) -> str:
     code = "" if item["exit_code"] is None else f", exit code {item['exit_code']}"
     signal = "" if item["signal"] is None else f", signal {item['signal']}"
     lines = [
@@ -308,11 +358,10 @@ def _text(item: Json) -> str:
         f"attempt {item['attempt']}{code}{signal}"
     ]
     lines += [f"  reason: {printable(item['reason'])}"] if item["reason"] else []
+    lines += [*map(_seen, item["annotations"]), *(f"  hint: {hint}" for hint in hints)]
     lines.append(f"  seed {item['seed']}, pid {item['pid'] or '-'}, scheduler {item['scheduler']}")
     hours = item["duration_s"] and item["duration_s"] / 3600
     lines.append(f"  from {item['started_at'] or '-'} to {item['ended_at'] or '-'}: {shown_hours(hours)}")
     lines += [f"  {printable(name)}: {_value(value)}" for name, value in item["metrics"].items()]
     lines += [f"  GPUs: {', '.join(item['gpus'])}"] if item["gpus"] else []
-    commit = item["git"]["commit"]
-    lines += [f"  code: {commit}{' with changes' if item['git']['dirty'] else ''}"] if commit else []
     return "\n".join([*lines, f"  files: {printable(item['log_dir'])}"])

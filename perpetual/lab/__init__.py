@@ -13,7 +13,7 @@ Answers are records; errors are `perpetual.errors.*`. Safe in threads; a context
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,7 @@ class Lab(AbstractContextManager["Lab"]):
         for door in (self.hypotheses, self.experiments, self.runs, self.evidence, self.storage):
             door.connect(self.desks)
         self.queue, self.loop = _doors.QueueDoor(self.desks), _doors.LoopDoor(self.desks)
+        self.adoption = _doors.AdoptionDoor(self.desks, Lab)
         self.settings, self._status = _doors.SettingsDoor(ctx), Status(ctx, self.runs, self.budget)
         self.settings.connect(self.desks)
 
@@ -81,28 +82,27 @@ class Lab(AbstractContextManager["Lab"]):
 
         Args:
             name: the project's name, by default the folder's.
-            options: `store`, `budget_gpu_hours`, `methodology` (keys to set), `project_id`, and what `open` takes.
+            options: `store`, `budget_gpu_hours`, `methodology`, `project_id`, `set_aside`, and what `open` takes.
         """
         from perpetual.lab.create import create
 
-        budget = options.pop("budget_gpu_hours", None)
-        store, chosen, id = (options.pop(key, None) for key in ("store", "methodology", "project_id"))
-        made = create(Path(path).absolute(), name=name, store=store, methodology=chosen, project_id=id)
+        budget, given = options.pop("budget_gpu_hours", None), ("store", "methodology", "project_id", "set_aside")
+        made = create(Path(path).absolute(), name=name, **{key: options.pop(key, None) for key in given})
         lab = cls.open(path, **options)
         lab.feed.begin(lab.config.project_id, lab.config["project"])
         if made and budget is not None:
             lab.budget.begin(budget)
         return lab
 
-    def scan(self, *, analyse: bool = True) -> dict[str, Any]:
-        """Records what has happened to the runs and what was learned; see `perpetual.lab.flows.reconcile`."""
-        answer = _reconcile.record(self.desks, analyse=analyse)
+    def scan(self, *, analyse: bool = True, first: Collection[str] = ()) -> dict[str, Any]:
+        """Records what has happened to the runs, these `first`, and what was learned; see `lab.flows.reconcile`."""
+        answer = _reconcile.record(self.desks, self.feed.deliver, analyse=analyse, first=first)
         self.feed.deliver()
         return answer
 
     def wait(self, ids: Sequence[str], *, timeout_s: float | None = None) -> dict[str, str]:
         """Waits until these runs and experiments have ended (or the time is over); answers their statuses."""
-        return _wait.wait(self.desks, self.scan, ids, timeout_s=timeout_s)
+        return _wait.wait(self.desks, lambda first: self.scan(first=first), ids, timeout_s=timeout_s)
 
     def status(self) -> dict[str, Any]:
         """Where the lab stands: the document of `perpetual status`."""

@@ -1,4 +1,8 @@
-"""The budget department: a ledger of reservations and settlements, and the limit that a person set."""
+"""The budget department: a ledger of reservations and settlements, and the limit that a person set.
+
+Double entry: `reserve` sets a run's worst case aside before it starts, and a further one adds to it where a run is let
+go on beyond its limit; one `settle` debits what the run really used, and closes all that was reserved for it.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,8 @@ from perpetual.toolkit.units import finite
 
 __all__ = ["Budget"]
 
+_ROUNDING = 1e-9  # hours: sums of amounts that fit exactly may be off in the last digit
+_KEEP_EVERY = 16  # rows
 _EMPTY: dict[str, Any] = {"rows": 0, "spent_gpu_hours": 0.0, "run_hours": 0.0, "reserved": {}}
 
 
@@ -73,7 +79,8 @@ class Budget:
         for row in self._ctx.store.rows("debit", since=state["rows"], limit=limit):
             body = row.body
             if body["kind"] == "reserve":
-                state["reserved"][body["run_id"]] = [body["gpu_hours"], body["run_hours"]]
+                held = state["reserved"].get(body["run_id"], (0.0, 0.0))
+                state["reserved"][body["run_id"]] = [held[0] + body["gpu_hours"], held[1] + body["run_hours"]]
             else:
                 state["reserved"].pop(body["run_id"], None)
                 state["spent_gpu_hours"] += body["gpu_hours"]
@@ -81,9 +88,16 @@ class Budget:
             state["rows"] = row.number
         return state
 
+    def rows(self, *, limit: int | None = None) -> list[Debit]:
+        """The ledger's rows in their order, at most the first `limit`."""
+        rows = self._ctx.store.rows("debit", limit=limit)
+        return [from_json(Debit, {**row.body, "id": f"d{row.number}"}) for row in rows]
+
     def totals(self) -> dict[str, Any]:
         """Limit, spent, reserved and left GPU-hours (left is None without a limit), and run-hours used."""
-        state = self._state()
+        return self._totals(self._state())
+
+    def _totals(self, state: Mapping[str, Any]) -> dict[str, Any]:
         limit = self.limit_gpu_hours()
         reserved = sum(gpu for gpu, _ in state["reserved"].values())
         left = None if limit is None else max(0.0, limit - state["spent_gpu_hours"] - reserved)
@@ -97,12 +111,19 @@ class Budget:
 
     def room_run_hours(self) -> float | None:
         """Run-hours that may still be reserved under the methodology's `max_run_hours`; None without a bound."""
+        return self._room_run_hours(self._state())
+
+    def _room_run_hours(self, state: Mapping[str, Any]) -> float | None:
         bound: float | None = self._ctx.config.methodology["max_run_hours"]
         if bound is None:
             return None
-        state = self._state()
         reserved: float = sum(run for _, run in state["reserved"].values())
         return max(0.0, bound - float(state["run_hours"]) - reserved)
+
+    def reserved_for(self, run_id: str) -> tuple[float, float] | None:
+        """(GPU-hours, run-hours) that are set aside for a run; None if nothing is, or no longer."""
+        held = self._state()["reserved"].get(run_id)
+        return None if held is None else (held[0], held[1])
 
     def show(self) -> dict[str, Any]:
         """The totals, and what was spent by experiment, hypothesis and day."""
@@ -125,8 +146,11 @@ class Budget:
         return {**self.totals(), **by}
 
     def reserve(self, tx: Transaction, run: Mapping[str, Any], *, gpu_hours: float, run_hours: float) -> Debit:
-        """Sets aside a run's worst case; raises as `require_room`."""
-        self.require_room(gpu_hours=gpu_hours, run_hours=run_hours)
+        """Sets aside a run's worst case, for which `require_room` has found room in this transaction.
+
+        What is reserved for a run adds up: one that is let go on beyond its limit is charged in the end, whatever is
+        left, so its reservation grows without asking for room.
+        """
         return self._append(tx, run, "reserve", gpu_hours, run_hours)
 
     def require_room(self, *, gpu_hours: float, run_hours: float) -> None:
@@ -135,15 +159,17 @@ class Budget:
         Raises:
             Refused: with the numbers, if it does not.
         """
-        left = self.totals()["left_gpu_hours"]
-        if left is not None and gpu_hours > left + 1e-9:
+        state = self._state()
+        left = self._totals(state)["left_gpu_hours"]
+        # A run that needs none passes, also where runs beyond their limit have taken more than there was.
+        if left is not None and gpu_hours > left + _ROUNDING:
             raise Refused(
                 f"the run may need {gpu_hours:.3f} GPU-hours and {left:.3f} are left",
                 hint="declare a smaller --wall or --cost, or raise the limit: perpetual budget set HOURS",
                 code="budget",
             )
-        room = self.room_run_hours()
-        if room is not None and run_hours > room + 1e-9:
+        room = self._room_run_hours(state)
+        if room is not None and run_hours > room + _ROUNDING:
             raise Refused(
                 f"the run may need {run_hours:.3f} run-hours and {room:.3f} of max_run_hours are left",
                 hint="declare a smaller --wall or --cost, or: perpetual methodology set max_run_hours HOURS",
@@ -168,7 +194,7 @@ class Budget:
             "created_at": self._ctx.now(),
         }
         number = tx.append("debit", row)
-        if number % 64 == 0:
+        if number % _KEEP_EVERY == 0:
             # The kept fold only shortens the next reading; it is derived from the rows and may be dropped.
             tx.put("fold", "budget", self._state())
         return from_json(Debit, {**row, "id": f"d{number}"})

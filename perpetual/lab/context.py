@@ -41,6 +41,15 @@ class Context:
         self._lock = threading.RLock()
         self._writer: Any = None
 
+    def acting_as(self, actor: str) -> Context:
+        """The same store and parts, in another name: what a program does on a person's word is told apart from it."""
+        from copy import copy
+
+        _ = self.store  # opened before it is shared
+        other = copy(self)
+        other.actor = actor
+        return other
+
     @property
     def folder(self) -> Path:
         """The project's `.perpetual/`."""

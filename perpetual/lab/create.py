@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from perpetual.config import FILE, FOLDER, Config, foreign
-from perpetual.errors import ForeignProject, PerpetualError, UsageError
+from perpetual.errors import Conflict, ForeignProject, PerpetualError, UsageError
+from perpetual.lab.rights import require_person
 from perpetual.methodology import FILE as METHODOLOGY_FILE
 from perpetual.methodology import KEYS, Methodology
 from perpetual.registry import Registry
 from perpetual.schema import check, check_names
 from perpetual.toolkit.atomic import write_atomic
+from perpetual.toolkit.steps import step
 
 __all__ = ["check_place", "create"]
 
@@ -47,7 +49,7 @@ def check_place(root: Path) -> None:
     if is_foreign:
         raise ForeignProject(
             f"{folder} belongs to another tool (it holds graph.db); nothing was changed",
-            hint="choose another folder, or move that one away",
+            hint="take it over: perpetual adopt; or choose another folder",
         )
 
 
@@ -58,6 +60,22 @@ def _unusable(root: Path, problem: OSError) -> PerpetualError:
     )
 
 
+def _set_aside(root: Path, name: str) -> None:
+    """Moves another tool's `.perpetual/` out of the way, whole and in one step."""
+    require_person("setting another tool's project aside", os.environ, Methodology(root / METHODOLOGY_FILE))
+    folder, target = root / FOLDER, root / name
+    if folder.is_symlink() or target.exists() or target.is_symlink():
+        what = f"{folder} is a link" if folder.is_symlink() else f"{target} is there already"
+        raise Conflict(f"{what}; nothing was moved", hint="move it by hand, then: perpetual adopt")
+    try:
+        os.rename(folder, target)
+    except OSError as problem:
+        raise PerpetualError(
+            f"{folder} cannot be moved to {name}: {problem.strerror or problem}", hint="nothing was changed"
+        ) from problem
+    step("adopt:aside")
+
+
 def create(
     root: Path,
     *,
@@ -65,16 +83,23 @@ def create(
     store: str | None,
     project_id: str | None,
     methodology: Mapping[str, Any] | None,
+    set_aside: str | None = None,
 ) -> bool:
     """Writes what is missing of a project in the folder `root`; answers whether it is a new one.
 
+    Args:
+        set_aside: the name, beside it, that another tool's `.perpetual/` gets if one stands there: it is moved as it
+            is. For a person (a guard rail, see `perpetual.lab.rights`).
+
     Raises:
+        NotPermitted: under a coding agent's shell, where something would be moved.
         UsageError: if `root` is no folder, or a value does not fit.
         ForeignProject: if another tool's `.perpetual/` stands there.
         PluginError: if the named store is not installed.
         PerpetualError: if the folder cannot be written.
     """
-    check_place(root)
+    if set_aside is None or not foreign(root):
+        check_place(root)
     folder = root / FOLDER
     if name is not None and not (name.strip() and name.isprintable()):
         raise UsageError(f"the project's name must be one line of text, not {name!r}")
@@ -83,6 +108,8 @@ def create(
     chosen = dict(methodology or {})
     check_names(chosen, KEYS, "methodology")
     chosen = {key: check(KEYS[key], value, "methodology") for key, value in chosen.items()}
+    if set_aside is not None and foreign(root):
+        _set_aside(root, set_aside)
     is_new = not (folder / FILE).exists()
     if is_new:
         try:

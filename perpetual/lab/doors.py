@@ -6,22 +6,26 @@ A department alone does not know the others; the doors are connected by `Lab` an
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from perpetual.errors import UsageError, unknown
+from perpetual.lab.context import Context
 from perpetual.lab.evidence import EvidenceLedger
 from perpetual.lab.experiments import Experiments
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows import audit as _audit
+from perpetual.lab.flows import history as _history
 from perpetual.lab.flows import judge as _judge
 from perpetual.lab.flows import launch as _launch
 from perpetual.lab.flows import logs as _logs
 from perpetual.lab.flows import pick as _pick
 from perpetual.lab.flows import propose as _propose
+from perpetual.lab.flows import provenance as _provenance
 from perpetual.lab.flows import reconcile as _reconcile
 from perpetual.lab.flows import start as _start
 from perpetual.lab.flows import steps as _steps
+from perpetual.lab.flows import symptoms as _symptoms
 from perpetual.lab.flows import wait as _wait
 from perpetual.lab.flows.analyse import analyse as _analyse
 from perpetual.lab.hypotheses import Hypotheses
@@ -33,7 +37,11 @@ from perpetual.records import Evidence, Experiment, Hypothesis, Listing, Run, fr
 from perpetual.schema import Item
 from perpetual.toolkit.units import identifier
 
+if TYPE_CHECKING:
+    from perpetual.lab.flows.adopt import Item as Adopted
+
 __all__ = [
+    "AdoptionDoor",
     "EvidenceDoor",
     "ExperimentsDoor",
     "HypothesesDoor",
@@ -45,7 +53,13 @@ __all__ = [
 ]
 
 
-_DECIDING = ("confidence_support_threshold", "confidence_refute_threshold", "min_replicates", "alpha")
+_DECIDING = (
+    "confidence_support_threshold",
+    "confidence_refute_threshold",
+    "min_replicates",
+    "require_confirmation",
+    "alpha",
+)
 
 
 class _Connected:
@@ -125,6 +139,15 @@ class RunsDoor(_Connected, RunLedger):
         """A run's status and reason as its supervisor has them now; nothing is recorded."""
         return _reconcile.look(self._desks, run_id)
 
+    def hints(self, run: Run) -> list[str]:
+        """Ways out of what a run's annotations tell of, one for each kind that has one."""
+        kinds = dict.fromkeys(str(item["kind"]) for item in run.annotations)
+        return [_symptoms.HINTS[kind].format(run=run.id) for kind in kinds if kind in _symptoms.HINTS]
+
+    def provenance(self, run_id: str) -> dict[str, Any]:
+        """What a run was started from, as its `provenance.json` has it; see `perpetual.lab.flows.provenance`."""
+        return _provenance.provenance(self._desks, run_id)
+
     def logs(self, run_id: str, **options: Any) -> dict[str, Any]:
         """See `perpetual.lab.flows.logs.logs`: stderr, tail."""
         return _logs.logs(self._desks, run_id, **options)
@@ -163,6 +186,10 @@ class EvidenceDoor(_Connected, EvidenceLedger):
         """Folds every hypothesis anew; answers those whose stored fold differed."""
         return _judge.refold_all(self._desks, check=check)
 
+    def history(self, *, until: int | None = None, last: int = 100) -> dict[str, list[dict[str, Any]]]:
+        """What the ledger said of each hypothesis, step by step; see `perpetual.lab.flows.history.history`."""
+        return _history.history(self._desks, until=until, last=last)
+
 
 class SettingsDoor(_Connected, Settings):
     """`lab.settings`."""
@@ -200,6 +227,28 @@ class QueueDoor:
             raise UsageError(f"{cursor!r} is no cursor", hint="use the next_cursor of the page before")
         start = int(cursor or 0)
         return Listing(tuple(runs[start : start + limit]), str(start + limit) if len(runs) > start + limit else None)
+
+    def places(self, runs: Sequence[Run], *, before: int = 0) -> list[dict[str, Any]]:
+        """Where each of a page's runs stands, and what it waits for as it was when somebody last looked (`scan`).
+
+        Args:
+            runs: what `waiting` has answered.
+            before: how many runs stand before the page.
+
+        Returns:
+            `{run_id, position, priority, score, waits_for}` each; runs of one priority start by score, then by age.
+        """
+        experiments = {run.experiment_id: self._desks.experiments.get(run.experiment_id) for run in runs}
+        return [
+            {
+                "run_id": run.id,
+                "position": position,
+                "priority": experiments[run.experiment_id].priority,
+                "score": experiments[run.experiment_id].score.score,
+                "waits_for": run.reason,
+            }
+            for position, run in enumerate(runs, before + 1)
+        ]
 
     def set_state(self, state: str) -> str:
         """Pauses, drains or resumes the queue."""
@@ -252,3 +301,23 @@ class LoopDoor:
     def wait_any(self, timeout_s: float) -> bool:
         """Waits until one of the live runs has ended; False if the time was over before."""
         return _wait.wait_any(self._desks, timeout_s)
+
+
+class AdoptionDoor:
+    """`lab.adoption`: earlier work, which a plugin reads from another tool's files."""
+
+    def __init__(self, desks: Desks, make: Callable[[Context], Any]) -> None:
+        self._desks, self._make = desks, make
+
+    def take(self, items: Iterable[Adopted], *, kind: str, source: str, **options: Any) -> dict[str, Any]:
+        """Takes it into the record in the name `adopt:<kind>`; see `perpetual.lab.flows.adopt.adopt`."""
+        from perpetual.lab.flows.adopt import adopt
+
+        other = self._make(self._desks.ctx.acting_as(f"adopt:{kind}"))
+        return adopt(other.desks, items, kind=kind, source=source, by=self._desks.ctx.actor, **options)
+
+    def id_of(self, kind: str, key: str) -> str | None:
+        """The id that a record of that source has here, or None."""
+        from perpetual.lab.flows.adopt import adopted_id
+
+        return adopted_id(self._desks, kind, key)

@@ -14,7 +14,7 @@ from perpetual.lab.states import LIVE
 from perpetual.records import Design, Experiment, Listing, Resources, Score, from_json, to_json
 from perpetual.slots.store import Document, Transaction
 
-__all__ = ["STATUSES", "Experiments", "argv_of", "spec_hash"]
+__all__ = ["STATUSES", "Experiments", "argv_of", "design_key", "spec_hash"]
 
 STATUSES = ("proposed", "approved", "rejected", "expired", "active", "complete", "analysed")
 
@@ -51,14 +51,36 @@ def argv_of(command: str) -> tuple[str, ...]:
     return tuple(plain)
 
 
-_LATER = (("no_output_s", None),)
+# Fields that came later: where they are not used, the hashes of earlier specifications stay as they are.
+_LATER: dict[str, dict[str, Any]] = {
+    "resources": {"no_output_s": None},
+    "design": {"on_crash": None, "confirmation": False, "proxy": None, "proxy_of": None},
+}
 
 
 def spec_hash(body: Mapping[str, Any]) -> str:
     """sha256 of the canonical JSON of command, env, cwd, config, resources and design: what approval binds."""
     parts = {key: body[key] for key in ("command", "env", "cwd", "config", "resources", "design")}
-    # A field that came later and is not used leaves the hashes of earlier specifications as they are.
-    parts["resources"] = {key: value for key, value in parts["resources"].items() if (key, value) not in _LATER}
+    for key, unused in _LATER.items():
+        parts[key] = {name: value for name, value in parts[key].items() if unused.get(name, _USED) != value}
+    return _digest(parts)
+
+
+def design_key(body: Mapping[str, Any]) -> str:
+    """What makes two experiments replicates of one design: the same code, settings and prediction.
+
+    How often it runs, what it may use and who asks for it make no new implementation of an idea, so such experiments
+    share its luck (`tau`): their runs are pooled, or a claim could be repeated under another name until it holds.
+    """
+    design = {name: body["design"].get(name) for name in ("metric", "direction", "kind", "baseline", "claim", "mde")}
+    parts = {key: body[key] for key in ("command", "env", "cwd", "config")}
+    return _digest({**parts, **design, "paired": body["design"].get("paired", False)})
+
+
+_USED = object()
+
+
+def _digest(parts: Mapping[str, Any]) -> str:
     import json
 
     return sha256(json.dumps(parts, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()).hexdigest()
@@ -208,7 +230,13 @@ class Experiments:
                 f"{document.id} is not approved", hint=f"perpetual approve {document.id}", code="not_approved"
             )
         Experiments.check_open(document)
-        if body.get("approved_hash") != spec_hash(body):
+        if "approved_hash" not in body:
+            raise NotPermitted(
+                f"{document.id} was adopted from earlier work, and nobody approved it here",
+                hint="propose it anew, with the command to run: perpetual propose",
+                code="not_approved",
+            )
+        if body["approved_hash"] != spec_hash(body):
             raise NotPermitted(
                 f"{document.id} has changed since it was approved",
                 hint="reject it and propose what it should be",

@@ -68,6 +68,7 @@ class Hypotheses:
         baseline: float | str | None = None,
         params: Mapping[str, Any] | None = None,
         tags: Sequence[str] = (),
+        created_at: str | None = None,
         idempotency_key: str | None = None,
     ) -> Hypothesis:
         """A new open hypothesis.
@@ -78,6 +79,7 @@ class Hypotheses:
             metric: what its experiments measure, with `direction` ("max" or "min"), `mde` (smallest effect worth
                 having, in the metric's units) and `baseline` (a number or an experiment's id).
             params: a grid of values to try, e.g. {"lr": [0.1, 0.01]}.
+            created_at: when it was first written down, if that was before now (UTC, ISO 8601).
             idempotency_key: the second call with the same key answers the first one's hypothesis.
 
         Raises:
@@ -103,7 +105,7 @@ class Hypotheses:
                 "e_support": 1.0,
                 "e_refute": 1.0,
                 "false_alarm_bound": 1.0,
-                "created_at": self._ctx.now(),
+                "created_at": created_at or self._ctx.now(),
                 "tags": tags_of(tags),
                 "evidence_count": 0,
                 "prediction": to_json(prediction),

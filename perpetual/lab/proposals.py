@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 from perpetual.lab.context import Context
@@ -16,6 +17,8 @@ from perpetual.slots.store import Document
 __all__ = ["Candidate", "Proposals"]
 
 Candidate = dict[str, Any]
+
+_DEFAULT_EFFECT = math.sqrt(0.5)  # standard deviations: the median size of an effect in the default (JZS) test
 
 
 class Proposals:
@@ -61,10 +64,7 @@ class Proposals:
         return {
             "id": id,
             "hypothesis_id": experiment["hypothesis_id"],
-            "mu1": design["mde"],
-            "mu0": 0.0,
-            "sigma": _pooled_sd(groups) or design["noise"] or design["mde"],
-            "tau": design["tau"],
+            **_prediction(design, _pooled_sd(groups)),
             "cost": cost,
             "p_fail": failure_probability(len(crashed), len(crashed) + len(seen)),
             "n_seen": len(own),
@@ -72,14 +72,23 @@ class Proposals:
         }
 
     def state(self, candidates: Sequence[Candidate], hypotheses: Sequence[Document]) -> dict[str, Any]:
-        """The scorer's state: hypotheses with their confidence, and the candidates."""
+        """The scorer's state: hypotheses with their confidence, the candidates, and what chance derives from.
+
+        The seed is the same as long as nothing is proposed or launched: the same record gives the same answer.
+        """
         return {
             "hypotheses": [{"id": document.id, "confidence": document.body["confidence"]} for document in hypotheses],
             "candidates": [*candidates],
             "support": self._ctx.config.methodology["confidence_support_threshold"],
             "refute": self._ctx.config.methodology["confidence_refute_threshold"],
             "min_information_gain_bits": self._ctx.config.methodology["min_information_gain_bits"],
+            "seed": self._seed(),
         }
+
+    def _seed(self) -> int:
+        store = self._ctx.store
+        drawn = f"{self._ctx.config.project_id}:{store.count('experiment')}:{store.count('run')}"
+        return int.from_bytes(sha256(drawn.encode()).digest()[:8], "big") >> 1
 
     def score(self, state: Mapping[str, Any]) -> dict[str, Score]:
         """The scorer's scores by candidate id."""
@@ -89,6 +98,19 @@ class Proposals:
     def pick(self, state: Mapping[str, Any], k: int) -> list[str]:
         """At most `k` candidate ids, best first; a repeat is one more replicate."""
         return self.scorer.pick(state, k)
+
+
+def _prediction(design: Mapping[str, Any], spread: float | None) -> Candidate:
+    """What the design's two predictions say of one replicate, in the words of `perpetual.science.propose`."""
+    if design["kind"] == "binary":
+        rate = float(design["baseline"])
+        expected = rate + design["mde"] if design["direction"] == "max" else rate - design["mde"]
+        return {"model": "binary", "mu1": expected, "mu0": rate, "sigma": None, "tau": 0.0}
+    if design["claim"] == "any":
+        sd = spread or design["noise"] or 1.0  # only the ratio counts: the scale of the default test's own prior
+        return {"mu1": _DEFAULT_EFFECT * sd, "mu0": 0.0, "sigma": sd, "tau": 0.0}
+    sd = spread or design["noise"] or design["mde"]
+    return {"mu1": design["mde"], "mu0": 0.0, "sigma": sd, "tau": design["tau"]}
 
 
 def _pooled_sd(groups: Sequence[Sequence[float]]) -> float | None:

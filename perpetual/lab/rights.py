@@ -13,6 +13,7 @@ _VARIABLES = {
     "CLAUDECODE": "Claude Code",
     "CURSOR_AGENT": "Cursor",
     "CODEX_SANDBOX": "Codex",
+    "CODEX_THREAD_ID": "Codex",  # of every shell it starts; the one above is of the sandbox of macOS
     "OPENCODE": "OpenCode",
 }
 

@@ -10,7 +10,7 @@ from typing import Any
 from perpetual.errors import UsageError, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.states import ENDED, LIVE
-from perpetual.records import GitState, Listing, Run, from_json, to_json
+from perpetual.records import GitState, Json, Listing, Run, from_json, to_json
 from perpetual.slots.store import Document, Transaction
 
 __all__ = ["QUEUE_STATES", "STATUSES", "RunLedger", "seed_of"]
@@ -134,6 +134,10 @@ class RunLedger:
             }
             self._ctx.emit(tx, "run_status", document.id, payload)
         return stored
+
+    def annotate(self, tx: Transaction, document: Document, added: Sequence[Json]) -> Document:
+        """Notes beside a run what was seen of it, `{kind, text, source}` each; it decides nothing."""
+        return self.change(tx, document, {"annotations": [*document.body.get("annotations", ()), *added]})
 
     def queue_state(self) -> str:
         """`running`, `paused` (nothing is started) or `draining` (what waits is started, nothing new is taken)."""

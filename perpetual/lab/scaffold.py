@@ -236,6 +236,9 @@ def _step(job: _Job, path: str, plans: Asked, before: Asked) -> list[_Step]:
 
 def _told(path: str, problem: OSError | ValueError) -> str:
     """The problem with the file's name and, where it is known, the line."""
+    if isinstance(problem, UnicodeDecodeError):
+        line = problem.object.count(b"\n", 0, problem.start) + 1
+        return f"{path}:{line}: it is not UTF-8"
     text = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
     where, _, rest = text.partition(": ")
     return f"{path}:{where[5:]}: {rest}" if where.startswith("line ") and rest else f"{path}: {text}"

@@ -48,6 +48,16 @@ def _look(config: Config, registry: Registry, name: str) -> _Finding:
         return False, "; ".join(wrong), f"perpetual init -H {name}"
     edited = [item["path"] for item in answer["files"] if item["reason"] == "edited by hand"]
     files = f"{len(answer['files'])} files stand" + (f", edited by hand: {', '.join(edited)}" if edited else "")
+    starter = answer["command"][0]
+    is_path = bool(os.path.dirname(starter))
+    if shutil.which(str(config.root / starter) if is_path else starter) is None:
+        # Which PATH the harness has is not known here, so a mere name is told and no fault.
+        where = "which is no program" if is_path else "which is not on this PATH"
+        return (
+            False if is_path else None,
+            f"{files}; they start {starter}, {where}",
+            f"perpetual init -H {name} --command PATH",
+        )
     harness = build(config, registry, registry.choose("harness", name))
     program = harness.program()
     if program is None:

@@ -13,7 +13,7 @@ from typing import Any
 from perpetual.errors import Conflict, PluginError, UsageError, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.rights import require_person
-from perpetual.methodology import Methodology
+from perpetual.methodology import KEYS, STRATEGY_SCORERS, Methodology
 from perpetual.schema import Item
 from perpetual.slots import SLOTS, Option
 
@@ -86,14 +86,15 @@ class Settings:
         methodology = self._ctx.config.methodology
         if name in _FOR_PERSONS:
             require_person(f"setting {name}", os.environ, methodology)
-        if name == "exploration_strategy" and text != "hypothesis_driven":
+        if name == "exploration_strategy" and text not in STRATEGY_SCORERS:
             scorers = [offer.provider.name for offer in self._ctx.registry.serving("scorer")]
             if text.rpartition("/")[2] not in scorers:
-                known = ["hypothesis_driven", *scorers]
+                known = [*STRATEGY_SCORERS, *scorers]
                 raise UsageError(unknown("scorer", text, known), hint="perpetual plugins list")
+        before = methodology[name] if name in KEYS else None  # an unknown key is refused by name below
         item = methodology.set(name, text)
         with self._ctx.store.transaction() as tx:
-            self._ctx.emit(tx, "methodology_set", name, {"value": item.value})
+            self._ctx.emit(tx, "methodology_set", name, {"value": item.value, "was": before})
         return item
 
     def init_methodology(self) -> list[Item]:

@@ -111,6 +111,11 @@ class Status:
         ]
         steps += [f"perpetual run {id}" for id in ready[:3]]
         opened = [item for item in hypotheses if item.body["status"] == "open"]
+        unconfirmed = [item.id for item in opened if item.body.get("needs") == "confirmation"]
+        steps += [
+            f"perpetual propose -h {id} --confirmation --command '... on data kept back'  ({id} is past the threshold)"
+            for id in unconfirmed[:3]
+        ]
         if opened and not proposed and not ready and not document["runs"]["active"]:
             steps.append(f"perpetual propose -h {opened[0].id} --command 'python train.py' --metric NAME ...")
         if not hypotheses:

@@ -1,32 +1,92 @@
 """Metric readers: each finds a finished run's numbers in one kind of place. Imported by the kernel, one by one.
 
 The last value of a metric is the run's. A number that is NaN or infinite is reported as None with its place; a file
-older than the run's start belongs to another run.
+older than the run's start belongs to another run. Where several readers find a metric of the same name, the surer
+place counts: `results.json`, then what `perpetual.log` wrote, `results.csv` or `metrics.csv`, JSON on standard output,
+text on standard output. In the run's own folder a file counts before one in the working directory.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import math
+import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from perpetual.api import MetricReader, MetricValue, RunFolder
 
-__all__ = ["metrics_log", "results_file", "stdout_json", "stdout_text"]
+__all__ = ["csv_file", "metrics_log", "results_file", "stdout_json", "stdout_text"]
 
 _LIMIT_BYTES = 32 * 1024 * 1024  # of a log, from its end: the last value counts
+_PIECE_BYTES = 1024 * 1024
+_LONGEST_LINE = 2000  # characters of a line of text that are looked at
 _CLOCK_SLACK_S = 2.0  # file times are coarse on some file systems
+_LONGEST_INTEGER = 400  # digits; a longer one is beyond a float, and int() is quadratic in them
 _NAME = r"[A-Za-z_][\w./-]{0,99}"
 _NUMBER = r"[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|nan|NaN|NAN|inf|Inf|Infinity)"
 _TEXT = re.compile(rf"(?:^|[\s,;|])({_NAME})\s*[:=]\s*({_NUMBER})(?=$|[\s,;|%])")
-_BOOKKEEPING = frozenset({"step", "epoch", "time", "iteration"})  # a JSON line's position, not its result
+_CELL = re.compile(rf"{_NUMBER}\Z", re.IGNORECASE)
+_BOOKKEEPING = frozenset({"step", "epoch", "time", "iteration"})  # a line's position, not its result
+
+
+class _Content(NamedTuple):
+    """A file's bytes, or its last ones from a line's start on."""
+
+    data: bytes
+    first_line: int  # the number of the first line in `data`
+
+
+def _content(path: Path, newer_than_s: float | None = None) -> _Content | None:
+    """What a run left at a path; None if that is no file, or an older one. Of a long one the end, at most 32 MiB."""
+    try:
+        # A pipe of that name must not hold up who opens it.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(descriptor)
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        if newer_than_s is not None and found.st_mtime < newer_than_s - _CLOCK_SLACK_S:
+            return None
+        skipped = max(0, found.st_size - _LIMIT_BYTES)
+        lines = 0
+        left = skipped
+        while left and (piece := file.read(min(left, _PIECE_BYTES))):
+            lines += piece.count(b"\n")
+            left -= len(piece)
+        if skipped:
+            file.readline(_LIMIT_BYTES)  # the rest of a line that is cut
+            lines += 1
+        return _Content(file.read(_LIMIT_BYTES), lines + 1)
+
+
+def _parsed(text: str | bytes) -> Any:
+    """The JSON, a number of very many digits as an infinite one.
+
+    Raises:
+        ValueError: if it is none, or nested too deeply.
+    """
+    try:
+        return json.loads(text, parse_int=_integer)
+    except RecursionError as problem:
+        raise ValueError("nested too deeply") from problem
+
+
+def _integer(digits: str) -> int | float:
+    return int(digits) if len(digits) <= _LONGEST_INTEGER else float(digits)
 
 
 def _value(found: object, source: str) -> MetricValue | None:
     """The metric of a JSON value; None if it is no number at all."""
+    if isinstance(found, dict) and found.keys() == {"type", "text"} and found["type"] in ("float", "int"):
+        found = _of_typed(str(found["text"]))  # as perpetual.log writes what JSON has no number for
     if isinstance(found, bool) or not isinstance(found, (int, float)):
         return MetricValue(None, source) if isinstance(found, str) and found.lower() in ("nan", "inf", "-inf") else None
     try:
@@ -36,16 +96,17 @@ def _value(found: object, source: str) -> MetricValue | None:
     return MetricValue(number if math.isfinite(number) else None, source)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The file's lines with their numbers (from the end's first whole line, if it is very long)."""
+def _of_typed(text: str) -> int | float:
     try:
-        with path.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - _LIMIT_BYTES))
-            data = file.read()
-    except FileNotFoundError:
-        return
-    for number, line in enumerate(data.split(b"\n"), 1):
+        return int(text, 16) if "0x" in text[:3] else float(text)
+    except ValueError:
+        return math.nan
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The file's lines with their numbers; of a very long file the last ones."""
+    found = _content(path)
+    for number, line in enumerate(found.data.split(b"\n") if found else (), found.first_line if found else 1):
         yield number, line.decode("utf-8", "replace")
 
 
@@ -56,7 +117,7 @@ def _from_json_lines(path: Path) -> dict[str, MetricValue]:
         if not (text.startswith("{") and text.endswith("}")):
             continue
         try:
-            row = json.loads(text)
+            row = _parsed(text)
         except ValueError:
             continue  # a line of a program's own output, or the torn last line of a killed run
         for name, item in row.items():
@@ -73,20 +134,52 @@ class _ResultsFile(MetricReader):
     def read(self, folder: RunFolder) -> Mapping[str, MetricValue]:
         """The first file that belongs to this run: in its own folder, then in its working directory."""
         for path in (folder.log_dir / "results.json", folder.cwd / "results.json"):
-            try:
-                if path.stat().st_mtime < folder.started_at_s - _CLOCK_SLACK_S:
-                    continue
-                data: Any = json.loads(path.read_bytes())
-            except FileNotFoundError:
+            content = _content(path, folder.started_at_s)
+            if content is None:
                 continue
+            try:
+                data: Any = _parsed(content.data)
             except ValueError:
                 return {}
             if isinstance(data, dict):
                 table = data.get("metrics", data)
                 pairs = table.items() if isinstance(table, dict) else ()
-                values = {str(name): _value(item, f"{path.name}:{name}") for name, item in pairs}
+                values = {name: _value(item, f"{path.name}:{name}") for name, item in pairs}
                 return {name: value for name, value in values.items() if value is not None}
         return {}
+
+
+class _CsvFile(MetricReader):
+    """`results.csv` or `metrics.csv`: a row of names, then rows of values, as loggers of training write them."""
+
+    def read(self, folder: RunFolder) -> Mapping[str, MetricValue]:
+        """The last value in each column of the first file that belongs to this run; empty cells are no values."""
+        for place in (folder.log_dir, folder.cwd):
+            for name in ("results.csv", "metrics.csv"):
+                content = _content(place / name, folder.started_at_s)
+                if content is not None and content.first_line == 1:  # without its first row nothing has a name
+                    return self._table(content.data, name)
+        return {}
+
+    def _table(self, data: bytes, file: str) -> dict[str, MetricValue]:
+        lines = data.decode("utf-8-sig", "replace").replace("\0", "\ufffd").splitlines(keepends=True)
+        rows = csv.reader(lines)
+        found: dict[str, MetricValue] = {}
+        try:
+            names = [name.strip() for name in next(rows, [])]
+            for row in rows:
+                is_torn = rows.line_num == len(lines) and not lines[-1].endswith(("\n", "\r")) and len(row) < len(names)
+                if is_torn:
+                    break
+                for name, cell in zip(names, row, strict=False):
+                    text = cell.strip()
+                    if name and name not in _BOOKKEEPING and _CELL.match(text):
+                        value = float(text)
+                        source = f"{file}:{rows.line_num}"
+                        found[name] = MetricValue(value if math.isfinite(value) else None, source)
+        except csv.Error:
+            return found  # a field without an end, or beyond the module's limit: what stood before it counts
+        return found
 
 
 class _MetricsLog(MetricReader):
@@ -115,7 +208,10 @@ class _StdoutText(MetricReader):
         for number, line in _lines(path):
             if ":" not in line and "=" not in line:
                 continue
-            for match in _TEXT.finditer(line[:2000]):
+            piece = line[:_LONGEST_LINE]
+            for match in _TEXT.finditer(piece):
+                if match.end() == len(piece) < len(line):
+                    continue  # the number may go on
                 value = float(match[2])
                 source = f"{path.name}:{number}"
                 found[match[1]] = MetricValue(value if math.isfinite(value) else None, source)
@@ -130,6 +226,11 @@ def results_file(options: Mapping[str, Any]) -> MetricReader:
 def metrics_log(options: Mapping[str, Any]) -> MetricReader:
     """Factory of `metrics-log`."""
     return _MetricsLog()
+
+
+def csv_file(options: Mapping[str, Any]) -> MetricReader:
+    """Factory of `csv-file`."""
+    return _CsvFile()
 
 
 def stdout_json(options: Mapping[str, Any]) -> MetricReader:

@@ -210,7 +210,7 @@ def template(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> It
     folder = tmp_path_factory.mktemp("template") / "project"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PERPETUAL_CACHE_DIR", str(shared_cache))
-        for name in ("CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX", "OPENCODE"):
+        for name in ("CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX", "CODEX_THREAD_ID", "OPENCODE"):
             patch.delenv(name, raising=False)
         _fill(folder)
     yield folder
@@ -274,7 +274,7 @@ def test_is_refused_in_one_line_and_changes_nothing(
     assert _bytes(template) == before
 
 
-@pytest.mark.parametrize("variable", ["CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX", "OPENCODE"])
+@pytest.mark.parametrize("variable", ["CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX", "CODEX_THREAD_ID", "OPENCODE"])
 @pytest.mark.parametrize(
     "arguments",
     [("approve", "e1"), ("budget", "set", "5"), ("budget", "set", "none"), ("run", "e6", "true")],

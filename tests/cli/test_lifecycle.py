@@ -112,7 +112,13 @@ def test_a_campaign_from_statement_to_verdict(call: Call) -> None:
     assert claim["status"] == "proposed"
     assert (claim["config"], claim["notes"], claim["env"]) == ({"loss": 2.0}, "a note", {"A": "b=c"})
     assert (claim["priority"], claim["tags"], claim["hypothesis_id"]) == (5, ["warm"], "h1")
-    assert claim["resources"] == {"gpus": 0, "gpu_memory_bytes": 2**30, "cpus": None, "wall_s": 120.0}
+    assert claim["resources"] == {
+        "gpus": 0,
+        "gpu_memory_bytes": 2**30,
+        "cpus": None,
+        "wall_s": 120.0,
+        "no_output_s": None,
+    }
     assert claim["design"]["baseline"] == "e1"
     assert claim["design"]["cost_run_hours"] == pytest.approx(10 / 3600)
     assert (claim["runs"], claim["approved_by"]) == ({}, None)

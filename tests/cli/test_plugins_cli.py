@@ -103,7 +103,8 @@ def test_the_scorer_of_the_methodology_is_the_active_one(
     assert ask(capsys, "methodology", "set", "exploration_strategy", "coin")[0] == 0
     document = ask(capsys, "plugins", "list")[1]
     assert listed(document, "acme/acme")["state"] == "active"
-    assert listed(document, "perpetual-lab/scorers")["providers"][0]["state"] == "available"
+    bundled = {one["name"]: one["state"] for one in listed(document, "perpetual-lab/scorers")["providers"]}
+    assert bundled == dict.fromkeys(bundled, "available") | {"bench-policy": "active"}
 
 
 def test_it_works_outside_a_project_but_not_in_one_that_was_named_and_is_none(

@@ -415,6 +415,7 @@ def test_a_paused_queue_starts_nothing(call: Call, approved: Approved, project: 
         "state": "paused",
         "items": [],
         "next_cursor": None,
+        "places": [],
     }
     waiting = call("run", "e1")
     assert (waiting["status"], waiting["pid"]) == ("queued", None)
@@ -427,7 +428,12 @@ def test_a_paused_queue_starts_nothing(call: Call, approved: Approved, project: 
     assert file.read_bytes() == before
     queue = call("queue", "--limit", "1")
     assert ([item["id"] for item in queue["items"]], queue["next_cursor"]) == (["r2"], "1")
-    assert [item["id"] for item in call("queue", "--cursor", "1")["items"]] == ["r1"]
+    (place,) = queue["places"]
+    assert (place["run_id"], place["position"], place["priority"]) == ("r2", 1, 7)
+    second = call("queue", "--cursor", "1")
+    assert [item["id"] for item in second["items"]] == ["r1"]
+    assert [(item["run_id"], item["position"], item["priority"]) for item in second["places"]] == [("r1", 2, 0)]
+    assert "paused" in second["places"][0]["waits_for"]
     assert call("wait", "r1", "--timeout", "0", code=3)["status"] == "queued"
 
     assert call("queue", "resume")["state"] == "running"
@@ -546,7 +552,7 @@ def test_gpus_are_leased_and_debited(call: Call, approved: Approved) -> None:
     assert call("run", "e1")["gpus"] == ["GPU-0"]
     third = call("run", "e1", "-g", "0")
     assert (third["status"], third["gpus"]) == ("queued", [])
-    assert "GPU 0: in use" in third["reason"]
+    assert third["reason"] == "needs 1 GPU, 0 of 1 are free: GPU 0 is held by r2"
     while not call("logs", "r1")["text"]:
         pass
     assert call("logs", "r1")["text"] == "GPU-1\n"

@@ -113,7 +113,11 @@ def test_methodology_is_shown_set_and_told_in_the_feed(project: Path, capsys: py
     assert (project / METHODOLOGY).read_text("utf-8") == before.replace("alpha:\n", "alpha: 0.05\n")
     assert values(ask(capsys, "methodology", "show")[1])["alpha"] == 0.05
     event = ask(capsys, "events")[1]["items"][-1]
-    assert (event["kind"], event["subject"], event["payload"]) == ("methodology_set", "alpha", {"value": 0.05})
+    assert (event["kind"], event["subject"], event["payload"]) == (
+        "methodology_set",
+        "alpha",
+        {"value": 0.05, "was": None},
+    )
 
 
 def test_methodology_init_writes_the_file_where_there_is_none(
@@ -128,7 +132,7 @@ def test_methodology_init_writes_the_file_where_there_is_none(
     assert (project / METHODOLOGY).read_text("utf-8") == default
 
 
-@pytest.mark.parametrize("variable", ["CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX", "OPENCODE"])
+@pytest.mark.parametrize("variable", ["CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX", "CODEX_THREAD_ID", "OPENCODE"])
 @pytest.mark.parametrize(
     ("key", "value"), [("agents_may_approve", "true"), ("auto_approve", "true"), ("required_gates", "")]
 )
@@ -258,7 +262,8 @@ def test_gpu_status_names_the_live_runs_that_hold_a_device(
     from perpetual.api import Gpu, GpuBackend, GpuProcess, Reading
 
     def device(index: int, processes: tuple[GpuProcess, ...], error: str | None) -> Gpu:
-        return Gpu(index, f"GPU-{index}", "H100", 80 * 2**30, 10 * 2**30, 70 * 2**30, 55.0, 60.0, 300.0, "default",
+        used = sum(process.memory_bytes or 0 for process in processes)
+        return Gpu(index, f"GPU-{index}", "H100", 80 * 2**30, used, 80 * 2**30 - used, 55.0, 60.0, 300.0, "default",
                    processes, error is None, error)  # fmt: skip
 
     class Two(GpuBackend):

@@ -90,6 +90,10 @@ TABLE: dict[str, Row] = {
     "plugins new": Row("plugins new walked --slot gate", "plugin_new", "plugins new walked --slot gaet", 2),
     "plugins check": Row("plugins check tinydb --no-suites", "plugins_check", "plugins check tinidb", 5),
     "chaos": Row("chaos --kills 2 --writers 2", "chaos", "chaos --writers 0", 2),
+    "bench-policy": Row(
+        "bench-policy --policy decisive --episodes 1 --jobs 1 --thresholds 0.8 --batch 1", "bench_policy",
+        "bench-policy --policy nobody", 2,
+    ),
     "store stats": Row("store stats", "store_stats", "@nowhere store stats", 5),
     "store verify": Row("store verify", "store_verify", "@nowhere store verify", 5),
     "store compact": Row("store compact", "store_compact", "@nowhere store compact", 5),
@@ -101,6 +105,9 @@ TABLE: dict[str, Row] = {
     "store migrate": Row("store migrate sqlite --dry-run", "store_migrate", "store migrate sqlit", 2),
     "completion": Row("completion zsh", "completion", "completion tcsh", 2),
     "report": Row("report -o report.md", "report", "report --format pdf", 2),
+    "verify": Row("verify report.md", "verification", "verify report-file", 2, ("report -o report.md",)),
+    "compare": Row("compare e1 e3", "comparison", "compare e1 e99", 5),
+    "adopt": Row("adopt results.tsv", "adoption", "adopt nowhere-at-all", 5),
     "demo": Row(None, "demo", "demo report-file", 2, why="trains for most of a minute: tests/plugins/demo"),
 }  # fmt: skip
 
@@ -137,7 +144,7 @@ def leaves(tree: dict[str, click.Command]) -> dict[str, click.Command]:
 
 def test_every_promised_command_is_there(tree: dict[str, click.Command]) -> None:
     assert set(COMMANDS) <= set(tree)
-    assert {"report", "demo"} <= set(tree)
+    assert {"report", "demo", "adopt"} <= set(tree)
 
 
 def test_every_command_is_in_the_table(tree: dict[str, click.Command]) -> None:
@@ -205,6 +212,7 @@ def place(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     folder = tmp_path / "project"
     shutil.copytree(prepared, folder, symlinks=True)
     (folder / "report-file").write_text("no folder", "utf-8")
+    (folder / "results.tsv").write_text("commit\tval_loss\tstatus\nabc1234\t0.5\tkeep\n", "utf-8")
     monkeypatch.chdir(folder)
     yield folder
     with Lab.open(folder) as lab:

@@ -486,7 +486,7 @@ def test_a_command_that_a_person_types(lab: Lab, monkeypatch: pytest.MonkeyPatch
 
 def test_an_agent_does_not_approve(lab: Lab, campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
     _, experiment = campaign(approve=False)
-    for variable in ("CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX", "OPENCODE"):
+    for variable in ("CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX", "CODEX_THREAD_ID", "OPENCODE"):
         with monkeypatch.context() as under:
             under.setenv(variable, "1")
             with pytest.raises(NotPermitted):

@@ -131,6 +131,36 @@ def _assumed_wall(lab: Lab) -> float | None:
     return lab.experiments.propose(command="true").resources.wall_s
 
 
+def _out_of_memory(lab: Lab) -> int:
+    """How many attempts a run has had that ends for want of memory each time, after a few scans."""
+    command = "sh -c 'echo torch.OutOfMemoryError: CUDA out of memory. >&2; exit 1'"
+    experiment = lab.experiments.approve(lab.experiments.propose(command=command, wall_s=60.0).id)
+    _run(lab, experiment)
+    for _ in range(3):
+        lab.wait([experiment.id], timeout_s=30)
+        lab.scan()
+    return len(lab.runs.list().items)
+
+
+def _over_its_limit(lab: Lab) -> str:
+    """What is said of a run past its wall limit by the time it would have ended by itself."""
+    command = "sh -c 'sleep 1.5'"
+    experiment = lab.experiments.approve(lab.experiments.propose(command=command, wall_s=0.5).id)
+    _run(lab, experiment)
+    return lab.runs.get("r1").status
+
+
+def _touching(lab: Lab) -> bool:
+    (lab.root / "score.py").write_text("print(1)")
+    experiment = lab.experiments.approve(lab.experiments.propose(command="sh -c 'echo >>score.py'").id)
+    _run(lab, experiment)
+    return lab.runs.get("r1").tainted
+
+
+def _assumed_silence(lab: Lab) -> float | None:
+    return lab.experiments.propose(command="true").resources.no_output_s
+
+
 def _grace(lab: Lab) -> int | None:
     """The signal that ends a process which needs a moment after TERM."""
     command = "sh -c 'trap \"sleep 0.1; exit 7\" TERM; echo ready; while :; do sleep 0.02; done'"
@@ -151,6 +181,7 @@ _KEYS: dict[str, tuple[dict[str, Any], Any, Callable[[Lab], Any], Any, Any]] = {
     "confidence_support_threshold": ({}, 0.9999, lambda lab: _verdict(lab, "1.5"), "supported", "open"),
     "confidence_refute_threshold": ({}, 0.0001, lambda lab: _verdict(lab, "0.7"), "refuted", "open"),
     "min_replicates": ({}, 3, lambda lab: _verdict(lab, "1.5"), "supported", "open"),
+    "require_confirmation": ({}, True, lambda lab: _verdict(lab, "1.5"), "supported", "open"),
     "min_information_gain_bits": ({"min_replicates": 1}, 0.99, _parked, "launched", "parked"),
     "alpha": ({}, 0.5, _flags, (), ("established",)),
     "auto_approve": ({}, True, _loop_approves, 0, 1),
@@ -165,6 +196,11 @@ _KEYS: dict[str, tuple[dict[str, Any], Any, Callable[[Lab], Any], Any, Any]] = {
     "max_run_hours": ({}, 0.5, _fits, "started", "budget"),
     "default_cost_run_hours": ({}, 4.0, _assumed_cost, 1.0, 4.0),
     "default_wall_s": ({}, 77.0, _assumed_wall, 86400.0, 77.0),
+    "no_output_s": ({}, 9.0, _assumed_silence, None, 9.0),
+    "on_overrun": ({}, "warn", _over_its_limit, "timeout", "done"),
+    "auto_retry": ({}, ["oom"], _out_of_memory, 1, 2),
+    "max_attempts": ({"auto_retry": ["oom"]}, 3, _out_of_memory, 2, 3),
+    "protected_paths": ({}, ["score.py"], _touching, False, True),
     "kill_grace_s": ({}, 0.0, _grace, None, 9),
 }
 

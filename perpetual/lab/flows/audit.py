@@ -5,14 +5,21 @@ What is derived is computed anew inside a transaction that is then given up: wha
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from math import fsum, isclose
 from typing import Any
 
 from perpetual.errors import PerpetualError
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.fold import refold
+from perpetual.lab.flows.overrun import is_told
+from perpetual.lab.states import LIVE
 from perpetual.slots.store import Transaction
 
 __all__ = ["examine"]
+
+_HOURS = {"gpu_hours": "GPU-hours", "run_hours": "run-hours"}
+_ROUNDING = 1e-9  # hours, and their share: sums in another order differ in the last digits
 
 
 class _GivenUp(Exception):
@@ -64,19 +71,88 @@ def _differences(kind: str, id: str, before: dict[str, Any], tx: Transaction) ->
 
 
 def _examine_budget(desks: Desks) -> list[str]:
-    """Every run is reserved and settled at most once, and the kept fold is the sum of its rows."""
+    """The budget's books: each run's rows against the run, the sums against the rows, the kept fold against both.
+
+    That every row names a run which exists was looked at before.
+    """
+    runs = {run.id: run.body for run in desks.ctx.store.find("run")}
+    books: dict[str, list[Mapping[str, Any]]] = {id: [] for id in runs}
     problems = []
-    seen: set[tuple[str, str]] = set()
-    settled: set[str] = set()
     for row in desks.ctx.store.rows("debit"):
-        run, kind = row.body["run_id"], row.body["kind"]
-        if (run, kind) in seen:
-            problems.append(f"debit {row.id}: {run} has a second {kind}")
-        if kind == "reserve" and run in settled:
-            problems.append(f"debit {row.id}: {run} is reserved after it was settled")
-        seen.add((run, kind))
-        if kind == "settle":
-            settled.add(run)
+        problems += [f"debit {row.id}: {problem}" for problem in _examine_row(row.body, runs, books)]
+        books[row.body["run_id"]].append(row.body)
+    for id, run in runs.items():
+        problems += [f"budget: {problem}" for problem in _examine_books(id, run, books[id])]
+    return [*problems, *_examine_sums(desks)]
+
+
+def _examine_row(
+    row: Mapping[str, Any], runs: Mapping[str, Mapping[str, Any]], books: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> list[str]:
+    """What is wrong with a row by itself, or with its coming after those of `books`."""
+    id, kind = row["run_id"], row["kind"]
+    problems = []
+    earlier = [one["kind"] for one in books[id]]
+    if kind == "reserve" and "reserve" in earlier and not is_told(runs[id]):
+        problems.append(f"{id} has a second reserve, and it never went past its limit")
+    if kind == "reserve" and "settle" in earlier:
+        problems.append(f"{id} is reserved after it was settled")
+    if kind == "settle" and "settle" in earlier:
+        problems.append(f"{id} has a second settle")
+    if kind == "settle" and "reserve" not in earlier:
+        problems.append(f"{id} is settled, and nothing was reserved for it")
+    if not (row["gpu_hours"] >= 0 and row["run_hours"] >= 0):
+        problems.append(f"{id} has {row['gpu_hours']} GPU-hours and {row['run_hours']} run-hours")
+    problems += [
+        f"it is booked on {row[key]}, and {id} belongs to {runs[id][key]}"
+        for key in ("experiment_id", "hypothesis_id")
+        if row[key] != runs[id].get(key)
+    ]
+    return problems
+
+
+def _examine_books(id: str, run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Whether what was booked for a run is what the run says of itself."""
+    settled = [row for row in rows if row["kind"] == "settle"]
+    if run["status"] in LIVE:
+        problems = [f"{id} is {run['status']}, and its reservation is closed"] if settled else []
+        return problems if rows else [f"{id} is {run['status']}, and nothing is reserved for it"]
+    is_adopted = "adopted" in run  # it was paid for where it ran; what of it was charged here is what that told
+    if not settled:
+        return [] if is_adopted else [f"{id} is {run['status']}, and its reservation is still open"]
+    problems = [
+        f"{id} was debited {settled[0][key]!r} {words}, and says {run[key]!r}"
+        for key, words in _HOURS.items()
+        if settled[0][key] != run[key]
+    ]
+    if run["duration_s"] is not None and not is_adopted:  # unknown of a lost run, whose charge is a bound
+        lasted = run["duration_s"] / 3600.0
+        gpus = len(run["gpus"])
+        due = {"gpu_hours": lasted * gpus, "run_hours": lasted * max(1, gpus)}
+        problems += [
+            f"{id} lasted {run['duration_s']:g} s on {gpus} GPUs, which is not {run[key]!r} {words}"
+            for key, words in _HOURS.items()
+            if not isclose(due[key], run[key], rel_tol=_ROUNDING, abs_tol=_ROUNDING)
+        ]
+    return problems
+
+
+def _examine_sums(desks: Desks) -> list[str]:
+    shown = desks.budget.show()
+    spent = {"gpu_hours": shown["spent_gpu_hours"], "run_hours": shown["run_hours"]}
+    problems = []
+    rows = [row.body for row in desks.ctx.store.rows("debit") if row.body["kind"] == "settle"]
+    for key, words in _HOURS.items():
+        sums = {"the settlements": fsum(row[key] for row in rows)}
+        for table in ("by_experiment", "by_day"):
+            sums[table] = fsum(line[key] for line in shown[table].values())
+        without = fsum(row[key] for row in rows if row["hypothesis_id"] is None)
+        sums["by_hypothesis"] = fsum(line[key] for line in shown["by_hypothesis"].values()) + without
+        problems += [
+            f"the budget says {spent[key]!r} {words}, and {name} add up to {total!r}"
+            for name, total in sums.items()
+            if not isclose(total, spent[key], rel_tol=_ROUNDING, abs_tol=_ROUNDING)
+        ]
     kept = desks.ctx.store.get("fold", "budget")
     if kept is not None:
         anew = desks.budget.fold_anew(kept.body["rows"])

@@ -6,26 +6,39 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from perpetual.lab.experiments import design_key
 from perpetual.lab.flows import Desks
 from perpetual.science.evidence import confidence
 from perpetual.slots.store import Document, Transaction
 
-__all__ = ["add_evidence", "baseline_values", "refold", "refold_users_of"]
+__all__ = ["add_evidence", "baseline_values", "designs_of", "refold", "refold_users_of"]
 
 _FLOOR_DF = 3  # a noise floor with this many degrees of freedom replaces a declared guess
 _GUESS_DF = 2.0
+# What runs kept back for it must say by themselves before they confirm: as much as all opinions together may.
+_CONFIRMING_NATS = math.log(3)
+_NEEDS = {
+    "full_scale": "past a threshold on proxies only: it needs a run at full scale",
+    "confirmation": "past the threshold: it needs a confirmation (propose --confirmation)",
+}
 
 
 def baseline_values(desks: Desks, design: Mapping[str, Any]) -> dict[int, float] | float | None:
-    """The number that a design is compared with, or its baseline experiment's values by replicate, or None."""
+    """The number that a design is compared with, or its baseline experiment's values by replicate, or None.
+
+    What extends a baseline adds replicates to it, numbered on; a paired design knows only the seeds that it shares.
+    """
     baseline = design["baseline"]
     if not isinstance(baseline, str):
         return None if baseline is None else float(baseline)
+    further = [] if design["paired"] else desks.ctx.need("experiment", baseline).body.get("extended_by", [])
     values: dict[int, float] = {}
-    for run in desks.ctx.store.find("run", experiment_id=baseline):
-        value = run.body["metrics"].get(design["metric"])
-        if run.body["status"] == "done" and value is not None and _weight(run.body):
-            values[run.body["replicate"]] = value
+    for id in (baseline, *further):
+        start = max(values, default=0)
+        for run in desks.ctx.store.find("run", experiment_id=id):
+            value = run.body["metrics"].get(design["metric"])
+            if run.body["status"] == "done" and value is not None and _weight(run.body):
+                values[start + run.body["replicate"]] = value
     return values
 
 
@@ -45,7 +58,17 @@ def _oriented(
     if design["claim"] is None or baseline is None or baseline == {}:
         return None
     sign = 1.0 if design["direction"] == "max" else -1.0
-    model: dict[str, Any] = {
+    model: dict[str, Any]
+    if design["kind"] == "binary":
+        assert isinstance(baseline, float), experiment.id
+        rates = {"mu1": baseline + sign * design["mde"], "mu0": baseline}
+        model = {"model": "binary", **rates, "metric": design["metric"], "on_crash": design.get("on_crash")}
+        return model, [dict(row) for row in rows]
+    if design["claim"] == "any":
+        model = {"model": "any", "metric": design["metric"]}
+        sampled = {} if design["paired"] else _sampled(baseline)
+        return model | sampled, _shifted(rows, baseline, sign, paired=design["paired"])
+    model = {
         "model": design["kind"],
         "mu1": design["mde"],
         "mu0": 0.0,
@@ -57,45 +80,103 @@ def _oriented(
         "claim": design["claim"],
         "metric": design["metric"],
     }
-    if isinstance(baseline, dict) and not design["paired"]:
-        mean = math.fsum(baseline.values()) / len(baseline)
-        model["baseline_n"] = len(baseline)
-        # Exactly nil where the seeds made no difference: a rounding error would pass for a tiny measured noise.
-        same = len(set(baseline.values())) == 1
-        model["baseline_ss"] = 0.0 if same else math.fsum((value - mean) ** 2 for value in baseline.values())
-        if len(baseline) - 1 >= _FLOOR_DF:
+    if not design["paired"]:
+        model |= _sampled(baseline)
+        if model.get("baseline_n", 0) - 1 >= _FLOOR_DF:
             model |= {"s0": None, "nu0": 0.0}  # the floor is measured: S_b carries it, counted once
+    return model, _shifted(rows, baseline, sign, paired=design["paired"])
+
+
+def _sampled(baseline: dict[int, float] | float) -> dict[str, Any]:
+    """How well a baseline that was run itself is known; nothing for a number."""
+    if not isinstance(baseline, dict):
+        return {}
+    mean = math.fsum(baseline.values()) / len(baseline)
+    # Exactly nil where the seeds made no difference: a rounding error would pass for a tiny measured noise.
+    same = len(set(baseline.values())) == 1
+    spread = 0.0 if same else math.fsum((value - mean) ** 2 for value in baseline.values())
+    return {"baseline_n": len(baseline), "baseline_ss": spread}
+
+
+def _shifted(
+    rows: Sequence[Mapping[str, Any]], baseline: dict[int, float] | float, sign: float, *, paired: bool
+) -> list[dict[str, Any]]:
+    """The rows with their values as differences from the baseline; paired ones without their partner are left out."""
     shifted = []
     for row in rows:
         against: float | None
         if isinstance(baseline, dict):
-            against = baseline.get(row["replicate"]) if design["paired"] else mean
+            own = baseline.get(row["replicate"])
+            against = own if paired else math.fsum(baseline.values()) / len(baseline)
         else:
             against = baseline
-        if against is not None:
+        if against is not None and row["value"] is not None:
             shifted.append({**row, "value": sign * (row["value"] - against)})
-    return model, shifted
+    return shifted
+
+
+def designs_of(
+    desks: Desks, hypothesis: Document, rows: Sequence[Mapping[str, Any]]
+) -> tuple[dict[str, Any], list[Mapping[str, Any]], dict[str, str]]:
+    """What `perpetual.science.confidence` takes: the designs that were measured, and the rows in their order.
+
+    A design goes by the id of the first of the experiments that share it. Also the sort of each design.
+    """
+    designs: dict[str, Any] = {}
+    sorts: dict[str, str] = {}
+    ready: list[Mapping[str, Any]] = [row for row in rows if row["kind"] != "measured"]
+    groups: dict[str, list[Document]] = {}
+    for experiment in desks.ctx.store.find("experiment", hypothesis_id=hypothesis.id):
+        if experiment.body["design"]["claim"] is not None:  # without one its rows say nothing; there may be thousands
+            groups.setdefault(design_key(experiment.body), []).append(experiment)
+    for members in groups.values():
+        ids = {member.id for member in members}
+        own = [row for row in rows if row["kind"] == "measured" and row["experiment_id"] in ids]
+        first = members[0]
+        oriented = _oriented(first, baseline_values(desks, first.body["design"]), own) if own else None
+        if oriented is not None:
+            designs[first.id] = oriented[0] | _widest(members)
+            sorts[first.id] = _sort(first.body["design"])
+            ready += [_pooled(row, first.id) for row in oriented[1]]
+    ready.sort(key=lambda row: row["no"])
+    return designs, ready, sorts
 
 
 def _compute(desks: Desks, hypothesis: Document, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """`perpetual.science.confidence` of the hypothesis, its experiments' designs and these rows."""
-    designs: dict[str, Any] = {}
-    ready: list[Mapping[str, Any]] = [row for row in rows if row["kind"] != "measured"]
-    for experiment in desks.ctx.store.find("experiment", hypothesis_id=hypothesis.id):
-        own = [row for row in rows if row["kind"] == "measured" and row["experiment_id"] == experiment.id]
-        if own:
-            oriented = _oriented(experiment, baseline_values(desks, experiment.body["design"]), own)
-            if oriented is not None:
-                designs[experiment.id] = oriented[0]
-                ready += oriented[1]
-    ready.sort(key=lambda row: row["no"])
+    designs, ready, sorts = designs_of(desks, hypothesis, rows)
     methodology = desks.ctx.config.methodology
     config = {
         "support": methodology["confidence_support_threshold"],
         "refute": methodology["confidence_refute_threshold"],
         "alpha": methodology["alpha"],
     }
-    return confidence({"id": hypothesis.id, "prior": hypothesis.body["prior"]}, designs, ready, config)
+    return {
+        **confidence({"id": hypothesis.id, "prior": hypothesis.body["prior"]}, designs, ready, config),
+        "sorts": sorts,
+    }
+
+
+def _widest(members: Sequence[Document]) -> dict[str, float]:
+    """Of experiments that share a design, the widest spreads declared: asking again narrows nothing."""
+    found = {}
+    for name, key in (("tau", "tau"), ("s0", "noise")):
+        declared = [member.body["design"][key] for member in members if member.body["design"][key] is not None]
+        if len(members) > 1 and declared:
+            found[name] = max(declared)
+    return found
+
+
+def _sort(design: Mapping[str, Any]) -> str:
+    if design.get("confirmation"):
+        return "confirmation"
+    return "proxy" if design.get("proxy_of") else "full"
+
+
+def _pooled(row: Mapping[str, Any], design_id: str) -> dict[str, Any]:
+    """The row as one of its design's; the same seed with the same value is the same run, seen again."""
+    known = row.get("seed") is not None
+    return {**row, "design_id": design_id, **({"content_hash": f"{row['seed']}={row['value']!r}"} if known else {})}
 
 
 def _rows(desks: Desks, hypothesis_id: str) -> list[dict[str, Any]]:
@@ -108,18 +189,40 @@ def _rows(desks: Desks, hypothesis_id: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _status(desks: Desks, hypothesis: Document, result: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
+def _status(
+    desks: Desks, hypothesis: Document, result: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
+) -> tuple[str, str | None]:
+    """The status, and what a hypothesis past a threshold still needs before it is decided."""
     methodology = desks.ctx.config.methodology
     taken_back = {row["target"] for row in rows if row["kind"] == "retraction"}
     by_hand = [row for row in rows if row["kind"] == "manual" and row.get("verdict") and row["id"] not in taken_back]
     if by_hand and by_hand[-1]["verdict"] != "open":
-        return str(by_hand[-1]["verdict"])
+        return str(by_hand[-1]["verdict"]), None
+    needs = None
     if result["n_measured"] >= methodology["min_replicates"]:
+        reached = None
         if result["confidence"] >= methodology["confidence_support_threshold"]:
-            return "supported"
-        if result["confidence"] <= methodology["confidence_refute_threshold"]:
-            return "refuted"
-    return "parked" if hypothesis.body["parked"] else "open"
+            reached = "supported"
+        elif result["confidence"] <= methodology["confidence_refute_threshold"]:
+            reached = "refuted"
+        if reached is not None:
+            needs = _needs(result, reached, confirm=methodology["require_confirmation"])
+            if needs is None:
+                return reached, None
+    return "parked" if hypothesis.body["parked"] else "open", needs
+
+
+def _needs(result: Mapping[str, Any], reached: str, *, confirm: bool) -> str | None:
+    """What is missing before the verdict stands: a key of `_NEEDS`."""
+    parts = [part for part in result["parts"] if "design_id" in part]
+    sorts = [result["sorts"][part["design_id"]] for part in parts]
+    if sorts and all(sort == "proxy" for sort in sorts):
+        return "full_scale"
+    if confirm and reached == "supported":
+        own = [part["log_bayes_factor"] for part, sort in zip(parts, sorts, strict=True) if sort == "confirmation"]
+        if math.fsum(own) < _CONFIRMING_NATS:
+            return "confirmation"
+    return None
 
 
 def refold(desks: Desks, tx: Transaction, hypothesis_id: str) -> str:
@@ -128,9 +231,10 @@ def refold(desks: Desks, tx: Transaction, hypothesis_id: str) -> str:
     assert hypothesis is not None, hypothesis_id
     rows = _rows(desks, hypothesis_id)
     result = _compute(desks, hypothesis, rows)
-    status = _status(desks, hypothesis, result, rows)
+    status, needs = _status(desks, hypothesis, result, rows)
     decided = status in ("supported", "refuted")
     label = ["established"] if decided and result.get("established") else []
+    label += [_NEEDS[needs]] if needs else []
     body = {
         **hypothesis.body,
         "confidence": result["confidence"],
@@ -143,6 +247,8 @@ def refold(desks: Desks, tx: Transaction, hypothesis_id: str) -> str:
         "flags": sorted({flag for part in result["parts"] for flag in part["flags"]}) + label,
         "status": status,
     }
+    if needs or "needs" in body:
+        body["needs"] = needs
     if body != hypothesis.body:
         tx.put("hypothesis", hypothesis_id, body, expect_revision=hypothesis.revision)
     if status != hypothesis.body["status"]:
@@ -159,7 +265,8 @@ def refold(desks: Desks, tx: Transaction, hypothesis_id: str) -> str:
 
 
 def refold_users_of(desks: Desks, tx: Transaction, baseline_id: str) -> list[str]:
-    """Refolds every hypothesis that has an experiment compared with this baseline."""
+    """Refolds every hypothesis that has an experiment compared with this baseline, or with what it extends."""
+    baseline_id = desks.ctx.need("experiment", baseline_id).body.get("extends") or baseline_id
     users = {
         experiment.body["hypothesis_id"]
         for experiment in tx.find("experiment")
@@ -198,3 +305,14 @@ def add_evidence(desks: Desks, tx: Transaction, hypothesis_id: str, row: Mapping
     desks.ctx.emit(tx, "evidence_added", id, payload)
     refold(desks, tx, hypothesis_id)
     return id
+
+
+def count_rows(desks: Desks, tx: Transaction, hypothesis_id: str, added: int) -> None:
+    """What the fold would change after rows without weight: their number, and nothing else.
+
+    Thousands of them come at once, and folding anew after each hundred would read all of them again and again.
+    """
+    found = tx.get("hypothesis", hypothesis_id)
+    assert found is not None, hypothesis_id
+    count = found.body["evidence_count"] + added
+    tx.put("hypothesis", hypothesis_id, {**found.body, "evidence_count": count}, expect_revision=found.revision)

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from perpetual.errors import Conflict, NotPermitted, Refused, UsageError
+from perpetual.errors import Conflict, NotPermitted, PerpetualError, Refused, UsageError
 from perpetual.lab.experiments import argv_of
 from perpetual.lab.flows import Desks
-from perpetual.lab.flows.devices import check_devices, devices, room
+from perpetual.lab.flows.devices import Devices, check_devices
+from perpetual.lab.flows.room import check_cpus, room
 from perpetual.lab.flows.specify import spec_of
 from perpetual.lab.flows.start import fold_experiment, scheduler_of, start, wanted_gpus
 from perpetual.lab.rights import harness
@@ -21,7 +22,7 @@ from perpetual.slots.scheduler import LaunchSpec
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit.steps import step
 
-__all__ = ["launch", "plan", "plan_retry", "reserve", "retry"]
+__all__ = ["launch", "plan", "plan_retry", "reserve", "retry", "try_again"]
 
 
 def launch(
@@ -56,7 +57,8 @@ def launch(
         earlier = ctx.recall(tx, idempotency_key, "run")
     if earlier is not None:
         return _recalled(desks, earlier)
-    _check_place(desks, _candidate(desks, ctx.need("experiment", experiment_id), command), gpus)
+    devices = Devices(desks)
+    _check_place(desks, _candidate(desks, ctx.need("experiment", experiment_id), command), gpus, devices)
     with ctx.store.transaction() as tx:
         earlier = ctx.recall(tx, idempotency_key, "run")
         if earlier is not None:
@@ -76,17 +78,17 @@ def launch(
                 break
         ctx.remember(tx, idempotency_key, "run", " ".join(made))
     step("launch:reserved")
-    return [start(desks, id) for id in made]
+    return [start(desks, id, devices) for id in made]
 
 
-def reserve(desks: Desks, experiment_id: str) -> str:
+def reserve(desks: Desks, experiment_id: str, devices: Devices) -> str:
     """The first half of `launch`, for the loop, which picks in the same transaction; answers the queued run's id.
 
     Raises:
         As `launch`.
     """
     experiment = desks.ctx.need("experiment", experiment_id)
-    _check_place(desks, _candidate(desks, experiment, None), ())
+    _check_place(desks, _candidate(desks, experiment, None), (), devices)
     with desks.ctx.store.transaction() as tx:
         missing = _open_replicates(desks, tx, experiment)
         return _create(desks, tx, experiment, missing[0], 1, None, ()).id
@@ -105,17 +107,51 @@ def retry(desks: Desks, run_id: str, *, idempotency_key: str | None = None) -> R
     if earlier is not None:
         return _recalled(desks, earlier)[0]
     old, experiment = _retryable(desks, run_id)
-    _check_place(desks, experiment, wanted_gpus(old))
+    devices = Devices(desks)
+    _check_place(desks, experiment, wanted_gpus(old), devices)
     with ctx.store.transaction() as tx:
         earlier = ctx.recall(tx, idempotency_key, "retry")
         if earlier is not None:
             return _recalled(desks, earlier)[0]
-        old, experiment = _retryable(desks, run_id)
-        chosen = old.body["seed"] if old.body["chosen_seed"] else None
-        replicate, attempt = old.body["replicate"], old.body["attempt"] + 1
-        made = _create(desks, tx, experiment, replicate, attempt, chosen, wanted_gpus(old))
+        made = _next_attempt(desks, tx, run_id)
         ctx.remember(tx, idempotency_key, "retry", made.id)
-    return start(desks, made.id)
+    step("launch:reserved")
+    return start(desks, made.id, devices)
+
+
+def _next_attempt(desks: Desks, tx: Transaction, run_id: str) -> Document:
+    """The next attempt of the run's replicate, queued, with the same seed and the same wishes."""
+    old, experiment = _retryable(desks, run_id)
+    chosen = old.body["seed"] if old.body["chosen_seed"] else None
+    return _create(desks, tx, experiment, old.body["replicate"], old.body["attempt"] + 1, chosen, wanted_gpus(old))
+
+
+def try_again(desks: Desks, tx: Transaction, run: Document, cause: str) -> Document | None:
+    """A further attempt, queued, of a run that has just ended by `cause`, where the methodology says so.
+
+    Once, since the caller's transaction is the one in which the run ends. What stands against it is noted beside the
+    run: nobody waits for an answer here.
+
+    Args:
+        cause: `lost` or `oom`, as in the methodology's `auto_retry`.
+    """
+    methodology = desks.ctx.config.methodology
+    if cause not in methodology["auto_retry"] or run.body["attempt"] >= methodology["max_attempts"]:
+        return None
+    experiment = desks.ctx.need("experiment", run.body["experiment_id"])
+    hypothesis = tx.get("hypothesis", experiment.body["hypothesis_id"] or "")
+    if hypothesis is not None and hypothesis.body["status"] in ("supported", "refuted"):
+        return None  # what it would measure is decided
+    try:
+        with desks.ctx.store.transaction():  # all of it, or none
+            made = _next_attempt(desks, tx, run.id)
+            payload = {"run_id": run.id, "attempt": made.body["attempt"], "cause": cause}
+            desks.ctx.emit(tx, "run_retried", made.id, payload)
+    except PerpetualError as problem:
+        text = f"not tried again by itself: {problem.message}"
+        desks.runs.annotate(tx, desks.ctx.need("run", run.id), [{"kind": "retry", "text": text, "source": cause}])
+        return None
+    return made
 
 
 def plan(
@@ -135,19 +171,21 @@ def plan(
     """
     _check_seed(seed, every)
     experiment = _candidate(desks, desks.ctx.need("experiment", experiment_id), command)
-    spec = _check_place(desks, experiment, gpus)
+    devices = Devices(desks)
+    spec = _check_place(desks, experiment, gpus, devices)
     with desks.ctx.store.transaction() as tx:
         missing = _open_replicates(desks, tx, experiment)
-    return _planned(desks, experiment, spec, missing if every else missing[:1], 1, seed, gpus)
+    return _planned(desks, experiment, spec, missing if every else missing[:1], 1, seed, gpus, devices)
 
 
 def plan_retry(desks: Desks, run_id: str) -> dict[str, Any]:
     """What `retry` would do, its refusals included, without doing it; answers as `plan`."""
     old, experiment = _retryable(desks, run_id)
-    spec = _check_place(desks, experiment, wanted_gpus(old))
+    devices = Devices(desks)
+    spec = _check_place(desks, experiment, wanted_gpus(old), devices)
     chosen = old.body["seed"] if old.body["chosen_seed"] else None
     attempt: int = old.body["attempt"] + 1
-    return _planned(desks, experiment, spec, [old.body["replicate"]], attempt, chosen, wanted_gpus(old))
+    return _planned(desks, experiment, spec, [old.body["replicate"]], attempt, chosen, wanted_gpus(old), devices)
 
 
 def _recalled(desks: Desks, made: str) -> list[Run]:
@@ -200,11 +238,12 @@ def _with_command(desks: Desks, experiment: Document, command: str) -> Document:
     return replace(experiment, body={**experiment.body, "command": command})
 
 
-def _check_place(desks: Desks, experiment: Document, gpus: Sequence[int]) -> LaunchSpec:
+def _check_place(desks: Desks, experiment: Document, gpus: Sequence[int], devices: Devices) -> LaunchSpec:
     """Raises LaunchError if the experiment could never start on this machine."""
     spec = spec_of(desks, experiment, run_id="check", gpus=())
     scheduler_of(desks).check(spec)
-    check_devices(desks, experiment, gpus)
+    check_cpus(desks, experiment)
+    check_devices(desks, experiment, gpus, devices)
     return spec
 
 
@@ -268,10 +307,10 @@ def _planned(
     attempt: int,
     seed: int | None,
     gpus: Sequence[int],
+    devices: Devices,
 ) -> dict[str, Any]:
     worst = _worst_case(experiment, gpus)
     desks.budget.require_room(**worst)
-    found = devices(desks) if gpus or experiment.body["resources"]["gpus"] else []
     return {
         "experiment_id": experiment.id,
         "attempt": attempt,
@@ -281,7 +320,7 @@ def _planned(
         "cwd": str(spec.cwd),
         "wall_s": spec.wall_s,
         **worst,
-        "waits_for": room(desks, experiment, found, gpus)[1],
+        "waits_for": room(desks, experiment, gpus, devices).waits_for,
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from perpetual.errors import Conflict, UsageError
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.fold import baseline_values
+from perpetual.lab.flows.outlook import explained
 from perpetual.lab.flows.propose import propose, scored
 from perpetual.records import Experiment, Score, to_json
 from perpetual.slots.analyser import Draft, Proposer
@@ -80,12 +81,12 @@ def _pick(desks: Desks, count: int, dry_run: bool) -> list[Pick]:
             continue  # a repeat is one more replicate of the same experiment
         if id in suggestions:
             draft, _ = suggestions[id]
-            made = propose(desks, draft.hypothesis_id, **draft.arguments, dry_run=dry_run)
-            picks[id] = Pick(made, True, scores[id])
-        elif dry_run:
-            picks[id] = Pick(replace(desks.experiments.get(id), score=scores[id]), False, scores[id])
+            picked, is_new = propose(desks, draft.hypothesis_id, **draft.arguments, dry_run=dry_run), True
         else:
-            picks[id] = Pick(_rescored(desks, id, scores[id]), False, scores[id])
+            picked, is_new = desks.experiments.get(id), False
+        score = explained(desks, picked, scores[id])
+        picked = replace(picked, score=score) if dry_run else _rescored(desks, picked.id, score)
+        picks[id] = Pick(picked, is_new, score)
     return [*picks.values()]
 
 

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from perpetual.errors import Conflict, UsageError, nearest
-from perpetual.lab.experiments import argv_of, spec_hash
+from perpetual.errors import Conflict, UsageError
+from perpetual.lab.experiments import argv_of, design_key, spec_hash
 from perpetual.lab.flows import Desks
+from perpetual.lab.flows.design import check_replicates, design_of
 from perpetual.lab.flows.fold import baseline_values
-from perpetual.lab.hypotheses import baseline_value, check_direction, check_metric, tags_of
+from perpetual.lab.hypotheses import tags_of
+from perpetual.lab.states import ENDED
 from perpetual.records import Design, Experiment, Resources, Score, from_json, to_json
 from perpetual.slots.store import Document, json_copy
 from perpetual.toolkit.units import LONGEST_S, finite
 
 __all__ = ["propose", "scored"]
 
-_TAU_SHARE = 0.25  # of the mde: how much two implementations of one idea differ, unless the design says otherwise
 _SMALLEST_WALL_S = 60.0
 # Beyond these a number is a slip of the keyboard.
-_MOST_REPLICATES = 10_000
 _MOST_GPUS = 10_000
 _MOST_CPUS = 100_000
-_MOST_RUN_HOURS = 1e6
+_LONGEST_TITLE = 120
 
 
 def propose(
@@ -44,6 +44,13 @@ def propose(
     tau: float | None = None,
     baseline: float | str | None = None,
     paired: bool = False,
+    kind: str = "gaussian",
+    claim: str | None = None,
+    on_crash: str | None = None,
+    confirmation: bool = False,
+    proxy: Mapping[str, Any] | None = None,
+    proxy_of: str | None = None,
+    extends: str | None = None,
     replicates: int = 1,
     cost_run_hours: float | None = None,
     gpus: int = 0,
@@ -60,16 +67,36 @@ def propose(
     without a claim it is a baseline or an exploration. The wall limit defaults to 1.5 times the declared cost, at
     least 60 s, or to the methodology's `default_wall_s`. A run that writes nothing for `no_output_s` is ended.
 
+    Args:
+        kind: `binary` for a metric that is 1 or 0; `baseline` is then the rate that the mde is added to.
+        claim: `at_least` (by default, with an mde), `value`, `any` (some effect, without an mde) or `none`.
+        on_crash: for a binary claim that it runs at all: whether a failed run `supports` or `refutes` it.
+        confirmation: measured on data that no earlier experiment has looked at; see `require_confirmation`.
+        proxy: a cheaper stand-in that may be tried first, {"args": more words of the command, "cost_run_hours", "tau"}.
+        proxy_of: the experiment that this one stands in for.
+        extends: an experiment of which this is more replicates; its specification is taken over.
+
     Raises:
         UsageError: for a bad number, command or combination.
         Conflict: for a claim that was proposed before with the same specification (named, with its verdict).
     """
     ctx = desks.ctx
+    if extends is not None:
+        others = (command, config, cwd, env, metric, direction, mde, noise, tau, baseline, claim,
+                  on_crash, proxy, proxy_of, cost_run_hours, gpu_memory_bytes, cpus, wall_s, no_output_s)  # fmt: skip
+        if any(other is not None for other in others) or paired or confirmation or gpus or kind != "gaussian":
+            raise UsageError(f"more replicates of {extends} have its specification", hint="give --replicates alone")
+        asked_for = None if hypothesis_id is None else ctx.need("hypothesis", hypothesis_id).id
+        return _extend(desks, extends, asked_for, replicates, title=title, notes=notes, tags=tags, priority=priority,
+                       key=idempotency_key, dry_run=dry_run)  # fmt: skip
     hypothesis = ctx.need("hypothesis", hypothesis_id) if hypothesis_id is not None else None
     if command is not None:
         argv_of(command)
-    design = _design(desks, hypothesis, metric=metric, direction=direction, mde=mde, noise=noise, tau=tau,
-                     baseline=baseline, paired=paired, replicates=replicates, cost=cost_run_hours)  # fmt: skip
+    design = design_of(
+        desks, hypothesis, metric=metric, direction=direction, mde=mde, noise=noise, tau=tau, baseline=baseline,
+        paired=paired, kind=kind, claim=claim, on_crash=on_crash, confirmation=confirmation, proxy=proxy,
+        proxy_of=proxy_of, replicates=replicates, cost=cost_run_hours,
+    )  # fmt: skip
     resources = _resources(desks, design, gpus, gpu_memory_bytes, cpus, wall_s, no_output_s)
     _check_env(env or {})
     if cwd is not None and (cwd.startswith(("/", "~")) or ".." in cwd.split("/")):
@@ -84,104 +111,98 @@ def propose(
         "hypothesis_id": hypothesis.id if hypothesis else None,
     }
     _check_new(desks, draft, idempotency_key)
+    title = title or _title(hypothesis, command, draft["config"])
+    return _write(desks, draft, hypothesis, title, notes, tags, priority, idempotency_key, dry_run)
+
+
+def _extend(
+    desks: Desks,
+    source_id: str,
+    asked_for: str | None,
+    replicates: int,
+    *,
+    title: str | None,
+    notes: str,
+    tags: Sequence[str],
+    priority: int,
+    key: str | None,
+    dry_run: bool,
+) -> Experiment:
+    """More replicates of an experiment whose own are used up: the same specification, for a person to approve.
+
+    Their values are pooled with the source's (see `design_key`), so that asking again is no second opinion.
+
+    Raises:
+        Conflict: if the source still has replicates to run, or its hypothesis is decided.
+    """
+    source = desks.ctx.need("experiment", source_id)
+    body = source.body
+    check_replicates(replicates)
+    hypothesis = desks.ctx.need("hypothesis", body["hypothesis_id"]) if body["hypothesis_id"] else None
+    if hypothesis is not None and asked_for not in (None, hypothesis.id):
+        raise UsageError(f"{source.id} tests {hypothesis.id}, not {asked_for}", hint="leave out -h")
+    if hypothesis is not None and hypothesis.body["status"] in ("supported", "refuted"):
+        raise Conflict(
+            f"{hypothesis.id} is {hypothesis.body['status']} at confidence {hypothesis.body['confidence']:.2f}",
+            hint=f"perpetual hypotheses update {hypothesis.id} --status open opens it again",
+            code="decided",
+        )
+    if body["status"] not in ("complete", "analysed"):
+        raise Conflict(
+            f"{source.id} is {body['status']}, and has replicates of its own to run",
+            hint=f"perpetual run {source.id}",
+        )
+    draft = {key: body[key] for key in ("command", "env", "cwd", "config", "resources", "hypothesis_id")}
+    draft["design"] = {**body["design"], "replicates": replicates}
+    title = title or f"more of {source.id}: {body['title']}"
+    root = body.get("extends") or source.id
+    with desks.ctx.store.transaction() as tx:
+        made = _write(desks, draft, hypothesis, title[:_LONGEST_TITLE], notes, tags, priority, key, dry_run)
+        if not dry_run:
+            extension, first = desks.ctx.need("experiment", made.id), desks.ctx.need("experiment", root)
+            tx.put("experiment", extension.id, {**extension.body, "extends": root})
+            others = first.body.get("extended_by", [])
+            if made.id not in others:
+                tx.put("experiment", root, {**first.body, "extended_by": [*others, made.id]})
+    return made
+
+
+def _write(
+    desks: Desks,
+    draft: Mapping[str, Any],
+    hypothesis: Document | None,
+    title: str,
+    notes: str,
+    tags: Sequence[str],
+    priority: int,
+    key: str | None,
+    dry_run: bool,
+) -> Experiment:
+    ctx = desks.ctx
     score = _first_score(desks, draft, hypothesis)
     with ctx.store.transaction() as tx:
-        made = ctx.recall(tx, idempotency_key, "experiment")
+        made = ctx.recall(tx, key, "experiment")
         if made is not None:
             return desks.experiments.get(made)
         if dry_run:
-            return _preview(desks, draft, title or _title(hypothesis, command, draft["config"]), notes, tags, priority,
-                            score)  # fmt: skip
+            return _preview(desks, draft, title, notes, tags, priority, score)
         document = desks.experiments.create(
             tx,
             hypothesis_id=draft["hypothesis_id"],
-            title=title or _title(hypothesis, command, draft["config"]),
-            command=command,
-            cwd=cwd,
+            title=title,
+            command=draft["command"],
+            cwd=draft["cwd"],
             env=draft["env"],
             config=draft["config"],
             notes=notes,
             tags=tags_of(tags),
             priority=priority,
-            resources=resources,
-            design=design,
+            resources=from_json(Resources, draft["resources"]),
+            design=from_json(Design, draft["design"]),
             score=score,
         )
-        ctx.remember(tx, idempotency_key, "experiment", document.id)
+        ctx.remember(tx, key, "experiment", document.id)
     return desks.experiments.get(document.id)
-
-
-def _design(
-    desks: Desks,
-    hypothesis: Document | None,
-    *,
-    metric: str | None,
-    direction: str | None,
-    mde: float | None,
-    noise: float | None,
-    tau: float | None,
-    baseline: float | str | None,
-    paired: bool,
-    replicates: int,
-    cost: float | None,
-) -> Design:
-    prediction: dict[str, Any] = hypothesis.body["prediction"] if hypothesis else {}
-    metric = check_metric(metric) or prediction.get("metric")
-    direction = check_direction(direction) or prediction.get("direction")
-    if hypothesis is not None:
-        mde = prediction.get("mde") if mde is None else mde
-        baseline = prediction.get("baseline") if baseline is None else baseline
-    for name, value, above in (("mde", mde, True), ("noise", noise, False), ("tau", tau, False)):
-        if value is not None:
-            finite(value, name, above=0.0 if above else None, minimum=None if above else 0.0)
-    if cost is not None:
-        finite(cost, "the cost", minimum=0.0, maximum=_MOST_RUN_HOURS)
-    if not 1 <= replicates <= _MOST_REPLICATES:
-        raise UsageError(f"replicates must be 1 to {_MOST_REPLICATES}, not {replicates}")
-    against = baseline_value(desks.ctx, baseline)
-    if mde is not None and hypothesis is None:
-        raise UsageError("an mde belongs to a claim, and a claim to a hypothesis", hint="-h HYPOTHESIS")
-    claim = None
-    if mde is not None:
-        lacking = [
-            flag
-            for flag, value in (("--metric", metric), ("--direction", direction), ("--baseline", against))
-            if value is None
-        ]
-        if lacking:
-            raise UsageError(
-                f"a claim with an mde also needs {', '.join(lacking)}",
-                hint="the metric's name, max or min, and what it is compared with: a number or an experiment",
-            )
-        claim = "at_least"
-        if isinstance(against, str):
-            _check_baseline(desks, against, str(metric))
-    elif metric is not None and direction is None and against is not None:
-        raise UsageError("a baseline without a direction says nothing", hint="--direction max or min, and --mde")
-    if paired and not isinstance(against, str):
-        raise UsageError("--paired needs a baseline experiment whose seeds are shared")
-    return Design(
-        metric=metric,
-        direction=direction,
-        baseline=against,
-        claim=claim,
-        mde=mde,
-        noise=noise,
-        tau=(_TAU_SHARE * mde if tau is None else tau) if mde is not None else tau,
-        replicates=replicates,
-        cost_run_hours=cost,
-        paired=paired,
-    )
-
-
-def _check_baseline(desks: Desks, baseline_id: str, metric: str) -> None:
-    design = desks.ctx.need("experiment", baseline_id).body["design"]
-    if design["metric"] is not None and design["metric"] != metric:
-        near = nearest(metric, [design["metric"]])
-        raise UsageError(
-            f"{baseline_id} measures {design['metric']}, not {metric}",
-            hint=f"did you mean {near[0]}?" if near else None,
-        )
 
 
 def _resources(
@@ -249,7 +270,7 @@ def _first_score(desks: Desks, draft: Mapping[str, Any], hypothesis: Document | 
             "no claim: a baseline or an exploration teaches nothing about a hypothesis by itself",
         )
     baseline = baseline_values(desks, draft["design"])
-    candidate = desks.proposals.candidate("draft", draft, [], baseline)
+    candidate = desks.proposals.candidate("draft", draft, _ended_elsewhere(desks, draft, None), baseline)
     assert candidate is not None
     return desks.proposals.score(desks.proposals.state([candidate], [hypothesis]))["draft"]
 
@@ -292,16 +313,22 @@ def _title(hypothesis: Document | None, command: str | None, config: Mapping[str
 def scored(desks: Desks, hypotheses: Sequence[Document]) -> tuple[dict[str, Any], dict[str, Score]]:
     """The scorer's state over every launchable replicate of these hypotheses' experiments, and the scores."""
     candidates = []
+    launched = dict.fromkeys((hypothesis.id for hypothesis in hypotheses), 0)
     least = desks.ctx.config.methodology["min_replicates"]
     for hypothesis in hypotheses:
         for experiment in desks.ctx.store.find("experiment", hypothesis_id=hypothesis.id):
+            launched[hypothesis.id] += sum(experiment.body["runs"].values())
             if experiment.body["status"] not in ("approved", "active"):
                 continue
             runs = desks.ctx.store.find("run", experiment_id=experiment.id)
             left = experiment.body["design"]["replicates"] - len({run.body["replicate"] for run in runs})
             baseline = baseline_values(desks, experiment.body["design"])
+            runs = [*runs, *_ended_elsewhere(desks, experiment.body, experiment.id)]
             candidate = desks.proposals.candidate(experiment.id, experiment.body, runs, baseline)
             if candidate is not None and left > 0 and baseline not in (None, {}):
+                needs = hypothesis.body.get("needs")
+                if needs and not _serves(experiment.body["design"], needs):
+                    continue
                 candidates.append(
                     {
                         **candidate,
@@ -311,6 +338,25 @@ def scored(desks: Desks, hypotheses: Sequence[Document]) -> tuple[dict[str, Any]
                 )
     state = desks.proposals.state(candidates, hypotheses)
     for row, hypothesis in zip(state["hypotheses"], hypotheses, strict=True):
-        row["missing_replicates"] = max(0, least - hypothesis.body.get("n_measured", 0))
+        missing = max(0, least - hypothesis.body.get("n_measured", 0))
+        row["missing_replicates"] = max(1, missing) if hypothesis.body.get("needs") else missing
+        row["n_runs"] = launched[hypothesis.id]
     state["budget_left"] = desks.budget.room_run_hours()
     return state, desks.proposals.score(state)
+
+
+def _serves(design: Mapping[str, Any], needs: str) -> bool:
+    """Whether a run of this design is what a hypothesis past a threshold still lacks."""
+    return bool(design.get("confirmation")) if needs == "confirmation" else not design.get("proxy_of")
+
+
+def _ended_elsewhere(desks: Desks, body: Mapping[str, Any], id: str | None) -> list[Document]:
+    """Ended runs of the hypothesis's other experiments with the same design: what they taught is not taught again."""
+    key = design_key(body)
+    return [
+        run
+        for other in desks.ctx.store.find("experiment", hypothesis_id=body["hypothesis_id"])
+        if other.id != id and design_key(other.body) == key
+        for run in desks.ctx.store.find("run", experiment_id=other.id)
+        if run.body["status"] in ENDED
+    ]

@@ -1,59 +1,78 @@
 """Reconciling: the record catches up with what happened. One transaction per run; doing it twice is doing it once.
 
-A finished run becomes its final state, its debit, its metrics, its evidence and the fold of its hypothesis, all or
-nothing. How it ended is what its supervisor's exit record says; log words decide nothing.
+A finished run becomes its final state, its debit, its metrics, its evidence, the fold of its hypothesis and, where the
+methodology wants it, its next attempt: all or nothing. How it ended is what its supervisor's exit record says; words of
+its logs are noted beside it and decide nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from perpetual.errors import CorruptData, TransientError
-from perpetual.lab.context import Context
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.analyse import analyse as put_into_words
+from perpetual.lab.flows.devices import Devices
 from perpetual.lab.flows.fold import add_evidence, refold_users_of
+from perpetual.lab.flows.gpu_watch import verify_devices
+from perpetual.lab.flows.launch import try_again
+from perpetual.lab.flows.measure import measure
+from perpetual.lab.flows.overrun import end_overdue, is_told, note_overrun
+from perpetual.lab.flows.provenance import FILE, kept_of, taint_of
 from perpetual.lab.flows.start import advance_queue, fold_experiment
-from perpetual.lab.runs import RunLedger
-from perpetual.records import to_json
-from perpetual.slots.analyser import MetricReader, MetricValue, RunFolder
+from perpetual.lab.flows.symptoms import KILLED, OUT_OF_MEMORY, symptoms_of
+from perpetual.records import Json, to_json
+from perpetual.slots.analyser import MetricValue
 from perpetual.slots.scheduler import Scheduler, Sighting
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit import platform
 from perpetual.toolkit.steps import step
-from perpetual.toolkit.units import LONGEST_S, finite, posix_of
+from perpetual.toolkit.units import LONGEST_S, finite, posix_of, shown_hours
 
 __all__ = ["kill", "look", "scan"]
 
+_Answer = dict[str, list[Any]]
 _NEVER = "its launcher died before the command was started; it waits to be started again"
 
 
-def record(desks: Desks, *, analyse: bool) -> dict[str, Any]:
-    """`scan`, then (if `analyse`, and the methodology's `auto_analyze`) words and notes, then what git still lacks."""
-    answer = scan(desks)
+def record(desks: Desks, tell: Callable[[], object], *, analyse: bool, first: Collection[str] = ()) -> dict[str, Any]:
+    """`scan`, then (if `analyse`, and the methodology's `auto_analyze`) words and notes, then what git still lacks.
+
+    Args:
+        tell: has new events delivered: who hears of the end of a run need not wait until it is put into words.
+    """
+    answer = scan(desks, first=first, tell=tell)
     if analyse and desks.ctx.config.methodology["auto_analyze"]:
         put_into_words(desks)
     desks.notes.flush()
     return answer
 
 
-def scan(desks: Desks) -> dict[str, Any]:
+def scan(desks: Desks, *, first: Collection[str] = (), tell: Callable[[], object] | None = None) -> dict[str, Any]:
     """Looks at every live run and records what has changed; then starts what was waiting and has room.
+
+    Args:
+        first: ids of runs to look at before the others, since somebody waits for them.
+        tell: called once these are looked at, if anything has changed.
 
     Returns:
         `{changes: [{run_id, experiment_id, from, to, reason}], debits: [...], evidence: [...],
         problems: [{run_id, code, message}]}`; a run that cannot be looked at stays as it is and holds up no other.
     """
-    answer: dict[str, list[Any]] = {"changes": [], "debits": [], "evidence": [], "problems": []}
-    for run in desks.runs.live():
-        if run.body["status"] == "queued":
-            continue
-        try:
-            _look(desks, run, answer)
-        except (CorruptData, TransientError) as problem:  # of its folder, or of an engine out of reach
-            answer["problems"].append({"run_id": run.id, "code": problem.code, "message": problem.message})
-    for run in advance_queue(desks):
+    answer: _Answer = {"changes": [], "debits": [], "evidence": [], "problems": []}
+    started = [run for run in desks.runs.live() if run.body["status"] != "queued"]
+    awaited = [run for run in started if run.id in first]
+    overdue = [run for run in awaited if _each(_look, desks, run, answer)]
+    if answer["changes"] and tell is not None:
+        tell()
+    overdue += [run for run in started if run.id not in first and _each(_look, desks, run, answer)]
+    for run in overdue:  # last: ending one may take as long as its grace
+        _each(_end, desks, run, answer)
+    devices = Devices(desks)
+    verify_devices(desks, devices)
+    for run in advance_queue(desks, devices):
         answer["changes"].append(_change(run, "queued"))
     return answer
 
@@ -70,20 +89,34 @@ def kill(desks: Desks, run_id: str, *, grace_s: float | None = None, wait_s: flo
     grace = ctx.config.methodology["kill_grace_s"] if grace_s is None else grace_s
     finite(grace, "the grace", minimum=0.0, maximum=LONGEST_S)
     if run.body["status"] == "queued":
-        with ctx.store.transaction() as tx:
-            run = ctx.need("run", run.id)
-            if run.body["status"] == "queued":
-                _settle(desks, tx, run, Sighting("ended", reason="killed", duration_s=0.0), {}, "killed",
-                        f"taken from the queue by {ctx.actor}")  # fmt: skip
-                return ctx.need("run", run.id)
+        run = _take_from_queue(desks, run)
+        if run.body["status"] == "killed":
+            return run
     if run.body["status"] not in ("launching", "running"):
         raise Conflict(f"{run.id} is {run.body['status']}; there is nothing to kill")
     scheduler: Scheduler = ctx.part("scheduler")
     log_dir = desks.runs.log_dir(run.id)
+    with ctx.store.transaction() as tx:  # on record first: what somebody wanted to end is not tried again by itself
+        run = ctx.need("run", run.id)
+        if run.body["status"] in ("launching", "running") and run.body.get("cancelled_by") != ctx.actor:
+            run = desks.runs.change(tx, run, {"cancelled_by": ctx.actor})
     scheduler.cancel(run.body["native_id"], log_dir, by=ctx.actor, grace_s=grace)
     scheduler.wait(run.body["native_id"], log_dir, grace + wait_s)
-    _look(desks, run, {"changes": [], "debits": [], "evidence": []})
-    return ctx.need("run", run.id)
+    _look(desks, run, {"changes": [], "debits": [], "evidence": [], "problems": []})
+    # Where its launcher had died before anything ran, it waits again, and would be started at the next scan.
+    return _take_from_queue(desks, ctx.need("run", run.id))
+
+
+def _take_from_queue(desks: Desks, run: Document) -> Document:
+    """The run, killed if it was waiting; else as it is."""
+    if run.body["status"] != "queued":
+        return run
+    with desks.ctx.store.transaction() as tx:
+        fresh = desks.ctx.need("run", run.id)
+        if fresh.body["status"] == "queued":
+            never_ran = Sighting("ended", reason="killed", duration_s=0.0)
+            _settle(desks, tx, fresh, _End(never_ran, "killed", f"taken from the queue by {desks.ctx.actor}"))
+    return desks.ctx.need("run", run.id)
 
 
 def look(desks: Desks, run_id: str) -> tuple[str, str | None]:
@@ -98,27 +131,59 @@ def look(desks: Desks, run_id: str) -> tuple[str, str | None]:
     return _verdict(seen)
 
 
-def _look(desks: Desks, run: Document, answer: dict[str, list[Any]]) -> None:
+class _End(NamedTuple):
+    """How a run ended, and what was found of it."""
+
+    seen: Sighting
+    status: str
+    reason: str | None
+    metrics: Mapping[str, MetricValue] = MappingProxyType({})
+    annotations: Sequence[Json] = ()
+    taint: Sequence[str] = ()  # why what it measured weighs nothing
+
+
+def _each(deed: Callable[[Desks, Document, _Answer], bool], desks: Desks, run: Document, answer: _Answer) -> bool:
+    """What the deed answers; a run that cannot be looked at is told and holds up no other."""
+    try:
+        return deed(desks, run, answer)
+    except (CorruptData, TransientError) as problem:  # of its folder, or of an engine out of reach
+        answer["problems"].append({"run_id": run.id, "code": problem.code, "message": problem.message})
+        return False
+
+
+def _end(desks: Desks, run: Document, answer: _Answer) -> bool:
+    end_overdue(desks, run)
+    return _look(desks, desks.ctx.need("run", run.id), answer)
+
+
+def _look(desks: Desks, run: Document, answer: _Answer) -> bool:
+    """Records what has become of a run; whether it goes on beyond its limit and nobody is there to end it."""
     scheduler: Scheduler = desks.ctx.part("scheduler")
     log_dir = desks.runs.log_dir(run.id)
     seen = scheduler.poll(run.body["native_id"], log_dir)
     if seen.state == "running":
         if run.body["status"] == "launching":
             _adopt(desks, run, seen, answer)
-        return
+        else:
+            told = note_overrun(desks, run, seen)
+            if told is not None:
+                answer["changes"].append({**_change(run, "running"), "reason": told})
+            if not log_dir.is_dir():
+                message = f"{log_dir} was removed: it goes on, and nobody will know how it ended"
+                answer["problems"].append({"run_id": run.id, "code": "folder_removed", "message": message})
+        return seen.overdue
     if seen.state == "absent" and run.body["status"] == "launching":
         _back_to_queue(desks, run, answer)
-        return
+        return False
     step("scan:ended")
-    metrics = _metrics(desks, run, seen) if seen.state == "ended" else {}
+    end = _found(desks, run, seen)
     step("scan:measured")
-    status, reason = _verdict(seen)
     with desks.ctx.store.transaction() as tx:
         fresh = desks.ctx.need("run", run.id)
         if fresh.body["status"] not in ("launching", "running"):
-            return  # another process was quicker
+            return False  # another process was quicker
         before = fresh.body["status"]
-        debit, evidence = _settle(desks, tx, fresh, seen, metrics, status, reason)
+        debit, evidence = _settle(desks, tx, fresh, end)
         step("scan:evidence")
         after = desks.ctx.need("run", run.id)
     step("scan:settled")
@@ -127,6 +192,31 @@ def _look(desks: Desks, run: Document, answer: dict[str, list[Any]]) -> None:
         answer["debits"].append(debit)
     if evidence is not None:
         answer["evidence"].append(to_json(desks.evidence.get(evidence)))
+    return False
+
+
+def _found(desks: Desks, run: Document, seen: Sighting) -> _End:
+    """The end of a run that is over, with all that its folder tells; nothing is written."""
+    status, reason = _verdict(seen)
+    metrics, told = measure(desks, run, seen) if seen.state == "ended" else ({}, [])
+    symptoms = _symptoms(desks, run, seen) if status != "done" else []
+    taint, written = taint_of(desks, run)
+    told += [{"kind": "tainted", "text": why, "source": FILE} for why in taint]
+    told += [{"kind": "protected", "text": text, "source": FILE} for text in written]
+    return _End(seen, status, reason, metrics, [*symptoms, *told], taint)
+
+
+def _symptoms(desks: Desks, run: Document, seen: Sighting) -> list[Json]:
+    """What the end of its logs and its exit record say of the cause; the record's word goes first."""
+    scheduler: Scheduler = desks.ctx.part("scheduler")
+    log_dir = desks.runs.log_dir(run.id)
+    found = symptoms_of([scheduler.logs(log_dir, stderr=True), scheduler.logs(log_dir)])
+    if seen.reason == "signalled" and "out-of-memory" in (seen.detail or ""):
+        told = {"kind": OUT_OF_MEMORY, "text": str(seen.detail), "source": "exit record"}
+        found = [told, *(item for item in found if item["kind"] != OUT_OF_MEMORY)]
+    if seen.reason in ("killed", "timeout") or run.body.get("cancelled_by") or _ended_at_limit(run):
+        found = [item for item in found if item["kind"] != KILLED]  # a shell tells of what we did ourselves
+    return found
 
 
 def _change(run: Document, before: str) -> dict[str, Any]:
@@ -139,7 +229,7 @@ def _change(run: Document, before: str) -> dict[str, Any]:
     }
 
 
-def _adopt(desks: Desks, run: Document, seen: Sighting, answer: dict[str, list[Any]]) -> None:
+def _adopt(desks: Desks, run: Document, seen: Sighting, answer: _Answer) -> None:
     """Takes over a run whose launcher died between starting it and noting so."""
     if _launcher_lives(run) or seen.started_at is None:  # a supervisor that has started nothing yet may still fail
         return
@@ -147,10 +237,12 @@ def _adopt(desks: Desks, run: Document, seen: Sighting, answer: dict[str, list[A
         fresh = desks.ctx.need("run", run.id)
         if fresh.body["status"] == "launching":
             values = {"status": "running", "pid": seen.pid, "started_at": seen.started_at}
+            values |= kept_of(desks.runs.log_dir(run.id)).noted(fresh.body)
             answer["changes"].append(_change(desks.runs.change(tx, fresh, values), "launching"))
+            fold_experiment(desks, tx, fresh.body["experiment_id"])
 
 
-def _back_to_queue(desks: Desks, run: Document, answer: dict[str, list[Any]]) -> None:
+def _back_to_queue(desks: Desks, run: Document, answer: _Answer) -> None:
     """Nothing of it ever ran: it waits again, unless its launcher is just about to start it."""
     if _launcher_lives(run):
         return
@@ -159,6 +251,7 @@ def _back_to_queue(desks: Desks, run: Document, answer: dict[str, list[Any]]) ->
         if fresh.body["status"] == "launching":
             values = {"status": "queued", "reason": _NEVER, "gpus": []}
             answer["changes"].append(_change(desks.runs.change(tx, fresh, values), "launching"))
+            fold_experiment(desks, tx, fresh.body["experiment_id"])
 
 
 def _launcher_lives(run: Document) -> bool:
@@ -176,27 +269,22 @@ def _verdict(seen: Sighting) -> tuple[str, str | None]:
         return seen.reason, seen.detail
     if seen.reason == "exec_failed":
         return "failed", seen.detail or "the command could not be executed"
-    return "failed", f"ended by signal {seen.signal}"
+    return "failed", f"ended by signal {seen.signal}" + (f": {seen.detail}" if seen.detail else "")
 
 
 def _settle(
     desks: Desks,
     tx: Transaction,
     run: Document,
-    seen: Sighting,
-    metrics: Mapping[str, MetricValue],
-    status: str,
-    reason: str | None,
+    end: _End,
 ) -> tuple[dict[str, Any] | None, str | None]:
     """Writes a run's end with all that follows from it; answers the debit and the evidence it made, if any."""
-    ctx = desks.ctx
+    ctx, seen, status, metrics = desks.ctx, end.seen, end.status, end.metrics
     experiment = tx.get("experiment", run.body["experiment_id"])
     assert experiment is not None, run.id
     design = experiment.body["design"]
-    duration_s = seen.duration_s
-    if duration_s is None and run.body["started_at"]:  # a lost run is charged until it was missed, as we know no better
-        duration_s = max(0.0, ctx.clock().timestamp() - posix_of(run.body["started_at"]))
-    gpu_hours, run_hours = desks.runs.hours(run, duration_s or 0.0)
+    gpu_hours, run_hours = _hours(desks, run, seen)
+    reason = _with_bound(run, end.reason, run_hours) if status == "lost" else end.reason
     values = {name: found.value for name, found in sorted(metrics.items())}
     value = values.get(design["metric"]) if design["metric"] else None
     if status == "done" and design["metric"] and value is None:
@@ -206,16 +294,21 @@ def _settle(
             if there
             else "was not found in the run's output"
         )
+    elif status == "done" and end.taint:
+        reason = "tainted: what it measured weighs nothing"
+    # Of a launcher that has not come to noting it.
+    late = kept_of(desks.runs.log_dir(run.id)).noted(run.body) if run.body["status"] == "launching" else {}
     run = desks.runs.change(
         tx,
         run,
         {
+            **late,
             "status": status,
             "reason": reason,
             "pid": seen.pid or run.body["pid"],
             "started_at": seen.started_at or run.body["started_at"],
             "ended_at": seen.ended_at or ctx.now(),
-            "duration_s": duration_s,
+            "duration_s": seen.duration_s,
             "exit_code": seen.exit_code,
             "signal": seen.signal,
             "gpu_hours": gpu_hours,
@@ -224,18 +317,67 @@ def _settle(
             "metric_sources": {name: found.source for name, found in sorted(metrics.items())},
             "max_rss_bytes": seen.max_rss_bytes,
             "cpu_s": seen.cpu_s,
+            "annotations": [*late.get("annotations", run.body.get("annotations", ())), *end.annotations],
+            "tainted": run.body["tainted"] or bool(end.taint),
         },
     )
+    if end.taint:
+        ctx.emit(tx, "run_tainted", run.id, {"experiment_id": experiment.id, "reasons": [*end.taint]})
     debit = desks.budget.settle(tx, run.body, gpu_hours=gpu_hours, run_hours=run_hours)
-    evidence = _evidence(desks, tx, run, experiment, value) if status == "done" and value is not None else None
+    told = (status == "done" and value is not None) or (status == "failed" and design.get("on_crash"))
+    evidence = _evidence(desks, tx, run, experiment, value) if told else None
     fold_experiment(desks, tx, experiment.id)
     if value is not None:
         refold_users_of(desks, tx, experiment.id)
+    for cause in _causes(run) if evidence is None else ():  # a failure that is a result needs no further attempt
+        if try_again(desks, tx, run, cause) is not None:
+            break
     return (to_json(debit) if debit else None), evidence
 
 
-def _evidence(desks: Desks, tx: Transaction, run: Document, experiment: Document, value: float) -> str | None:
-    """The measured row of a finished run; one per run and metric, none without a hypothesis."""
+def _hours(desks: Desks, run: Document, seen: Sighting) -> tuple[float, float]:
+    """(GPU-hours, run-hours) that a run is charged.
+
+    Of a lost one nobody knows how long it lasted. It is charged until it was missed, and never more than was reserved
+    for it; all of that where the clock cannot be right, because it says that the run has not started yet.
+    """
+    if seen.duration_s is not None:
+        return desks.runs.hours(run, seen.duration_s)
+    started = seen.started_at or run.body["started_at"]
+    held = desks.budget.reserved_for(run.id)
+    if started is None or held is None:
+        return 0.0, 0.0
+    since_s = desks.ctx.clock().timestamp() - posix_of(started)
+    gpu_hours, run_hours = desks.runs.hours(run, since_s)
+    return held if since_s < 0 else (min(gpu_hours, held[0]), min(run_hours, held[1]))
+
+
+def _with_bound(run: Document, reason: str | None, run_hours: float) -> str:
+    """Why a run was lost, with what it is charged: that is a bound, and is called one."""
+    said = [str(reason)]
+    said += [f"cancelled by {run.body['cancelled_by']}"] if run.body.get("cancelled_by") else []
+    said += ["ended at its wall limit"] if _ended_at_limit(run) else []
+    return "; ".join([*said, f"charged {shown_hours(run_hours)}, a bound: how long it lasted is not known"])
+
+
+def _ended_at_limit(run: Document) -> bool:
+    return is_told(run.body) and run.body.get("on_overrun") != "warn"
+
+
+def _causes(run: Document) -> list[str]:
+    """For what an ended run may be tried again by itself: not what somebody, or its limit, has ended."""
+    if run.body.get("cancelled_by") or _ended_at_limit(run):
+        return []
+    causes = ["lost"] if run.body["status"] == "lost" else []
+    seen = {item["kind"] for item in run.body["annotations"]}
+    return [*causes, OUT_OF_MEMORY] if OUT_OF_MEMORY in seen and run.body["status"] != "killed" else causes
+
+
+def _evidence(desks: Desks, tx: Transaction, run: Document, experiment: Document, value: float | None) -> str | None:
+    """The measured row of a finished run; one per run and metric, none without a hypothesis.
+
+    Without a value it is that of a failed run, where that it runs at all is what is claimed.
+    """
     body = experiment.body
     if body["hypothesis_id"] is None or body["design"]["claim"] is None:
         return None
@@ -250,31 +392,20 @@ def _evidence(desks: Desks, tx: Transaction, run: Document, experiment: Document
         "run_id": run.id,
         "metric": metric,
         "value": value,
-        "status": "done",
+        "status": run.body["status"],
         "weight": 0.0 if weightless else 1.0,
         "replicate": run.body["replicate"],
         "seed": run.body["seed"],
         "spec_hash": run.body["spec_hash"],
         "source": run.body["metric_sources"].get(metric),
-        "reason": "the seed was picked by hand" if run.body["chosen_seed"] else None,
+        "reason": _why_weightless(run),
     }
     return add_evidence(desks, tx, body["hypothesis_id"], row)
 
 
-def _metrics(desks: Desks, run: Document, seen: Sighting) -> dict[str, MetricValue]:
-    """Every metric that a reader finds; the first reader that has one wins."""
-    ctx: Context = desks.ctx
-    ledger: RunLedger = desks.runs
-    cwd = ctx.need("experiment", run.body["experiment_id"]).body["cwd"] or "."
-    started = seen.started_at or run.body["started_at"]
-    folder = RunFolder(ledger.log_dir(run.id), ctx.config.root / cwd, posix_of(started) if started else 0.0)
-    found: dict[str, MetricValue] = {}
-    readers: list[tuple[str, MetricReader]] = ctx.parts("metric_reader")
-    for name, reader in readers:
-        try:
-            values = reader.read(folder)
-        except Exception as problem:  # noqa: BLE001 - one reader's fault must not hide the others' numbers; it is shown
-            values = {f"reader {name} failed": MetricValue(None, f"{type(problem).__name__}: {problem}")}
-        for metric, value in values.items():
-            found.setdefault(metric, value)
-    return found
+def _why_weightless(run: Document) -> str | None:
+    """Why what a run measured counts for nothing, if it does."""
+    if run.body["tainted"]:
+        told = [item["text"] for item in run.body.get("annotations", ()) if item["kind"] == "tainted"]
+        return "tainted: " + "; ".join(told)
+    return "the seed was picked by hand" if run.body["chosen_seed"] else None

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from perpetual.lab.experiments import argv_of
 from perpetual.lab.flows import Desks
-from perpetual.records import GitState
+from perpetual.lab.flows.devices import variables
 from perpetual.slots.scheduler import LaunchSpec
 from perpetual.slots.store import Document
 from perpetual.toolkit.atomic import dump_json, write_atomic
 
-__all__ = ["git_state", "prepare", "spec_of"]
+__all__ = ["prepare", "spec_of"]
 
 _SHELL_PREFIXES = ("python", "python3")
 
@@ -39,9 +37,7 @@ def spec_of(
         "PERPETUAL_METRICS": str(log_dir / "metrics.jsonl"),
         "PERPETUAL_PROJECT": str(ctx.config.root),
         "PYTHONUNBUFFERED": "1",
-        # A run sees the devices that it declared and that are leased to it, and no others.
-        "CUDA_VISIBLE_DEVICES": ",".join(gpus),
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        **variables(desks, gpus, run),
     }
     return LaunchSpec(
         run_id=run_id,
@@ -49,8 +45,9 @@ def spec_of(
         cwd=(ctx.config.root / (body["cwd"] or ".")).resolve(),
         env=environment,
         log_dir=log_dir,
-        wall_s=body["resources"]["wall_s"],
+        wall_s=None if run and run.body.get("on_overrun") == "warn" else body["resources"]["wall_s"],
         grace_s=ctx.config.methodology["kill_grace_s"],
+        no_output_s=body["resources"].get("no_output_s"),
         gpus=body["resources"]["gpus"],
         gpu_memory_bytes=body["resources"]["gpu_memory_bytes"],
     )
@@ -68,18 +65,3 @@ def prepare(spec: LaunchSpec, run: Document, experiment: Document) -> None:
         "experiment": kept,
     }
     write_atomic(spec.log_dir / "spec.json", json.dumps(document, indent=1))
-
-
-def git_state(root: Path) -> GitState:
-    """Commit and dirtiness of the code around the project; unknown outside a repository or without git."""
-    base = ["git", "-C", str(root), "-c", "core.fsmonitor=false", "--no-optional-locks"]
-    try:
-        commit = subprocess.run([*base, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=False)
-        if commit.returncode != 0:
-            return GitState()
-        changed = subprocess.run(
-            [*base, "status", "--porcelain"], capture_output=True, text=True, timeout=30, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return GitState()
-    return GitState(commit.stdout.strip(), bool(changed.stdout.strip()) if changed.returncode == 0 else None)

@@ -12,9 +12,11 @@ from typing import Any
 
 from perpetual.errors import PerpetualError, Refused
 from perpetual.lab.flows import Desks
-from perpetual.lab.flows.devices import devices, room
-from perpetual.lab.flows.specify import git_state, prepare, spec_of
-from perpetual.records import Run, from_json, to_json
+from perpetual.lab.flows.devices import Devices, needs_driver
+from perpetual.lab.flows.provenance import Kept, capture, kept_of
+from perpetual.lab.flows.room import held_back, room
+from perpetual.lab.flows.specify import prepare, spec_of
+from perpetual.records import Run, from_json
 from perpetual.slots.scheduler import LaunchError, Scheduler, Sighting
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit import platform
@@ -23,13 +25,16 @@ from perpetual.toolkit.steps import step
 __all__ = ["advance_queue", "fold_experiment", "scheduler_of", "start", "waiting", "wanted_gpus"]
 
 
-def start(desks: Desks, run_id: str) -> Run:
+def start(desks: Desks, run_id: str, devices: Devices) -> Run:
     """The second half of a launch: a queued run is started if there is room for it now.
+
+    Args:
+        devices: of this launch, so that the driver is asked once for all of its runs.
 
     Raises:
         LaunchError: if it cannot be started; it has failed then, and its reservation is settled.
     """
-    return from_json(Run, _start(desks, run_id).body)
+    return from_json(Run, _start(desks, run_id, devices).body)
 
 
 def waiting(desks: Desks) -> list[Document]:
@@ -44,12 +49,12 @@ def waiting(desks: Desks) -> list[Document]:
     return sorted(queued, key=rank)
 
 
-def advance_queue(desks: Desks) -> list[Document]:
+def advance_queue(desks: Desks, devices: Devices) -> list[Document]:
     """Starts queued runs for which there is room now; answers those that started, or failed to."""
     started = []
     for run in waiting(desks):
         try:
-            document = _start(desks, run.id)
+            document = _start(desks, run.id, devices)
         except Refused:
             continue
         except PerpetualError:
@@ -60,35 +65,52 @@ def advance_queue(desks: Desks) -> list[Document]:
     return started
 
 
-def _start(desks: Desks, run_id: str) -> Document:
+def _start(desks: Desks, run_id: str, devices: Devices) -> Document:
     """Starts a queued run if there is room for it; says for what it waits otherwise."""
+    started = None
+    while started is None:
+        experiment = desks.ctx.need("experiment", desks.ctx.need("run", run_id).body["experiment_id"])
+        wanted = wanted_gpus(desks.ctx.need("run", run_id))
+        if needs_driver(desks, experiment, wanted) and held_back(desks, experiment) is None:
+            devices.ask()  # now: it may hang, and no transaction waits for it
+        started = _try_start(desks, run_id, devices)
+    run, is_fresh, again = started
+    return _spawn(desks, run, experiment, again=again) if is_fresh else run
+
+
+def _try_start(desks: Desks, run_id: str, devices: Devices) -> tuple[Document, bool, bool] | None:
+    """The run, whether it is `launching` by this call, and whether a launcher died over it before.
+
+    None if the driver must be asked first, since what held the run back is over.
+    """
     ctx = desks.ctx
-    run = ctx.need("run", run_id)
-    gpus = wanted_gpus(run)
-    declared = ctx.need("experiment", run.body["experiment_id"]).body["resources"]["gpus"]
-    found = devices(desks) if declared or gpus else []
     with ctx.store.transaction() as tx:
         run = ctx.need("run", run_id)
         if run.body["status"] != "queued":
-            return run
+            return run, False, False
         experiment = ctx.need("experiment", run.body["experiment_id"])
-        assigned, waits_for = room(desks, experiment, found, gpus)
-        if waits_for is not None:
+        wanted = wanted_gpus(run)
+        if needs_driver(desks, experiment, wanted) and not devices.is_asked and held_back(desks, experiment) is None:
+            return None
+        got = room(desks, experiment, wanted, devices)
+        if got.waits_for is not None:
             # Writing the same reason at every look would wake everybody who waits for a change.
-            same = run.body["reason"] == waits_for
-            return run if same else desks.runs.change(tx, run, {"reason": waits_for})
+            same = run.body["reason"] == got.waits_for
+            return (run if same else desks.runs.change(tx, run, {"reason": got.waits_for})), False, False
         me = platform.identity_of(os.getpid())
         values = {
             "status": "launching",
             "reason": None,
-            "gpus": assigned,
+            "gpus": [*got.gpus],
+            "gpu_numbers": [*got.numbers],
             "launcher": list(me) if me else None,
+            "on_overrun": ctx.config.methodology["on_overrun"],  # the rule that it starts under, and keeps
         }
         again = run.body.get("launcher") is not None
         run = desks.runs.change(tx, run, values)
         fold_experiment(desks, tx, experiment.id)
     step("launch:launching")
-    return _spawn(desks, run, experiment, again=again)
+    return run, True, again
 
 
 def _spawn(desks: Desks, run: Document, experiment: Document, *, again: bool) -> Document:
@@ -98,12 +120,15 @@ def _spawn(desks: Desks, run: Document, experiment: Document, *, again: bool) ->
         again: a launcher died over it before, and what that one began may have come through since.
     """
     ctx = desks.ctx
-    git = git_state(ctx.config.root)
     failure: PerpetualError | None = None
-    values: dict[str, Any] = {"git": to_json(git)}
+    values: dict[str, Any] = {}
+    kept: Kept | None = None
     try:
         spec = spec_of(desks, experiment, run_id=run.id, gpus=run.body["gpus"], run=run)
         prepare(spec, run, experiment)
+        has_come_through = again and _came_through(desks, run) is not None
+        # What the command was started from stands there already, if it was started.
+        kept = kept_of(spec.log_dir) if has_come_through else capture(desks, run, experiment, spec)
         step("launch:prepared")
         launched = scheduler_of(desks).launch(spec)
         values |= {
@@ -112,6 +137,8 @@ def _spawn(desks: Desks, run: Document, experiment: Document, *, again: bool) ->
             "pid": launched.pid,
             "started_at": launched.started_at,
         }
+        if launched.gpus:  # the engine has placed them
+            values["gpus"] = [*launched.gpus]
     except PerpetualError as problem:
         failure = problem
     except OSError as problem:
@@ -132,13 +159,15 @@ def _spawn(desks: Desks, run: Document, experiment: Document, *, again: bool) ->
         }
     with ctx.store.transaction() as tx:
         fresh = ctx.need("run", run.id)
+        values |= kept.noted(fresh.body) if kept is not None else {}
         if fresh.body["status"] == "launching":  # a reconciliation may have been quicker
             fresh = desks.runs.change(tx, fresh, values)
             if failure is not None:
                 desks.budget.settle(tx, fresh.body, gpu_hours=0.0, run_hours=0.0)
             fold_experiment(desks, tx, experiment.id)
         elif failure is None:
-            fresh = desks.runs.change(tx, fresh, {key: values[key] for key in ("git", "native_id") if key in values})
+            late = ("git", "provenance_sha256", "annotations", "native_id")
+            fresh = desks.runs.change(tx, fresh, {key: values[key] for key in late if key in values})
     if failure is not None:
         raise failure
     step("launch:noted")

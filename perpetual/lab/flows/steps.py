@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from perpetual.errors import Conflict, PerpetualError, Refused
 from perpetual.lab.flows import Desks
+from perpetual.lab.flows.devices import Devices, needs_driver
 from perpetual.lab.flows.fold import refold
 from perpetual.lab.flows.launch import reserve
 from perpetual.lab.flows.pick import drafts
@@ -75,12 +76,15 @@ def approve(desks: Desks) -> list[str]:
 def launch(desks: Desks) -> Launches:
     """Fills the room for runs: baselines that a claim waits for, then claims by what they teach per run-hour."""
     started: list[str] = []
+    devices = Devices(desks)
+    if any(needs_driver(desks, item, ()) for item in _ready(desks)):
+        devices.ask()  # it may hang, and `_reserve` looks at the answer inside a transaction
     while True:
-        made = _reserve(desks)
+        made = _reserve(desks, devices)
         if made.runs:
             step("launch:reserved")
             try:
-                started.append(start(desks, made.runs[0]).id)
+                started.append(start(desks, made.runs[0], devices).id)
                 continue
             except PerpetualError as problem:
                 # what cannot be started now is looked at again in the next cycle, or stops the loop
@@ -89,7 +93,7 @@ def launch(desks: Desks) -> Launches:
         return made._replace(runs=tuple(started), parked=tuple(_park(desks)) if spent else ())
 
 
-def _reserve(desks: Desks) -> Launches:
+def _reserve(desks: Desks, devices: Devices) -> Launches:
     """The next run, made but not started, or why there is none.
 
     In one transaction: two loops on one record neither take the same replicate nor fill the same room twice.
@@ -102,7 +106,7 @@ def _reserve(desks: Desks) -> Launches:
         if chosen is None:
             return Launches((), idle=not live)
         try:
-            return Launches((reserve(desks, chosen),))
+            return Launches((reserve(desks, chosen, devices),))
         except Refused as problem:
             return Launches((), problem.message, idle=not live)
         except PerpetualError as problem:
@@ -205,7 +209,8 @@ def stop_reason(desks: Desks, launches: Launches) -> tuple[str, str] | None:
 
 def _failure_rate(desks: Desks, since: str) -> str | None:
     newest = desks.ctx.store.page("run", limit=_FAILURE_WINDOW, newest_first=True).items
-    ended = [run for run in newest if run.body["status"] in ENDED and (run.body["ended_at"] or "") > since]
+    own = [run for run in newest if "adopted" not in run.body]  # earlier work failed under somebody else
+    ended = [run for run in own if run.body["status"] in ENDED and (run.body["ended_at"] or "") > since]
     broken = [run for run in ended if run.body["status"] in ("failed", "timeout", "lost")]
     row = 0
     for run in ended:
@@ -221,7 +226,7 @@ def _failure_rate(desks: Desks, since: str) -> str | None:
 def _no_progress(desks: Desks, since: str) -> bool:
     """Whether the last measured runs, `_PROGRESS_WINDOW` of them at least, moved nothing."""
     newest = desks.ctx.store.page("evidence", limit=_PROGRESS_WINDOW, newest_first=True, kind="measured").items
-    rows = [row for row in newest if row.body["created_at"] > since]
+    rows = [row for row in newest if row.body["created_at"] > since and not row.body.get("post_hoc")]
     moved: dict[str, float] = {}
     for row in rows:
         moved[row.body["hypothesis_id"]] = moved.get(row.body["hypothesis_id"], 0.0) + abs(row.body["log_bayes_factor"])

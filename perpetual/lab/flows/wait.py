@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from perpetual.errors import CorruptData, NotFound
+from perpetual.errors import CorruptData, NotFound, TransientError
 from perpetual.lab.flows import Desks
 from perpetual.lab.states import LIVE
 from perpetual.slots.scheduler import Scheduler
@@ -15,39 +16,66 @@ from perpetual.toolkit.units import finite, identifier
 
 __all__ = ["named", "wait", "wait_any"]
 
-_TURN_S = 0.1  # how long one round over several live runs takes
 _SWEEP_S = 1.0  # how often what other processes did is looked at while a run is waited for
 
 
 def wait(
-    desks: Desks, scan: Callable[[], Mapping[str, Any]], ids: Sequence[str], *, timeout_s: float | None
+    desks: Desks, scan: Callable[[Collection[str]], Mapping[str, Any]], ids: Sequence[str], *, timeout_s: float | None
 ) -> dict[str, str]:
     """Until every named run has ended, and every named experiment has no live run; answers {id: status}.
 
-    Sleeps on the supervisor of a live run, not in a loop. Raises NotFound for an id that is neither, CorruptData for
-    a run of which nobody can tell any more how it ends.
+    Sleeps on the supervisors of all live runs at once, not in a loop: the end of any is recorded within milliseconds.
+    Raises NotFound for an id that is neither, CorruptData for a run of which nobody can tell any more how it ends.
+
+    Args:
+        scan: brings the record up to date, the runs of these ids first.
     """
     if timeout_s is not None:
         finite(timeout_s, "the timeout", minimum=0.0)
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     wanted = [_subject(desks, id) for id in ids]
+    ended: Collection[str] = ()
     while True:
-        problems = {item["run_id"]: item for item in scan()["problems"] if item["code"] == CorruptData.code}
+        problems = {item["run_id"]: item for item in scan(ended)["problems"]}
         live = [run for subject in wanted for run in _live_runs(desks, subject)]
         for run in live:
-            if run.id in problems:
+            if problems.get(run.id, {}).get("code") == CorruptData.code:
                 raise CorruptData(problems[run.id]["message"], hint=f"perpetual kill {run.id}, then mend its folder")
         left = _SWEEP_S if deadline is None else min(_SWEEP_S, deadline - time.monotonic())
         if not live or left <= 0:
             return {kind_id[1]: desks.ctx.need(*kind_id).body["status"] for kind_id in wanted}
-        running = [run for run in live if run.body["status"] == "running"] or [
-            run for run in desks.runs.live() if run.body["status"] == "running"
-        ]
-        if running:
-            scheduler: Scheduler = desks.ctx.part("scheduler")
-            scheduler.wait(running[0].body["native_id"], desks.runs.log_dir(running[0].id), left)
-        else:
-            desks.ctx.store.wait(desks.ctx.store.seq(), left)
+        ended = _sleep(desks, left)
+
+
+def _sleep(desks: Desks, timeout_s: float) -> list[str]:
+    """Until a run that is running now has ended, or the record has changed where none is; answers who has ended."""
+    scheduler: Scheduler = desks.ctx.part("scheduler")
+    seen = desks.ctx.store.seq()
+    running = {run.id: (run.body["native_id"], desks.runs.log_dir(run.id)) for run in _running(desks)}
+    while running:
+        try:
+            over = scheduler.wait_any([*running.values()], timeout_s)
+        except (CorruptData, TransientError):  # one cannot be looked at: `scan` tells, and the others are waited for
+            lookable = {id: run for id, run in running.items() if _can_be_looked_at(scheduler, *run)}
+            if len(lookable) == len(running):
+                break
+            running = lookable
+            continue
+        return [[*running][place] for place in over]
+    desks.ctx.store.wait(seen, timeout_s)
+    return []
+
+
+def _running(desks: Desks) -> list[Document]:
+    return [run for run in desks.runs.live() if run.body["status"] == "running"]
+
+
+def _can_be_looked_at(scheduler: Scheduler, native_id: str | None, log_dir: Path) -> bool:
+    try:
+        scheduler.poll(native_id, log_dir)
+    except (CorruptData, TransientError):
+        return False
+    return True
 
 
 def named(desks: Desks, ids: Sequence[str]) -> list[Document]:
@@ -64,15 +92,7 @@ def named(desks: Desks, ids: Sequence[str]) -> list[Document]:
 
 def wait_any(desks: Desks, timeout_s: float) -> bool:
     """Until one of the runs that are live now has ended; False if `timeout_s` was over before, or none is live."""
-    scheduler: Scheduler = desks.ctx.part("scheduler")
-    live = [run for run in desks.runs.live() if run.body["status"] == "running"]
-    deadline = time.monotonic() + timeout_s
-    while live and time.monotonic() < deadline:
-        for run in live:
-            seen = scheduler.wait(run.body["native_id"], desks.runs.log_dir(run.id), _TURN_S / len(live))
-            if seen.state != "running":
-                return True
-    return False
+    return bool(_running(desks)) and bool(_sleep(desks, timeout_s))
 
 
 def _subject(desks: Desks, id: str) -> tuple[str, str]:

@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 
 from perpetual.api import MetricReader, MetricValue, RunFolder
-from perpetual_metrics.readers import metrics_log, results_file, stdout_json, stdout_text
+from perpetual_metrics import readers
+from perpetual_metrics.readers import csv_file, metrics_log, results_file, stdout_json, stdout_text
+
+ALL = [results_file({}), metrics_log({}), csv_file({}), stdout_json({}), stdout_text({})]
+FILES = ("results.json", "metrics.jsonl", "results.csv", "metrics.csv", "stdout.log")
 
 
 @pytest.fixture
@@ -20,7 +24,7 @@ def folder(tmp_path: Path) -> RunFolder:
     return RunFolder(logs, cwd, started_at_s=1_000_000.0)
 
 
-@pytest.mark.parametrize("reader", [results_file({}), metrics_log({}), stdout_json({}), stdout_text({})])
+@pytest.mark.parametrize("reader", ALL)
 def test_nothing_there(reader: MetricReader, folder: RunFolder) -> None:
     assert reader.read(folder) == {}
 
@@ -84,7 +88,125 @@ def test_text_lines(folder: RunFolder, line: str, name: str, value: float | None
     assert stdout_text({}).read(folder)[name] == MetricValue(value, "stdout.log:2")
 
 
+def test_a_number_that_is_cut_is_none(folder: RunFolder) -> None:
+    """Of a very long line the beginning is looked at, and its last number may not be whole."""
+    for length in range(1980, 2000):
+        (folder.log_dir / "stdout.log").write_text("acc: 0.5 " + "x" * (length - 9) + " loss: 2.25\n")
+        found = stdout_text({}).read(folder)
+        assert found["acc"].value == 0.5
+        assert "loss" not in found or found["loss"].value == 2.25
+
+
 @pytest.mark.parametrize("line", ["loss: two", "http://host:80/x", "took 12:30:01", "version: 1.2.3", "key: 0x10"])
 def test_what_is_no_metric(folder: RunFolder, line: str) -> None:
     (folder.log_dir / "stdout.log").write_text(line + "\n")
     assert stdout_text({}).read(folder) == {}
+
+
+@pytest.mark.parametrize("reader", ALL)
+def test_what_is_no_file_holds_nobody_up(reader: MetricReader, folder: RunFolder) -> None:
+    """A pipe without a writer would wait for ever; a folder cannot be read."""
+    for name in FILES:
+        os.mkfifo(folder.log_dir / name)
+        (folder.cwd / name).mkdir()
+    assert reader.read(folder) == {}
+
+
+@pytest.mark.parametrize("reader", [results_file({}), metrics_log({}), stdout_json({})])
+@pytest.mark.parametrize("number", ["9" * 5000, "1" + "0" * 399, "-1e400", "NaN", "-Infinity"])
+def test_a_number_beyond_a_float_is_said(reader: MetricReader, folder: RunFolder, number: str) -> None:
+    for name in FILES:
+        (folder.log_dir / name).write_text(f'{{"loss": {number}, "acc": 0.5}}\n')
+    assert {name: item.value for name, item in reader.read(folder).items()} == {"loss": None, "acc": 0.5}
+
+
+@pytest.mark.parametrize("reader", ALL)
+def test_what_is_nested_without_end_is_no_metric(reader: MetricReader, folder: RunFolder) -> None:
+    for name in FILES:
+        (folder.log_dir / name).write_text('{"a":' * 100_000 + "1" + "}" * 100_000 + '\n{"acc": 0.5}\n')
+    assert {name: item.value for name, item in reader.read(folder).items()} in ({"acc": 0.5}, {})
+
+
+@pytest.mark.parametrize(
+    ("typed", "value"),
+    [
+        ({"type": "float", "text": "nan"}, None),
+        ({"type": "float", "text": "-inf"}, None),
+        ({"type": "int", "text": hex(2**70)}, float(2**70)),
+        ({"type": "int", "text": hex(-(2**70))}, -float(2**70)),
+        ({"type": "int", "text": "0x" + "f" * 300}, None),
+        ({"type": "int", "text": "0xf..."}, None),
+    ],
+)
+def test_what_the_run_s_own_log_keeps_with_its_type(folder: RunFolder, typed: dict[str, str], value: float) -> None:
+    (folder.log_dir / "metrics.jsonl").write_text(
+        json.dumps({"loss": typed, "name": {"type": "str", "text": "1"}}) + "\n"
+    )
+    assert metrics_log({}).read(folder) == {"loss": MetricValue(value, "metrics.jsonl:1")}
+
+
+def test_of_a_very_long_log_the_end_is_read(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a line's start on, and with the lines' own numbers."""
+    lines = [f'{{"loss": {number}.0, "n{number}": 1}}' for number in range(1, 101)]
+    (folder.log_dir / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    for name in ("_LIMIT_BYTES", "_PIECE_BYTES"):
+        monkeypatch.setattr(readers, name, 100)
+    found = metrics_log({}).read(folder)
+    assert found["loss"] == MetricValue(100.0, "metrics.jsonl:100")
+    assert {"n98", "n99", "n100"} <= found.keys()
+    assert "n90" not in found
+    (folder.log_dir / "stdout.log").write_text("x" * 60 + "loss: 1.0\n" + "y" * 95 + "\n")
+    assert stdout_text({}).read(folder) == {}  # a piece of a line could be a piece of a name
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_table_s_last_row(folder: RunFolder) -> None:
+    (folder.cwd / "results.csv").write_text('step,"val, loss",acc\n1,2.5,0.1\n2,2.25,0.2\n')
+    assert csv_file({}).read(folder) == {
+        "val, loss": MetricValue(2.25, "results.csv:3"),
+        "acc": MetricValue(0.2, "results.csv:3"),
+    }
+
+
+def test_an_empty_cell_is_no_value(folder: RunFolder) -> None:
+    """Loggers of training write the validation's columns in rows of their own."""
+    rows = "epoch,step,train_loss,val_loss\n0,9,0.7,\n0,9,,0.8\n1,19,0.6,\n"
+    (folder.log_dir / "metrics.csv").write_bytes(b"\xef\xbb\xbf" + rows.replace("\n", "\r\n").encode())
+    assert csv_file({}).read(folder) == {
+        "train_loss": MetricValue(0.6, "metrics.csv:4"),
+        "val_loss": MetricValue(0.8, "metrics.csv:3"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("loss,acc\n2.5,0.5\n2.0", {"loss": 2.5, "acc": 0.5}),  # torn by a kill
+        ("loss,acc\n2.5,0.5\n2.0,0.75", {"loss": 2.0, "acc": 0.75}),  # by hand, without an end of line
+        ("loss,acc\n2.5,0.5\nnan,-Inf\n", {"loss": None, "acc": None}),
+        ("loss,acc\n1e400,1_000\n", {"loss": None}),
+        ("loss,name,ok\n2.5,baseline,True\n", {"loss": 2.5}),
+        ("loss,acc\n2.5,0.5,9,9\n", {"loss": 2.5, "acc": 0.5}),
+        ("loss\n" + '"' + "x" * 200_000 + "\n", {}),
+        ("\n\n", {}),
+        ("loss,,__proto__\n1,2,3\n", {"loss": 1.0, "__proto__": 3.0}),
+    ],
+)
+def test_tables_of_every_kind(folder: RunFolder, text: str, values: dict[str, float | None]) -> None:
+    (folder.log_dir / "results.csv").write_text(text)
+    assert {name: item.value for name, item in csv_file({}).read(folder).items()} == values
+
+
+def test_an_older_table_is_another_run_s(folder: RunFolder) -> None:
+    path = folder.cwd / "metrics.csv"
+    path.write_text("loss\n1.0\n")
+    os.utime(path, (999_000, 999_000))
+    assert csv_file({}).read(folder) == {}
+
+
+def test_a_table_too_long_to_have_its_names_is_none(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers, "_LIMIT_BYTES", 10)
+    (folder.log_dir / "metrics.csv").write_text("loss,acc\n1.0,2.0\n3.0,4.0\n")
+    assert csv_file({}).read(folder) == {}

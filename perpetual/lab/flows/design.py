@@ -1,0 +1,205 @@
+"""What an experiment predicts, as it is frozen by its approval: checked, and completed from its hypothesis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from perpetual.errors import UsageError, nearest, unknown
+from perpetual.lab.flows import Desks
+from perpetual.lab.hypotheses import baseline_value, check_direction, check_metric
+from perpetual.records import Design
+from perpetual.slots.store import Document
+from perpetual.toolkit.units import finite
+
+__all__ = ["check_replicates", "design_of"]
+
+_KINDS = ("gaussian", "binary")
+_CLAIMS = ("at_least", "value", "any", "none")
+_OUTCOMES = ("supports", "refutes")
+_PROXY = {"args", "cost_run_hours", "tau"}
+_TAU_SHARE = 0.25  # of the mde: how much two implementations of one idea differ, unless the design says otherwise
+# Beyond these a number is a slip of the keyboard.
+_MOST_REPLICATES = 10_000
+_MOST_RUN_HOURS = 1e6
+
+
+def design_of(
+    desks: Desks,
+    hypothesis: Document | None,
+    *,
+    metric: str | None,
+    direction: str | None,
+    mde: float | None,
+    noise: float | None,
+    tau: float | None,
+    baseline: float | str | None,
+    paired: bool,
+    kind: str,
+    claim: str | None,
+    on_crash: str | None,
+    confirmation: bool,
+    proxy: Mapping[str, Any] | None,
+    proxy_of: str | None,
+    replicates: int,
+    cost: float | None,
+) -> Design:
+    """The design; what it leaves out comes from the hypothesis's prediction.
+
+    Raises:
+        UsageError: for an impossible number or a combination that predicts nothing.
+    """
+    prediction: dict[str, Any] = hypothesis.body["prediction"] if hypothesis else {}
+    metric = check_metric(metric) or prediction.get("metric")
+    direction = check_direction(direction) or prediction.get("direction")
+    _check_words(kind, claim, on_crash)
+    if hypothesis is not None:
+        mde = prediction.get("mde") if mde is None and claim not in ("any", "none") else mde
+        baseline = prediction.get("baseline") if baseline is None and claim != "none" else baseline
+    _check_numbers(mde, noise, tau, cost)
+    check_replicates(replicates)
+    against = baseline_value(desks.ctx, baseline)
+    claim = _claim(desks, hypothesis, claim, metric, direction, mde, against)
+    if claim is None and metric is not None and direction is None and against is not None:
+        raise UsageError("a baseline without a direction says nothing", hint="--direction max or min, and --mde")
+    if paired and not isinstance(against, str):
+        raise UsageError("--paired needs a baseline experiment whose seeds are shared")
+    if kind == "binary":
+        _check_rates(claim, against, mde, direction)
+        tau = None
+    elif claim == "any":
+        tau = None
+    elif mde is not None:
+        tau = _TAU_SHARE * mde if tau is None else tau
+    if confirmation and claim is None:
+        raise UsageError("a confirmation needs a claim to confirm", hint="--metric, --direction, --mde and --baseline")
+    return Design(
+        metric=metric,
+        direction=direction,
+        kind=kind,
+        baseline=against,
+        claim=claim,
+        mde=mde,
+        noise=noise,
+        tau=tau,
+        replicates=replicates,
+        cost_run_hours=cost,
+        paired=paired,
+        on_crash=_on_crash(on_crash, kind, claim),
+        confirmation=confirmation,
+        proxy=_proxy(proxy, mde, against),
+        proxy_of=None if proxy_of is None else desks.ctx.need("experiment", proxy_of).id,
+    )
+
+
+def check_replicates(replicates: int) -> None:
+    """Raises UsageError for a number of replicates that nobody means."""
+    if not 1 <= replicates <= _MOST_REPLICATES:
+        raise UsageError(f"replicates must be 1 to {_MOST_REPLICATES}, not {replicates}")
+
+
+def _check_words(kind: str, claim: str | None, on_crash: str | None) -> None:
+    if kind not in _KINDS:
+        raise UsageError(unknown("kind of metric", kind, _KINDS))
+    if claim is not None and claim not in _CLAIMS:
+        raise UsageError(unknown("claim", claim, _CLAIMS))
+    if on_crash is not None and on_crash not in _OUTCOMES:
+        raise UsageError(unknown("outcome of a crash", on_crash, _OUTCOMES))
+
+
+def _check_numbers(mde: float | None, noise: float | None, tau: float | None, cost: float | None) -> None:
+    for name, value, above in (("mde", mde, True), ("noise", noise, False), ("tau", tau, False)):
+        if value is not None:
+            finite(value, name, above=0.0 if above else None, minimum=None if above else 0.0)
+    if cost is not None:
+        finite(cost, "the cost", minimum=0.0, maximum=_MOST_RUN_HOURS)
+
+
+def _claim(
+    desks: Desks,
+    hypothesis: Document | None,
+    claim: str | None,
+    metric: str | None,
+    direction: str | None,
+    mde: float | None,
+    against: float | str | None,
+) -> str | None:
+    """What is claimed, if anything, once all that it needs is there."""
+    if claim == "none" and mde is not None:
+        raise UsageError("an mde without a claim says nothing", hint="leave out --claim none or --mde")
+    if claim == "none" or (claim is None and mde is None):
+        return None
+    claim = claim or "at_least"
+    if hypothesis is None:
+        what = "an mde" if mde is not None else "a claim"
+        raise UsageError(f"{what} belongs to a claim, and a claim to a hypothesis", hint="-h HYPOTHESIS")
+    if claim == "any" and mde is not None:
+        raise UsageError("the claim `any` is of some effect, whatever its size", hint="leave --mde out")
+    needs: list[tuple[str, object]] = [("--metric", metric), ("--baseline", against)]
+    if claim != "any":
+        needs = [("--metric", metric), ("--direction", direction), ("--mde", mde), ("--baseline", against)]
+    lacking = [flag for flag, value in needs if value is None]
+    if lacking:
+        raise UsageError(
+            f"a claim {'with an mde ' if mde is not None else ''}also needs {', '.join(lacking)}",
+            hint="the metric's name, max or min, and what it is compared with: a number or an experiment",
+        )
+    if isinstance(against, str):
+        _check_baseline(desks, against, str(metric))
+    return claim
+
+
+def _check_baseline(desks: Desks, baseline_id: str, metric: str) -> None:
+    design = desks.ctx.need("experiment", baseline_id).body["design"]
+    if design["metric"] is not None and design["metric"] != metric:
+        near = nearest(metric, [design["metric"]])
+        raise UsageError(
+            f"{baseline_id} measures {design['metric']}, not {metric}",
+            hint=f"did you mean {near[0]}?" if near else None,
+        )
+
+
+def _check_rates(claim: str | None, against: float | str | None, mde: float | None, direction: str | None) -> None:
+    """The rates of success that a binary claim compares: the baseline, and the baseline and the mde."""
+    if claim is None:
+        return
+    if claim == "any" or mde is None:
+        raise UsageError("a binary claim says which rate it expects", hint="--baseline RATE --mde DIFFERENCE")
+    if isinstance(against, str) or against is None or not 0.0 <= against <= 1.0:
+        raise UsageError(f"the baseline of a binary claim is a rate between 0 and 1, not {against}")
+    expected = against + mde if direction == "max" else against - mde
+    if not 0.0 <= expected <= 1.0:
+        raise UsageError(f"the expected rate would be {expected:g}", hint="baseline and mde must stay within 0 and 1")
+
+
+def _on_crash(on_crash: str | None, kind: str, claim: str | None) -> str | None:
+    if on_crash is not None and (kind != "binary" or claim is None):
+        raise UsageError(
+            "a crash is evidence only for a binary claim that the command runs at all", hint="--kind binary"
+        )
+    return on_crash
+
+
+def _proxy(proxy: Mapping[str, Any] | None, mde: float | None, against: float | str | None) -> dict[str, Any] | None:
+    """The declared stand-in, complete: its spread between implementations is a whole mde unless it says so."""
+    if proxy is None:
+        return None
+    if mde is None:
+        raise UsageError("a proxy stands in for a claim with an mde")
+    if not isinstance(against, str):
+        raise UsageError(
+            "a proxy is compared with a stand-in of the baseline, which must be an experiment",
+            hint="propose the baseline, and name it: --baseline e1",
+        )
+    for name in proxy:
+        if name not in _PROXY:
+            raise UsageError(unknown("key of a proxy", str(name), sorted(_PROXY)))
+    args = proxy.get("args")
+    if not isinstance(args, str) or not args.strip():
+        raise UsageError("a proxy needs the words that make the command cheaper", hint='{"args": "--steps 500", ...}')
+    cost, tau = proxy.get("cost_run_hours", 0.0), proxy.get("tau", mde)
+    for name, value in (("cost_run_hours", cost), ("tau", tau)):
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise UsageError(f"the proxy's {name} must be a number, not {value!r}")
+        finite(value, f"the proxy's {name}", minimum=0.0, maximum=_MOST_RUN_HOURS if name != "tau" else None)
+    return {"args": args, "cost_run_hours": float(cost), "tau": float(tau)}

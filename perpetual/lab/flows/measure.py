@@ -1,0 +1,89 @@
+"""Measuring: what the metric readers find of an ended run, as the record takes it. Used by `reconcile` alone.
+
+The record takes a metric whose name is printable text of at most 200 characters, a thousand metrics of one run, and of
+values the finite ones up to 1e100: any other that is there is None, which nothing is compared with. What is left out is
+told by an annotation. Readers are plugins, so what they answer is checked here.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from perpetual.lab.flows import Desks
+from perpetual.records import Json
+from perpetual.slots.analyser import MetricReader, MetricValue, RunFolder
+from perpetual.slots.scheduler import Sighting
+from perpetual.slots.store import Document
+from perpetual.toolkit.units import posix_of
+
+__all__ = ["measure"]
+
+_LONGEST_NAME = 200
+_MOST = 1_000
+# Beyond, differences and their squares leave the range of a float, and a comparison would mean nothing.
+_LARGEST = 1e100
+
+
+def measure(desks: Desks, run: Document, seen: Sighting) -> tuple[dict[str, MetricValue], list[Json]]:
+    """Every metric that a reader finds (of several readers the first one's), and what was left out, as annotations."""
+    experiment = desks.ctx.need("experiment", run.body["experiment_id"]).body
+    started = seen.started_at or run.body["started_at"]
+    folder = RunFolder(
+        desks.runs.log_dir(run.id),
+        desks.ctx.config.root / (experiment["cwd"] or "."),
+        posix_of(started) if started else 0.0,
+    )
+    declared = experiment["design"]["metric"]
+    found: dict[str, MetricValue] = {}
+    told: list[Json] = []
+    odd: list[str] = []
+    readers: list[tuple[str, MetricReader]] = desks.ctx.parts("metric_reader")
+    for name, reader in readers:
+        try:
+            values = {**reader.read(folder)}
+        except Exception as problem:  # noqa: BLE001 - one reader's fault must not hide the others' numbers; it is shown
+            told.append(_annotation(f"the metric reader {name} failed: {type(problem).__name__}: {problem}", name))
+            continue
+        metric: Any  # a plugin's
+        for metric, value in values.items():
+            if not isinstance(metric, str) or not 0 < len(metric) <= _LONGEST_NAME or not metric.isprintable():
+                odd.append(ascii(metric)[:60])
+            elif metric not in found:
+                found[metric] = _checked(value)
+                if found[metric].value is None and _is_beyond(value.value):
+                    told.append(
+                        _annotation(f"{metric} is {value.value:g}, beyond what can be computed with", value.source)
+                    )
+    if odd:
+        more = f" and {len(odd) - 3} more" if len(odd) > 3 else ""
+        told.append(_annotation(f"no names of metrics, and left out: {', '.join(odd[:3])}{more}", "metrics"))
+    if len(found) > _MOST:
+        told.append(_annotation(f"{len(found)} metrics were found, and the first {_MOST} are recorded", "metrics"))
+        kept = [*found][:_MOST]
+        if declared in found and declared not in kept:
+            kept[-1] = declared
+        found = {name: found[name] for name in kept}
+    return found, told
+
+
+def _annotation(text: str, source: str) -> Json:
+    clean = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return {"kind": "metrics", "text": clean[:500], "source": source}
+
+
+def _checked(found: MetricValue) -> MetricValue:
+    """As the record can hold it, whatever a plugin's reader has answered."""
+    value: Any = found.value
+    source = str(found.source).encode("utf-8", "backslashreplace").decode("utf-8")[:500]
+    try:
+        number = None if value is None else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = None
+    if number is not None and (not math.isfinite(number) or _is_beyond(number)):
+        number = None
+    return MetricValue(number, source)
+
+
+def _is_beyond(value: Any) -> bool:
+    return isinstance(value, (int, float)) and _LARGEST < abs(value) < math.inf

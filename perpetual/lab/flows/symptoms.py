@@ -1,0 +1,147 @@
+"""Symptoms: what the last lines of an unsuccessful run's logs say of its end. Words for people, never a state.
+
+How a run ended is what its exit record says; here stands only what was written beside it, so that whoever looks at the
+run need not read the log first. Used by `reconcile` for runs that ended without success, and by nobody else.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from perpetual.records import Json
+
+__all__ = ["HINTS", "KILLED", "OUT_OF_MEMORY", "RULES", "read", "symptoms_of"]
+
+OUT_OF_MEMORY, KILLED = "oom", "killed"
+TAIL_BYTES = 64 * 1024
+_COUNTED_BYTES = 128 * 2**20  # beyond it the line's number is left out: a scan must not read a whole disk
+_PIECE_BYTES = 2**20
+_EXCERPT = 300  # characters of a line
+
+
+class Rule(NamedTuple):
+    """The words that well-known programs use for one kind of trouble."""
+
+    kind: str
+    stems: tuple[str, ...]  # in small letters; a text that has none of them is not searched
+    words: re.Pattern[str]  # bounded, for lines may be long
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        OUT_OF_MEMORY,
+        ("memor", "oom", "bad_alloc"),
+        re.compile(
+            r"(?:\b_?(?:Array)?|OutOf)MemoryError\b|(?:CUDA|HIP) out of memory|CUDA error: out of memory|"
+            r"CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|RESOURCE_EXHAUSTED: Out of memory|"
+            r"OOM when allocating tensor|can't allocate memory|Cannot allocate memory|"
+            r"std::bad_alloc|oom[-_]kill|Out of memory: Killed process"
+        ),
+    ),
+    Rule("shm", ("shared memory",), re.compile(r"insufficient shared memory \(shm\)")),
+    Rule("disk", ("no space", "quota"), re.compile(r"No space left on device|Disk quota exceeded")),
+    Rule(
+        "import",
+        ("importerror", "modulenotfound"),
+        re.compile(
+            r"ModuleNotFoundError: No module named|ImportError: cannot import name|"
+            r"ImportError: .{1,200}: cannot open shared object file"
+        ),
+    ),
+    Rule(
+        "nccl",
+        ("nccl",),
+        re.compile(
+            r"NCCL timeout|Watchdog caught collective operation timeout|NCCL error|"
+            r"ncclSystemError|ncclUnhandledCudaError|ncclRemoteError"
+        ),
+    ),
+    Rule(
+        "cuda",
+        ("cuda",),
+        re.compile(r"CUDA error: (?!out of memory)|No CUDA GPUs are available|CUDA driver version is insufficient"),
+    ),
+    Rule(
+        "crash",
+        ("fault", "bus error", "core dumped", "fatal python"),
+        re.compile(r"Segmentation fault|Bus error|core dumped|Fatal Python error"),
+    ),
+    Rule(
+        KILLED,
+        ("killed",),
+        re.compile(r"\b[Kk]illed(?:[ \t]{2,}\S|[ \t\r]*$)|is killed by signal: Killed", re.MULTILINE),
+    ),
+    Rule("nan", ("nan",), re.compile(r"loss\b.{0,24}\bnan\b|\bnan\b.{0,24}loss\b", re.IGNORECASE)),
+)
+
+HINTS: dict[str, str] = {
+    "oom": "a smaller batch or model; on a GPU that others share, declare the memory it needs: propose --gpu-memory",
+    "killed": "something ended a process by SIGKILL: often the kernel, when the machine's memory was used up",
+    "shm": "fewer data-loader workers, or a larger /dev/shm",
+    "disk": "make room on the disk that it writes to, then: perpetual retry {run}",
+    "import": "install what it imports where its interpreter looks, then: perpetual retry {run}",
+    "nccl": "look at the other ranks' logs first: one that died leaves the others waiting",
+    "cuda": "the device or its driver refused: perpetual gpu-status",
+    "crash": "a native library crashed: python -X faulthandler shows where",
+    "nan": "the loss was not a number: a smaller step, or gradient clipping",
+    "overrun": "it lasted longer than its wall limit: propose it with a longer --wall, or perpetual kill {run}",
+    "retry": "perpetual retry {run} once there is room",
+}
+
+_LINE_ENDS = ("\n", "\r")  # progress bars rewrite their line
+
+
+def symptoms_of(logs: Iterable[Path]) -> list[Json]:
+    """The annotations that these logs give reason for: the last line of each kind, of the first log that has one."""
+    found: dict[str, Json] = {}
+    for log in logs:
+        found = read(log) | found
+    return [found[rule.kind] for rule in RULES if rule.kind in found]
+
+
+def read(log: Path) -> dict[str, Json]:
+    """{kind: annotation} of a log's last 64 KiB; nothing if it cannot be read, for then it tells nothing."""
+    try:
+        # A run may have put a pipe in the log's place, and opening that would wait for ever.
+        descriptor = os.open(log, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return {}
+    try:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode):
+            return {}
+        begin = max(0, facts.st_size - TAIL_BYTES)
+        text = os.pread(descriptor, TAIL_BYTES, begin).decode("utf-8", "replace")
+        small = text.lower()
+        hits = {
+            rule.kind: match.start()
+            for rule in RULES
+            if any(stem in small for stem in rule.stems)
+            for match in rule.words.finditer(text)  # the last one stays
+        }
+        before = _lines_before(descriptor, begin) if hits else None
+    finally:
+        os.close(descriptor)
+    return {kind: _annotation(kind, log.name, text, at, before) for kind, at in hits.items()}
+
+
+def _lines_before(descriptor: int, end: int) -> int | None:
+    """How many lines end before that byte; None if that is too far in to be counted."""
+    if end > _COUNTED_BYTES:
+        return None
+    return sum(os.pread(descriptor, min(_PIECE_BYTES, end - at), at).count(b"\n") for at in range(0, end, _PIECE_BYTES))
+
+
+def _annotation(kind: str, name: str, text: str, at: int, before: int | None) -> Json:
+    begin = 1 + max(text.rfind(mark, 0, at + 1) for mark in _LINE_ENDS)
+    end = min(found if (found := text.find(mark, at + 1)) >= 0 else len(text) for mark in _LINE_ENDS)
+    if at - begin > _EXCERPT // 2:
+        begin = at - _EXCERPT // 2
+    line = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text[begin:end].strip())
+    number = None if before is None else before + text.count("\n", 0, at + 1) + 1
+    return {"kind": kind, "text": line[:_EXCERPT], "source": name if number is None else f"{name}:{number}"}

@@ -1,0 +1,154 @@
+"""Rule-based proposers beside the grid: a noise floor for baselines, cheap stand-ins, and what they still owe.
+
+They need no model and no state: what was proposed already stands among the experiments that they are given. Only the
+factories are imported from outside, by the kernel.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from perpetual.api import Draft, Experiment, Hypothesis, Proposer
+
+__all__ = ["full_scale", "noise_floor", "proxies"]
+
+_FLOOR_RUNS = 4  # three degrees of freedom: from there on the measured noise replaces a declared guess
+_TURNED_DOWN = ("rejected", "expired")
+
+
+def _claims(hypothesis: Hypothesis, experiments: Iterable[Experiment]) -> list[Experiment]:
+    return [
+        item
+        for item in experiments
+        if item.hypothesis_id == hypothesis.id
+        and item.design.claim is not None
+        and item.command is not None
+        and item.status not in _TURNED_DOWN
+    ]
+
+
+def _likeness(item: Experiment) -> tuple[object, ...]:
+    """What replicates of one baseline have in common."""
+    return item.command, item.cwd, item.env, item.config, item.design.metric, item.design.claim
+
+
+class NoiseFloor(Proposer):
+    """More runs of a baseline that too few runs stand behind; see `perpetual.slots.analyser` for the contract."""
+
+    def drafts(self, hypotheses: Sequence[Hypothesis], experiments: Sequence[Experiment]) -> Sequence[Draft]:
+        """One draft for each baseline of an open claim that has ended with fewer runs than a noise floor needs."""
+        known = {item.id: item for item in experiments}
+        found, seen = [], set()
+        for hypothesis in hypotheses:
+            for claim in _claims(hypothesis, experiments):
+                baseline = known.get(claim.design.baseline) if isinstance(claim.design.baseline, str) else None
+                if baseline is None or baseline.id in seen or claim.design.paired:
+                    continue
+                seen.add(baseline.id)
+                alike = [item for item in experiments if _likeness(item) == _likeness(baseline)]
+                runs = sum(item.design.replicates for item in alike if item.status not in _TURNED_DOWN)
+                if baseline.status in ("complete", "analysed") and baseline.command is not None and runs < _FLOOR_RUNS:
+                    arguments = {"extends": baseline.id, "replicates": _FLOOR_RUNS - runs}
+                    reason = f"{baseline.id} has {runs} runs, and a noise floor needs {_FLOOR_RUNS}"
+                    found.append(Draft(hypothesis.id, arguments, reason))
+        return found
+
+
+class Proxies(Proposer):
+    """The declared cheap stand-in of a claim, after that of its baseline: like is compared with like."""
+
+    def drafts(self, hypotheses: Sequence[Hypothesis], experiments: Sequence[Experiment]) -> Sequence[Draft]:
+        """One draft for each claim whose stand-in was not proposed; its baseline's comes first."""
+        known = {item.id: item for item in experiments}
+        standing = {
+            (item.design.proxy_of, item.command): item for item in experiments if item.design.proxy_of is not None
+        }
+        found = []
+        for hypothesis in hypotheses:
+            for claim in _claims(hypothesis, experiments):
+                proxy = claim.design.proxy
+                baseline = known.get(claim.design.baseline) if isinstance(claim.design.baseline, str) else None
+                if proxy is None or baseline is None or baseline.command is None:
+                    continue
+                below = standing.get((baseline.id, _with(baseline.command, proxy["args"])))
+                if below is None:
+                    found.append(_stand_in(hypothesis, baseline, proxy, metric=claim.design.metric, claim="none"))
+                elif (
+                    below.status not in _TURNED_DOWN and (claim.id, _with(claim.command, proxy["args"])) not in standing
+                ):
+                    found.append(_stand_in(hypothesis, claim, proxy, **_prediction(claim, proxy, below.id)))
+        return found
+
+
+class FullScale(Proposer):
+    """For a hypothesis past a threshold on stand-ins only: the experiment that they stand in for."""
+
+    def drafts(self, hypotheses: Sequence[Hypothesis], experiments: Sequence[Experiment]) -> Sequence[Draft]:
+        """More runs of an experiment that was stood in for, where its own are used up without a result."""
+        found = []
+        for hypothesis in hypotheses:
+            if hypothesis.needs != "full_scale":
+                continue
+            claims = _claims(hypothesis, experiments)
+            origins = {item.design.proxy_of for item in claims if item.design.proxy_of}
+            waiting = any(
+                item.status in ("proposed", "approved", "active") and not item.design.proxy_of for item in claims
+            )
+            ended = [item for item in claims if item.id in origins and item.status in ("complete", "analysed")]
+            if ended and not waiting:
+                reason = f"only stand-ins speak for {hypothesis.id} so far"
+                found.append(Draft(hypothesis.id, {"extends": ended[0].id, "replicates": 1}, reason))
+        return found
+
+
+def _with(command: str | None, more: str) -> str:
+    return f"{command} {more}"
+
+
+def _stand_in(hypothesis: Hypothesis, origin: Experiment, proxy: Mapping[str, Any], **design: Any) -> Draft:
+    command = _with(origin.command, proxy["args"])
+    arguments = {
+        "command": command,
+        "cwd": origin.cwd,
+        "env": origin.env,
+        "config": origin.config,
+        "replicates": origin.design.replicates,
+        "cost_run_hours": proxy["cost_run_hours"] or None,
+        "gpus": origin.resources.gpus,
+        "gpu_memory_bytes": origin.resources.gpu_memory_bytes,
+        "cpus": origin.resources.cpus,
+        "proxy_of": origin.id,
+        "title": f"stand-in for {origin.id}: {' '.join(shlex.split(proxy['args']))}"[:120],
+        **design,
+    }
+    return Draft(hypothesis.id, arguments, f"a cheaper look at {origin.id} first")
+
+
+def _prediction(claim: Experiment, proxy: Mapping[str, Any], baseline_id: str) -> dict[str, Any]:
+    design = claim.design
+    return {
+        "metric": design.metric,
+        "direction": design.direction,
+        "mde": design.mde,
+        "claim": design.claim,
+        "noise": design.noise,
+        "tau": proxy["tau"],
+        "baseline": baseline_id,
+    }
+
+
+def noise_floor(options: Mapping[str, Any]) -> NoiseFloor:
+    """Factory of the provider `noise-floor`."""
+    return NoiseFloor()
+
+
+def proxies(options: Mapping[str, Any]) -> Proxies:
+    """Factory of the provider `proxies`."""
+    return Proxies()
+
+
+def full_scale(options: Mapping[str, Any]) -> FullScale:
+    """Factory of the provider `full-scale`."""
+    return FullScale()

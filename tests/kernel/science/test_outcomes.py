@@ -1,0 +1,163 @@
+"""What the next replicate can decide: every boundary is fed to the evidence rule itself, from either side."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+from typing import Any
+
+import pytest
+
+from perpetual.science import confidence, outlook
+from perpetual.science.outcomes import Outlook, Span, explain
+
+THRESHOLDS = {"support": 0.8, "refute": 0.2}
+
+
+def rows_of(values: list[float], shift: float = 0.0) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = [
+        {"id": n, "kind": "measured", "design_id": "d", "value": value} for n, value in enumerate(values)
+    ]
+    return [*rows, {"id": "m", "kind": "manual", "log_odds": shift}] if shift else rows
+
+
+class Case:
+    """One design with some replicates, drawn at random; `said` is the rule's confidence after one more value."""
+
+    def __init__(self, seed: int) -> None:
+        rng = Random(seed)
+        self.gap, self.sign = 10 ** rng.uniform(-3, 2), rng.choice([1, 1, -1])
+        self.mu0 = rng.choice([0.0, self.gap * rng.uniform(-3, 3)])
+        sd = self.gap * 10 ** rng.uniform(-1.5, 1)
+        self.design: dict[str, Any] = {
+            "mu1": self.mu0 + self.sign * self.gap, "mu0": self.mu0, "tau": self.gap * rng.choice([0, 0.02, 0.25, 1])
+        }  # fmt: skip
+        noise = rng.choice(["known", "guessed", "none"])
+        self.design |= {"known": {"sigma": sd}, "guessed": {"s0": sd, "nu0": rng.choice([2, 3])}, "none": {}}[noise]
+        if rng.random() < 0.5:
+            n = rng.choice([1, 2, 4])
+            self.design |= {"baseline_n": n, "baseline_ss": rng.choice([0.0, sd * sd * n])}
+        if rng.random() < 0.2:
+            self.design["claim"] = "value"
+        middle = self.mu0 + self.sign * self.gap * rng.random()
+        values = [middle + rng.gauss(0, sd) for _ in range(rng.choice([0, 0, 1, 2, 3, 6]))]
+        if len(values) > 1 and rng.random() < 0.1:
+            values = values[:1] * len(values)
+        self.rows = rows_of(values, rng.uniform(-2, 2))
+        self.hypothesis = {"id": "h", "prior": rng.uniform(0.2, 0.8)}
+        self.config = {"support": rng.choice([0.8, 0.95]), "refute": rng.choice([0.2, 0.05])}
+
+    def outlook(self) -> Outlook:
+        found = outlook(self.hypothesis, {"d": self.design}, self.rows, "d", self.config)
+        assert found is not None
+        return found
+
+    def said(self, value: float) -> float:
+        more = {"id": "new", "kind": "measured", "design_id": "d", "value": value}
+        result = confidence(self.hypothesis, {"d": self.design}, [*self.rows, more], {})
+        return float(result["confidence"])
+
+    def decides(self, which: str, value: float) -> bool:
+        said = self.said(value)
+        return said >= self.config["support"] if which == "support" else said <= self.config["refute"]
+
+
+def test_confidence_crosses_at_each_boundary_and_nowhere_else() -> None:
+    crossed = none = 0
+    for seed in range(120):
+        case = Case(seed)
+        found = case.outlook()
+        for which, span in (("support", found.support), ("refute", found.refute)):
+            if span is None:
+                none += 1
+                grid = [case.mu0 + case.gap * (n / 10 - 6) for n in range(121)]
+                assert not [value for value in grid if case.decides(which, value)], (seed, which)
+                continue
+            crossed += 1
+            tiny = 1e-6 * max(case.gap, abs(span.low or 0.0), abs(span.high or 0.0))
+            if span.low is not None:
+                assert case.decides(which, span.low + tiny), (seed, which)
+                assert not case.decides(which, span.low - tiny), (seed, which)
+            if span.high is not None:
+                assert case.decides(which, span.high - tiny), (seed, which)
+                assert not case.decides(which, span.high + tiny), (seed, which)
+    assert crossed > 60
+    assert none > 60
+
+
+def test_the_boundary_of_a_known_noise_is_the_closed_form() -> None:
+    design = {"mu1": 1.0, "mu0": 0.0, "tau": 0.25, "sigma": 0.5}
+    found = outlook({"id": "h", "prior": 0.5}, {"d": design}, [], "d", THRESHOLDS)
+    assert found is not None
+    v = 0.25**2 + 0.5**2
+    assert found.support is not None
+    assert found.refute is not None
+    assert found.support.low == pytest.approx(0.5 + math.log(4) * v)
+    assert found.refute.high == pytest.approx(0.5 - math.log(4) * v)
+    assert (found.support.high, found.refute.low) == (None, None)
+
+
+def test_where_a_design_can_say_too_little_no_outcome_decides() -> None:
+    design = {"mu1": 1.0, "mu0": 0.0, "tau": 0.25, "s0": 3.0, "nu0": 2.0}
+    found = outlook({"id": "h", "prior": 0.5}, {"d": design}, [], "d", THRESHOLDS)
+    assert found is not None
+    assert (found.support, found.refute) == (None, None)
+    assert explain(found, "h3", THRESHOLDS) == "no single outcome decides h3"
+    capped = outlook({"id": "h", "prior": 0.001}, {"d": {**design, "s0": None, "sigma": 0.1}}, [], "d", THRESHOLDS)
+    assert capped is not None
+    assert capped.support is None, "a design is worth 99 to 1 at most"
+
+
+def test_a_success_or_a_failure_may_decide() -> None:
+    design = {"model": "binary", "mu1": 0.9, "mu0": 0.1}
+    found = outlook({"id": "h", "prior": 0.62}, {"d": design}, [], "d", THRESHOLDS)
+    assert found is not None
+    assert (found.support, found.refute) == (Span(1.0, 1.0), Span(0.0, 0.0))
+    words = "a success would support h3 (0.62 -> 0.80), a failure would refute it (-> 0.20)"
+    assert explain(found, "h3", THRESHOLDS) == words
+    timid = outlook({"id": "h", "prior": 0.5}, {"d": {**design, "mu1": 0.6, "mu0": 0.4}}, [], "d", THRESHOLDS)
+    assert timid is not None
+    assert explain(timid, "h3", THRESHOLDS) == "no single outcome decides h3"
+
+
+def test_what_predicts_nothing_has_no_outlook() -> None:
+    assert outlook({"id": "h", "prior": 0.5}, {"d": {"model": "any"}}, [], "d", THRESHOLDS) is None
+
+
+def test_other_designs_and_retracted_rows_are_what_they_are_in_the_rule() -> None:
+    designs = {name: {"mu1": 1.0, "mu0": 0.0, "tau": 0.25, "sigma": 0.5} for name in ("d", "other")}
+    other = {"id": "o", "kind": "measured", "design_id": "other", "value": 0.9}
+    with_it = outlook({"id": "h", "prior": 0.5}, designs, [other], "d", THRESHOLDS)
+    taken_back = outlook(
+        {"id": "h", "prior": 0.5}, designs, [other, {"id": "r", "kind": "retraction", "target": "o"}], "d", THRESHOLDS
+    )
+    alone = outlook({"id": "h", "prior": 0.5}, designs, [], "d", THRESHOLDS)
+    assert with_it is not None
+    assert alone is not None
+    assert taken_back == alone
+    assert with_it.support is not None
+    assert alone.support is not None
+    assert (with_it.support.low or 0.0) < (alone.support.low or 0.0)
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (
+            Outlook(0.62, Span(0.031, None), Span(None, -0.012), False, 0.05),
+            "an effect above +0.031 would support h3 (0.62 -> 0.80), an effect below -0.012 would refute it (-> 0.20)",
+        ),
+        (Outlook(0.5, None, Span(None, -0.1), False, 1.0), "an effect below -0.1 would refute h3 (0.50 -> 0.20)"),
+        (
+            Outlook(0.9, Span(0.1, None), None, False, 1.0),
+            "an effect above +0.1 leaves h3 at 0.80 or above",
+        ),
+        (
+            Outlook(0.5, Span(0.9, 1.7), None, False, 1.0),
+            "an effect from +0.9 to +1.7 would support h3 (0.50 -> 0.80)",
+        ),
+        (Outlook(0.5, Span(0.9, 50.0), None, False, 1.0), "an effect above +0.9 would support h3 (0.50 -> 0.80)"),
+    ],
+)
+def test_the_outlook_in_words(found: Outlook, words: str) -> None:
+    assert explain(found, "h3", THRESHOLDS) == words

@@ -1,0 +1,259 @@
+"""What an experiment may claim, and what the ledger makes of it: with real runs that print what the case needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perpetual import Lab
+from perpetual.errors import Conflict, UsageError
+from perpetual.records import Evidence, Experiment, Hypothesis
+from perpetual.science.evidence import jzs_log_bayes_factor, log_bayes_factor_binary
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    """A project without runs."""
+    with Lab.init(tmp_path / "project", name="designs", methodology={"max_concurrent_runs": 8}) as made:
+        yield made
+
+
+def _values(lab: Lab, name: str, values: list[str]) -> str:
+    """A command that prints the next of these values each time it runs, so that replicates differ."""
+    script = lab.root / f"{name}.sh"
+    cases = "".join(f"{n}) echo score={value};;\n" for n, value in enumerate(values, 1))
+    script.write_text(
+        f"n=$(cat {name}.n 2>/dev/null || echo 0); n=$((n+1)); echo $n > {name}.n\ncase $n in\n{cases}esac\n"
+    )
+    return f"sh {name}.sh"
+
+
+def _run(lab: Lab, experiment: Experiment) -> None:
+    """Every replicate, one after another: the order of the values is part of the case."""
+    lab.experiments.approve(experiment.id)
+    for _ in range(experiment.design.replicates):
+        lab.wait([lab.runs.launch(experiment.id)[0].id], timeout_s=60)
+
+
+def _claim(lab: Lab, hypothesis: Hypothesis, values: list[str], name: str = "claim", **design: Any) -> Experiment:
+    given: dict[str, Any] = {"metric": "score", "direction": "max", "mde": 1.0, "noise": 0.2, "baseline": 0.0}
+    given = {key: value for key, value in {**given, **design}.items() if value is not None}
+    made = lab.experiments.propose(
+        hypothesis.id, command=_values(lab, name, values), replicates=len(values), wall_s=60.0, **given
+    )
+    _run(lab, made)
+    return made
+
+
+def _measured(lab: Lab, hypothesis: Hypothesis) -> list[Evidence]:
+    return [row for row in lab.evidence.list(hypothesis_id=hypothesis.id).items if row.kind == "measured"]
+
+
+def _log_odds(lab: Lab, hypothesis: Hypothesis) -> float:
+    p = lab.hypotheses.get(hypothesis.id).confidence
+    return math.log(p / (1 - p))
+
+
+def test_a_binary_claim_counts_successes(lab: Lab) -> None:
+    hypothesis = lab.hypotheses.add("it converges more often")
+    _claim(lab, hypothesis, ["1", "1", "0"], kind="binary", baseline=0.3, mde=0.4, noise=None)
+    assert _log_odds(lab, hypothesis) == pytest.approx(log_bayes_factor_binary(2, 3, p1=0.7, p0=0.3))
+
+
+def test_a_binary_claim_may_be_of_a_lower_rate(lab: Lab) -> None:
+    hypothesis = lab.hypotheses.add("it diverges less often")
+    _claim(lab, hypothesis, ["0", "0"], kind="binary", baseline=0.5, mde=0.4, noise=None, direction="min")
+    assert _log_odds(lab, hypothesis) == pytest.approx(log_bayes_factor_binary(0, 2, p1=0.1, p0=0.5))
+
+
+@pytest.mark.parametrize(("on_crash", "direction"), [("refutes", -1), ("supports", 1)])
+def test_a_crash_counts_where_that_is_the_claim(lab: Lab, on_crash: str, direction: int) -> None:
+    hypothesis = lab.hypotheses.add("it runs at all")
+    made = lab.experiments.propose(
+        hypothesis.id, command="false", metric="score", direction="max", kind="binary", baseline=0.2, mde=0.6,
+        on_crash=on_crash, wall_s=60.0,
+    )  # fmt: skip
+    _run(lab, made)
+    hits = 1 if on_crash == "supports" else 0
+    assert _log_odds(lab, hypothesis) == pytest.approx(log_bayes_factor_binary(hits, 1, p1=0.8, p0=0.2))
+    assert math.copysign(1, _log_odds(lab, hypothesis)) == direction
+    assert [row.value for row in _measured(lab, hypothesis)] == [None]
+
+
+def test_a_crash_is_no_evidence_otherwise(lab: Lab) -> None:
+    hypothesis = lab.hypotheses.add("it succeeds more often")
+    made = lab.experiments.propose(
+        hypothesis.id, command="false", metric="score", direction="max", kind="binary", baseline=0.2, mde=0.6
+    )
+    _run(lab, made)
+    assert lab.hypotheses.get(hypothesis.id).evidence_count == 0
+
+
+def test_any_effect_is_weighed_by_the_default_test(lab: Lab) -> None:
+    hypothesis = lab.hypotheses.add("it makes some difference")
+    _claim(lab, hypothesis, ["1.0", "1.2", "1.4"], claim="any", mde=None, noise=None)
+    t = 1.2 / (0.2 / math.sqrt(3))
+    assert _log_odds(lab, hypothesis) == pytest.approx(jzs_log_bayes_factor(t, 2, 3), rel=1e-6)
+    assert lab.hypotheses.get(hypothesis.id).evidence_count == 3
+
+
+def test_one_run_says_nothing_of_any_effect(lab: Lab) -> None:
+    hypothesis = lab.hypotheses.add("it makes some difference")
+    _claim(lab, hypothesis, ["1.0"], claim="any", mde=None, noise=None)
+    found = lab.hypotheses.get(hypothesis.id)
+    assert found.confidence == 0.5
+    assert "noise unknown: one more replicate" in found.flags
+
+
+@pytest.mark.parametrize(
+    ("design", "words"),
+    [
+        ({"kind": "ternary"}, "kind of metric"),
+        ({"claim": "maybe"}, "claim"),
+        ({"claim": "any", "mde": 1.0}, "some effect"),
+        ({"claim": "none", "mde": 1.0}, "without a claim"),
+        ({"kind": "binary", "mde": 0.5, "baseline": 0.8}, "expected rate"),
+        ({"kind": "binary", "mde": 0.5, "baseline": 1.8}, "rate between 0 and 1"),
+        ({"kind": "binary", "claim": "any"}, "which rate"),
+        ({"mde": 0.5, "on_crash": "refutes"}, "binary claim"),
+        ({"mde": 0.5, "on_crash": "explodes"}, "outcome of a crash"),
+        ({"mde": 0.5, "proxy": {"args": "--short"}}, "must be an experiment"),
+        ({"mde": 0.5, "proxy": {"argz": "--short"}, "baseline": "e1"}, "key of a proxy"),
+        ({"mde": 0.5, "proxy": {"args": " "}, "baseline": "e1"}, "cheaper"),
+        ({"mde": 0.5, "proxy": {"args": "-s", "tau": "wide"}, "baseline": "e1"}, "must be a number"),
+        ({"confirmation": True, "claim": "none", "mde": None}, "needs a claim"),
+    ],
+)
+def test_a_design_that_predicts_nothing_is_refused(lab: Lab, design: dict[str, Any], words: str) -> None:
+    lab.experiments.propose(command="true", metric="score")
+    hypothesis = lab.hypotheses.add("it matters")
+    given = {"metric": "score", "direction": "max", "baseline": 0.0, **design}
+    with pytest.raises(UsageError, match=words):
+        lab.experiments.propose(hypothesis.id, command="true", **given)
+    assert len(lab.experiments.list().items) == 1
+
+
+def test_the_same_design_under_another_number_of_replicates_is_pooled(lab: Lab) -> None:
+    """Else a claim could be repeated, a little differently each time, until luck of one implementation counts often."""
+    pooled, once = lab.hypotheses.add("in two parts"), lab.hypotheses.add("in one")
+    first = _claim(lab, pooled, ["1.1", "1.2"], "parts", tau=0.3)
+    (lab.root / "parts.sh").write_text((lab.root / "parts.sh").read_text().replace("esac", "3) echo score=0.9;;\nesac"))
+    more = lab.experiments.propose(
+        pooled.id, command=first.command, metric="score", direction="max", mde=1.0, noise=0.2, baseline=0.0, tau=0.1,
+        replicates=1, cost_run_hours=0.5, wall_s=60.0,
+    )  # fmt: skip
+    _run(lab, more)
+    _claim(lab, once, ["1.1", "1.2", "0.9"], "whole", tau=0.3)
+    assert [row.value for row in _measured(lab, pooled)] == [1.1, 1.2, 0.9]
+    assert _log_odds(lab, pooled) == pytest.approx(_log_odds(lab, once))
+
+
+def test_an_extension_has_the_specification_of_its_source(lab: Lab) -> None:
+    hypothesis = lab.hypotheses.add("it matters")
+    first = _claim(lab, hypothesis, ["0.5", "0.6"], noise=1.0)
+    assert lab.hypotheses.get(hypothesis.id).status == "open"
+    more = lab.experiments.propose(extends=first.id, replicates=2)
+    assert (more.command, more.config, more.resources, more.status) == (
+        first.command, first.config, first.resources, "proposed",
+    )  # fmt: skip
+    assert more.spec_hash == lab.experiments.get(first.id).spec_hash
+    assert more.title == f"more of {first.id}: {first.title}"
+    with pytest.raises(Conflict, match="replicates of its own"):
+        lab.experiments.propose(extends=more.id, replicates=2)
+    with pytest.raises(UsageError, match="its specification"):
+        lab.experiments.propose(extends=first.id, command="true")
+
+
+def test_nothing_is_extended_once_it_is_decided(lab: Lab) -> None:
+    hypothesis = lab.hypotheses.add("it matters")
+    first = _claim(lab, hypothesis, ["1.5", "1.6"])
+    assert lab.hypotheses.get(hypothesis.id).status == "supported"
+    with pytest.raises(Conflict, match="is supported at confidence"):
+        lab.experiments.propose(extends=first.id, replicates=2)
+
+
+def test_more_runs_of_a_baseline_measure_its_noise(lab: Lab) -> None:
+    baseline = lab.experiments.propose(
+        command=_values(lab, "base", ["0.0", "0.1", "0.2", "0.1"]), metric="score", replicates=2, wall_s=60.0
+    )
+    _run(lab, baseline)
+    hypothesis = lab.hypotheses.add("it matters")
+    _claim(lab, hypothesis, ["0.9", "0.8"], baseline=baseline.id)
+    before = lab.hypotheses.get(hypothesis.id).confidence
+    _run(lab, lab.experiments.propose(extends=baseline.id, replicates=2))
+    after = lab.hypotheses.get(hypothesis.id).confidence
+    assert after != before
+    assert lab.evidence.refold(check=True) == []
+    assert lab.storage.verify() == []
+
+
+def test_a_claim_past_the_threshold_waits_for_its_confirmation(tmp_path: Path) -> None:
+    with Lab.init(tmp_path / "project", name="held out", methodology={"require_confirmation": True}) as lab:
+        hypothesis = lab.hypotheses.add("it matters")
+        _claim(lab, hypothesis, ["1.5", "1.6"])
+        found = lab.hypotheses.get(hypothesis.id)
+        assert (found.status, found.needs) == ("open", "confirmation")
+        assert found.confidence > 0.8
+        assert any("confirmation" in flag for flag in found.flags)
+        assert any("--confirmation" in step for step in lab.status()["next"])
+        _claim(lab, hypothesis, ["1.4", "1.3"], "kept_back", confirmation=True)
+        found = lab.hypotheses.get(hypothesis.id)
+        assert (found.status, found.needs, found.flags) == ("supported", None, ())
+
+
+def test_a_confirmation_that_fails_confirms_nothing(tmp_path: Path) -> None:
+    with Lab.init(tmp_path / "project", name="held out", methodology={"require_confirmation": True}) as lab:
+        hypothesis = lab.hypotheses.add("it matters", prior=0.95)
+        _claim(lab, hypothesis, ["1.5", "1.6"])
+        _claim(lab, hypothesis, ["0.5", "0.6"], "kept_back", confirmation=True)
+        found = lab.hypotheses.get(hypothesis.id)
+        assert found.confidence > 0.8
+        assert (found.status, found.needs) == ("open", "confirmation")
+
+
+def test_stand_ins_alone_decide_nothing(lab: Lab) -> None:
+    """The proposers ask for the stand-ins first, then for the experiment itself."""
+    baseline = lab.experiments.propose(
+        command=_values(lab, "base", ["0.0", "0.1", "0.0", "0.1", "0.0", "0.1"]), metric="score", replicates=2,
+        wall_s=60.0,
+    )  # fmt: skip
+    _run(lab, baseline)
+    hypothesis = lab.hypotheses.add("it matters")
+    values = _values(lab, "claim", ["3.1", "3.2", "3.0"])
+    whole = lab.experiments.propose(
+        hypothesis.id, command=values, metric="score", direction="max", mde=1.0, noise=0.2, baseline=baseline.id,
+        replicates=2, proxy={"args": "--short", "cost_run_hours": 0.01, "tau": 0.2}, wall_s=60.0,
+    )  # fmt: skip
+    (below,) = [item for item in _proposed(lab) if item.design.proxy_of == baseline.id]
+    assert (below.command, below.design.claim) == (f"{baseline.command} --short", None)
+    _run(lab, below)
+    (short,) = [item for item in _proposed(lab) if item.design.proxy_of == whole.id]
+    assert (short.command, short.design.tau, short.design.baseline) == (f"{values} --short", 0.2, below.id)
+    _run(lab, short)
+    found = lab.hypotheses.get(hypothesis.id)
+    assert found.confidence > 0.8
+    assert (found.status, found.needs) == ("open", "full_scale")
+    lab.experiments.approve(whole.id)
+    lab.wait([lab.runs.launch(whole.id)[0].id], timeout_s=60)
+    assert lab.hypotheses.get(hypothesis.id).status == "supported"
+
+
+def _proposed(lab: Lab) -> list[Experiment]:
+    lab.loop.propose()
+    return [item for item in lab.experiments.list(limit=1000).items if item.status == "proposed"]
+
+
+def test_a_thin_baseline_gets_its_noise_floor(lab: Lab) -> None:
+    baseline = lab.experiments.propose(command="echo score=0.1", metric="score", replicates=2, wall_s=60.0)
+    _run(lab, baseline)
+    hypothesis = lab.hypotheses.add("it matters")
+    lab.experiments.propose(
+        hypothesis.id, command="true", metric="score", direction="max", mde=1.0, baseline=baseline.id, noise=0.2
+    )
+    floors = [item for item in _proposed(lab) if item.title.startswith(f"more of {baseline.id}")]
+    assert [item.design.replicates for item in floors] == [2]
+    assert len([item for item in _proposed(lab) if item.title.startswith("more of")]) == 1

@@ -1,0 +1,93 @@
+"""What the ledger said step by step: the last step is the present fold, and each earlier one is what was shown then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perpetual import Lab
+
+_SHOWN = ("confidence", "e_support", "e_refute", "false_alarm_bound", "status", "evidence_count")
+
+
+def measured(lab: Lab, experiment_id: str) -> None:
+    """Approves an experiment and runs it to its end, one replicate after the other."""
+    lab.experiments.approve(experiment_id)
+    for _ in range(lab.experiments.get(experiment_id).design.replicates):
+        lab.wait([lab.runs.launch(experiment_id)[0].id], timeout_s=60)
+
+
+def shown(lab: Lab) -> dict[str, dict[str, Any]]:
+    """What every hypothesis says of itself now."""
+    return {item.id: {key: getattr(item, key) for key in _SHOWN} for item in lab.hypotheses.list().items}
+
+
+def told(lab: Lab, until: int | None = None) -> dict[str, dict[str, Any]]:
+    """The same from the last step of each hypothesis' history."""
+    history = lab.evidence.history(until=until)
+    return {id: {key: steps[-1][key] for key in _SHOWN} for id, steps in history.items()}
+
+
+@pytest.fixture
+def moments(project: Path) -> list[tuple[int, dict[str, dict[str, Any]]]]:
+    """What was shown after each deed of a small campaign, with the number of events at that moment."""
+    seen = []
+    with Lab.open() as lab:
+
+        def note() -> None:
+            seen.append((lab.feed.last(), shown(lab)))
+
+        base = lab.experiments.propose(command="sh -c 'echo loss=2.$PERPETUAL_SEED'", metric="loss", direction="min",
+                                       replicates=2)  # fmt: skip
+        claim = lab.hypotheses.add("a", metric="loss", direction="min", mde=0.2, baseline=base.id)
+        note()
+        lab.hypotheses.update(claim.id, prior=0.4)
+        note()
+        trial = lab.experiments.propose(
+            claim.id, command="sh -c 'echo loss=1.$PERPETUAL_SEED'", noise=0.3, replicates=2
+        )
+        measured(lab, trial.id)
+        note()
+        measured(lab, base.id)  # the baseline comes last: it moves what was measured before
+        note()
+        lab.evidence.add(claim.id, verdict="refutes", why="a hunch")
+        note()
+        lab.evidence.retract("v1", why="wrong file")
+        note()
+        lab.hypotheses.update(claim.id, confidence=0.3, why="thought again")
+        note()
+        lab.hypotheses.add("b")
+        lab.hypotheses.update("h2", status="parked")
+        note()
+    return seen
+
+
+def test_each_moment_is_told_as_it_was_shown(project: Path, moments: list[tuple[int, dict[str, Any]]]) -> None:
+    with Lab.open() as lab:
+        assert told(lab) == shown(lab)
+        for seq, then in moments:
+            assert told(lab, seq) == then, seq
+
+
+def test_steps_name_what_moved_them(project: Path, moments: list[tuple[int, dict[str, Any]]]) -> None:
+    with Lab.open() as lab:
+        steps = lab.evidence.history()["h1"]
+        assert [step["no"] for step in steps] == list(range(1, len(steps) + 1))
+        assert [(step["cause"], step["subject"]) for step in steps] == [
+            ("prior", "h1"), ("prior", "h1"), ("evidence", "v1"), ("evidence", "v2"), ("baseline", "r3"),
+            ("baseline", "r4"), ("evidence", "v3"), ("evidence", "v4"), ("evidence", "v5"),
+        ]  # fmt: skip
+        assert [step["prior"] for step in steps[:2]] == [0.5, 0.4]
+        assert [step["seq"] for step in steps] == sorted(step["seq"] for step in steps)
+        newest = lab.evidence.history(last=2)["h1"]
+        assert newest == steps[-2:]
+        assert lab.evidence.history(until=0) == {}
+
+
+def test_it_writes_nothing(project: Path, moments: list[tuple[int, dict[str, Any]]]) -> None:
+    with Lab.open() as lab:
+        before = (lab.feed.last(), lab.desks.ctx.store.seq())
+        lab.evidence.history()
+        assert (lab.feed.last(), lab.desks.ctx.store.seq()) == before

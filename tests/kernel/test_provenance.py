@@ -1,0 +1,655 @@
+"""What a run was started from: kept before its process starts, honest where it cannot be had, enough to begin anew."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from perpetual import Lab, __version__
+from perpetual.cli.app import run as command_line
+from perpetual.errors import CorruptData, NotFound
+from perpetual.lab.flows import codestate
+from perpetual.lab.flows.codestate import capture_code
+from perpetual.lab.flows.interpreter import interpreter_of
+from perpetual.records import Experiment, Hypothesis
+from perpetual.toolkit import platform
+
+Campaign = Callable[..., tuple[Hypothesis, Experiment]]
+
+_ODD = "a b\nc 'ü\"\t"  # a name with all that is trouble for a list of names
+
+
+def git(folder: Path, *words: str, data: bytes = b"") -> bytes:
+    """A git command of a user's; its output."""
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"]
+    done = subprocess.run(["git", "-C", str(folder), *identity, *words], input=data, capture_output=True, check=False)
+    assert done.returncode == 0, (words, done.stderr)
+    return done.stdout
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    """A repository with one commit."""
+    folder = tmp_path / "code"
+    folder.mkdir()
+    git(folder, "init", "-q")
+    (folder / "train.py").write_text("print('acc: 1.5')\n")
+    (folder / "binary.bin").write_bytes(bytes(range(256)) * 20)
+    (folder / "crlf.txt").write_bytes(b"one\r\ntwo\r\nthree\r\n")
+    (folder / "old name.py").write_text("import os\n" * 20)
+    (folder / _ODD).write_text("odd\n")
+    (folder / "gone.py").write_text("gone\n")
+    (folder / "run.sh").write_text("#!/bin/sh\n")
+    (folder / "sub").mkdir()
+    (folder / "sub" / "deep.py").write_text("1\n")
+    (folder / "link").symlink_to("train.py")
+    (folder / ".gitignore").write_text("*.log\n")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "first")
+    return folder
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A run's folder."""
+    folder = tmp_path / "run"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def _tree(folder: Path) -> dict[str, tuple[bool, bytes]]:
+    """Every file with whether it may be executed, and its bytes; links by their target."""
+    found = {}
+    for path in folder.rglob("*"):
+        name = str(path.relative_to(folder))
+        if path.is_symlink():
+            found[name] = (False, os.fsencode(os.readlink(path)))
+        elif path.is_file() and name.split("/")[0] not in (".git", ".perpetual"):
+            found[name] = (bool(path.stat().st_mode & 0o100), path.read_bytes())
+    return found
+
+
+def _restore(code: Path, place: Path, document: dict[str, Any], target: Path) -> None:
+    """As the documentation says: the commit, the patch, the untracked files."""
+    git(code.parent, "clone", "-q", str(code), str(target))
+    git(target, "checkout", "-q", document["commit"])
+    if document["patch"]:
+        git(target, "apply", "--binary", str(place / document["patch"]))
+    for entry in document["untracked"]:
+        name = bytes.fromhex(entry["path_hex"]) if "path_hex" in entry else os.fsencode(entry["path"])
+        path = os.path.join(os.fsencode(target), name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if "target" in entry:
+            os.symlink(entry["target"], path)
+        else:
+            kept = os.path.join(os.fsencode(place / "untracked"), name)
+            shutil.copyfile(kept, path)
+            os.chmod(path, int(entry["mode"], 8) & 0o777)
+
+
+# --- the code -------------------------------------------------------------------------------------------------------
+
+
+def test_a_clean_repository(code: Path, place: Path) -> None:
+    (code / "some.log").write_text("ignored\n")
+    state, document, problems = capture_code(code / "sub", place)
+    commit = git(code, "rev-parse", "HEAD").decode().strip()
+    assert (state.commit, state.dirty) == (commit, False)
+    assert (document["branch"], document["remote"], document["top"]) == ("main", None, str(code))
+    assert (document["patch"], document["patch_bytes"], document["untracked"]) == (None, 0, [])
+    assert "nothing" in document["why"]
+    assert problems == []
+    assert [*place.iterdir()] == []
+
+
+def test_patch_and_untracked_files_restore_the_tree(code: Path, place: Path, tmp_path: Path) -> None:
+    (code / "train.py").write_text("print('acc: 1.6')\n# without an end of line")
+    (code / "binary.bin").write_bytes(bytes(reversed(range(256))) * 21)
+    (code / "crlf.txt").write_bytes(b"one\r\nTWO\r\nthree\nfour\r\n")
+    (code / "old name.py").rename(code / "new name.py")
+    git(code, "add", "-A", "new name.py", "old name.py")
+    (code / _ODD).write_text("odder\n")
+    (code / "gone.py").unlink()
+    (code / "run.sh").chmod(0o755)
+    (code / "link").unlink()
+    (code / "link").symlink_to("sub/deep.py")
+    (code / "staged.py").write_text("staged\n")
+    git(code, "add", "staged.py")
+    (code / "meant.py").write_text("added with -N\n")
+    git(code, "add", "-N", "meant.py")
+    (code / "new").mkdir()
+    (code / "new" / f"{_ODD}.py").write_text("untracked\n")
+    (code / "new" / "tool").write_bytes(b"\x00\xff\r\n")
+    (code / "new" / "tool").chmod(0o755)
+    (code / "new" / "to").symlink_to("/nowhere/at all")
+    with open(os.fsencode(code) + b"/latin\xe9.txt", "wb") as file:
+        file.write(b"a name that is no UTF-8\n")
+    (code / "empty").touch()
+    index = (code / ".git" / "index").read_bytes()
+    state, document, problems = capture_code(code, place)
+    assert (state.dirty, problems, document["why"]) == (True, [], None)
+    assert (code / ".git" / "index").read_bytes() == index
+    patch = place / "code.patch"
+    assert document["patch_sha256"] == sha256(patch.read_bytes()).hexdigest()
+    assert (document["patch_bytes"], stat.S_IMODE(patch.stat().st_mode)) == (patch.stat().st_size, 0o600)
+    assert all(entry["kept"] and len(entry["sha256"]) == 64 for entry in document["untracked"])
+    assert sorted(path.name for path in place.iterdir()) == ["code.patch", "untracked"]
+    json.dumps(document, ensure_ascii=False).encode()
+    _restore(code, place, document, tmp_path / "again")
+    assert _tree(tmp_path / "again") == _tree(code)
+
+
+def test_line_ends_that_git_translates(code: Path, place: Path, tmp_path: Path) -> None:
+    (code / ".gitattributes").write_text("*.bat text eol=crlf\n*.py text eol=lf\n")
+    (code / "run.bat").write_bytes(b"one\r\ntwo\r\n")
+    git(code, "add", "-A")
+    git(code, "commit", "-qm", "attributes")
+    assert capture_code(code, place).state.dirty is False
+    (code / "run.bat").write_bytes(b"one\r\n2\r\n")
+    document = capture_code(code, place).document
+    _restore(code, place, document, tmp_path / "again")
+    assert _tree(tmp_path / "again") == _tree(code)
+
+
+def test_a_change_as_young_as_the_index_is_seen(code: Path, place: Path) -> None:
+    """Of the same size and within the same tick: only the index's own age tells that it must be looked at."""
+    git(code, "config", "core.trustctime", "false")
+    git(code, "config", "core.checkStat", "minimal")
+    path, long_ago = code / "sub" / "deep.py", 1_700_000_000
+    os.utime(path, (long_ago, long_ago))
+    git(code, "add", "-A")
+    path.write_text("2\n")
+    os.utime(path, (long_ago, long_ago))
+    os.utime(code / ".git" / "index", (long_ago, long_ago))
+    assert capture_code(code, place).document["patch"] == "code.patch"
+
+
+def test_a_repository_that_wants_to_run_programs(code: Path, place: Path, tmp_path: Path) -> None:
+    """Filters of any name, conversions, drivers, monitors, hooks, aliases, transports, of a submodule too."""
+    marks = tmp_path / "marks"
+    marks.mkdir()
+
+    def mark(name: str) -> str:
+        return f"touch '{marks}/{name}'; cat"
+
+    def arm(folder: Path) -> None:
+        (folder / ".gitattributes").write_text("*.dat filter=evil diff=evil\n*.eq filter=a=b.c\n*.bin filter=lfs\n")
+        for name in ("one.dat", "two.eq", "big.bin"):
+            (folder / name).write_text("first\n")
+        git(folder, "add", "-A")
+        git(folder, "commit", "-qm", "attributes")
+        for key in ("filter.evil.clean", "filter.evil.smudge", "filter.a=b.c.clean", "filter.lfs.process"):
+            git(folder, "config", key, mark(key.rpartition(".")[2]))
+        git(folder, "config", "filter.evil.required", "true")
+        git(folder, "config", "diff.evil.textconv", mark("textconv"))
+        git(folder, "config", "diff.evil.command", mark("command"))
+        git(folder, "config", "diff.external", mark("external"))
+        git(folder, "config", "core.pager", mark("pager"))
+        git(folder, "config", "core.sshCommand", mark("ssh"))
+        for alias in ("diff", "status", "rev-parse", "ls-files", "config"):
+            git(folder, "config", f"alias.{alias}", "!" + mark("alias"))
+        hooks = folder / "hooks"
+        hooks.mkdir()
+        for hook in ("post-index-change", "fsmonitor-watchman", "post-checkout", "reference-transaction"):
+            (hooks / hook).write_text(f"#!/bin/sh\ntouch '{marks}/hook'\n")
+            (hooks / hook).chmod(0o755)
+        git(folder, "config", "core.hooksPath", str(hooks))
+        git(folder, "config", "core.fsmonitor", mark("monitor"))
+        for name in ("one.dat", "two.eq", "big.bin"):
+            (folder / name).write_text("second\n")
+
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    git(inner, "init", "-q")
+    arm(inner)
+    git(code, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner), "vendor")
+    git(code, "commit", "-qm", "submodule")
+    shutil.rmtree(code / "vendor")
+    shutil.copytree(inner, code / "vendor")
+    arm(code)
+    git(code, "config", "core.repositoryformatversion", "1")
+    git(code, "config", "extensions.partialClone", "origin")
+    git(code, "config", "remote.origin.url", f"ext::sh -c touch% {marks}/transport")
+    git(code, "config", "remote.origin.promisor", "true")
+    for path in marks.iterdir():  # what preparing has set off
+        path.unlink()
+    state, _, problems = capture_code(code, place)
+    assert sorted(path.name for path in marks.iterdir()) == []
+    assert state.dirty is True
+    text = (place / "code.patch").read_text()
+    assert text.count("-first\n+second\n") == 3
+    assert [problem for problem in problems if "submodules" in problem]
+    # The test can fail: git's own commands do run them.
+    subprocess.run(["git", "-C", str(code), "status"], capture_output=True, check=False)
+    assert {"monitor", "clean"} & {path.name for path in marks.iterdir()}
+
+
+def test_credentials_of_the_remote_are_not_kept(code: Path, place: Path) -> None:
+    git(code, "remote", "add", "fork", "https://host/fork.git")
+    assert capture_code(code, place).document["remote"] == "https://host/fork.git"
+    git(code, "remote", "add", "origin", "https://user:hunter2@host/x.git")
+    document = capture_code(code, place).document
+    assert document["remote"] == "https://<redacted>@host/x.git"
+    assert "hunter2" not in json.dumps(document)
+
+
+def test_detached_and_in_a_worktree(code: Path, place: Path, tmp_path: Path) -> None:
+    git(code, "checkout", "-q", "--detach")
+    assert capture_code(code, place).document["branch"] is None
+    other = tmp_path / "other"
+    git(code, "worktree", "add", "-q", "-b", "side", str(other))
+    (other / "train.py").write_text("other\n")
+    state, document, problems = capture_code(other, place)
+    assert (state.dirty, document["branch"], document["top"], problems) == (True, "side", str(other), [])
+    assert "+other" in (place / "code.patch").read_text()
+
+
+def test_who_does_not_want_to_see_untracked_files(code: Path, place: Path) -> None:
+    """As in a home folder under git: then only the project's own are looked for."""
+    (code / "new").write_text("1")
+    (code / "sub" / "new").write_text("2")
+    assert [entry["path"] for entry in capture_code(code / "sub", place).document["untracked"]] == ["new", "sub/new"]
+    git(code, "config", "status.showUntrackedFiles", "no")
+    assert [entry["path"] for entry in capture_code(code / "sub", place).document["untracked"]] == ["sub/new"]
+
+
+def test_an_index_in_two_parts(code: Path, place: Path) -> None:
+    git(code, "update-index", "--split-index")
+    (code / "train.py").write_text("changed\n")
+    git(code, "add", "train.py")
+    state, _, problems = capture_code(code, place)
+    assert (state.dirty, problems) == (True, [])
+
+
+def test_a_repository_of_sha256_objects(place: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "sha256"
+    folder.mkdir()
+    git(folder, "init", "-q", "--object-format=sha256")
+    (folder / "a").write_text("1\n")
+    git(folder, "add", "a")
+    assert capture_code(folder, place).problems == []
+    git(folder, "commit", "-qm", "first")
+    (folder / "a").write_text("2\n")
+    state, _, problems = capture_code(folder, place)
+    assert (len(state.commit or ""), state.dirty, problems) == (64, True, [])
+
+
+def test_before_the_first_commit(place: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "unborn"
+    folder.mkdir()
+    git(folder, "init", "-q")
+    assert capture_code(folder, place).state.dirty is False
+    (folder / "staged").write_text("1\n")
+    (folder / "new").write_text("2\n")
+    git(folder, "add", "staged")
+    state, document, problems = capture_code(folder, place)
+    assert (state.commit, state.dirty, document["branch"], problems) == (None, True, "main", [])
+    assert "+1" in (place / "code.patch").read_text()
+    assert [entry["path"] for entry in document["untracked"]] == ["new"]
+
+
+def _bare(folder: Path) -> None:
+    git(folder, "init", "-q", "--bare")
+
+
+def _broken(folder: Path) -> None:
+    git(folder, "init", "-q")
+    (folder / ".git" / "index").write_bytes(b"no index")
+
+
+def _lost(folder: Path) -> None:
+    (folder / "a").write_text("1")
+    git(folder, "init", "-q")
+    git(folder, "add", "a")
+    git(folder, "commit", "-qm", "first")
+    shutil.rmtree(folder / ".git" / "objects")
+    (folder / ".git" / "objects").mkdir()
+
+
+def _elsewhere(folder: Path) -> None:
+    git(folder, "init", "-q")
+    git(folder, "config", "core.worktree", "/usr/lib")
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda folder: None, "in no git repository"),
+        (_bare, "bare"),
+        (_broken, "index"),
+        (_lost, "git"),
+        (_elsewhere, "outside its repository"),
+        (lambda folder: (folder / ".git").write_text("gitdir: /nowhere\n"), "in no git repository"),
+        (lambda folder: (folder / ".git").write_text("garbage\n"), "invalid gitfile"),
+    ],
+)
+def test_what_cannot_be_had_is_said(place: Path, tmp_path: Path, make: Callable[[Path], None], why: str) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    make(folder)
+    state, document, problems = capture_code(folder, place)
+    assert state.dirty is None
+    assert why in " ".join(problems)
+    assert document["why"] in problems
+    assert [*place.iterdir()] == []
+
+
+def test_without_git(code: Path, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert capture_code(code, place).problems == ["git is not installed here"]
+    (tmp_path / "git").write_text("#!/bin/sh\nexit 3\n")
+    (tmp_path / "git").chmod(0o755)
+    assert capture_code(code, place).problems == ["git rev-parse ended with status 3"]
+
+
+def test_a_git_that_hangs_holds_no_launch_up(
+    code: Path, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "git").write_text(f"#!{sys.executable}\nimport signal\nsignal.pause()\n")
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(codestate, "_GIT_S", 0.3)
+    assert capture_code(code, place).problems == ["git rev-parse took longer than 0.3 s"]
+
+
+def test_variables_that_point_git_elsewhere_do_not_count(
+    code: Path, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a hook of another repository."""
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "other"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
+    monkeypatch.setenv("GIT_EXTERNAL_DIFF", f"touch {tmp_path}/mark")
+    (code / "train.py").write_text("changed\n")
+    state, document, problems = capture_code(code, place)
+    assert (state.dirty, document["top"], problems) == (True, str(code), [])
+    assert not (tmp_path / "mark").exists()
+
+
+def test_what_is_too_much_is_hashed_or_counted(code: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, most in {
+        "_PATCH_BYTES": 100,
+        "_KEPT_FILE_BYTES": 10,
+        "_KEPT_BYTES": 15,
+        "_HASHED_BYTES": 60,
+        "_LISTED": 7,
+    }.items():
+        monkeypatch.setattr(codestate, name, most)
+    (code / "train.py").write_text("x" * 500)
+    sizes = {"a": 9, "b": 5, "c": 5, "d": 11, "e": 100, "f": 40}
+    for name, size in sizes.items():
+        (code / name).write_bytes(name.encode() * size)
+    os.mkfifo(code / "g")
+    (code / "h").write_text("not listed")
+    (code / "repository").mkdir()
+    git(code / "repository", "init", "-q")
+    (code / "repository" / "x").write_text("x")
+    _, document, problems = capture_code(code, place)
+    assert (document["patch"], len(document["patch_sha256"])) == (None, 64)
+    assert document["patch_bytes"] > 500
+    assert "its hash is" in document["why"]
+    found = {entry["path"]: entry for entry in document["untracked"]}
+    assert {name: entry["kept"] for name, entry in found.items() if name in sizes} == {
+        "a": False, "b": True, "c": True, "d": False, "e": False, "f": False,
+    }  # fmt: skip
+    assert {name for name, entry in found.items() if entry["sha256"] is None} >= {"e"}
+    assert found["d"]["sha256"] == sha256(b"d" * 11).hexdigest()
+    assert all(entry["kept"] or entry["why"] for entry in found.values())
+    assert sorted(path.name for path in (place / "untracked").iterdir()) == ["b", "c"]
+    assert document["untracked_left_out"] > 0
+    assert len(problems) == 3
+
+
+def test_an_earlier_launcher_s_leftovers_are_replaced(code: Path, place: Path) -> None:
+    (code / "new").write_text("1")
+    (code / "train.py").write_text("1")
+    first = capture_code(code, place).document
+    (place / ".capture").mkdir()
+    assert capture_code(code, place).document == first
+    (code / "new").unlink()
+    git(code, "checkout", "-q", "train.py")
+    capture_code(code, place)
+    assert [*place.iterdir()] == []
+
+
+@pytest.mark.slow
+def test_fifty_thousand_files(code: Path, place: Path) -> None:
+    for folder in range(50):
+        (code / f"data{folder}").mkdir()
+        for number in range(1000):
+            (code / f"data{folder}" / f"{number}.txt").write_text("x")
+    _, document, problems = capture_code(code, place)
+    assert document["untracked_left_out"] == 45_000
+    assert sum(entry["kept"] for entry in document["untracked"]) == 1_000
+    assert len(problems) == 2
+    git(code, "add", "-A")
+    git(code, "commit", "-qm", "many")
+    assert capture_code(code, place).state.dirty is False
+
+
+# --- the interpreter ------------------------------------------------------------------------------------------------
+
+
+def test_our_own_python() -> None:
+    from importlib.metadata import distributions
+
+    found = interpreter_of([sys.executable, "x.py"], Path.cwd(), os.environ)
+    assert (found["path"], found["why"]) == (sys.executable, None)
+    assert found["version"] == ".".join(map(str, sys.version_info[:3]))
+    known = {item.name.lower().replace("_", "-").replace(".", "-"): item.version for item in distributions()}
+    assert found["packages"].items() >= {name: known[name] for name in ("pytest", "click", "perpetual-lab")}.items()
+    assert [*found["packages"]] == sorted(found["packages"])
+
+
+def _environment(folder: Path, *packages: str) -> str:
+    """A virtual environment by its layout alone; its Python."""
+    library = folder / "lib" / "python3.12" / "site-packages"
+    library.mkdir(parents=True)
+    (folder / "bin").mkdir()
+    (folder / "pyvenv.cfg").write_text("home = /usr/bin\ninclude-system-site-packages = false\nversion = 3.12.4\n")
+    (folder / "bin" / "python").write_bytes(b"\x7fELF")
+    (folder / "bin" / "python").chmod(0o755)
+    for name in packages:
+        (library / name).mkdir()
+    return str(folder / "bin" / "python")
+
+
+def test_another_python_is_not_started(tmp_path: Path) -> None:
+    python = _environment(tmp_path / "venv", "torch-2.5.0+cu124.dist-info", "Some.Odd_Name-1.0.dist-info", "torch",
+                          "old-0.9-py3.12.egg-info", "no version.dist-info")  # fmt: skip
+    wanted = {"version": "3.12.4", "packages": {"old": "0.9", "some-odd-name": "1.0", "torch": "2.5.0+cu124"}}
+    assert interpreter_of(["venv/bin/python"], tmp_path, {}).items() >= wanted.items()
+    assert interpreter_of(["python"], tmp_path, {"PATH": str(tmp_path / "venv" / "bin")}).items() >= wanted.items()
+    script = tmp_path / "venv" / "bin" / "torchrun"
+    script.write_text(f"#!{python}\n")
+    script.chmod(0o755)
+    assert interpreter_of(["torchrun"], tmp_path, {"PATH": str(tmp_path / "venv" / "bin")})["path"] == python
+    script.write_text("#!/usr/bin/env -S python -u\n")
+    assert interpreter_of([str(script)], tmp_path, {"PATH": str(tmp_path / "venv" / "bin")}).items() >= wanted.items()
+
+
+def test_packages_of_the_path_come_first(tmp_path: Path) -> None:
+    python = _environment(tmp_path / "venv", "torch-2.5.0.dist-info")
+    (tmp_path / "mine" / "torch-9.0.dist-info").mkdir(parents=True)
+    found = interpreter_of([python], tmp_path, {"PYTHONPATH": str(tmp_path / "mine")})
+    assert found["packages"] == {"torch": "9.0"}
+
+
+def test_the_python_behind_a_stand_in(tmp_path: Path) -> None:
+    """As pyenv has them: a script called python, and versions beside it."""
+    for version in ("3.12.4", "3.11.0"):
+        _environment(tmp_path / "versions" / version, f"torch-{version}.dist-info")
+    (tmp_path / "shims").mkdir()
+    shim = tmp_path / "shims" / "python"
+    shim.write_text("#!/bin/sh\n")
+    shim.chmod(0o755)
+    work = tmp_path / "work"
+    work.mkdir()
+    assert interpreter_of([str(shim)], work, {})["path"] is None
+    (tmp_path / "version").write_text("3.12.4\n")
+    assert interpreter_of([str(shim)], work, {})["packages"] == {"torch": "3.12.4"}
+    (work / ".python-version").write_text("3.11.0\n")
+    assert interpreter_of([str(shim)], work, {})["packages"] == {"torch": "3.11.0"}
+    assert interpreter_of([str(shim)], work, {"PYENV_VERSION": "3.12.4"})["packages"] == {"torch": "3.12.4"}
+
+
+@pytest.mark.parametrize(
+    ("word", "why"), [("nothing-here", "no program"), ("sh", "is no Python"), ("./no", "no program")]
+)
+def test_a_command_that_is_no_python(tmp_path: Path, word: str, why: str) -> None:
+    found = interpreter_of([word], tmp_path, os.environ)
+    assert (found["path"], found["version"], found["packages"]) == (None, None, None)
+    assert why in found["why"]
+
+
+# --- a run's --------------------------------------------------------------------------------------------------------
+
+
+def _one(lab: Lab, experiment: Experiment) -> str:
+    run = lab.runs.launch(experiment.id)[0]
+    lab.wait([run.id], timeout_s=30)
+    return run.id
+
+
+def test_a_run_keeps_what_it_was_started_from(lab: Lab, campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    monkeypatch.setenv("HF_TOKEN", "hunter2")
+    monkeypatch.setenv("UNRELATED", "hunter3")
+    monkeypatch.setenv("TORCH_PROXY", "http://me:hunter4@host/")
+    git(lab.root, "init", "-q")
+    (lab.root / "train.py").write_text("print('acc: 1.5')\n")
+    git(lab.root, "add", "train.py")
+    git(lab.root, "commit", "-qm", "first")
+    (lab.root / "train.py").write_text("print('acc: 1.6')\n")
+    (lab.root / "model.py").write_text("x = 1\n")
+    _, experiment = campaign(f"{sys.executable} train.py --api-key hunter5", env={"MY_LR": "0.1", "MY_KEY": "hunter6"})
+    id = _one(lab, experiment)
+    kept, run = lab.runs.provenance(id), lab.runs.get(id)
+    assert run.tainted is False
+    folder = lab.root / run.log_dir
+    assert {name: kept[name] for name in ("schema", "run", "experiment", "spec_hash", "seed", "gpus", "perpetual")} == {
+        "schema": "perpetual.provenance/1", "run": "r1", "experiment": "e1", "spec_hash": experiment.spec_hash,
+        "seed": run.seed, "gpus": [], "perpetual": __version__,
+    }  # fmt: skip
+    assert kept["argv"] == [sys.executable, "train.py", "--api-key", "<redacted>"]
+    assert (kept["cwd"], kept["intact"], kept["problems"]) == (str(lab.root), True, [])
+    environment = kept["environment"]
+    assert (environment["OMP_NUM_THREADS"], environment["MY_LR"], environment["PERPETUAL_RUN"]) == ("4", "0.1", "r1")
+    assert (environment["UNRELATED"], environment["HF_TOKEN"]) == (None, "<redacted>")
+    assert "hunter" not in (folder / "provenance.json").read_text()
+    assert kept["git"]["commit"] == run.git.commit == git(lab.root, "rev-parse", "HEAD").decode().strip()
+    assert (kept["git"]["dirty"], run.git.dirty) == (True, True)
+    assert "+print('acc: 1.6')" in (folder / "code.patch").read_text()
+    assert [entry["path"] for entry in kept["git"]["untracked"]] == ["model.py"]  # and nothing of .perpetual
+    assert kept["interpreter"]["packages"]["click"]
+    assert kept["machine"]["cpus"] >= 1
+    assert kept["machine"]["memory_bytes"] > 2**20
+    assert kept["captured_at"] <= (run.started_at or "")
+    for path in folder.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_the_command_line_shows_it(
+    lab: Lab, campaign: Campaign, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(lab.root, "init", "-q")
+    (lab.root / "train.py").write_text("print('acc: 1.5')\n")
+    git(lab.root, "add", "train.py")
+    git(lab.root, "commit", "-qm", "first")
+    with open(os.fsencode(lab.root) + b"/odd\xff\x1b[31m.py", "wb") as file:
+        file.write(b"1")
+    id = _one(lab, campaign(f"{sys.executable} train.py")[1])
+    assert command_line(["runs", id]) == 0
+    shown = capsys.readouterr().out
+    commit = lab.runs.get(id).git.commit
+    assert f"code: {commit} with 1 untracked file\n" in shown
+    assert " packages\n" in shown
+    assert command_line(["runs", id, "--provenance"]) == 0
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    assert "untracked: 1 file, 1 of them kept" in shown
+    assert command_line(["runs", id, "--provenance", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["schema"], document["run"]) == ("perpetual.provenance/1", id)
+    assert document["git"]["untracked"][0]["path"] == "odd\\xff\x1b[31m.py"
+    shape = json.loads((files("perpetual.cli") / "schemas" / "provenance.json").read_text("utf-8"))
+    jsonschema.Draft202012Validator(shape).validate(document)
+    for words in (["runs", "--provenance"], ["runs", id, "--provenance", "--status", "done"]):
+        assert command_line(words) == 2
+
+
+def test_a_run_without_any_says_why(lab: Lab, campaign: Campaign, capsys: pytest.CaptureFixture[str]) -> None:
+    lab.queue.set_state("paused")
+    id = lab.runs.launch(campaign()[1].id)[0].id
+    with pytest.raises(NotFound, match="not started yet"):
+        lab.runs.provenance(id)
+    assert command_line(["runs", id, "--provenance"]) == 5
+    assert command_line(["runs", id]) == 0
+    lab.queue.set_state("running")
+    lab.wait([id], timeout_s=30)
+    path = lab.root / lab.runs.get(id).log_dir / "provenance.json"
+    path.write_text(path.read_text() + " ")
+    assert lab.runs.provenance(id)["intact"] is False
+    path.write_text("{")
+    with pytest.raises(CorruptData, match=r"provenance\.json"):
+        lab.runs.provenance(id)
+    assert command_line(["runs", id]) == 0
+    path.unlink()
+    with pytest.raises(NotFound, match="removed"):
+        lab.runs.provenance(id)
+    capsys.readouterr()
+
+
+def test_no_launch_fails_for_want_of_it(
+    lab: Lab, campaign: Campaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "git").write_text("#!/bin/sh\nexit 3\n")
+    (tmp_path / "bin" / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    id = _one(lab, campaign()[1])
+    run = lab.runs.get(id)
+    assert (run.status, run.git.commit, run.git.dirty) == ("done", None, None)
+    assert lab.runs.provenance(id)["problems"] == ["git rev-parse ended with status 3"]
+
+
+@pytest.mark.parametrize("ends", ["before it is looked at", "after"])
+def test_a_launcher_that_died_after_the_start(lab: Lab, campaign: Campaign, ends: str) -> None:
+    """What it kept is found beside the run and noted, and a change to what is protected is seen all the same."""
+    git(lab.root, "init", "-q")
+    (lab.root / "eval.py").write_text("1")
+    git(lab.root, "add", "eval.py")
+    git(lab.root, "commit", "-qm", "first")
+    lab.settings.set_methodology("protected_paths", "eval.py")
+    (lab.root / "hold").write_text("")
+    _, experiment = campaign("sh -c 'while test -e hold; do sleep 0.02; done; echo 2 > eval.py; echo acc=1.5'")
+    run = lab.runs.launch(experiment.id)[0]
+    died = subprocess.Popen([sys.executable, "-c", ""])
+    identity = platform.identity_of(died.pid)
+    died.wait()
+    ctx = lab.desks.ctx
+    with ctx.store.transaction() as tx:
+        lost = {"status": "launching", "launcher": [*(identity or ())] or None, "git": {"commit": None, "dirty": None},
+                "native_id": None, "pid": None, "started_at": None, "provenance_sha256": None}  # fmt: skip
+        lab.runs.change(tx, ctx.need("run", run.id), lost)
+    if ends == "after":
+        lab.scan()
+        assert lab.runs.get(run.id).status == "running"
+    (lab.root / "hold").unlink()
+    lab.wait([run.id], timeout_s=30)
+    found = lab.runs.get(run.id)
+    assert (found.status, found.tainted, found.git) == ("done", True, run.git)
+    assert lab.runs.provenance(run.id)["intact"] is True
+    assert "eval.py was changed" in found.annotations[-1]["text"]

@@ -1,0 +1,132 @@
+"""What the last lines of a log say of a run's end: the words of the real programs, and what is no such word."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from perpetual.lab.flows import symptoms
+from perpetual.lab.flows.symptoms import RULES, symptoms_of
+
+# As the programs themselves say it.
+SAID = [
+    ("oom", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."),
+    ("oom", "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 7.79 GiB total)"),
+    ("oom", "RuntimeError: CUDA out of memory. Tried to allocate 512.00 MiB"),
+    ("oom", "RuntimeError: CUDA error: out of memory"),
+    ("oom", "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 1.50 GiB."),
+    ("oom", "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate"),
+    ("oom", "failed call to cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
+    ("oom", "OOM when allocating tensor with shape[64,512,512] and type float"),
+    ("oom", "MemoryError"),
+    ("oom", "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 7.28 TiB for an array"),
+    ("oom", "RuntimeError: [enforce fail at alloc_cpu.cpp:114] err == 0. DefaultCPUAllocator: can't allocate memory:"),
+    ("oom", "OSError: [Errno 12] Cannot allocate memory"),
+    ("oom", "terminate called after throwing an instance of 'std::bad_alloc'"),
+    ("oom", "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been OOM Killed."),
+    ("killed", "Killed"),
+    ("killed", "train.sh: line 3: 12345 Killed                  python train.py"),
+    ("killed", "zsh: killed     python train.py"),
+    ("killed", "RuntimeError: DataLoader worker (pid 4242) is killed by signal: Killed. "),
+    ("shm", "Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm)"),
+    ("disk", "OSError: [Errno 28] No space left on device"),
+    ("disk", "cp: error writing 'model.pt': Disk quota exceeded"),
+    ("import", "ModuleNotFoundError: No module named 'flash_attn'"),
+    ("import", "ImportError: cannot import name 'Trainer' from 'transformers'"),
+    ("import", "ImportError: libcudart.so.12: cannot open shared object file: No such file or directory"),
+    ("nccl", "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE)"),
+    ("nccl", "torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/"),
+    ("nccl", "ncclUnhandledCudaError: Call to CUDA function failed."),
+    ("cuda", "RuntimeError: CUDA error: device-side assert triggered"),
+    ("cuda", "RuntimeError: No CUDA GPUs are available"),
+    ("crash", "Segmentation fault (core dumped)"),
+    ("crash", "Fatal Python error: Segmentation fault"),
+    ("nan", "RuntimeError: Loss is nan, stopping training"),
+    ("nan", "epoch 3 step 120 train_loss=nan lr=0.1"),
+    ("nan", "ValueError: NaN loss at step 12"),
+]  # fmt: skip
+
+
+def log(folder: Path, text: str, name: str = "stderr.log") -> Path:
+    path = folder / name
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    return path
+
+
+@pytest.mark.parametrize(("kind", "line"), SAID)
+def test_what_programs_say(tmp_path: Path, kind: str, line: str) -> None:
+    found = symptoms_of([log(tmp_path, f"step 1\nstep 2\n{line}\n")])
+    assert [item["kind"] for item in found] == [kind]
+    assert found[0]["text"] == line.strip()
+    assert found[0]["source"] == "stderr.log:3"
+
+
+def test_every_rule_has_a_line_and_every_hint_a_rule() -> None:
+    kinds = {rule.kind for rule in RULES}
+    assert {kind for kind, _ in SAID} == kinds
+    assert set(symptoms.HINTS) == kinds | {"overrun", "retry"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "loss 0.12, no nans so far in this very long line about other things than that",
+        "the guard has Killed no worker",
+        "memory: 12 GiB free",
+        "saved to bus.error.txt",
+        "import torch",
+        "finance: loss of the bank",
+        "",
+    ],
+)
+def test_what_is_no_symptom(tmp_path: Path, line: str) -> None:
+    assert symptoms_of([log(tmp_path, line + "\n")]) == []
+
+
+def test_the_last_line_of_a_kind_and_standard_error_first(tmp_path: Path) -> None:
+    err = log(tmp_path, "MemoryError\nx\nCUDA out of memory\n")
+    out = log(tmp_path, "Killed\nMemoryError: in the output\n", "stdout.log")
+    assert symptoms_of([err, out]) == [
+        {"kind": "oom", "text": "CUDA out of memory", "source": "stderr.log:3"},
+        {"kind": "killed", "text": "Killed", "source": "stdout.log:1"},
+    ]
+
+
+def test_a_line_is_bounded_and_printable(tmp_path: Path) -> None:
+    text = "a" * 100_000 + "\x1b]0;title\x07 MemoryError \x9b2J\u202e" + "b" * 100_000
+    (found,) = symptoms_of([log(tmp_path, text[:120_000])])
+    assert len(found["text"]) <= 300
+    assert "MemoryError" in found["text"]
+    assert found["text"].isprintable()
+    assert "\\x1b" in found["text"]
+
+
+def test_a_progress_bar_s_line_ends_at_its_return(tmp_path: Path) -> None:
+    (found,) = symptoms_of([log(tmp_path, "10%|#   |\r20%|##  |\rMemoryError\r30%\n")])
+    assert found == {"kind": "oom", "text": "MemoryError", "source": "stderr.log:1"}
+
+
+def test_only_the_end_is_read_and_lines_are_counted_from_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    early = "MemoryError\n" + "x" * 99 * 1 + "\n"
+    path = log(tmp_path, early + ("y" * 99 + "\n") * 2000 + "Segmentation fault\n")
+    assert symptoms_of([path]) == [{"kind": "crash", "text": "Segmentation fault", "source": "stderr.log:2003"}]
+    monkeypatch.setattr(symptoms, "_COUNTED_BYTES", 1000)
+    assert symptoms_of([path])[0]["source"] == "stderr.log"
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "stderr.log"
+    path.write_bytes(b"\xff\xfe\x00MemoryError\xff\n")
+    (found,) = symptoms_of([path])
+    assert found["kind"] == "oom"
+    assert found["text"].isprintable()
+
+
+def test_what_is_no_file_tells_nothing_and_holds_up_nobody(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "stderr.log")
+    (tmp_path / "stdout.log").mkdir()
+    assert symptoms_of([tmp_path / "stderr.log", tmp_path / "stdout.log", tmp_path / "none"]) == []
