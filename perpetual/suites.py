@@ -19,7 +19,7 @@ __all__ = ["Promise", "SuiteResult", "has_suite", "run_suite"]
 
 _LIMIT_S = 900.0  # of one provider's suite; the store's, with its crashes of processes, takes some 20 s
 # Under these nothing can be approved, which suites do.
-_AGENTS = ("CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX", "OPENCODE")
+_AGENTS = ("CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX", "CODEX_THREAD_ID", "OPENCODE")
 
 
 class _Suite(NamedTuple):

@@ -35,7 +35,8 @@ __all__ = [
     "write_distribution",
 ]
 
-AGENT_VARIABLES = ("CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX", "OPENCODE")  # under these an approval is refused
+# Under these an approval is refused.
+AGENT_VARIABLES = ("CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX", "CODEX_THREAD_ID", "OPENCODE")
 _OTHER_VARIABLES = ("NO_COLOR", "FORCE_COLOR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
 _GROUP = "perpetual.plugins"
 

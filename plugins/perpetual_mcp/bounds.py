@@ -7,7 +7,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["MOST_TOKENS", "SMALL_TOKENS", "Answer", "fit", "fitted", "listed", "piece", "plain", "size"]
+__all__ = [
+    "MOST_TOKENS",
+    "SMALL_TOKENS",
+    "Answer",
+    "end",
+    "fit",
+    "fitted",
+    "listed",
+    "piece",
+    "plain",
+    "refusal",
+    "size",
+]
 
 # Of a tool's text and structured content together. A twentieth is left for the envelope of the protocol.
 SMALL_TOKENS = 1900
@@ -56,9 +68,10 @@ def fit(document: dict[str, Any], most_tokens: int) -> dict[str, Any]:
     is_cut = cut != document
     if size(cut) > most_tokens:
         cut = json.loads(json.dumps(cut))  # lists of our own, to take from
-    while size(cut) > most_tokens and (parts := _parts(cut)):
+    while (now := size(cut)) > most_tokens and (parts := _parts(cut)):
         largest = max(parts, key=size)
-        for _ in range(max(1, len(largest) // 8)):
+        excess = min(now - most_tokens, size(largest))  # most of it at once: each round measures everything
+        for _ in range(max(1, len(largest) * excess * 7 // (8 * size(largest)))):
             largest.pop() if isinstance(largest, list) else largest.popitem()
         is_cut = True
     return {**cut, "truncated": bool(cut.get("truncated")) or is_cut}
@@ -95,7 +108,7 @@ def listed(
     while True:
         page = fetch(count)
         items = [line(item) for item in page.items]
-        short = [_cut(item, _CUTS[2]) for item in items]
+        short = [_item(item, most // 4) for item in items]
         document: dict[str, Any] = {
             "schema": schema,
             "items": short,
@@ -112,23 +125,61 @@ def listed(
         count = max(1, min(count - 1, len(items) * most // total))
 
 
+def refusal(error: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """The document of an error, in a small answer: `more`, what comes with it, gives way to its words."""
+    said = _cut(error, _CUTS[1])
+    document = {"schema": "perpetual.error/1", **more, "error": said}
+    most = SMALL_TOKENS * 9 // 10  # as a text inside of JSON it grows by its quotes
+    if said == error and size(document) <= most:
+        return document
+    return {"schema": "perpetual.error/1", **fit(more, most - size(said)), "error": said, "truncated": True}
+
+
 def piece(text: str, start: int, most_tokens: int) -> tuple[str, int | None]:
     """The part of a text from character `start` on that `most_tokens` hold, and where the next one begins.
 
     It ends at a line's end where there is one. A part counts as JSON holds it, its line ends as two bytes.
     """
+    reach = _reach(text, start, most_tokens)
+    if reach == len(text):
+        return text[start:], None
+    line = text.rfind("\n", start, reach) + 1
+    cut = line if line > start else max(reach, start + 1)
+    return text[start:cut], cut
+
+
+def end(text: str, most_tokens: int) -> tuple[str, bool]:
+    """The end of a text that `most_tokens` hold, and whether that is not all of it.
+
+    It begins at a line's beginning, unless that would lose more than half: a progress bar is one long line.
+    """
+    kept = text[len(text) - _reach(text[::-1], 0, most_tokens) :]
+    if kept == text:
+        return text, False
+    whole = kept[kept.find("\n") + 1 :]
+    return (whole if 2 * len(whole) >= len(kept) else kept), True
+
+
+def _reach(text: str, start: int, most_tokens: int) -> int:
+    """Where the longest part from `start` on ends that `most_tokens` hold."""
     low, high = start, len(text)
-    if size(json.dumps(text[start:], ensure_ascii=False)) > most_tokens:
-        while low < high:  # the longest part that fits
-            middle = (low + high + 1) // 2
-            if size(json.dumps(text[start:middle], ensure_ascii=False)) <= most_tokens:
-                low = middle
-            else:
-                high = middle - 1
-        end = text.rfind("\n", start, low) + 1
-        cut = end if end > start else max(low, start + 1)
-        return text[start:cut], cut
-    return text[start:], None
+    if size(json.dumps(text[start:], ensure_ascii=False)) <= most_tokens:
+        return high
+    while low < high:
+        middle = (low + high + 1) // 2
+        if size(json.dumps(text[start:middle], ensure_ascii=False)) <= most_tokens:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _item(item: dict[str, Any], most_tokens: int) -> dict[str, Any]:
+    """An item of a list, cut so that one with very much in it leaves room for the others."""
+    short: dict[str, Any] = _cut(item, _CUTS[2])
+    if size(short) <= most_tokens:
+        return short
+    return {key: value for key, value in fit(short, most_tokens).items() if key in item}
 
 
 def _cut(value: Any, most: int) -> Any:
@@ -141,8 +192,9 @@ def _cut(value: Any, most: int) -> Any:
     return value
 
 
-# Objects whose keys are a user's own; every other object has the keys that its schema names.
-_OPEN = ("config", "env", "params", "metrics", "by_experiment", "by_hypothesis", "by_day")
+# Objects whose keys are a user's own; every other object has the keys that its schema names, and those are not many.
+_OPEN = ("config", "env", "params", "args", "metrics", "metric_sources", "by_experiment", "by_hypothesis", "by_day")
+_MOST_NAMED = 40
 
 
 def _parts(value: Any, name: str = "") -> list[Any]:
@@ -152,5 +204,5 @@ def _parts(value: Any, name: str = "") -> list[Any]:
         return [value, *inner] if value else inner
     if isinstance(value, dict):
         inner = [part for key, item in value.items() for part in _parts(item, key)]
-        return [value, *inner] if value and name in _OPEN else inner
+        return [value, *inner] if value and (name in _OPEN or len(value) > _MOST_NAMED) else inner
     return []

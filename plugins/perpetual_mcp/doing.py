@@ -103,10 +103,21 @@ def perpetual_propose(
     noise: Annotated[float | None, "The standard deviation between seeds, if known."] = None,
     tau: Annotated[float | None, "The standard deviation between implementations of the same idea."] = None,
     baseline: Annotated[float | str | None, "A number that was measured, or an experiment's id."] = None,
+    kind: Annotated[
+        Literal["gaussian", "binary"], "binary: 1 is success, 0 failure, the baseline a rate."
+    ] = "gaussian",
+    claim: Annotated[
+        Literal["at_least", "value", "any", "none"] | None, "at_least the mde (by default), any effect, or none."
+    ] = None,
+    on_crash: Annotated[Literal["supports", "refutes"] | None, "Where the binary claim is that it runs at all."] = None,
+    confirmation: Annotated[bool, "It is measured on data that was kept back for this."] = False,
+    extends: Annotated[str | None, "More replicates of this experiment, whose own are used up."] = None,
     replicates: Annotated[int, "How many seeds: 3 or more where the metric depends on the seed."] = 1,
     cost: Annotated[Amount | None, "Expected run-hours of one replicate; or with a unit: 30m."] = None,
     gpus: Annotated[int, "GPUs of one run."] = 0,
     gpu_memory: Annotated[Amount | None, "Bytes of one GPU; or with a unit: 24GiB."] = None,
+    cpus: Annotated[int | None, "CPUs that a run keeps busy."] = None,
+    no_output: Annotated[Amount | None, "A run that writes nothing for so long is ended; seconds, or 10m."] = None,
     wall: Annotated[Amount | None, "Seconds after which a run is ended; or with a unit: 2h."] = None,
     priority: Annotated[int, "The higher goes first in the queue."] = 0,
     title: Annotated[str | None, "A short name; by default the command."] = None,
@@ -139,18 +150,26 @@ def perpetual_propose(
         noise=noise,
         tau=tau,
         baseline=baseline,
+        kind=kind,
+        claim=claim,
+        on_crash=on_crash,
+        confirmation=confirmation,
+        extends=extends,
         replicates=replicates,
         cost_run_hours=None if cost is None else hours_of(_text_of(cost), "cost"),
         gpus=gpus,
         gpu_memory_bytes=None if gpu_memory is None else bytes_of(_text_of(gpu_memory), "gpu_memory"),
+        cpus=cpus,
+        no_output_s=None if no_output is None else seconds_of(_text_of(no_output), "no_output"),
         wall_s=None if wall is None else seconds_of(_text_of(wall), "wall"),
         dry_run=dry_run,
         idempotency_key=idempotency_key,
     )
     line = {**_experiment_line(made), **({"id": None} if dry_run else {})}
-    ahead = "nothing was written" if dry_run else f"a person approves it: perpetual approve {made.id}"
+    ahead = f"a person approves it: perpetual approve {made.id}" if made.status == "proposed" else ""
+    ahead = "nothing was written" if dry_run else ahead
     head = f"{line['id'] or 'would propose'} {made.status}: {plain(made.title, 120)}"
-    text = f"{head}\n{plain(made.score.reason, 200)}\n{ahead}"
+    text = "\n".join(filter(None, [head, plain(made.score.reason, 200), ahead]))
     return fitted({**_experiments([line]), "experiment": None if dry_run else to_json(made)}, text)
 
 
@@ -192,12 +211,11 @@ def perpetual_run(
     command: Annotated[str | None, "Only the approved one, to be sure; another is refused."] = None,
     every: Annotated[bool, "Every missing replicate, as far as the budget holds them."] = False,
     gpus: Annotated[list[int] | None, "Use these GPUs, by index."] = None,
-    seed: Annotated[int | None, "A seed picked by hand: the run weighs nothing as evidence."] = None,
     idempotency_key: Key = None,
 ) -> Answer:
     """Start the next missing replicate of an approved experiment and answer at once; what must wait is queued."""
     started = lab.runs.launch(
-        experiment, command=command, every=every, gpus=tuple(gpus or ()), seed=seed, idempotency_key=idempotency_key
+        experiment, command=command, every=every, gpus=tuple(gpus or ()), idempotency_key=idempotency_key
     )
     return _runs(started, "perpetual_scan records how it ends")
 

@@ -69,4 +69,4 @@ def actor_of(ctx: ServerRequestContext[Any, Any]) -> str:
         if known is None:
             return NOBODY
         name, version = known.client_info.name, known.client_info.version
-    return f"mcp:{plain(name or 'unknown')}/{plain(version or '?', 20)}"
+    return f"mcp:{plain(name or '') or 'unknown'}/{plain(version or '', 20) or '?'}"

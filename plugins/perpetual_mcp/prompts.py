@@ -6,6 +6,7 @@ A prompt says how to go on, in a few lines, with the state of the moment below; 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from perpetual import Lab
@@ -21,6 +22,7 @@ __all__ = ["PROMPTS", "add_completions", "add_prompts", "completed"]
 
 _BRIEF_TOKENS = 800
 _MOST_VALUES = 100  # that one completion may answer, by the protocol
+_PAGE = 1000
 
 
 def auto(lab: Lab, goal: Annotated[str, "What to find out; by default what the open hypotheses ask."] = "") -> str:
@@ -95,7 +97,7 @@ def _spoken(labs: Labs, prompt: Callable[..., str]) -> Callable[..., str]:
         try:
             return prompt(labs.lab(), **arguments)
         except PerpetualError as problem:
-            raise MCPError(code=INTERNAL_ERROR, message=f"{problem.code}: {problem.message}") from problem
+            raise MCPError(code=INTERNAL_ERROR, message=f"{problem.code}: {plain(problem.message, 600)}") from problem
 
     return speak
 
@@ -117,19 +119,34 @@ def add_completions(server: MCPServer[Any], labs: Labs) -> None:
 def completed(labs: Labs, of: str, name: str, value: str) -> list[str]:
     """What the argument `name` of a prompt or a resource template may be, beginning with `value`; newest first."""
     lab = labs.lab()
-    page = _MOST_VALUES * 2
     begin = value.strip().lower()
     found: list[str] = []
     if (of, name) == ("report", "hypothesis") or (of.startswith("hypothesis://") and name == "id"):
-        found = [item.id for item in lab.hypotheses.list(limit=page).items][::-1]
+        found = _ids("h", lab.status()["hypotheses_total"], begin)
     elif of.startswith("experiment://") and name == "id":
-        found = [item.id for item in lab.experiments.list(limit=page).items][::-1]
+        found = _ids("e", sum(lab.status()["experiments"].values()), begin)
     elif of.startswith("run://") and name == "id":
-        found = [item.id for item in lab.runs.list(limit=page).items]
+        newest = lab.runs.list(limit=1).items
+        found = _ids("r", int(newest[0].id[1:]) if newest else 0, begin)
     elif of.startswith("memory://") and name == "path":
         shown = ("candidate", "promoted", "expired")
-        found = [item.path for item in lab.memory.list(limit=page).items if item.status in shown][::-1]
+        found = [item.path for item in _newest_first(lab.memory.list) if item.status in shown]
     elif (of, name) == ("catchup", "focus"):
-        opened = [item.id for item in lab.hypotheses.list(status="open", limit=page).items][::-1]
+        opened = [item.id for item in _newest_first(partial(lab.hypotheses.list, status="open"))]
         found = ["budget", "failures", "approvals", *opened]
     return [item for item in found if item.lower().startswith(begin)]
+
+
+def _ids(letter: str, count: int, begin: str) -> list[str]:
+    """The ids that begin so; the record counts them up from 1 and takes none back."""
+    return [id for number in range(count, 0, -1) if (id := f"{letter}{number}").startswith(begin)]
+
+
+def _newest_first(pages: Callable[..., Any]) -> list[Any]:
+    """Every record of a list."""
+    page = pages(limit=_PAGE)
+    found = [*page.items]
+    while page.next_cursor is not None:
+        page = pages(limit=_PAGE, cursor=page.next_cursor)
+        found += page.items
+    return found[::-1]

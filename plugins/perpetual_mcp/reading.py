@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from perpetual import Lab
 from perpetual.api import Run, UsageError, to_json
-from perpetual_mcp.bounds import MOST_TOKENS, SMALL_TOKENS, Answer, fit, fitted, listed, piece, plain, size
+from perpetual_mcp.bounds import MOST_TOKENS, SMALL_TOKENS, Answer, end, fit, fitted, listed, piece, plain, size
 
 __all__ = [
     "Cursor",
@@ -221,22 +221,12 @@ def perpetual_logs(
         raise UsageError(f"tail lies between 0 and 2000 lines, not {tail}")
     found = lab.runs.logs(run, stderr=stderr, tail=_LOG_LINES if tail is None else tail)
     most = SMALL_TOKENS if tail is None or tail <= _LOG_LINES else MOST_TOKENS
-    text, is_cut = _end(found["text"], most // 2 - 60)
+    text, is_cut = end(found["text"], most // 2 - 60)
     document = {"schema": "perpetual.logs/1", **found, "text": text, "truncated": found["truncated"] or is_cut}
     if not text:
         return Answer(document, f"{found['run_id']} has written nothing to {found['stream']}")
     note = f"(the end of {found['run_id']}'s {found['stream']}; there is more)\n" if document["truncated"] else ""
     return Answer(document, note + text)
-
-
-def _end(text: str, most_tokens: int) -> tuple[str, bool]:
-    """The last lines of a text that `most_tokens` hold, and whether that is not all of it."""
-    turned, rest = piece(text[::-1], 0, most_tokens)
-    if rest is None:
-        return text, False
-    kept = turned[::-1]
-    first = kept.find("\n") + 1  # the line that is cut through
-    return (kept[first:] if 0 < first < len(kept) else kept), True
 
 
 # --- evidence ---------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from perpetual import Lab
 from perpetual.api import NotFound, PerpetualError, to_json
-from perpetual_mcp.bounds import MOST_TOKENS, fit, piece, plain
+from perpetual_mcp.bounds import MOST_TOKENS, end, fit, piece, plain
 from perpetual_mcp.labs import Labs
 
 if TYPE_CHECKING:
@@ -79,10 +79,10 @@ def _log(lab: Lab, id: str) -> str:
                 raise
             continue
         text = found["text"]
-        turned, rest = piece(text[::-1], 0, MOST_TOKENS // 2)
-        note = " (its end)" if rest is not None or found["truncated"] else ""
+        shown, is_cut = end(text, MOST_TOKENS // 2)
+        note = " (its end)" if is_cut or found["truncated"] else ""
         if text:
-            parts.append(f"--- {found['stream']} of {found['run_id']}{note}\n{turned[::-1]}")
+            parts.append(f"--- {found['stream']} of {found['run_id']}{note}\n{shown}")
     return "\n".join(parts) or f"{id} has written nothing"
 
 
@@ -131,9 +131,9 @@ def _read(labs: Labs, read: Callable[[Lab], str]) -> str:
     try:
         return read(labs.lab())
     except PerpetualError as problem:
-        hint = f" ({problem.hint})" if problem.hint else ""
+        hint = f" ({plain(problem.hint, 300)})" if problem.hint else ""
         kind = ResourceNotFoundError if isinstance(problem, NotFound) else ResourceError
-        raise kind(f"{problem.code}: {problem.message}{hint}") from problem
+        raise kind(f"{problem.code}: {plain(problem.message, 600)}{hint}") from problem
 
 
 def _guarded(labs: Labs, read: Callable[[Lab], str]) -> Callable[[], str]:
@@ -143,12 +143,17 @@ def _guarded(labs: Labs, read: Callable[[Lab], str]) -> Callable[[], str]:
     return research
 
 
+_FAMILIES = {"e": "experiment://{}", "h": "hypothesis://{}", "r": "run://{}/log"}
+
+
 def uris_of(event: Event) -> list[str]:
     """The resources that an event has changed; the live state is always one."""
     subject = event.subject
     if event.kind.startswith("note_"):
         return [RESOURCE, f"memory://{subject}"]
-    family = {"e": "experiment://{}", "h": "hypothesis://{}", "r": "run://{}/log"}.get(subject[:1])
-    if family is None or not subject[1:].isdecimal():
+    if not subject[1:].isdecimal():
         return [RESOURCE]
-    return [RESOURCE, family.format(subject)]
+    # A run changes the counts of its experiment, a row of the ledger the confidence of its hypothesis.
+    whose = event.payload.get({"r": "experiment_id", "v": "hypothesis_id"}.get(subject[0], ""))
+    found = [_FAMILIES[id[0]].format(id) for id in (subject, whose) if id and id[0] in _FAMILIES]
+    return [RESOURCE, *found]

@@ -8,6 +8,7 @@ what the SDK's threads cost; a file or a terminal is read by them. Used by `perp
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import stat
 import sys
@@ -110,7 +111,20 @@ class _Lines:
                 await self._reader.readexactly(problem.consumed)
                 is_too_long = True
                 continue
-            return "" if is_too_long else line.decode("utf-8", "replace")
+            return "" if is_too_long else _sound(line).decode("utf-8", "replace")
+
+
+def _sound(line: bytes) -> bytes:
+    """The line without halves of surrogate pairs: text cut through an emoji, as programs in JavaScript write it.
+
+    The SDK's parser drops a message that holds one, and its client would wait for an answer in vain.
+    """
+    if b"\\ud" not in line.lower():
+        return line
+    try:
+        return json.dumps(json.loads(line), ensure_ascii=False).encode("utf-8", "replace")
+    except (ValueError, RecursionError):
+        return line  # no message in any case
 
 
 class _Out:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 from perpetual.api import PerpetualError, PluginError, UsageError
 from perpetual_mcp import doing, reading, shapes
-from perpetual_mcp.bounds import Answer, plain
+from perpetual_mcp.bounds import Answer, plain, refusal
 from perpetual_mcp.labs import Labs
 
 if TYPE_CHECKING:
@@ -227,8 +227,7 @@ def _failed(problem: PerpetualError) -> CallToolResult:
     """An error as a tool's answer: text only, as the output schema is that of a success."""
     from mcp_types import CallToolResult, TextContent
 
-    document = {"schema": "perpetual.error/1", **(problem.data or {}), "error": problem.document()}
-    text = json.dumps(document, ensure_ascii=False)
+    text = json.dumps(refusal(problem.document(), dict(problem.data or {})), ensure_ascii=False)
     return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
 
 

@@ -10,17 +10,18 @@ const MOST_TURNS = 50
 export const Perpetual: Plugin = async ({ client, directory }) => {
   const loops = new Map<string, { left: number; seq: number }>()
 
-  // What Perpetual prints, or "" where it fails or takes longer than five seconds.
-  const ask = (...words: string[]): Promise<string> =>
+  // What Perpetual prints, or "" where it fails or takes longer.
+  const ask = (seconds: number, ...words: string[]): Promise<string> =>
     new Promise((done) => {
-      const options = { cwd: directory, timeout: 5000, maxBuffer: 1 << 20 }
+      const options = { cwd: directory, timeout: seconds * 1000, maxBuffer: 1 << 20 }
       execFile(COMMAND[0], [...COMMAND.slice(1), ...words], options, (error, out) => done(error ? "" : String(out)))
     })
 
-  // The number of the record's last commit; -1 where it cannot be had.
+  // The number of the record's last commit; -1 where it cannot be had. Nobody waits for it, and it decides whether a
+  // loop ends, so a busy machine gets its time.
   const seq = async (): Promise<number> => {
     try {
-      return JSON.parse(await ask("status", "--json")).seq
+      return JSON.parse(await ask(60, "status", "--json")).seq
     } catch {
       return -1
     }
@@ -29,7 +30,7 @@ export const Perpetual: Plugin = async ({ client, directory }) => {
   return {
     "experimental.chat.system.transform": async (_input, output) => {
       if (output.system[0]?.startsWith("You are a title generator")) return
-      const brief = await ask("brief", "--tokens", "400")
+      const brief = await ask(5, "brief", "--tokens", "400")
       if (brief) output.system.push(`Where this project's research stands now, from \`perpetual brief\`:\n\n${brief}`)
     },
 

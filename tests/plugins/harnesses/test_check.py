@@ -28,9 +28,10 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
 
 @pytest.fixture
 def codex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Puts a program `codex` on the PATH whose body is given; without it there is none."""
+    """Puts a program `codex` beside `perpetual` on the PATH, with a body; without one there is none."""
     place = tmp_path / "bin"
     place.mkdir()
+    (place / "perpetual").symlink_to(sys.executable)
     monkeypatch.setenv("PATH", str(place))
 
     def put(body: str) -> None:
@@ -87,6 +88,21 @@ def test_a_harness_that_is_not_installed(lab: Lab) -> None:
     found = _finding(lab)
     assert (found["ok"], found["hint"]) == (None, None)
     assert "there is no program codex on the PATH" in found["detail"]
+
+
+@pytest.mark.usefixtures("codex")
+def test_files_that_start_what_is_not_there_are_told(lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "bin" / "perpetual").unlink()
+    found = _finding(lab)
+    assert (found["ok"], found["hint"]) == (None, "perpetual init -H codex --command PATH")
+    assert "they start perpetual, which is not on this PATH" in found["detail"]
+    lab.scaffold(["codex"], command=[str(tmp_path / "gone" / "perpetual")])
+    found = _finding(lab)
+    assert (found["ok"], "gone/perpetual, which is no program" in found["detail"]) == (False, True)
+    lab.scaffold(["codex"], command=["env/perpetual"])  # a path from the project's folder, whatever the working one
+    (lab.root / "env").mkdir()
+    (lab.root / "env" / "perpetual").symlink_to(sys.executable)
+    assert "there is no program codex" in _finding(lab)["detail"]
 
 
 @pytest.mark.usefixtures("codex")

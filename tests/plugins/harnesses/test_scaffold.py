@@ -49,7 +49,9 @@ _SETTINGS = st.fixed_dictionaries(
     optional={
         "model": st.just("x"),
         "permissions": st.fixed_dictionaries({}, optional={"allow": st.lists(st.sampled_from(["Bash", "Read"]))}),
-        "hooks": st.fixed_dictionaries({}, optional={"SessionStart": st.just([{"hooks": []}]), "Stop": st.just([])}),
+        "hooks": st.fixed_dictionaries(
+            {}, optional={"UserPromptSubmit": st.just([{"hooks": []}]), "Stop": st.just([])}
+        ),
     },
 )
 
@@ -195,7 +197,7 @@ def test_a_link_out_of_the_project_is_refused(config: Config, through_folder: bo
         (b'{\n  "mcpServers": []\n}', ".mcp.json:2: mcpServers is no object"),
         (b"[]", ".mcp.json:1: the document is no object"),
         (b"", ".mcp.json:1: "),
-        (b'{"a": "\xff"}', ".mcp.json: "),
+        (b'{"a":\n "\xff"}', ".mcp.json:2: it is not UTF-8"),
         (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", ".mcp.json:1: nested too deeply"),
     ],
 )
@@ -274,8 +276,8 @@ def test_another_command_replaces_the_first_and_is_remembered(config: Config) ->
     scaffold(config, _SHARED, ["claude-code"], command=("/opt/my env/python", "-m", "perpetual"))
     entry = json.loads((config.root / ".mcp.json").read_text())["mcpServers"]["perpetual"]
     assert (entry["command"], entry["args"]) == ("/opt/my env/python", ["-m", "perpetual", "mcp"])
-    hooks = json.loads((config.root / ".claude/settings.json").read_text())["hooks"]["SessionStart"]
-    assert [hook["hooks"][0]["command"] for hook in hooks] == ["'/opt/my env/python' -m perpetual hook session-start"]
+    hooks = json.loads((config.root / ".claude/settings.json").read_text())["hooks"]["UserPromptSubmit"]
+    assert [hook["hooks"][0]["command"] for hook in hooks] == ["'/opt/my env/python' -m perpetual hook user-prompt"]
     assert set(_actions(scaffold(config, _SHARED)).values()) == {"unchanged"}
 
 
@@ -283,11 +285,11 @@ def test_another_command_replaces_the_first_in_a_file_edited_since(config: Confi
     scaffold(config, _SHARED, ["claude-code"])
     path = config.root / ".claude/settings.json"
     document = json.loads(path.read_text())
-    document["hooks"]["SessionStart"].insert(0, {"hooks": [{"type": "command", "command": "date"}]})
+    document["hooks"]["UserPromptSubmit"].insert(0, {"hooks": [{"type": "command", "command": "date"}]})
     path.write_text(json.dumps(document, indent=4))
     scaffold(config, _SHARED, ["claude-code"], command=("/opt/perpetual",))
-    groups = json.loads(path.read_text())["hooks"]["SessionStart"]
-    assert [group["hooks"][0]["command"] for group in groups] == ["date", "/opt/perpetual hook session-start"]
+    groups = json.loads(path.read_text())["hooks"]["UserPromptSubmit"]
+    assert [group["hooks"][0]["command"] for group in groups] == ["date", "/opt/perpetual hook user-prompt"]
 
 
 def test_a_previous_entry_of_that_name_comes_back(config: Config) -> None:

@@ -19,6 +19,7 @@ from perpetual.cli.table import COMMANDS
 from perpetual.fast import HOOKS
 from perpetual.registry import Registry
 from perpetual_harnesses.template import TemplateHarness
+from perpetual_mcp.tools import TOOLS
 
 NAMES = ("opencode", "claude-code", "cursor", "codex", "mcp")
 DEEDS = ("auto", "stop", "report", "catchup")
@@ -38,9 +39,10 @@ def _plans(name: str) -> tuple[FilePlan, ...]:
 
 
 @pytest.mark.parametrize("name", ["claude-code", "codex"])
-def test_hooks_that_a_harness_is_told_to_start_exist(name: str) -> None:
+def test_one_hook_tells_the_state_and_it_exists(name: str) -> None:
+    """The prompt's comes at the first turn too: beside one of the session's start the brief would stand there twice."""
     hooks = {item.keys[1]: item.value[0]["hooks"][0]["command"] for item in _plans(name) if item.keys[:1] == ("hooks",)}
-    assert {event: f"perpetual hook {name}" for name, event in HOOKS.items()} == hooks
+    assert hooks == {HOOKS["user-prompt"]: "perpetual hook user-prompt"}
 
 
 def test_claude_code_may_use_the_tools() -> None:
@@ -127,6 +129,12 @@ def test_agents_are_told_commands_that_exist(path: str) -> None:
     named = set(re.findall(r"(?:^ {4}|`)perpetual ([a-z-]+)", text, re.M))
     assert named
     assert named <= {*COMMANDS, *(offer.provider.name for offer in Registry().serving("command"))}
+
+
+def test_agents_are_told_every_tool_by_its_name() -> None:
+    method = files("perpetual_templates").joinpath("common/method.md").read_text(encoding="utf-8")
+    offered = {*(tool.name for tool in TOOLS), *(offer.provider.name for offer in Registry().serving("mcp_tool"))}
+    assert set(re.findall(r"\bperpetual_[a-z_]+", method)) == offered
 
 
 def test_templates_are_read_from_a_zip_file(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -56,6 +57,21 @@ def test_nobody_listens_and_nothing_waits(project: Path) -> None:
 )
 def test_an_event_names_the_resource_that_it_changed(kind: str, subject: str, uri: str) -> None:
     assert uris_of(Event(1, "", "user:x", kind, subject, {})) == [RESOURCE, uri]
+
+
+@pytest.mark.parametrize(
+    ("kind", "subject", "payload", "uris"),
+    [
+        ("evidence_added", "v3", {"hypothesis_id": "h2"}, ["hypothesis://h2"]),
+        ("run_status", "r4", {"experiment_id": "e7"}, ["run://r4/log", "experiment://e7"]),
+        ("experiment_proposed", "e7", {"hypothesis_id": "h2"}, ["experiment://e7"]),
+        ("evidence_added", "v3", {"hypothesis_id": None}, []),
+    ],
+)
+def test_what_a_record_changes_beside_itself_is_told(
+    kind: str, subject: str, payload: dict[str, Any], uris: list[str]
+) -> None:
+    assert uris_of(Event(1, "", "user:x", kind, subject, payload)) == [RESOURCE, *uris]
 
 
 def test_an_event_about_nothing_that_can_be_read_changes_the_whole() -> None:

@@ -14,7 +14,7 @@ from mcp_types import PromptReference, ResourceTemplateReference, TextResourceCo
 from perpetual import Lab
 from perpetual.brief import tokens_of
 from perpetual.cli.app import run
-from perpetual_mcp.bounds import MOST_TOKENS, fit, piece, size
+from perpetual_mcp.bounds import MOST_TOKENS, SMALL_TOKENS, end, fit, piece, refusal, size
 from perpetual_mcp.prompts import completed
 from perpetual_mcp.resources import RESOURCE, TEMPLATES
 from perpetual_mcp.server import Labs
@@ -142,6 +142,20 @@ def test_arguments_are_completed(filled: Path) -> None:
         labs.close()
 
 
+def test_the_newest_records_of_a_large_lab_are_completed(project: Path) -> None:
+    with Lab.open(project) as lab:
+        for number in range(1, 252):
+            lab.hypotheses.add(f"claim {number}")
+    labs = Labs(opener(project))
+    try:
+        newest = [f"h{number}" for number in range(251, 0, -1)]
+        assert completed(labs, "hypothesis://{id}", "id", "") == newest
+        assert completed(labs, "hypothesis://{id}", "id", "h25") == ["h251", "h250", "h25"]
+        assert completed(labs, "catchup", "focus", "h") == newest
+    finally:
+        labs.close()
+
+
 def test_a_client_completes(filled: Path) -> None:
     async def deed(client: Client) -> Any:
         reference = PromptReference(type="ref/prompt", name="report")
@@ -181,6 +195,8 @@ def test_a_document_of_any_sort_fits(most: int) -> None:
     assert tokens_of(json.dumps(fitted, ensure_ascii=False)) <= most + 10  # the word `truncated`
     assert fitted["truncated"] is True
     assert len(document["items"]) == 3  # what was given is as it was
+    unknown = {"run": {"sources_of_metrics": {f"m{number}": {"line": number} for number in range(900)}}}
+    assert size(fit(unknown, 400)) <= 410
     small = {"schema": "x", "items": [1, 2]}
     assert fit(small, most) == {**small, "truncated": False}
 
@@ -197,3 +213,31 @@ def test_pieces_of_a_text_make_the_whole() -> None:
             break
         start = rest
     assert "".join(parts) == text
+
+
+@pytest.mark.parametrize("last", ["", "\n"])
+def test_the_end_of_a_progress_bar_is_shown(last: str) -> None:
+    """Thousands of updates on one line: its beginning is cut off, the rest is no less an answer."""
+    bar = "".join(f"\r{number:>5}/9999 loss {number / 7:.3f}" for number in range(10_000)) + last
+    shown, is_cut = end("epoch 1\n" + bar, 500)
+    assert is_cut
+    assert bar.endswith(shown)
+    assert 400 <= size(json.dumps(shown)) <= 500
+    lines = "".join(f"line {number}\n" for number in range(2000))
+    shown, is_cut = end(lines, 500)
+    assert is_cut
+    assert shown.startswith("line ")
+    assert lines.endswith("\n" + shown)
+    assert end("short\n", 500) == ("short\n", False)
+
+
+def test_an_error_is_small_whatever_it_tells() -> None:
+    error = {"code": "usage", "message": "x" * 90_000, "hint": "do this instead", "exit": 2}
+    findings = {"findings": [{"rule": "r", "span": [number, number], "excerpt": "e" * 40} for number in range(300)]}
+    small = refusal({**error, "message": "no"}, {"path": "notes/x.md"})
+    assert small == {"schema": "perpetual.error/1", "path": "notes/x.md", "error": {**error, "message": "no"}}
+    for document in (refusal(error, {}), refusal({**error, "message": "no"}, findings), refusal(error, findings)):
+        assert size(json.dumps(document)) <= SMALL_TOKENS
+        assert document["truncated"] is True
+        assert document["error"]["hint"] == "do this instead"
+    assert refusal(error, findings)["findings"]

@@ -24,7 +24,7 @@ from perpetual.brief import tokens_of
 from perpetual.cli.app import run
 from perpetual.registry import Registry
 from perpetual_mcp.server import RESOURCE, Labs, make_server
-from tests.plugins.mcp.clients import COMMAND, ENVELOPE, HANDSHAKES, MODERN, initialize, raw, text_of, told
+from tests.plugins.mcp.clients import COMMAND, ENVELOPE, HANDSHAKES, MODERN, initialize, opener, raw, text_of, told
 
 # --- the SDK's client over stdio ------------------------------------------------------------------------------------
 
@@ -213,6 +213,24 @@ def test_the_lab_acts_in_the_name_of_the_client(project: Path, mode: str) -> Non
         assert not call("perpetual_status", {}).is_error
     # one without a name, for what plugins offer, then one for the client
     assert actors == ["mcp:unknown", "mcp:co dex " + "x" * 53 + "/0.9"]
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "actor"),
+    [
+        ("", "", "mcp:unknown/?"),
+        (" \n", "\u202e", "mcp:unknown/?"),
+        ("user:root", "1\r2", "mcp:user:root/1 2"),
+        ("x" * 9000, "9" * 9000, f"mcp:{'x' * 60}/{'9' * 20}"),
+    ],
+)
+def test_an_actor_is_one_short_line_whatever_a_client_calls_itself(
+    project: Path, name: str, version: str, actor: str
+) -> None:
+    with _client(opener(project), client_info=Implementation(name=name, version=version)) as call:
+        assert not call("perpetual_hypotheses", {"action": "add", "text": "x"}).is_error
+    with Lab.open(project) as lab:
+        assert [event.actor for event in lab.events() if event.kind == "hypothesis_added"] == [actor]
 
 
 @pytest.mark.parametrize(("detail", "most"), [("low", 2000), ("full", 8000)])

@@ -8,6 +8,7 @@ import queue
 import signal
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perpetual import Lab
+from perpetual.testing.plugin import write_distribution
 from tests.plugins.mcp.clients import COMMAND, ENVELOPE, Raw, initialize, raw
 
 VALUES = st.recursive(
@@ -124,6 +126,18 @@ def test_a_message_that_is_too_long_is_dropped_and_the_next_one_served(battered:
     assert battered.is_alive()
 
 
+@pytest.mark.parametrize("half", ["\\ud83d", "\\uDE00", "\\ud83d \\ud83d\\ude00"])
+def test_a_text_cut_through_an_emoji_is_answered(battered: Battered, half: str) -> None:
+    """As JavaScript writes it; the whole pair beside it stays what it is."""
+    number = f"half {half}"
+    call = {"name": "perpetual_hypotheses", "arguments": {"action": "add", "text": "CUT"}}
+    line = json.dumps({"jsonrpc": "2.0", "id": "ID", "method": "tools/call", "params": call})
+    battered.send(line.replace("CUT", f"cut {half}").replace("ID", number.replace("\\", "/")).encode())
+    answer = battered.until("call", number.replace("\\", "/"))
+    statement = answer["result"]["structuredContent"]["hypothesis"]["statement"]
+    assert statement == ("cut ? \U0001f600" if " " in half else "cut ?")
+
+
 def test_a_long_answer_and_a_large_request_pass_whole(battered: Battered) -> None:
     """More than a pipe holds, both ways at once."""
     long = "a long statement " * 8000
@@ -135,6 +149,57 @@ def test_a_long_answer_and_a_large_request_pass_whole(battered: Battered) -> Non
     assert not battered.until("call", "long")["result"].get("isError")
     with Lab.open(battered.folder) as lab:
         assert long.strip() in [item.statement for item in lab.hypotheses.list().items if item.tags == ("long",)]
+
+
+NOISY = """\
+import os
+from dataclasses import replace
+
+print("imported")
+
+from perpetual.api import hookimpl
+from perpetual_tinydb import plugin
+
+
+@hookimpl
+def perpetual_stores():
+    (known,) = plugin.perpetual_stores()
+    return [replace(known, name="noisy", factory="acme_noisy:open_store")]
+
+
+def open_store(options, *, path):
+    print("opened")
+    os.write(1, b"by a library\\n")
+    os.system("echo by a child")
+    from perpetual_tinydb.store import open_store
+
+    return open_store(options, path=path)
+"""
+
+
+def test_what_a_store_prints_as_it_opens_stays_out_of_the_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is opened before the server is there."""
+    write_distribution(tmp_path / "acme", {"acme_noisy.py": NOISY}, {"noisy": "acme_noisy"})
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "acme"), prepend=os.pathsep)
+    monkeypatch.setenv("PERPETUAL_CACHE_DIR", str(tmp_path / "cache"))
+    folder = tmp_path / "project"
+    made = [sys.executable, "-m", "perpetual", "init", "-t", str(folder), "-H", "mcp", "--store", "noisy"]
+    done = subprocess.run(made, capture_output=True, text=True, timeout=60, check=True)
+    assert "by a child" in done.stdout
+    (folder / ".perpetual" / "status.json").unlink(missing_ok=True)  # with it nothing is opened before the first call
+    with raw(folder, quiet=False) as server:
+        server.send(initialize("2025-06-18"))
+        assert server.receive()["id"] == 1
+        assert server.process.stdin is not None
+        server.process.stdin.close()
+        assert server.process.stderr is not None
+        assert {"imported", "opened", "by a library", "by a child"} <= set(server.process.stderr.read().splitlines())
+        assert server.process.wait(timeout=20) == 0
+        for pipe in (server.process.stdout, server.process.stderr):
+            assert pipe is not None
+            pipe.close()
 
 
 @pytest.mark.slow
