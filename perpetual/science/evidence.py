@@ -213,12 +213,29 @@ def _weigh_binary(values: Sequence[float], p1: float, p0: float) -> _Weighed:
     return _Weighed(log_bayes_factor_binary(k, n, p1=p1, p0=p0), False, n, flags)
 
 
+def _weigh_any(values: Sequence[float], baseline_n: int, baseline_ss: float) -> _Weighed:
+    """The default factor for "any effect": the noise is what the runs themselves show, nothing declared counts."""
+    noise = _Noise(0.0, None, None, 0.0, baseline_n, baseline_ss)
+    pool = _pool(values, noise)
+    flags = ["seed not applied"] if _all_equal(values) else []
+    if noise.flat_baseline:
+        flags.append("seed not applied in the baseline")
+    if pool.mute:
+        return _Weighed(0.0, False, pool.n, [*flags, "noise unknown: one more replicate"])
+    others = 1 if noise.flat_baseline else baseline_n
+    effective = pool.n * others / (pool.n + others) if others > 0 else pool.n
+    return _Weighed(jzs_log_bayes_factor(pool.mean / math.sqrt(pool.v), pool.nu, effective), False, pool.n, flags)
+
+
 def _weigh(design: Mapping[str, Any], values: Sequence[float]) -> _Weighed:
-    mu1, mu0, model = number(design, "mu1"), number(design, "mu0"), design.get("model", "gaussian")
+    model = design.get("model", "gaussian")
+    if model == "any":
+        return _weigh_any(values, int(number(design, "baseline_n", 0)), number(design, "baseline_ss", 0.0))
+    mu1, mu0 = number(design, "mu1"), number(design, "mu0")
     if model == "binary":
         return _weigh_binary(values, mu1, mu0)
     if model != "gaussian":
-        raise ValueError(f"model must be gaussian or binary, not {model!r}")
+        raise ValueError(f"model must be gaussian, binary or any, not {model!r}")
     sigma, s0 = (None if design.get(key) is None else number(design, key) for key in ("sigma", "s0"))
     noise = _Noise(
         number(design, "tau", TAU_SHARE * abs(mu1 - mu0)),
@@ -335,10 +352,11 @@ def confidence(
 ) -> dict[str, Any]:
     """Refold a hypothesis' ledger: logit(prior) + capped factor per design + capped opinions + manual shifts.
 
-    `hypothesis` {"id", "prior"}. `designs` by id: "model" gaussian | binary, "mu1", "mu0", "tau", and "sigma"
-    or "s0" with "nu0"; optional "baseline_n", "baseline_ss", "mde", "claim", "metric", "on_crash". `evidence`
-    is the ledger in its order: rows of kind measured, judged, manual ("log_odds") and retraction ("target").
-    `config`: "alpha" asks for the label `established`, with "support" and "refute" (0.8, 0.2).
+    `hypothesis` {"id", "prior"}. `designs` by id: "model" gaussian | binary | any (a two-sided default test, which
+    needs no prediction), "mu1", "mu0", "tau", and "sigma" or "s0" with "nu0"; optional "baseline_n", "baseline_ss",
+    "mde", "claim", "metric", "on_crash". `evidence` is the ledger in its order: rows of kind measured, judged, manual
+    ("log_odds") and retraction ("target"). `config`: "alpha" asks for the label `established`, with "support" and
+    "refute" (0.8, 0.2).
 
     Returns "confidence" (within 1e-4 of 0 and 1 at most), "log_odds", "e_support" and "e_refute" (valid
     however often one looks; measured designs only), "false_alarm_bound", "n_measured" (replicates that
