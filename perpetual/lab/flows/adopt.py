@@ -9,8 +9,6 @@ that is missing then is made by the next adoption.
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -19,17 +17,15 @@ from typing import Any
 from perpetual.errors import NotFound, PerpetualError, Refused, TransientError
 from perpetual.lab.experiments import spec_hash
 from perpetual.lab.flows import Desks
+from perpetual.lab.flows.adopt_files import Files
 from perpetual.lab.flows.fold import count_rows
 from perpetual.lab.flows.judge import update as amend
 from perpetual.lab.hypotheses import tags_of
 from perpetual.records import Design, Experiment, GitState, Resources, Run, Score, to_json
-from perpetual.slots.analyser import MetricReader, RunFolder
 from perpetual.slots.store import Transaction
 from perpetual.toolkit.adopted import AdoptedExperiment, AdoptedHypothesis, AdoptedNote, AdoptedRun, Skipped
-from perpetual.toolkit.atomic import dump_json, write_atomic
 from perpetual.toolkit.lock import FileLock
 from perpetual.toolkit.steps import step
-from perpetual.toolkit.units import posix_of
 
 __all__ = ["Item", "adopt", "adopted_id"]
 
@@ -89,12 +85,12 @@ def adopt(
     if not lock.acquire(blocking=False):
         raise TransientError("another adoption into this project is going on", hint="wait until it has ended")
     try:
-        taking.clear()
+        taking.files.clear()
         for batch in _batches(_limited(taking, items, limit), _BATCH):
             taking.take(batch)
             taking.tell(progress)
     finally:
-        taking.clear()
+        taking.files.clear()
         lock.release()
     return taking.answer()
 
@@ -138,7 +134,7 @@ class _Taking:
         self._skipped: list[dict[str, str]] = []
         self._unlisted = self._seen = 0
         self._hours = {"gpu_hours": 0.0, "run_hours": 0.0, "debited_gpu_hours": 0.0}
-        self._folder = desks.ctx.folder / "adopting"
+        self.files = Files(desks)
         self.is_complete = True
 
     def answer(self) -> dict[str, Any]:
@@ -157,10 +153,6 @@ class _Taking:
         """Says how far it is."""
         if progress is not None:
             progress(self._seen)
-
-    def clear(self) -> None:
-        """Removes what an adoption that was cut off had laid ready."""
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def id_of(self, key: str) -> str | None:
         """The id that a key has here."""
@@ -196,7 +188,8 @@ class _Taking:
     def take(self, batch: Sequence[Item]) -> None:
         """Writes what is new of a batch, in one transaction, and then the runs' files and the notes."""
         self._seen += len(batch)
-        laid = {item.key: self._lay(item, n) for n, item in enumerate(batch) if isinstance(item, AdoptedRun)}
+        runs = [item for item in batch if isinstance(item, AdoptedRun)]
+        laid = {item.key: self.files.lay(item, self.id_of(item.key), n) for n, item in enumerate(runs)}
         made: dict[str, list[str]] = {"hypotheses": [], "experiments": [], "runs": []}
         counted: dict[str, int] = {}
         step("adopt:laid")
@@ -216,7 +209,7 @@ class _Taking:
         self._new["evidence"] += sum(counted.values())
         step("adopt:written")
         for key, folder in laid.items():
-            self._place(key, folder)
+            self.files.place(self.id_of(key), folder)
         for item in batch:
             if isinstance(item, Skipped):
                 self._skip(item)
@@ -308,12 +301,14 @@ class _Taking:
         number = tx.count("run") + 1
         metrics, sources = dict(item.metrics), dict(item.sources)
         if not metrics and laid is not None:
-            metrics, sources = self._measured(item, laid)
+            metrics, sources, faults = self.files.measured(item, laid)
+            for fault in faults:
+                self._skip(fault)
         record = Run(
             id=f"r{number}",
             experiment_id=experiment.id,
             attempt=1,
-            replicate=1 + len(tx.find("run", experiment_id=experiment.id)),
+            replicate=1 + sum(experiment.body["runs"].values()),
             status=item.status,
             seed=item.seed or 0,
             scheduler=SCHEDULER,
@@ -395,52 +390,7 @@ class _Taking:
         payload = {"hypothesis_id": run["hypothesis_id"], "kind": "measured", "log_bayes_factor": 0.0}
         self._desks.ctx.emit(tx, "evidence_added", id, payload)
 
-    # --- files ----------------------------------------------------------------------------------------------
-
-    def _lay(self, item: AdoptedRun, number: int) -> Path | None:
-        """Lays a run's files ready, where it has some and they are not in their place; outside any transaction."""
-        if not item.logs and item.series is None:
-            return None
-        known = self.id_of(item.key)
-        if known is not None and self._desks.runs.log_dir(known).is_dir():
-            return None
-        folder = self._folder / str(number)
-        folder.mkdir(parents=True, mode=0o700)
-        write_atomic(folder / "adopted.json", dump_json(dict(item.origin)), durable=False)
-        for name, path in item.logs.items():
-            shutil.copyfile(path, folder / name)
-        if item.series is not None:
-            item.series(folder / "metrics.jsonl")
-        return folder
-
-    def _place(self, key: str, folder: Path | None) -> None:
-        """Gives a run its files; a folder that stands there already is its own."""
-        id = self.id_of(key)
-        if folder is None or id is None:
-            return
-        target = self._desks.runs.log_dir(id)
-        target.parent.mkdir(mode=0o700, exist_ok=True)
-        if not target.exists():
-            os.rename(folder, target)
-        else:
-            shutil.rmtree(folder)
-
-    def _measured(self, item: AdoptedRun, folder: Path) -> tuple[dict[str, float | None], dict[str, str]]:
-        """What the metric readers find in a run's own files; never in the project's, which belong to nobody's run."""
-        metrics: dict[str, float | None] = {}
-        sources: dict[str, str] = {}
-        readers: list[tuple[str, MetricReader]] = self._desks.ctx.parts("metric_reader")
-        place = RunFolder(folder, folder, posix_of(item.started_at) if item.started_at else 0.0)
-        for name, reader in readers:
-            try:
-                found = reader.read(place)
-            except Exception as problem:  # noqa: BLE001 - one reader's fault must not hide the others' numbers; it is shown
-                self._skip(Skipped(f"metrics of {item.key}", f"reader {name}: {type(problem).__name__}: {problem}"))
-                continue
-            for metric, value in found.items():
-                metrics.setdefault(metric, value.value)
-                sources.setdefault(metric, value.source)
-        return metrics, sources
+    # --- notes ----------------------------------------------------------------------------------------------
 
     def _remember(self, item: AdoptedNote) -> None:
         """Writes a note through the gates; what they refuse is told, and stays in the source."""

@@ -53,4 +53,5 @@ def _in_words(desks: Desks, body: Mapping[str, Any]) -> str:
     words = explain(found, hypothesis.id, config)
     least = methodology["min_replicates"] - hypothesis.body.get("n_measured", 0) - 1
     decides = found.support is not None or found.refute is not None
-    return f"{words}, once {least} more replicate{'s' * (least > 1)} stand by it" if least > 0 and decides else words
+    more = "1 more replicate stands" if least == 1 else f"{least} more replicates stand"
+    return f"{words}, once {more} by it" if least > 0 and decides else words

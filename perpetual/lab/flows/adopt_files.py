@@ -1,0 +1,81 @@
+"""The files of adopted runs: laid ready outside any transaction, and put into their places once the records stand.
+
+A run's folder appears in one step. Used by `adopt` alone.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from perpetual.lab.flows import Desks
+from perpetual.slots.analyser import MetricReader, RunFolder
+from perpetual.toolkit.adopted import AdoptedRun, Skipped
+from perpetual.toolkit.atomic import dump_json, write_atomic
+from perpetual.toolkit.units import posix_of
+
+__all__ = ["Files"]
+
+
+class Files:
+    """The folder in which files lie ready; only one adoption uses it at a time."""
+
+    def __init__(self, desks: Desks) -> None:
+        self._desks = desks
+        self._folder = desks.ctx.folder / "adopting"
+
+    def clear(self) -> None:
+        """Removes what an adoption that was cut off had laid ready."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def lay(self, item: AdoptedRun, id: str | None, number: int) -> Path | None:
+        """Lays a run's files ready as folder `number`; None where it has none, or they are in their place.
+
+        Args:
+            id: the run's, if it was adopted before.
+        """
+        if not item.logs and item.series is None:
+            return None
+        if id is not None and self._desks.runs.log_dir(id).is_dir():
+            return None
+        folder = self._folder / str(number)
+        folder.mkdir(parents=True, mode=0o700)
+        write_atomic(folder / "adopted.json", dump_json(dict(item.origin)), durable=False)
+        for name, path in item.logs.items():
+            shutil.copyfile(path, folder / name)
+        if item.series is not None:
+            item.series(folder / "metrics.jsonl")
+        return folder
+
+    def place(self, id: str | None, folder: Path | None) -> None:
+        """Gives a run its files; a folder that stands there already is its own."""
+        if folder is None or id is None:
+            return
+        target = self._desks.runs.log_dir(id)
+        target.parent.mkdir(mode=0o700, exist_ok=True)
+        if target.exists():
+            shutil.rmtree(folder)
+        else:
+            os.rename(folder, target)
+
+    def measured(self, item: AdoptedRun, folder: Path) -> tuple[dict[str, float | None], dict[str, str], list[Skipped]]:
+        """What the metric readers find in a run's own files, where, and which of them failed.
+
+        They never see the project's files, which belong to nobody's run.
+        """
+        metrics: dict[str, float | None] = {}
+        sources: dict[str, str] = {}
+        faults: list[Skipped] = []
+        readers: list[tuple[str, MetricReader]] = self._desks.ctx.parts("metric_reader")
+        place = RunFolder(folder, folder, posix_of(item.started_at) if item.started_at else 0.0)
+        for name, reader in readers:
+            try:
+                found = reader.read(place)
+            except Exception as problem:  # noqa: BLE001 - one reader's fault must not hide the others' numbers; it is shown
+                faults.append(Skipped(f"metrics of {item.key}", f"reader {name}: {type(problem).__name__}: {problem}"))
+                continue
+            for metric, value in found.items():
+                metrics.setdefault(metric, value.value)
+                sources.setdefault(metric, value.source)
+        return metrics, sources, faults

@@ -1,0 +1,113 @@
+"""The command `adopt`. Loaded by the command line when it is called."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from perpetual.api import Face, json_option, pass_face, printable
+
+__all__ = ["adopt"]
+
+_KINDS = ("perpetual-agent", "autoresearch", "mlflow")
+_SHOWN = 20  # of what was left out, for people
+_TELL_EVERY = 2000  # records
+
+
+@click.command()
+@click.argument("source", metavar="[SOURCE]", default=".")
+@click.option("--from", "kind", type=click.Choice(_KINDS), help="Which tool wrote it; by default its files say so.")
+@click.option("--experiment", "names", metavar="NAME", multiple=True, help="Only this one; may be repeated.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="At most N new experiments; do it again for more.")
+@click.option("--metric", metavar="M", help="What decides: a metric's name, or a column of the table.")
+@click.option("--direction", type=click.Choice(["max", "min"]), help="Whether more or less of it is better.")
+@click.option("-h", "--hypothesis", "hypothesis_id", metavar="ID", help="Put everything under this hypothesis.")
+@click.option("--dry-run", is_flag=True, help="Show what would be taken over, and write nothing.")
+@json_option
+@pass_face
+def adopt(
+    face: Face,
+    source: str,
+    kind: str | None,
+    names: tuple[str, ...],
+    limit: int | None,
+    metric: str | None,
+    direction: str | None,
+    hypothesis_id: str | None,
+    dry_run: bool,
+) -> None:
+    """Take over earlier work: a perpetual-agent project, an autoresearch table, MLflow runs.
+
+    SOURCE is a folder or a file (the working directory by default), or sqlite:///FILE. It is only read; a
+    perpetual-agent project in whose place ours must stand is moved aside, whole. What was measured before it was
+    predicted is shown and counts for nothing. Doing it again takes what is new.
+    """
+    from perpetual_adopt.adoption import adopt as take
+    from perpetual_adopt.find import find
+    from perpetual_adopt.source import Wanted
+
+    wanted = Wanted(names, metric, direction)
+    told = 0
+
+    def progress(seen: int) -> None:
+        nonlocal told
+        if seen - told >= _TELL_EVERY:
+            told = seen
+            face.progress(f"{seen} records")
+
+    document = take(
+        find(source, kind, wanted),
+        wanted,
+        lambda: face.lab,
+        dry_run=dry_run,
+        limit=limit,
+        hypothesis_id=hypothesis_id,
+        named=face.project or os.environ.get("PERPETUAL_PROJECT"),
+        safe=face.safe,
+        progress=progress,
+    )
+    face.answer("adoption", document, lambda: _text(document))
+
+
+def _text(document: dict[str, Any]) -> str:
+    """The document for people."""
+    counted = ", ".join(f"{document[name]} {name}" for name in ("hypotheses", "experiments", "runs", "notes"))
+    deed = "would be taken over" if document["dry_run"] else "taken over"
+    lines = [f"{document['kind']}: {document['name']} ({document['source']})"]
+    if document["moved"] is not None:
+        verb = "would be moved" if document["dry_run"] else "moved"
+        lines.append(f"{verb}: {document['moved']['from']} -> {document['moved']['to']}")
+    lines.append(f"{deed}: {counted}")
+    if any(document["known"].values()):
+        known = ", ".join(f"{count} {name}" for name, count in document["known"].items() if count)
+        lines.append(f"known already: {known}")
+    if not document["is_complete"]:
+        lines.append("there is more: the same command takes the next ones")
+    lines.append(_hours(document["budget"]))
+    if document["evidence"]:
+        lines.append(
+            f"{document['evidence']} results are shown as evidence of weight 0: they were measured before they were "
+            "predicted"
+        )
+    lines += _skipped(document["skipped"])
+    if document["next"]:
+        lines += ["next:", *(f"  {command}" for command in document["next"])]
+    return printable("\n".join(lines))
+
+
+def _hours(budget: dict[str, Any]) -> str:
+    text = f"used before: {budget['run_hours']:.2f} run-hours, {budget['gpu_hours']:.2f} GPU-hours as far as is known"
+    if budget["debited_gpu_hours"]:
+        text += f"; {budget['debited_gpu_hours']:.2f} debited"
+    if budget["limit_gpu_hours"] is not None:
+        text += f"; the limit is {budget['limit_gpu_hours']:.2f}"
+    return text
+
+
+def _skipped(skipped: list[dict[str, str]]) -> list[str]:
+    if not skipped:
+        return []
+    lines = [f"left out ({len(skipped)}):", *(f"  {item['what']}: {item['why']}" for item in skipped[:_SHOWN])]
+    return [*lines, "  and more: --json lists them"] if len(skipped) > _SHOWN else lines

@@ -1,0 +1,243 @@
+"""MLflow's runs as items, whichever of its stores they were read from: the store's reader answers `Found` runs.
+
+An MLflow experiment is a group of runs and no claim: it becomes a hypothesis that says whose question it is. Each run
+becomes an experiment with its parameters as configuration, and one run.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from perpetual.api import UsageError
+from perpetual.toolkit.adopted import AdoptedExperiment, AdoptedHypothesis, AdoptedRun, Skipped
+from perpetual_adopt.reading import clean, line, moment_of_ms, seconds_between
+from perpetual_adopt.source import MLFLOW, Item, Replicate, Source, Wanted, decided_by
+
+__all__ = ["STATUSES", "Found", "Group", "Mlflow"]
+
+# By number in a file store, by name in a database.
+STATUSES = {1: "RUNNING", 2: "SCHEDULED", 3: "FINISHED", 4: "FAILED", 5: "KILLED"}
+_ENDED = {"FINISHED": "done", "FAILED": "failed", "KILLED": "killed"}
+_COMMIT = re.compile(r"[0-9a-f]{40}\Z")
+_SEED = re.compile(r"(?:.*[./_-])?(?:seed|random_state)\Z", re.IGNORECASE)
+_MOST = 1000  # parameters, metrics or tags of one run
+_BEST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """An MLflow experiment."""
+
+    id: str
+    name: str
+    created_ms: object
+    is_deleted: bool
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An MLflow run as its store has it; values are text that may be anything."""
+
+    id: str
+    name: str
+    status: str
+    start_ms: object
+    end_ms: object
+    is_deleted: bool
+    user: str = ""
+    params: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, float | None] = field(default_factory=dict)  # None: NaN or infinite
+    sources: Mapping[str, str] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    artifact_uri: str = ""
+    artifacts: Sequence[Mapping[str, Any]] = ()
+    series: Callable[[Path], None] | None = None
+    annotations: tuple[dict[str, Any], ...] = ()
+
+
+class Mlflow(Source):
+    """What both stores share; a reader gives `groups`, `runs` and `has_metric`."""
+
+    kind = MLFLOW
+
+    def __init__(self, path: Path, wanted: Wanted) -> None:
+        self.path, self.name = path, path.name
+        self._wanted = wanted
+        self._best: list[Replicate] = []
+        self._direction = wanted.direction
+
+    # --- what a store's reader gives ------------------------------------------------------------------------
+
+    def groups(self) -> Iterator[Group | Skipped]:
+        """The experiments."""
+        raise NotImplementedError
+
+    def runs(self, group: Group) -> Iterator[Found | Skipped]:
+        """An experiment's runs, the earliest first."""
+        raise NotImplementedError
+
+    def has_metric(self, name: str) -> bool:
+        """Whether any run has a metric of that name."""
+        raise NotImplementedError
+
+    # --- what stands on it ----------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """See `Source`."""
+        metric, self._direction = decided_by(self._wanted)
+        if metric is not None and not self.has_metric(metric):
+            raise UsageError(f"no run of {self.path} has a metric {metric!r}", hint="--metric takes its whole name")
+        there = [group for group in self.groups() if isinstance(group, Group) and not group.is_deleted]
+        known = {name for group in there for name in (group.name, group.id)}
+        missing = [name for name in self._wanted.names if name not in known]
+        if missing:
+            shown = ", ".join(line(group.name, 60) for group in there[:10])
+            raise UsageError(f"{self.path} has no experiment {missing[0]!r}", hint=f"it has {shown or 'none'}")
+
+    def items(self) -> Iterator[Item]:
+        """See `Source`."""
+        self._best = []
+        for group in self.groups():
+            if isinstance(group, Skipped):
+                yield group
+                continue
+            names = self._wanted.names
+            if names and group.name not in names and group.id not in names:
+                continue
+            what = f"experiment {line(group.name, 100)}"
+            if group.is_deleted:
+                yield Skipped(what, "it was deleted there")
+                continue
+            yield from self._group(group, what)
+
+    def best(self) -> list[Replicate]:
+        """The best ended runs by the metric that was asked for, of those that `items` has passed."""
+        return self._best
+
+    def _group(self, group: Group, what: str) -> Iterator[Item]:
+        key = f"experiment:{group.id}:{group.created_ms}"
+        is_told = False
+        for run in self.runs(group):
+            if isinstance(run, Skipped):
+                yield run
+                continue
+            why = self._unusable(run)
+            if why is not None:
+                yield Skipped(f"run {line(run.name, 60)} ({line(run.id, 40)}) of {what}", why)
+                continue
+            if not is_told:
+                is_told = True
+                yield self._hypothesis(group, key)
+            yield from self._try(run, key)
+
+    def _hypothesis(self, group: Group, key: str) -> AdoptedHypothesis:
+        about = line(group.description, 400) or "what its runs were to find out"
+        return AdoptedHypothesis(
+            key=key,
+            statement=f"MLflow experiment {line(group.name, 200)}: {about}",
+            metric=self._wanted.metric,
+            direction=self._direction if self._wanted.metric else None,
+            tags=(MLFLOW,),
+            created_at=moment_of_ms(group.created_ms),
+        )
+
+    @staticmethod
+    def _unusable(run: Found) -> str | None:
+        if run.is_deleted:
+            return "it was deleted there"
+        if run.status in ("RUNNING", "SCHEDULED"):
+            return f"it is {run.status} there; adopt again when it has ended"
+        return None if run.status in _ENDED else f"its status {line(run.status, 40)!r} is none that MLflow writes"
+
+    def _try(self, run: Found, group: str) -> Iterator[Item]:
+        key = f"run:{run.id}"
+        metric = self._wanted.metric
+        params = {clean(name, 250): clean(value) for name, value in [*run.params.items()][:_MOST]}
+        cut = [name for name, value in run.params.items() if len(value) > len(clean(value))]
+        title = line(run.name, 200) or line(run.id, 40)
+        if cut:
+            yield Skipped(f"the end of {len(cut)} parameters of {title} ({line(cut[0], 60)})", "they are too long")
+        for what, there in (("parameters", run.params), ("metrics", run.metrics), ("tags", run.tags)):
+            if len(there) > _MOST:
+                yield Skipped(f"{len(there) - _MOST} {what} of {title}", f"only {_MOST} of a run are taken")
+        yield AdoptedExperiment(
+            key=f"{key}:e",
+            hypothesis=group,
+            title=title,
+            config=params,
+            notes=self._notes(run),
+            tags=(MLFLOW,),
+            metric=metric,
+            direction=self._direction if metric else None,
+            created_at=moment_of_ms(run.start_ms),
+        )
+        made = self._run(run, key)
+        yield made
+        value = made.metrics.get(metric) if metric and made.status == "done" else None
+        if metric and value is not None:
+            script = line(run.tags.get("mlflow.source.name", ""))
+            command = shlex.join(["python", script]) if script.endswith(".py") else None
+            found = Replicate(f"{key}:e", title, value, metric, self._direction or "", made.commit, False, command)
+            self._consider(found)
+
+    def _run(self, run: Found, key: str) -> AdoptedRun:
+        started, ended = moment_of_ms(run.start_ms), moment_of_ms(run.end_ms)
+        duration_s = seconds_between(started, ended)
+        status = _ENDED[run.status]
+        metrics = {clean(name, 250): value for name, value in [*run.metrics.items()][:_MOST]}
+        tags = {clean(name, 250): clean(value) for name, value in [*run.tags.items()][:_MOST]}
+        commit = run.tags.get("mlflow.source.git.commit", "").strip().lower()
+        return AdoptedRun(
+            key=f"{key}:r",
+            experiment=f"{key}:e",
+            status=status,
+            reason=None if status == "done" else f"MLflow says {run.status}",
+            seed=_seed(run.params),
+            started_at=started,
+            ended_at=ended,
+            duration_s=duration_s,
+            # How many GPUs it used is nowhere written: these are the hours of one machine.
+            run_hours=None if duration_s is None else duration_s / 3600.0,
+            metrics=metrics,
+            sources={clean(name, 250): where for name, where in run.sources.items() if name in run.metrics},
+            commit=commit if _COMMIT.match(commit) else None,
+            series=run.series,
+            annotations=run.annotations,
+            origin={
+                "path": str(self.path),
+                "run_id": run.id,
+                "user": line(run.user, 200),
+                "tags": tags,
+                "artifact_uri": line(run.artifact_uri, 1000),
+                "artifacts": [*run.artifacts],
+            },
+        )
+
+    @staticmethod
+    def _notes(run: Found) -> str:
+        parts = [clean(run.tags.get("mlflow.note.content", ""))]
+        parent, source = run.tags.get("mlflow.parentRunId"), run.tags.get("mlflow.source.name")
+        if parent:
+            parts.append(f"Child of the run {line(parent, 40)}.")
+        if source:
+            parts.append(f"Source: {line(source)}.")
+        return "\n\n".join(part for part in parts if part)
+
+    def _consider(self, one: Replicate) -> None:
+        sign = 1 if self._direction == "min" else -1
+        self._best = sorted([*self._best, one], key=lambda item: sign * item.value)[:_BEST]
+
+
+def _seed(params: Mapping[str, str]) -> int | None:
+    """The seed that a parameter of such a name gives."""
+    for name, value in params.items():
+        if _SEED.match(name) and value.strip().isdecimal() and len(value) < 20:
+            number = int(value)
+            return number if number < 2**63 else None
+    return None

@@ -1,0 +1,226 @@
+"""Taking over: all or nothing a batch, once however often, and nothing that was not predicted counts."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perpetual import Lab
+from perpetual.cli.app import run
+from perpetual.errors import NotFound, TransientError
+from perpetual.toolkit.adopted import AdoptedExperiment, AdoptedHypothesis, AdoptedRun, Skipped
+from perpetual.toolkit.lock import FileLock
+
+SAMPLES = Path(__file__).parents[2] / "fixtures" / "adopt"
+
+
+def table(path: Path, rows: int) -> None:
+    """A long table of kept rows."""
+    with path.open("w") as file:
+        file.write("commit\tval_loss\tstatus\tdescription\n")
+        for number in range(rows):
+            file.write(f"{number:07x}\t{1 - number / (rows + 1):.6f}\tkeep\ttry {number}\n")
+
+
+def program(*words: str, folder: Path, die_at: str | None = None) -> int:
+    """`perpetual` in a process of its own, which ends itself at a step."""
+    env = {**os.environ, **({"PERPETUAL_DIE_AT": die_at} if die_at else {})}
+    done = subprocess.run(
+        [sys.executable, "-m", "perpetual", *words], cwd=folder, env=env, capture_output=True, timeout=100, check=False
+    )
+    return done.returncode
+
+
+def state(folder: Path) -> dict[str, Any]:
+    """What an adoption leaves, without the moments at which it wrote."""
+    with Lab.open(folder) as lab:
+        assert lab.storage.verify() == []
+        assert lab.evidence.refold(check=True) == []
+        return {
+            "hypotheses": [(item.id, item.evidence_count, item.status) for item in lab.hypotheses.list().items],
+            "experiments": [(item.id, item.title, item.status) for item in lab.experiments.list(limit=1000).items],
+            "runs": [(item.id, item.status, dict(item.metrics)) for item in lab.runs.list(limit=1000).items],
+            "evidence": [(item.id, item.run_id, item.value) for item in lab.evidence.list(limit=1000).items],
+            "spent": lab.budget.totals()["spent_gpu_hours"],
+            "limit": lab.budget.limit_gpu_hours(),
+            "notes": [(item.path, item.status) for item in lab.memory.list().items],
+            "folders": {
+                path.name: sorted(file.name for file in path.iterdir())
+                for path in sorted((folder / ".perpetual" / "runs").glob("*"))
+            },
+        }
+
+
+def test_a_long_table_killed_after_a_batch_is_finished_by_the_next_call(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table(project / "results.tsv", 150)
+    assert program("adopt", "results.tsv", folder=project, die_at="adopt:written") == -9
+    with Lab.open() as lab:
+        assert 0 < len(lab.experiments.list(limit=1000).items) < 150
+        assert lab.storage.verify() == []
+    assert run(["adopt", "results.tsv", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["runs"] + told["known"]["runs"], told["known"]["runs"] > 0) == (150, True)
+    whole = tmp_path / "whole"
+    Lab.init(whole, name="whole").close()
+    shutil.copyfile("results.tsv", whole / "results.tsv")
+    assert run(["--project", str(whole), "adopt", str(whole / "results.tsv")]) == 0
+    assert state(project) == state(whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["adopt:aside", "adopt:laid", "adopt:written", "note:intent", "note:committed"])
+def test_a_takeover_killed_anywhere_is_finished_by_the_next_call(tmp_path: Path, step: str) -> None:
+    for name in ("cut", "whole"):
+        shutil.copytree(SAMPLES / "agent", tmp_path / name / ".perpetual")
+    assert program("adopt", folder=tmp_path / "cut", die_at=step) == -9
+    assert program("adopt", folder=tmp_path / "cut") == 0
+    assert program("adopt", folder=tmp_path / "whole") == 0
+    assert state(tmp_path / "cut") == state(tmp_path / "whole")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["adopt:laid", "adopt:written"])
+@pytest.mark.parametrize("store", ["mlruns", "mlflow.db"])
+def test_mlflow_killed_anywhere_is_finished_by_the_next_call(tmp_path: Path, step: str, store: str) -> None:
+    for name in ("cut", "whole"):
+        Lab.init(tmp_path / name, name=name).close()
+    source = str(SAMPLES / store)
+    assert program("adopt", source, folder=tmp_path / "cut", die_at=step) == -9
+    assert program("adopt", source, folder=tmp_path / "cut") == 0
+    assert program("adopt", source, folder=tmp_path / "whole") == 0
+    assert state(tmp_path / "cut") == state(tmp_path / "whole")
+
+
+def test_a_limit_takes_the_next_ones_each_time(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table(project / "results.tsv", 25)
+    taken, complete = [], []
+    for _ in range(3):
+        assert run(["adopt", "--limit", "10", "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        taken.append((told["experiments"], told["runs"]))
+        complete.append(told["is_complete"])
+    assert taken == [(10, 10), (10, 10), (5, 5)]
+    assert complete == [False, False, True]
+    with Lab.open() as lab:
+        assert lab.hypotheses.get("h1").evidence_count == 25
+
+
+def test_adopted_work_neither_counts_nor_stops_the_loop(project: Path) -> None:
+    rows = [
+        f"{number:07x}\t0.0\tcrash\tbad" if number % 2 else f"{number:07x}\t0.5\tkeep\tgood" for number in range(40)
+    ]
+    Path("results.tsv").write_text("commit\tval_loss\tstatus\tdescription\n" + "\n".join(rows) + "\n")
+    assert run(["adopt"]) == 0
+    with Lab.open() as lab:
+        assert lab.loop.halt_reason() is None
+        claim = lab.hypotheses.get("h1")
+        assert (claim.status, claim.confidence, claim.evidence_count) == ("open", 0.5, 20)
+        # Nor does a claim lean on it as a baseline.
+        tried = lab.experiments.propose(
+            "h1", command="echo val_loss=0.1", mde=0.1, baseline="e1", noise=0.01, replicates=2
+        )
+        lab.experiments.approve(tried.id)
+        lab.wait([started.id for started in lab.runs.launch(tried.id, every=True)], timeout_s=60)
+        assert lab.hypotheses.get("h1").confidence == 0.5
+
+
+def test_the_faces_show_it(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(SAMPLES / "mlruns", project / "mlruns")
+    assert run(["adopt", "--metric", "val/loss"]) == 0
+    shown = capsys.readouterr().out
+    assert "taken over: 2 hypotheses, 4 experiments, 4 runs" in shown
+    assert "weight 0" in shown
+    for words, expected in (
+        (("status",), "4 analysed"),
+        (("runs",), "MLflow says FAILED"),
+        (("experiments",), "base/line ☃"),
+        (("evidence", "list"), "measured before it was predicted"),
+        (("compare", "r2", "r3"), "config.seed"),
+        (("report",), "base/line ☃"),
+        (("events", "--limit", "1000"), "work_adopted"),
+    ):
+        assert run([*words]) == 0, words
+        assert expected in capsys.readouterr().out, words
+
+
+def test_an_adoption_excludes_another(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table(project / "results.tsv", 3)
+    with FileLock(project / ".perpetual" / "adopt.lock"):
+        assert run(["adopt", "--json"]) == TransientError.exit
+    assert run(["adopt", "--json"]) == 0
+
+
+def test_python_does_the_same(project: Path) -> None:
+    def items() -> Iterator[Any]:
+        yield AdoptedHypothesis("q", "does it help?", metric="acc", direction="max", parked=True)
+        yield AdoptedExperiment("q:1", "q", "one", metric="acc", direction="max")
+        yield AdoptedRun("q:1:r", "q:1", "done", metrics={"acc": 0.5}, seed=3)
+        yield AdoptedRun("q:1:again", "q:1", "failed", reason="it broke")
+        yield Skipped("the rest", "it is nothing")
+
+    with Lab.open() as lab:
+        told = lab.adoption.take(items(), kind="notebook", source="mine")
+        assert (told["runs"], told["evidence"], told["skipped"]) == (
+            2,
+            1,
+            [{"what": "the rest", "why": "it is nothing"}],
+        )
+        assert lab.adoption.id_of("notebook", "q:1") == "e1"
+        assert lab.adoption.id_of("notebook", "q:2") is None
+        assert lab.hypotheses.get("h1").status == "parked"
+        assert (lab.runs.get("r1").seed, lab.runs.get("r2").replicate) == (3, 2)
+        assert lab.evidence.get("v1").seed == 3
+        assert lab.storage.verify() == []
+
+
+def test_a_reader_that_names_what_it_did_not_give_leaves_nothing_of_the_batch(project: Path) -> None:
+    items: list[AdoptedHypothesis | AdoptedRun] = [
+        AdoptedHypothesis("q", "does it help?"),
+        AdoptedRun("r", "nothing", "done"),
+    ]
+    with Lab.open() as lab:
+        with pytest.raises(NotFound, match="nothing"):
+            lab.adoption.take(items, kind="notebook", source="mine")
+        assert lab.hypotheses.list().items == ()
+        assert not (lab.root / ".perpetual" / "adopting").exists()
+
+
+def test_outside_a_project_the_way_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    table(tmp_path / "results.tsv", 3)
+    assert run(["adopt", "--json"]) == 5
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert (error["code"], error["hint"]) == ("no_project", "perpetual init")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_hundred_thousand_rows_in_bounded_memory(tmp_path: Path) -> None:
+    Lab.init(tmp_path, name="large", store="sqlite").close()
+    table(tmp_path / "results.tsv", 100_000)
+    measure = (
+        "import resource, sys; from perpetual.cli.app import run; code = run(['adopt']);"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr); sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", measure], cwd=tmp_path, capture_output=True, text=True, timeout=1500, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    told = done.stderr.splitlines()
+    assert told[0].endswith("records"), "progress is told on standard error"
+    assert int(told[-1]) < 200 * 1024, "kilobytes"
+    with Lab.open(tmp_path) as lab:
+        assert lab.hypotheses.get("h1").evidence_count == 100_000
+        assert lab.evidence.refold(check=True) == []
