@@ -7,6 +7,8 @@ and gate plugins import from here; `perpetual.science.bridge` answers other lang
 
 from perpetual.science.evidence import confidence
 from perpetual.science.information import propose, score_candidates
+from perpetual.science.outcomes import outlook
 from perpetual.science.replay import gate
+from perpetual.science.strategies import STRATEGIES
 
-__all__ = ["confidence", "propose", "score_candidates", "gate"]
+__all__ = ["STRATEGIES", "confidence", "outlook", "propose", "score_candidates", "gate"]

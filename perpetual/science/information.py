@@ -8,15 +8,18 @@ in units of its noise.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from heapq import heapify, heappop, heappush
+from typing import Any
 
 from perpetual.science.evidence import TAU_SHARE, number
+from perpetual.science.strategies import STRATEGIES, Look, strategy, uniform
 
 COST_FLOOR_RUN_HOURS = 1 / 3600
 MIN_GAIN_BITS = 0.01
 DEFAULT_FAILURE = 0.1  # failure_probability(0, 0)
 
+_P_FLOOR = 1e-100  # nearer to certainty there is nothing to learn, and squares vanish
 _D2_LIMIT = 1e6  # certainty long before; noise declared as nil would be infinite
 _RATE_FLOOR = 1e-6
 _EXHAUST_PICKS = 1000  # where candidates cost nothing, no budget ends the comparison
@@ -46,14 +49,14 @@ def expected_information_gain(p: float, d2: float) -> float:
 
     Mutual information of a binary truth and its outcome, by Gauss-Hermite quadrature: to 1e-6 for d2 <= 4.
     """
-    if not 0 < p < 1 or d2 <= 0:
+    if not _P_FLOOR < p < 1 or d2 <= 0:
         return 0.0
     half, d, q = min(d2, _D2_LIMIT) / 2, math.sqrt(min(d2, _D2_LIMIT)), 1 - p
-    loss = 0.0
+    loss, exp, log2 = 0.0, math.exp, math.log2
     for node, weight in _NODES:
-        for z in (d * node, -d * node):
-            given_true = p * math.log2(p + q * math.exp(-half - z))
-            loss += weight * (given_true + q * math.log2(q + p * math.exp(z - half)))
+        # The nodes are symmetric, so the ratio given "false" is met at the mirrored node.
+        up, down = exp(d * node - half), exp(-d * node - half)
+        loss += weight * (p * log2((p + q * up) * (p + q * down)) + q * log2((q + p * up) * (q + p * down)))
     return min(max(-loss, 0.0), binary_entropy(p))
 
 
@@ -107,25 +110,6 @@ def learned_cost(declared: float, ratios: Iterable[float]) -> float:
     return max(declared * math.exp(math.fsum(logs) / (len(logs) + 2)), COST_FLOOR_RUN_HOURS)
 
 
-class Look(NamedTuple):
-    """What a strategy may look at for one more replicate of one candidate."""
-
-    confidence: float
-    pending_d2: float
-    new_d2: float
-    gain_bits: float
-    support: float
-    refute: float
-
-
-def _hypothesis_driven(look: Look) -> float:
-    return look.gain_bits
-
-
-# A strategy says what a replicate is worth; the ranking divides it by the cost.
-STRATEGIES: dict[str, Callable[[Look], float]] = {"hypothesis_driven": _hypothesis_driven}
-
-
 class _Candidate:
     """One candidate, read and checked."""
 
@@ -150,6 +134,8 @@ class _Candidate:
     def d2(self, more: int = 0) -> float:
         """Squared separation of the replicates waiting for their result, and `more`."""
         k = self.waiting + more
+        if k <= 0:
+            return 0.0
         if self.binary:
             return k * binary_separation(self.mu1, self.mu0)
         gap = self.mu1 - self.mu0
@@ -157,45 +143,70 @@ class _Candidate:
 
 
 class _Batch:
-    """A batch as it grows: each pick lowers what the next one of the same hypothesis is worth."""
+    """A batch as it grows: each pick lowers what the next one of the same hypothesis is worth.
+
+    A pick changes only what is known of its own hypothesis, so a heap with the entries of that hypothesis renewed
+    holds the exact order: a batch costs its candidates once and each pick its siblings.
+    """
 
     def __init__(self, state: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-        name = config.get("strategy") or "hypothesis_driven"
-        if name not in STRATEGIES:
-            raise ValueError(f"strategy must be one of {', '.join(STRATEGIES)}, not {name!r}")
-        self.worth = STRATEGIES[name]
+        self.strategy = strategy(config.get("strategy") or "hypothesis_driven")
         self.support, self.refute = number(config, "support", 0.8), number(config, "refute", 0.2)
         self.min_gain = number(config, "min_information_gain_bits", MIN_GAIN_BITS)
+        self.explore = number(config, "explore_fraction", 0.0)
+        self.exponent = number(config, "cost_exponent", 1.0)
+        self.seed = state.get("seed", 0)
         self.budget = math.inf if state.get("budget_left") is None else number(state, "budget_left")
         self.confidence = {row["id"]: number(row, "confidence") for row in state["hypotheses"]}
         self.owed = {row["id"]: number(row, "missing_replicates", 0) for row in state["hypotheses"]}
+        self.order = {name: n / len(self.confidence) for n, name in enumerate(self.confidence)}
         self.pending = dict.fromkeys(self.confidence, 0.0)
         self.candidates = [_Candidate(row) for row in state["candidates"]]
         self.siblings: dict[object, list[int]] = {}
+        seen = dict.fromkeys(self.confidence, 0.0)
         for i, candidate in enumerate(self.candidates):
             self.siblings.setdefault(candidate.hypothesis_id, []).append(i)
             if candidate.hypothesis_id in self.confidence:
                 self.pending[candidate.hypothesis_id] += candidate.d2()
                 self.owed[candidate.hypothesis_id] -= candidate.waiting
-        self.gain_bits, self.score = [0.0] * len(self.candidates), [0.0] * len(self.candidates)
+                seen[candidate.hypothesis_id] += candidate.n_seen + candidate.waiting
+        self.runs = {row["id"]: number(row, "n_runs", seen[row["id"]]) for row in state["hypotheses"]}
+        count = len(self.candidates)
+        self.gain_bits, self.worth, self.score = [0.0] * count, [0.0] * count, [0.0] * count
         self.picks: list[int] = []
+        self.drawn: set[int] = set()  # picks that were drawn at random
         self.total_bits = 0.0
-        for i in range(len(self.candidates)):
-            self._rate(i)
+        self._version = [0] * count
+        self._heap: list[tuple[float, float, int, int]] = []
+        for name in self.siblings:
+            self._rate(name)
+        heapify(self._heap)
 
-    def _rate(self, i: int) -> None:
-        candidate = self.candidates[i]
-        p = self.confidence.get(candidate.hypothesis_id)
+    def _rate(self, name: object) -> None:
+        """Rates one hypothesis's candidates, and gives each a new entry at the end of the heap's list."""
+        p = self.confidence.get(name)
         if p is None:
             return
-        before, new = self.pending[candidate.hypothesis_id], candidate.d2(1) - candidate.d2()
-        if candidate.binary and before == 0:
-            bits = binary_information_gain(p, candidate.mu1, candidate.mu0)
-        else:
-            bits = conditional_gain(p, before, new)
-        keep = 1 - candidate.p_fail
-        self.gain_bits[i] = keep * bits
-        self.score[i] = keep * self.worth(Look(p, before, new, bits, self.support, self.refute)) / candidate.price
+        before = self.pending[name]
+        told = expected_information_gain(p, before)
+        for i in self.siblings[name]:
+            candidate = self.candidates[i]
+            new = candidate.d2(1) - candidate.d2()
+            if candidate.binary and before == 0:
+                bits = binary_information_gain(p, candidate.mu1, candidate.mu0)
+            else:
+                bits = max(expected_information_gain(p, before + new) - told, 0.0)
+            self.gain_bits[i] = (1 - candidate.p_fail) * bits
+            self._value(i, Look(p, before, new, bits, self.support, self.refute, self.seed, len(self.picks),
+                                candidate.id, name, self.runs[name], self.order[name]))  # fmt: skip
+            self._version[i] += 1
+            self._heap.append((-self.score[i], candidate.cost, i, self._version[i]))
+
+    def _value(self, i: int, look: Look) -> None:
+        self.worth[i] = self.score[i] = self.strategy.worth(look)
+        if self.strategy.by_cost:
+            candidate = self.candidates[i]
+            self.score[i] *= (1 - candidate.p_fail) / candidate.price**self.exponent
 
     def affords(self, i: int) -> bool:
         return self.candidates[i].cost <= self.budget + _BUDGET_SLACK_RUN_HOURS
@@ -214,8 +225,10 @@ class _Batch:
         if not self.affords(i):
             return f"needs {candidate.cost:.3g} run-hours, {self.budget:.3g} are left"
         if self.refute < p < self.support:
-            short = self.gain_bits[i] < self.min_gain
-            return f"{self.gain_bits[i]:.4f} bit is under {self.min_gain:g}" if short else ""
+            if self.gain_bits[i] < self.min_gain:
+                return f"{self.gain_bits[i]:.4f} bit is under {self.min_gain:g}"
+            waits = self.worth[i] <= 0 and self.pending[candidate.hypothesis_id] > 0
+            return "what is pending is expected to decide its hypothesis" if waits else ""
         return "" if self.owed[candidate.hypothesis_id] >= 1 else "its hypothesis is past a threshold"
 
     def take(self, i: int) -> None:
@@ -224,19 +237,53 @@ class _Batch:
         self.total_bits += self.gain_bits[i]
         self.pending[candidate.hypothesis_id] += candidate.d2(1) - candidate.d2()
         self.owed[candidate.hypothesis_id] -= 1
+        self.runs[candidate.hypothesis_id] += 1
         self.budget -= candidate.cost
         candidate.waiting += 1
         candidate.left -= 1
-        for sibling in self.siblings[candidate.hypothesis_id]:
-            self._rate(sibling)
+        end = len(self._heap)
+        self._rate(candidate.hypothesis_id)
+        renewed = self._heap[end:]
+        del self._heap[end:]
+        for entry in renewed:
+            heappush(self._heap, entry)
+
+    def next(self) -> int | None:
+        """The candidate that the strategy would take now: the cheaper, then the earlier, of equals."""
+        turn = len(self.picks)
+        if self.strategy.fresh or (self.explore > 0 and uniform(self.seed, "explore", turn) < self.explore):
+            return self._draw(turn)
+        while self._heap:
+            _, _, i, version = self._heap[0]
+            # What is refused now is refused until its hypothesis is rated again: a budget only shrinks.
+            if version == self._version[i] and not self.refusal(i):
+                return i
+            heappop(self._heap)
+        return None
+
+    def _draw(self, turn: int) -> int | None:
+        """A candidate by lot: first one of the hypotheses, each as likely, then one of its candidates."""
+        offered = self.offered()
+        if not offered:
+            return None
+        by_lot = STRATEGIES["random"].worth
+
+        def lot(i: int) -> float:
+            candidate = self.candidates[i]
+            return by_lot(Look(0.5, 0.0, 0.0, 0.0, self.support, self.refute, self.seed, turn,
+                               candidate.id, candidate.hypothesis_id))  # fmt: skip
+
+        drawn = max(offered, key=lot)
+        self.drawn.add(turn)
+        return drawn
 
     def fill(self, size: int, enough_bits: float = math.inf) -> None:
-        """Pick by score, the cheaper of equals, up to `size` picks or `enough_bits`, while any is offered."""
+        """Pick by score up to `size` picks or `enough_bits`, while any candidate is offered."""
         while len(self.picks) < size and self.total_bits < enough_bits:
-            offered = self.offered()
-            if not offered:
+            i = self.next()
+            if i is None:
                 return
-            self.take(max(offered, key=lambda i: (self.score[i], -self.candidates[i].cost)))
+            self.take(i)
 
 
 def score_candidates(state: Mapping[str, Any], config: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -246,10 +293,13 @@ def score_candidates(state: Mapping[str, Any], config: Mapping[str, Any]) -> lis
     run-hour), "offered" and "reason". Arguments and errors as for `propose`.
     """
     batch = _Batch(state, config)
+    explored = batch.next() if batch.explore > 0 else None
     rows = []
     for i, candidate in enumerate(batch.candidates):
         refusal = batch.refusal(i)
-        worth = f"{batch.gain_bits[i]:.3f} bit expected for {candidate.price:.3g} run-hours"
+        worth = f"{batch.strategy.note}{batch.gain_bits[i]:.3f} bit expected for {candidate.price:.3g} run-hours"
+        if i == explored and batch.drawn:
+            worth = f"drawn at random to explore: {worth}"
         rows.append(
             {
                 "candidate_id": candidate.id,
@@ -271,20 +321,22 @@ def propose(state: Mapping[str, Any], k: int, config: Mapping[str, Any]) -> list
     `state`: "hypotheses" {"id", "confidence", "missing_replicates"?}, "candidates" {"id", "hypothesis_id",
     "mu1", "mu0", "sigma" (or "s0"), "tau", "cost" in run-hours, "p_fail", "n_seen", "n_pending", "model"?,
     "baseline_n"?, "n_left"? (replicates that may still be launched, unlimited by default)}, "budget_left"? in
-    run-hours. `config`: "support", "refute", "min_information_gain_bits", "strategy". A hypothesis past a
-    threshold is offered only its "missing_replicates", those whatever they gain. Raises ValueError for a
-    number that is none.
+    run-hours, "seed"? (of all that is drawn). A hypothesis may hold "n_runs", all it has had, by which round_robin
+    takes turns. `config`: "support", "refute", "min_information_gain_bits", "strategy" (a key of `STRATEGIES`),
+    "explore_fraction" (0: share of the picks that are drawn at random) and "cost_exponent" (1; 0 ignores cost). A
+    hypothesis past a threshold is offered only its "missing_replicates", those whatever they gain. Raises ValueError
+    for a number that is none and for an unknown strategy.
 
-    Each pick has the highest conditional gain per run-hour. Under a budget, where the picks would shut out
-    the best single candidate, that one goes first if it teaches more than all that the budget buys by
+    Each pick has the highest worth per run-hour, by default the conditional gain. Under a budget, where the picks
+    would shut out the best single candidate, that one goes first if it teaches more than all that the budget buys by
     density: the better of the two is within half of 1 - 1/e of the best that the budget can buy, because the
-    gain is submodular.
+    gain is submodular. The strategies that ignore cost, kept to be compared with, are left as they are.
     """
     batch = _Batch(state, config)
     offered, alone_bits = batch.offered(), list(batch.gain_bits)
     batch.fill(k)
     picks = list(batch.picks)
-    if picks and math.isfinite(batch.budget):
+    if picks and batch.strategy.by_cost and math.isfinite(batch.budget):
         best = max(offered, key=lambda i: alone_bits[i])
         if best not in picks and not batch.affords(best):
             batch.fill(_EXHAUST_PICKS, enough_bits=alone_bits[best])

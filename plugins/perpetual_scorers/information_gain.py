@@ -1,38 +1,89 @@
-"""The default scorer: bits expected per run-hour. The formulas are `perpetual.science.information`'s.
+"""The bundled scorers, one for each strategy. The formulas are `perpetual.science`'s.
 
-Only the factory `build` is imported from outside, by the kernel.
+Only the factories are imported from outside, by the kernel: `build` makes the default scorer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-from perpetual.api import Score, Scorer, State
+from perpetual.api import ConfigError, Score, Scorer, State
 from perpetual.science.information import propose, score_candidates
 
-__all__ = ["InformationGain", "build"]
+__all__ = ["Decisive", "Greedy", "InformationGain", "RandomChoice", "RoundRobin", "StrategyScorer", "Thompson", "build"]
+
+_OF_THE_STATE = ("support", "refute", "min_information_gain_bits")
 
 
-class InformationGain(Scorer):
-    """Pure and stateless; see `perpetual.slots.scorer` for the contract."""
+class StrategyScorer(Scorer):
+    """One of `perpetual.science`'s strategies. Pure: what it draws derives from the state's seed.
+
+    Raises:
+        ConfigError: for a knob out of its range.
+    """
+
+    strategy: ClassVar[str]
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        explore, exponent = options.get("explore_fraction", 0.0), options.get("cost_exponent", 1.0)
+        if not 0 <= explore <= 1:
+            raise ConfigError(f"explore_fraction is a share of the picks, 0 to 1, not {explore:g}")
+        if not 0 <= exponent <= 10:
+            raise ConfigError(f"cost_exponent must be 0 (cost is ignored) to 10, not {exponent:g}")
+        self._knobs = {"strategy": self.strategy, "explore_fraction": explore, "cost_exponent": exponent}
 
     def score(self, state: State) -> list[Score]:
-        """What one more replicate of each candidate teaches, in their order."""
+        """What one more replicate of each candidate is worth, in their order."""
         return [
             Score(row["information_gain_bits"], row["cost_run_hours"], row["score"], row["reason"])
-            for row in score_candidates(state, _config(state))
+            for row in score_candidates(state, self._config(state))
         ]
 
     def pick(self, state: State, k: int) -> list[str]:
         """A batch in which each pick lowers what the next one of the same hypothesis is worth."""
-        return propose(state, k, _config(state))
+        return propose(state, k, self._config(state))
+
+    def _config(self, state: State) -> dict[str, Any]:
+        return self._knobs | {key: state[key] for key in _OF_THE_STATE if key in state}
 
 
-def _config(state: State) -> dict[str, Any]:
-    return {key: state[key] for key in ("support", "refute", "min_information_gain_bits") if key in state}
+class InformationGain(StrategyScorer):
+    """Bits expected per run-hour."""
+
+    strategy = "hypothesis_driven"
+
+
+class Decisive(StrategyScorer):
+    """Evidence per run-hour, capped by what a decision still needs."""
+
+    strategy = "decisive"
+
+
+class Greedy(StrategyScorer):
+    """Chance of reaching the support threshold, per run-hour."""
+
+    strategy = "greedy"
+
+
+class Thompson(StrategyScorer):
+    """What one drawn outcome would teach, per run-hour."""
+
+    strategy = "thompson"
+
+
+class RandomChoice(StrategyScorer):
+    """A hypothesis by lot, and one of its candidates by lot."""
+
+    strategy = "random"
+
+
+class RoundRobin(StrategyScorer):
+    """The hypothesis with the fewest runs, and one of its candidates by lot."""
+
+    strategy = "round_robin"
 
 
 def build(options: Mapping[str, Any]) -> InformationGain:
     """Factory of the provider `information-gain`."""
-    return InformationGain()
+    return InformationGain(options)

@@ -1,18 +1,64 @@
-"""Entry point of the bundled scorers; imports nothing heavy."""
+"""Entry point of the bundled scorers and of `bench-policy`, which compares scorers; imports nothing heavy."""
 
 from __future__ import annotations
 
-from perpetual.api import Provider, hookimpl
+from perpetual.api import Option, Provider, hookimpl
+
+_HOME = "perpetual_scorers.information_gain"
+_KNOBS = {
+    # Off: exploring costs run-hours and, in simulated worlds with wrong declarations too, buys nothing measurable.
+    "explore_fraction": Option("float", 0.0, "share of the picks that are drawn at random, 0 to 1"),
+    "cost_exponent": Option("float", 1.0, "a worth is divided by run-hours to this power; 0 ignores what a run costs"),
+}
 
 
 @hookimpl
 def perpetual_scorers() -> list[Provider]:
-    """`information-gain`, the default."""
+    """Six strategies; `information-gain` is the default, `random` and `round-robin` are there to be compared with."""
     return [
         Provider(
-            slot="scorer",
-            name="information-gain",
-            factory="perpetual_scorers.information_gain:build",
-            summary="expected information gain in bits per run-hour, given what is pending",
+            "scorer",
+            "information-gain",
+            f"{_HOME}:build",
+            "expected information gain in bits per run-hour, given what is pending",
+            options=_KNOBS,
+        ),
+        Provider(
+            "scorer",
+            "decisive",
+            f"{_HOME}:Decisive",
+            "evidence per run-hour, capped by what a decision still needs; for thresholds of 0.95 and more",
+            options=_KNOBS,
+        ),
+        Provider(
+            "scorer",
+            "greedy",
+            f"{_HOME}:Greedy",
+            "chance of reaching the support threshold, per run-hour",
+            options=_KNOBS,
+        ),
+        Provider(
+            "scorer",
+            "thompson",
+            f"{_HOME}:Thompson",
+            "what an outcome drawn from the present belief would teach, per run-hour; for many runs in flight",
+            options=_KNOBS,
+        ),
+        Provider(
+            "scorer", "random", f"{_HOME}:RandomChoice", "a hypothesis and its design by lot: a baseline for audits"
+        ),
+        Provider("scorer", "round-robin", f"{_HOME}:RoundRobin", "hypotheses turn by turn, designs by lot: a baseline"),
+    ]
+
+
+@hookimpl
+def perpetual_commands() -> list[Provider]:
+    """`perpetual bench-policy`."""
+    return [
+        Provider(
+            "command",
+            "bench-policy",
+            "perpetual_scorers.command:bench_policy",
+            "Compare scorers in simulated research whose truth is known.",
         )
     ]

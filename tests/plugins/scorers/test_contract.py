@@ -1,17 +1,170 @@
-"""The bundled scorer keeps the promises of its slot."""
+"""The bundled scorers keep the promises of their slot, and are what their names and options say."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from perpetual.testing.scorers import ScorerContract
-from perpetual_scorers.information_gain import InformationGain, build
+from perpetual import Lab
+from perpetual.errors import ConfigError, UsageError
+from perpetual.science import propose
+from perpetual.testing.scorers import ScorerContract, state_of
+from perpetual_scorers.information_gain import (
+    Decisive,
+    Greedy,
+    InformationGain,
+    RandomChoice,
+    RoundRobin,
+    StrategyScorer,
+    Thompson,
+    build,
+)
+from perpetual_scorers.plugin import perpetual_scorers
+
+SCORERS: dict[str, type[StrategyScorer]] = {
+    "information-gain": InformationGain,
+    "decisive": Decisive,
+    "greedy": Greedy,
+    "thompson": Thompson,
+    "random": RandomChoice,
+    "round-robin": RoundRobin,
+}
 
 
-class TestInformationGain(ScorerContract):
-    """`information-gain`."""
+class TestBundled(ScorerContract):
+    """Each of the six, as it is by default and while it explores."""
 
-    @pytest.fixture
-    def scorer(self) -> InformationGain:
-        """The default scorer."""
-        return build({})
+    @pytest.fixture(params=[*SCORERS, "information-gain that explores"])
+    def scorer(self, request: pytest.FixtureRequest) -> StrategyScorer:
+        """One of them."""
+        if request.param not in SCORERS:
+            return InformationGain({"explore_fraction": 0.5, "cost_exponent": 0.5})
+        return SCORERS[request.param]({})
+
+
+def test_each_provider_builds_its_scorer() -> None:
+    offers = {offer.name: offer for offer in perpetual_scorers()}
+    assert set(offers) == set(SCORERS)
+    for name, offer in offers.items():
+        module, _, attribute = offer.factory.partition(":")
+        made = getattr(__import__(module, fromlist=[attribute]), attribute)(
+            {key: option.default for key, option in (offer.options or {}).items()}
+        )
+        assert type(made) is SCORERS[name]
+        assert "-" in offer.name or made.strategy == offer.name
+    assert type(build({})) is InformationGain
+    assert {name for name, offer in offers.items() if not offer.options} == {"random", "round-robin"}
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_a_scorer_is_its_strategy(name: str) -> None:
+    scorer = SCORERS[name]({})
+    for seed in range(10):
+        state = state_of(5, seed)
+        config = {key: state[key] for key in ("support", "refute", "min_information_gain_bits")}
+        assert scorer.pick(state, 3) == propose(state, 3, {**config, "strategy": name})
+
+
+def test_the_knobs_reach_the_strategy() -> None:
+    state = state_of(5)
+    state["candidates"][0] |= {"sigma": 0.005, "cost": 400.0}
+    assert InformationGain({"cost_exponent": 0.0}).pick(state, 1) == ["e1"]
+    assert InformationGain({}).pick(state, 1) != ["e1"]
+    explored = {InformationGain({"explore_fraction": 1.0}).pick({**state, "seed": n}, 1)[0] for n in range(60)}
+    assert len(explored) == 5
+
+
+@pytest.mark.parametrize("options", [{"explore_fraction": 1.5}, {"explore_fraction": -0.1}, {"cost_exponent": -1.0}])
+def test_a_knob_out_of_its_range_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(options))):
+        Decisive(options)
+
+
+# --- in a project ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("strategy", "scorer"),
+    [
+        ("hypothesis_driven", InformationGain),
+        ("information_gain", InformationGain),
+        ("decisive", Decisive),
+        ("round_robin", RoundRobin),
+        ("round-robin", RoundRobin),
+        ("perpetual-lab/random", RandomChoice),
+    ],
+)
+def test_the_methodology_names_a_strategy(project: Path, strategy: str, scorer: type[StrategyScorer]) -> None:
+    with Lab.open(project) as lab:
+        lab.settings.set_methodology("exploration_strategy", strategy)
+    with Lab.open(project) as lab:
+        assert type(lab.proposals.scorer) is scorer
+
+
+def test_a_strategy_that_nobody_offers_is_refused_by_the_nearest(project: Path) -> None:
+    with Lab.open(project) as lab, pytest.raises(UsageError, match="did you mean round"):
+        lab.settings.set_methodology("exploration_strategy", "round_robbin")
+
+
+def test_a_projects_options_reach_its_scorer(project: Path) -> None:
+    with Lab.open(project) as lab:
+        lab.settings.set_methodology("exploration_strategy", "decisive")
+        lab.settings.set_config("plugins.decisive.explore_fraction", "0.25")
+    with Lab.open(project) as lab:
+        assert isinstance(lab.proposals.scorer, Decisive)
+        assert lab.proposals.scorer._knobs["explore_fraction"] == 0.25
+
+
+def _with_a_grid(lab: Lab, **design: Any) -> None:
+    grid = {"lr": [0.1, 0.2, 0.3, 0.4]}
+    claim = lab.hypotheses.add("lr matters", metric="acc", direction="max", mde=0.1, baseline=0.5, params=grid)
+    lab.experiments.propose(claim.id, command="python train.py", cost_run_hours=0.25, **design)
+
+
+def test_the_same_record_gives_the_same_answer_and_a_longer_one_draws_anew(project: Path) -> None:
+    with Lab.open(project) as lab:
+        lab.settings.set_methodology("exploration_strategy", "random")
+    with Lab.open(project) as lab:
+        _with_a_grid(lab, noise=0.1)
+
+        def drawn() -> list[dict[str, Any]]:
+            return [pick.experiment.config for pick in lab.experiments.propose_auto(2, dry_run=True)]
+
+        assert drawn() == drawn()
+        before = lab.proposals.state([], [])["seed"]
+        lab.experiments.propose(command="true")
+        assert lab.proposals.state([], [])["seed"] != before
+
+
+def test_a_pick_says_which_outcome_would_decide(project: Path) -> None:
+    """In the answer and in the record; the figures are those of the evidence rule."""
+    with Lab.open(project) as lab:
+        lab.settings.set_methodology("confidence_support_threshold", "0.7")
+        lab.settings.set_methodology("confidence_refute_threshold", "0.3")
+        _with_a_grid(lab, noise=0.02)
+        (picked,) = lab.experiments.propose_auto(1)
+        gain, words = picked.score.reason.split("; ")
+        assert gain.endswith("bit expected for 0.25 run-hours")
+        assert words.startswith("an effect above +0.0")
+        assert "would support h1 (0.50 -> 0.70), an effect below +0.0" in words
+        assert words.endswith("would refute it (-> 0.30), once 1 more replicate stands by it")
+        assert lab.experiments.get(picked.experiment.id).score == picked.score == picked.experiment.score
+        low = float(words.split()[3])
+        lab.settings.set_methodology("min_replicates", "1")
+        for value, status in ((0.5 + low + 0.002, "supported"), (0.5 + low - 0.002, "open")):
+            lab.hypotheses.add(f"reaches {value}", metric="acc", direction="max", mde=0.1, baseline=0.5)
+            claim = lab.hypotheses.list().items[-1]
+            made = lab.experiments.propose(claim.id, command=f"echo acc={value}", noise=0.02)
+            lab.experiments.approve(made.id)
+            lab.runs.launch(made.id)
+            lab.wait([made.id], timeout_s=60)
+            assert lab.hypotheses.get(claim.id).status == status
+
+
+def test_where_no_outcome_decides_a_pick_says_so(project: Path) -> None:
+    with Lab.open(project) as lab:
+        _with_a_grid(lab, noise=0.1)
+        (picked,) = lab.experiments.propose_auto(1, dry_run=True)
+        assert picked.score.reason.endswith("; no single outcome decides h1")

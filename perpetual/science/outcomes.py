@@ -1,0 +1,234 @@
+"""Which outcome of one more replicate would decide a hypothesis, told before it is run.
+
+Imported by the lab where it explains a pick. Everything is asked of the evidence rule itself: the boundaries are its
+closed form turned around, and each is kept only where the rule says so on either side.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from perpetual.science.evidence import (
+    DESIGN_CAP_NATS,
+    GUESSED_NOISE_DF,
+    TAU_SHARE,
+    _live,
+    _measured,
+    _weigh,
+    confidence,
+    number,
+)
+
+__all__ = ["Outlook", "Span", "explain", "outlook"]
+
+_SAMPLES = 9  # within a stretch between boundaries: finds where both predictions misfit, which has no closed form
+_BISECTIONS = 60
+_BESIDE = 1e-7  # in gaps
+_FAR = (1.0, 10.0, 100.0)  # in gaps, beyond the outermost boundary
+
+
+class Span(NamedTuple):
+    """Outcomes from `low` to `high`, in the metric's units as a difference in favour; None is no bound."""
+
+    low: float | None
+    high: float | None
+
+
+class Outlook(NamedTuple):
+    """What one more replicate can decide: outcomes that leave the confidence at the support threshold or above, and at
+    the refute threshold or below; None where none does. Of a binary design 1 is a success and 0 a failure.
+    """
+
+    confidence: float
+    support: Span | None
+    refute: Span | None
+    is_binary: bool
+    gap: float  # mu1 - mu0
+
+
+def outlook(
+    hypothesis: Mapping[str, Any],
+    designs: Mapping[str, Mapping[str, Any]],
+    evidence: Iterable[Mapping[str, Any]],
+    design_id: str,
+    config: Mapping[str, Any],
+) -> Outlook | None:
+    """What the next replicate of `designs[design_id]` can decide, given all that is known.
+
+    Arguments as for `perpetual.science.confidence`; `config` holds "support" and "refute" (0.8, 0.2). What is pending
+    is not guessed at. None for a design that predicts nothing ("any").
+    """
+    design = designs[design_id]
+    if design.get("model", "gaussian") == "any":
+        return None
+    rows = _live([*evidence], hypothesis.get("id"))
+    known = confidence(hypothesis, designs, rows, {})
+    own = math.fsum(part["log_bayes_factor"] for part in known["parts"] if part.get("design_id") == design_id)
+    rest = known["log_odds"] - own
+    values = _measured(rows, designs)[0].get(design_id, [])
+    up = _logit(number(config, "support", 0.8)) - rest
+    down = _logit(number(config, "refute", 0.2)) - rest
+    gap = number(design, "mu1") - number(design, "mu0")
+
+    def nats(value: float) -> float:
+        if values and all(value == seen for seen in values):
+            value += _BESIDE * (abs(gap) or 1.0)  # bit-equal it would pass for the same run, seen again
+        weighed = _weigh(design, [*values, value])
+        return 0.0 if weighed.misfit else min(max(weighed.factor, -DESIGN_CAP_NATS), DESIGN_CAP_NATS)
+
+    if design.get("model") == "binary":
+        support = next((Span(x, x) for x in (1.0, 0.0) if nats(x) >= up), None)
+        refute = next((Span(x, x) for x in (0.0, 1.0) if nats(x) <= down), None)
+        return Outlook(known["confidence"], support, refute, True, gap)
+    return Outlook(
+        known["confidence"],
+        _span(_boundaries(design, values, up), lambda x: nats(x) >= up, _next(values, number(design, "mu1")), gap),
+        _span(_boundaries(design, values, down), lambda x: nats(x) <= down, _next(values, number(design, "mu0")), gap),
+        False,
+        gap,
+    )
+
+
+def _logit(p: float) -> float:
+    return math.log(p / (1 - p))
+
+
+def _next(values: Sequence[float], mean: float) -> float:
+    """The next value that would bring the mean of all to `mean`."""
+    return (len(values) + 1) * mean - math.fsum(values)
+
+
+def _boundaries(design: Mapping[str, Any], values: Sequence[float], nats: float) -> list[float]:
+    """The next values at which the design's log Bayes factor may be exactly `nats`: one of them is, if any value is.
+
+    With x the next value and d = x - mean, the pooled mean moves by d/(n+1) and the sum of squares grows by
+    d^2 n/(n+1), so that the ratio of the two Student densities is `nats` at the roots of a quadratic. Beyond the peak
+    of the ratio, where the mean is clipped, the factor depends on the spread alone, which gives one more pair.
+    """
+    if abs(nats) > DESIGN_CAP_NATS:
+        return []
+    mu1, mu0 = number(design, "mu1"), number(design, "mu0")
+    gap, tau = mu1 - mu0, number(design, "tau", TAU_SHARE * abs(mu1 - mu0))
+    sampled, spread = int(number(design, "baseline_n", 0)), number(design, "baseline_ss", 0.0)
+    if design.get("sigma") is None and sampled > 1 and spread == 0:
+        sampled = 1  # a baseline without any spread is one draw, seen again
+    n = len(values)
+    whole = n + 1
+    share = 1 / whole + (1 / sampled if sampled > 0 else 0.0)
+    if design.get("sigma") is not None:
+        v = tau * tau + share * number(design, "sigma") ** 2
+        return [_next(values, (mu1 + mu0) / 2 + nats * v / gap)] if gap else []
+    prior_nu = 0.0 if design.get("s0") is None else number(design, "nu0", GUESSED_NOISE_DF)
+    nu = prior_nu + n + max(sampled - 1, 0)
+    if nu <= 0 or not gap:
+        return []
+    mean = math.fsum(values) / n if n else 0.0
+    squares = math.fsum((value - mean) ** 2 for value in values) + (spread if sampled > 1 else 0.0)
+    squares += prior_nu * (number(design, "s0") ** 2 if prior_nu else 0.0)
+    fixed, grows = nu * tau * tau + share * squares, share * n / whole  # nu v = fixed + grows d^2
+    ratio = math.exp(2 * nats / (nu + 1))
+    found = _roots(
+        (1 - ratio) * (grows + 1 / whole**2),
+        2 / whole * ((mean - mu0) - ratio * (mean - mu1)),
+        (1 - ratio) * fixed + (mean - mu0) ** 2 - ratio * (mean - mu1) ** 2,
+    )
+    if grows > 0 and ratio != 1:
+        found += _roots(grows, 0.0, fixed - gap * gap * ratio / (1 - ratio) ** 2)
+    return sorted(mean + d for d in found if math.isfinite(d))
+
+
+def _roots(a: float, b: float, c: float) -> list[float]:
+    """The real roots of a x^2 + b x + c, without cancellation."""
+    if a == 0:
+        return [-c / b] if b else []
+    inside = b * b - 4 * a * c
+    if inside < 0:
+        return []
+    q = -(b + math.copysign(math.sqrt(inside), b)) / 2
+    return [q / a, c / q] if q else [0.0]
+
+
+def _span(edges: Sequence[float], holds: Callable[[float], bool], near: float, gap: float) -> Span | None:
+    """The stretch of outcomes nearest to `near` on which `holds` is true; None if there is none."""
+    step = abs(gap) or 1.0
+    ends = [near, *edges]
+    inner = sorted({*edges, near})
+    points = [min(ends) - far * step for far in reversed(_FAR)]
+    for left, right in pairwise(inner):
+        points += [left + (right - left) * (i + 0.5) / _SAMPLES for i in range(_SAMPLES)]
+    points += [max(ends) + far * step for far in _FAR]
+    # A stretch may be narrow where it meets a misfit, so the sides of each edge are looked at.
+    points += [end + side * _BESIDE * step for end in inner for side in (-1, 1)]
+    points = sorted({*points})
+    spans: list[Span] = []
+    start: float | None = None
+    was = holds(points[0])
+    for left, right in pairwise(points):
+        now = holds(right)
+        if now == was:
+            continue
+        edge = _edge(left, right, edges, holds)
+        if now:
+            start = edge
+        else:
+            spans.append(Span(start, edge))
+            start = None
+        was = now
+    if was:
+        spans.append(Span(start, None))
+    return min(spans, key=lambda span: _distance(span, near), default=None)
+
+
+def _edge(left: float, right: float, edges: Sequence[float], holds: Callable[[float], bool]) -> float:
+    """Where between two points the rule changes its mind: a closed form where one lies there, else by bisection."""
+    between = [edge for edge in edges if left <= edge <= right]
+    tiny = 1e-9 * (right - left)
+    for edge in between:
+        if holds(max(edge - tiny, left)) != holds(min(edge + tiny, right)):
+            return edge
+    was = holds(left)
+    for _ in range(_BISECTIONS):
+        middle = (left + right) / 2
+        left, right = (middle, right) if holds(middle) == was else (left, middle)
+    return (left + right) / 2
+
+
+def _distance(span: Span, near: float) -> float:
+    if span.low is not None and near < span.low:
+        return span.low - near
+    return near - span.high if span.high is not None and near > span.high else 0.0
+
+
+# --- in words ---------------------------------------------------------------------------------------------------------
+
+
+def explain(found: Outlook, name: str, config: Mapping[str, Any]) -> str:
+    """The outlook in one line: which outcome would support the hypothesis `name`, and which refute it."""
+    support, refute = number(config, "support", 0.8), number(config, "refute", 0.2)
+    p, parts = found.confidence, []
+    if found.support is not None:
+        deed = f"leaves {name} at {support:.2f} or above" if p >= support else f"would support {name}"
+        change = "" if p >= support else f" ({p:.2f} -> {support:.2f})"
+        parts.append(f"{_outcome(found, found.support)} {deed}{change}")
+    if found.refute is not None:
+        whom = "it" if parts else name
+        deed = f"leaves {whom} at {refute:.2f} or below" if p <= refute else f"would refute {whom}"
+        change = "" if p <= refute else f" ({'' if parts else f'{p:.2f} '}-> {refute:.2f})"
+        parts.append(f"{_outcome(found, found.refute)} {deed}{change}")
+    return ", ".join(parts) if parts else f"no single outcome decides {name}"
+
+
+def _outcome(found: Outlook, span: Span) -> str:
+    if found.is_binary:
+        return "a success" if span.low == 1 else "a failure"
+    reach = 10 * abs(found.gap)  # farther off nobody looks
+    low = None if span.low is None or span.low < -reach else span.low
+    high = None if span.high is None or span.high > reach else span.high
+    if low is None and high is None:
+        return "any effect"
+    if high is None:
+        return f"an effect above {low:+.3g}"
+    return f"an effect below {high:+.3g}" if low is None else f"an effect from {low:+.3g} to {high:+.3g}"
