@@ -41,8 +41,8 @@ def state_of(count: int = 5, seed: int = 7) -> dict[str, Any]:
         for n in range(1, count + 1)
     ]
     hypotheses = [
-        {"id": "h1", "confidence": 0.5, "missing_replicates": 0},
-        {"id": "h2", "confidence": 0.7, "missing_replicates": 0},
+        {"id": "h1", "confidence": 0.5, "missing_replicates": 0, "n_runs": 3},
+        {"id": "h2", "confidence": 0.7, "missing_replicates": 0, "n_runs": 2},
     ]
     return {
         "hypotheses": hypotheses,
