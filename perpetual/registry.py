@@ -65,6 +65,13 @@ class _Discovery:
     manager: pluggy.PluginManager
     plugins: list[PluginInfo] = field(default_factory=list)
 
+    @property
+    def files(self) -> list[str]:
+        """The files in which the plugins say what they offer."""
+        modules = [getattr(plugin, "__name__", type(plugin).__module__) for plugin in self.manager.get_plugins()]
+        found = [getattr(sys.modules.get(name), "__file__", None) for name in modules]
+        return sorted({path for path in found if path})
+
 
 def _trace(hook: str, plugin: str, result: object) -> None:
     if os.environ.get("PERPETUAL_TRACE_HOOKS"):
@@ -281,7 +288,8 @@ class Registry:
                 self._plugins = self._discovery().plugins
                 # A failure may pass (a missing library that gets installed), so it is looked at anew each time.
                 if not self._extra and all(info.state != "failed" for info in self._plugins):
-                    caches.save("plugins", key, [asdict(info) for info in self._plugins])
+                    # A plugin that is installed to be worked on changes without any folder of the path changing.
+                    caches.save("plugins", key, [asdict(info) for info in self._plugins], self._discovery().files)
         return self._plugins
 
     def _discovery(self) -> _Discovery:

@@ -17,7 +17,7 @@ repeated. It never changes the records it is given: no number that decides comes
 *Proposer*: answers drafts of experiments for the loop to consider, each for one of the hypotheses it was given, with a
 reason in words and arguments that `lab.experiments.propose` takes: a command, and a design that makes a claim (a draft
 without one is never picked), or a baseline's further runs (`extends`) or stand-in (`proxy_of`). Drafts that were tried
-before are removed by the kernel. It never changes the records it is given, and with nothing to go on it answers nothing.
+before are removed by the kernel. It never changes the records it is given; with nothing to go on it answers nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Earlier work, as whoever reads another tool's files hands it to `lab.adoption.take`: what was claimed, tried and measured.
+"""Earlier work, as whoever reads another tool's files hands it to `lab.adoption.take`.
 
 `key` names a record by what it is in its source, whatever folder the source lies in: the same key is the same record,
 so that taking it over twice is taking it over once. Times are UTC, ISO 8601; what is not known is None.

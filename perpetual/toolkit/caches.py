@@ -13,7 +13,7 @@ from zlib import crc32
 
 TYPE_CHECKING = False  # as typing's, whose import the fast path cannot afford
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
 __all__ = ["cache_dir", "load", "plugins_key", "save"]
@@ -38,25 +38,36 @@ def _path(kind: str, key: str) -> str:
     return os.path.join(cache_dir(), f"{kind}-{crc32(key.encode('utf-8', 'surrogateescape')):08x}.json")
 
 
+def _stamp(path: str) -> list[int] | None:
+    try:
+        seen = os.stat(path)
+    except OSError:
+        return None
+    return [seen.st_ino, seen.st_size, seen.st_mtime_ns]
+
+
 def load(kind: str, key: str) -> Any:
-    """The value cached under (kind, key), or None."""
+    """The value cached under (kind, key), or None; also None once a file that it was computed from has changed."""
     try:
         with open(_path(kind, key), encoding="utf-8") as file:
             kept = json.load(file)
     except (OSError, ValueError):
         return None
-    return kept["value"] if isinstance(kept, dict) and kept.get("key") == key else None
+    if not isinstance(kept, dict) or kept.get("key") != key or not isinstance(kept.get("files"), dict):
+        return None
+    return kept["value"] if all(_stamp(path) == stamp for path, stamp in kept["files"].items()) else None
 
 
-def save(kind: str, key: str, value: Any) -> None:
-    """Caches a JSON value; a reader sees the old or the new one, never a part."""
+def save(kind: str, key: str, value: Any, files: Iterable[str] = ()) -> None:
+    """Caches a JSON value computed from these files; a reader sees the old or the new one, never a part."""
+    stamps = {path: _stamp(path) for path in files}
     path = _path(kind, key)
     temporary = f"{path}.{os.getpid()}"
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:
-            json.dump({"key": key, "value": value}, file)
+            json.dump({"key": key, "files": stamps, "value": value}, file)
         os.replace(temporary, path)
     except OSError:
         # A read-only home must not stop a command: without a cache it is only slower.

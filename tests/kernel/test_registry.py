@@ -265,6 +265,20 @@ def test_a_changed_path_is_seen(folder: Path, own_cache: Path, monkeypatch: pyte
     assert found["acme-store/store"][0] == "2.2"
 
 
+def test_a_plugin_that_is_worked_on_is_seen(folder: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a distribution is installed in editable form its files change, and no folder of the path does."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    _install(folder, "acme-store", "2.1", {"acme_store": _STORE.format(name="acme")}, {"store": "acme_store"})
+    _, before, _ = _ask(folder)
+    module, seen = folder / "acme_store.py", folder.stat()
+    module.write_text(_STORE.format(name="another"))
+    os.utime(folder, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    _, after, modules = _ask(folder)
+    assert "pluggy" in modules
+    assert after != before
+    assert any("another" in str(name) for name in after)
+
+
 def test_what_was_kept_is_the_same_as_what_was_found(own_cache: Path) -> None:
     cold = Registry()
     found = cold.plugins
