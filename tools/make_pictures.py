@@ -3,13 +3,12 @@
     python tools/make_pictures.py           the flow pictures; a test holds the committed ones to this
     python tools/make_pictures.py --demo    also the demo's end and its report, from a real run of `perpetual demo`
 
-The second needs chromium on the PATH and the extra `docs`, about a minute, and no network.
+The second needs chromium on the PATH and the extra `report`, about a minute, and no network.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -285,28 +284,21 @@ def demo_svg(folder: Path) -> str:
 
 
 def report_png(folder: Path, target: Path) -> None:
-    """The top of the demo's report, laid out by the documentation's own generator and drawn by chromium."""
+    """The top of the demo's report, as `perpetual report --format html` writes it, drawn by chromium."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         raise SystemExit("chromium is not on the PATH")
-    pages = folder / "pages"
-    pages.mkdir()
-    report = (folder / "perpetual-demo" / "report.md").read_text().replace(sys.executable, "python")
-    (pages / "index.md").write_text("---\nhide: [navigation, toc]\n---\n" + report)
-    (folder / "mkdocs.yml").write_text(
-        "site_name: perpetual-demo\ndocs_dir: pages\nuse_directory_urls: false\nmarkdown_extensions: [tables]\n"
-        "theme: {name: material, font: false}\nplugins: []\nextra: {generator: false}\n"
-    )
+    page = folder / "report.html"
     subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--quiet"],
-        cwd=folder,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        check=True,
-    )
+        [sys.executable, "-m", "perpetual", "--project", str(folder / "perpetual-demo"), "report", "--format", "html",
+         "-o", str(page)],
+        check=True, capture_output=True, timeout=120,
+    )  # fmt: skip
+    page.write_text(page.read_text().replace(sys.executable, "python"))
     subprocess.run(
         [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-         f"--user-data-dir={folder / 'profile'}", "--hide-scrollbars", "--window-size=1100,1150",
-         f"--screenshot={target}", (folder / "site" / "index.html").as_uri()],
+         f"--user-data-dir={folder / 'profile'}", "--hide-scrollbars", "--window-size=1240,1690",
+         f"--screenshot={target}", page.as_uri()],
         check=True, capture_output=True, timeout=120,
     )  # fmt: skip
 

@@ -69,7 +69,7 @@ def _row(number: str, name: str, part: dict[str, Any]) -> dict[str, Any]:
         "load of": (load, 100.0),
         "load": _or_dash(load, " %"),
         "memory of": (used, total),
-        "memory": f"{_gib(used)} / {_gib(total)} GiB",
+        "memory": "-" if used is None and total is None else f"{_gib(used)} / {_gib(total)} GiB",
         "temp": _or_dash(part.get("temperature_celsius"), " C"),
         "power": _or_dash(part.get("power_watts"), " W"),
         "holders": [*map(printable, _holders(part))],

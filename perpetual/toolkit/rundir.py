@@ -51,6 +51,7 @@ _SHIM = Path(__file__).with_name("shim.py")
 _LAUNCH, _CANCEL, _CANCEL_LOCK = "launch.json", "cancel.json", "cancel.lock"
 _LOCK, _SUPERVISOR_LOG = "supervisor.lock", "supervisor.log"
 _LOCK_PATIENCE_S = 1.0  # a probe of the lock by an observer lasts microseconds
+_MARK = "PERPETUAL_METRICS={}/metrics.jsonl"  # what a lab gives to its runs: known from it wherever they have drifted
 _TAKEN = ("supervised", "unreadable")  # what a supervisor says that finds the run in the hands of another
 _UNSEEN_POLL_S = 0.25
 _DEATH_PATIENCE_S = 5.0  # from KILL to the end; longer means stuck in the kernel, and it may stay so
@@ -185,7 +186,7 @@ def cancel(run_dir: Path, *, by: str, grace_s: float) -> bool:
         _write_cancellation(run_dir, by, grace_s)
     if seen.state == "running":
         return cancel_supervisor(seen.started.supervisor)
-    return seen.started.child is not None and _end_orphan(seen.started.child, grace_s)
+    return seen.started.child is not None and _end_orphan(run_dir, seen.started.child, grace_s)
 
 
 def cancel_supervisor(supervisor: Identity) -> bool:
@@ -340,13 +341,14 @@ def _earlier_cancellation(run_dir: Path) -> tuple[str, float] | None:
         return None  # ours replaces it
 
 
-def _end_orphan(child: Identity, grace_s: float) -> bool:
-    """TERM, grace, KILL for an orphaned command and what is below it now; False if it was gone."""
+def _end_orphan(run_dir: Path, child: Identity, grace_s: float) -> bool:
+    """TERM, grace, KILL for an orphaned command, what is below it, and what has left its tree; False if it was gone."""
     below = [platform.identity_of(pid) for pid in platform.descendants(child.pid, leave_out=is_supervisor)]
     if not platform.signal_process(child, signal.SIGTERM):
         return False
     # The child lived after its descendants were listed, so the list is of its own.
     tree = [child, *(each for each in below if each is not None)]
+    tree += [each for each in _marked(run_dir) if each not in tree]
     _signal_each(tree[1:], signal.SIGTERM)
     _signal_each(tree, signal.SIGCONT)  # a stopped process does not hear TERM
     deadline = time.monotonic() + grace_s
@@ -356,7 +358,34 @@ def _end_orphan(child: Identity, grace_s: float) -> bool:
     _signal_each(stubborn, signal.SIGKILL)
     for each in stubborn:
         platform.wait_gone(each, _DEATH_PATIENCE_S)
+    deadline = time.monotonic() + _DEATH_PATIENCE_S
+    while (late := _marked(run_dir)) and time.monotonic() < deadline:  # started meanwhile, by one that was being ended
+        _signal_each(late, signal.SIGKILL)
+        for each in late:
+            platform.wait_gone(each, max(0.0, deadline - time.monotonic()))
     return True
+
+
+def _marked(run_dir: Path) -> list[Identity]:
+    """The living processes whose environment names this run, as far as we may ask; no supervisors of nested runs.
+
+    Without a supervisor that adopts it, a process whose parent has ended hangs under process 1 and is found in no tree.
+    """
+    mark = os.fsencode(_MARK.format(os.path.abspath(run_dir)))
+    found = []
+    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
+        identity = platform.identity_of(int(name)) if name.isdigit() else None
+        if identity is None or identity.pid == os.getpid():
+            continue
+        try:
+            with open(f"/proc/{name}/environ", "rb") as file:
+                is_marked = mark in file.read().split(b"\0")
+        except OSError:  # gone, or another user's
+            continue
+        # The same process before and after: its number was not given to another in between.
+        if is_marked and platform.is_alive(identity) and not is_supervisor(identity.pid):
+            found.append(identity)
+    return found
 
 
 def _signal_each(processes: list[Identity], signum: int) -> None:

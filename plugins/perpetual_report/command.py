@@ -1,30 +1,37 @@
-"""The command `report`. Loaded by the command line when it is called."""
+"""The commands `report`, `verify` and `compare`. Loaded by the command line when one of them is called."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
-from perpetual.api import Face, PerpetualError, json_option, pass_face
+from perpetual.api import Face, PerpetualError, json_option, pass_face, printable
 
-__all__ = ["report"]
+__all__ = ["compare", "report", "verify"]
+
+_SHOWN = 50  # problems shown to people; --json names them all
 
 
 @click.command()
-@click.option("--format", "format_", type=click.Choice(["md"]), default="md", show_default=True, help="Markdown.")
+@click.option(
+    "--format", "format_", type=click.Choice(["md", "html"]), default="md", show_default=True,
+    help="Markdown, or one HTML file with pictures.",
+)  # fmt: skip
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file.")
 @json_option
 @pass_face
 def report(face: Face, format_: str, output: Path | None) -> None:
     """Write the research up: verdicts with their false-alarm bounds, evidence, costs, failures.
 
-    Every number names the run, and the line of its log, that it came from. Without --output it is printed.
+    Every number names the run, and the line of its log, that it came from. Without --output it is printed. HTML is one
+    file that fetches nothing; its pictures need the extra `report`. `perpetual verify FILE` checks either.
     """
-    from perpetual_report.document import render, write
+    from perpetual_report.document import render, render_html, write
 
-    text = render(face.lab)
+    text = render_html(face.lab) if format_ == "html" else render(face.lab)
     if output is not None:
         try:
             write(output, text)
@@ -34,3 +41,63 @@ def report(face: Face, format_: str, output: Path | None) -> None:
             ) from problem
     document = {"format": format_, "path": os.fspath(output.absolute()) if output else None, "text": text}
     face.answer("report", document, f"wrote {output}" if output else text.rstrip())
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@json_option
+@pass_face
+def verify(face: Face, file: Path) -> int:
+    """Hold a report to the record: derive each number again, read each cited log again; exit 1 if one differs.
+
+    FILE is what `perpetual report` wrote: HTML, Markdown, or its --json. The record is folded as it stood when the
+    report was written, so what has happened since does not matter; what was changed since does.
+    """
+    from perpetual_report.verification import verify as held
+
+    found = held(face.lab, file)
+    face.answer("verification", found, lambda: _verified(found))
+    return 0 if found["ok"] else 1
+
+
+def _verified(found: dict[str, Any]) -> str:
+    """The findings for people."""
+    lines = [
+        f"{item['number']} ({item['where']}): the file says {item['claimed'] or 'nothing'!r}, "
+        f"the record {item['found'] or 'nothing'!r} [{item['source']}]"
+        for item in found["problems"][:_SHOWN]
+    ]
+    if len(found["problems"]) > _SHOWN:
+        lines.append(f"and {len(found['problems']) - _SHOWN} more; --json names them all")
+    pictures = f" and {found['pictures']} pictures" if found["pictures"] else ""
+    what = f"{found['checked']} numbers{pictures} against state {found['seq']} and the logs of {found['logs']} runs"
+    verdict = "every one matches" if found["ok"] else f"{len(found['problems'])} do not match"
+    return printable("\n".join([*lines, *(f"note: {note}" for note in found["notes"]), f"{what}: {verdict}"]))
+
+
+@click.command()
+@click.argument("ids", metavar="ID ID...", nargs=-1, required=True)
+@click.option(
+    "--format", "format_", type=click.Choice(["text", "md"]), default="text", show_default=True,
+    help="Tables for people, or Markdown.",
+)  # fmt: skip
+@json_option
+@pass_face
+def compare(face: Face, ids: tuple[str, ...], format_: str) -> None:
+    """What differs between experiments or runs, and which measured better, as far as their seeds can tell.
+
+    Seeds are folded: mean, sd and a 95 % t interval for each metric. A winner is named only where the interval of the
+    difference excludes 0; otherwise the two are not separable at this n.
+    """
+    from perpetual_report.comparison import compare as compared
+    from perpetual_report.comparison import markdown_of, tables_of
+
+    found = compared(face.lab, ids)
+    if face.as_json or format_ == "md":
+        face.answer("comparison", found, lambda: markdown_of(found).rstrip())
+        return
+    for table in tables_of(found):
+        if table.rows:
+            face.table(table.columns, table.rows, title=table.title)
+    for line in found["notes"]:
+        click.echo(printable(line))

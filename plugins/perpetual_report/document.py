@@ -1,124 +1,30 @@
-"""The report's text: what the lab knows, laid out by the template beside this file. For the command and the demo."""
+"""The report's text: what the lab knows, laid out by the templates beside this file. For the commands and the demo."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
-from perpetual.api import Evidence, Experiment, Hypothesis, Run
 from perpetual.toolkit.atomic import write_atomic
-from perpetual.toolkit.units import shown_hours
+from perpetual_report import plots
+from perpetual_report.book import Book, Number, exact
+from perpetual_report.facts import LIMITS, facts_of
+from perpetual_report.pictures import COLOURS, drawn_by, plain, require, short
+from perpetual_report.snapshot import Snapshot, take
 
 if TYPE_CHECKING:
     from perpetual import Lab
 
-__all__ = ["render", "write"]
+__all__ = ["UNVERIFIED", "html_of", "inline", "markdown_of", "pictures_of", "render", "render_html", "write"]
 
-_PAGE = 1000
+UNVERIFIED = "<!-- From here on nothing is verified: titles of notes may change, and plugins write what they like. -->"
+_CAPS = {"verdicts": 1000}  # lines of the tables that are not bounded in the facts: a name and a few numbers each
 _MARKDOWN = str.maketrans({c: "\\" + c for c in "\\`*_[]<>|#"})
-
-
-def _inline(text: object) -> str:
-    """User text as plain words of a Markdown line: no markup, no line breaks, no control characters."""
-    plain = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
-    return plain.translate(_MARKDOWN)
-
-
-def _code(text: object) -> str:
-    """User text as inline code, whatever back-ticks it holds."""
-    plain = " ".join(str(text).split())
-    fence = "`"
-    while fence in plain:
-        fence += "`"
-    pad = " " if fence != "`" else ""
-    return f"{fence}{pad}{plain}{pad}{fence}"
-
-
-def _number(value: float | None, digits: int = 4) -> str:
-    return "-" if value is None else f"{value:.{digits}g}"
-
-
-def _all(listing: Any, **filters: Any) -> list[Any]:
-    """Every page of a department's list."""
-    items: list[Any] = []
-    cursor: str | None = None
-    while True:
-        page = listing(limit=_PAGE, cursor=cursor, **filters)
-        items += page.items
-        cursor = page.next_cursor
-        if cursor is None:
-            return items
-
-
-def _sd(values: Sequence[float]) -> float | None:
-    if len(values) < 2:
-        return None
-    mean = math.fsum(values) / len(values)
-    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
-
-
-def _design(lab: Lab, experiment: Experiment, rows: Sequence[Evidence], runs: Sequence[Run]) -> dict[str, Any]:
-    """One experiment of a hypothesis: its arms as numbers, oriented so that more is better."""
-    design = experiment.design
-    values = [row.value for row in rows if row.value is not None]
-    against: list[float] = []
-    if isinstance(design.baseline, str):
-        against = [
-            value
-            for run in _all(lab.runs.list, experiment_id=design.baseline)
-            if run.status == "done" and (value := run.metrics.get(design.metric)) is not None
-        ]
-    elif design.baseline is not None:
-        against = [float(design.baseline)]
-    mean = math.fsum(values) / len(values) if values else None
-    base = math.fsum(against) / len(against) if against else None
-    sign = 1.0 if design.direction == "max" else -1.0
-    return {
-        "experiment": experiment,
-        "rows": rows,
-        "runs": runs,
-        "mean": mean,
-        "sd": _sd(values),
-        "base": base,
-        "base_sd": _sd(against),
-        "base_n": len(against),
-        "effect": sign * (mean - base) if mean is not None and base is not None else None,
-        "nats": math.fsum(row.log_bayes_factor or 0.0 for row in rows),
-        "run_hours": math.fsum(run.run_hours or 0.0 for run in runs),
-    }
-
-
-def _hypothesis(lab: Lab, hypothesis: Hypothesis) -> dict[str, Any]:
-    evidence = _all(lab.evidence.list, hypothesis_id=hypothesis.id)
-    designs = []
-    for experiment in _all(lab.experiments.list, hypothesis_id=hypothesis.id):
-        own = [row for row in evidence if row.experiment_id == experiment.id and row.kind == "measured"]
-        counted = [row for row in own if row.retracted_by is None and row.weight > 0]
-        runs = sorted(_all(lab.runs.list, experiment_id=experiment.id), key=lambda run: int(run.id[1:]))
-        designs.append(_design(lab, experiment, counted, runs))
-    return {
-        "record": hypothesis,
-        "evidence": evidence,
-        "designs": designs,
-        "by_hand": [row for row in evidence if row.kind != "measured"],
-        "run_hours": math.fsum(design["run_hours"] for design in designs),
-        "runs": sum(len(design["runs"]) for design in designs),
-    }
-
-
-def _sections(lab: Lab) -> list[str]:
-    """What plugins add; a section that fails is replaced by a line that names it."""
-    texts = []
-    for name, section in lab.parts("report_section"):
-        try:
-            texts.append(str(section(lab)))
-        except Exception as problem:  # noqa: BLE001 - one plugin's section must not cost the others; the report names it
-            texts.append(f"*The section of {name} failed: {_inline(problem)}*")
-    return texts
 
 
 def render(lab: Lab) -> str:
@@ -127,39 +33,202 @@ def render(lab: Lab) -> str:
     Raises:
         PerpetualError: what reading the record raises.
     """
-    status = lab.status()
-    hypotheses = [_hypothesis(lab, item) for item in _all(lab.hypotheses.list)]
-    experiments = _all(lab.experiments.list)
-    runs = sorted(_all(lab.runs.list), key=lambda run: int(run.id[1:]))
-    environment = Environment(
-        loader=PackageLoader("perpetual_report", "."),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # Markdown: the filters below make user text harmless
-    )
-    environment.filters |= {"inline": _inline, "code": _code, "num": _number, "hours": shown_hours}
-    text = environment.get_template("report.md.j2").render(
-        status=status,
-        budget=lab.budget.show(),
-        hypotheses=hypotheses,
-        baselines=[item for item in experiments if item.design.claim is None],
-        titles={item.id: item.title for item in experiments},
-        runs=runs,
-        failed=[run for run in runs if run.status in ("failed", "killed", "timeout", "lost")],
-        no_metric=[run for run in runs if run.status == "done" and (run.reason or "").startswith("no_metric")],
-        notes=_all(lab.memory.list),
-        thresholds=(
-            lab.config.methodology["confidence_support_threshold"],
-            lab.config.methodology["confidence_refute_threshold"],
-        ),
-        sections=_sections(lab),
-    )
-    return text.rstrip() + "\n"
+    snapshot = take(lab)
+    return markdown_of(snapshot, facts_of(snapshot, Book()), sections_of(lab))
+
+
+def render_html(lab: Lab) -> str:
+    """The whole report as one HTML file that fetches nothing.
+
+    Raises:
+        PerpetualError: without matplotlib, which draws its pictures, and what reading the record raises.
+    """
+    require()
+    snapshot = take(lab)
+    facts = facts_of(snapshot, Book())
+    return html_of(snapshot, facts, pictures_of(snapshot, facts), sections_of(lab))
 
 
 def write(path: Path, text: str) -> None:
     """Replaces the file; the folders above it are made. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, text, mode=0o644)
+
+
+def sections_of(lab: Lab) -> list[tuple[str, str]]:
+    """What plugins add, each with its plugin's name; a section that fails is replaced by a line that says so."""
+    texts = []
+    for name, section in lab.parts("report_section"):
+        try:
+            texts.append((name, str(section(lab))))
+        except Exception as problem:  # noqa: BLE001 - one plugin's section must not cost the others; the report names it
+            texts.append((name, f"*The section of {name} failed: {inline(problem)}*"))
+    return texts
+
+
+# --- Markdown -------------------------------------------------------------------------------------------------------
+
+
+def inline(text: object) -> str:
+    """User text as plain words of a Markdown line: no markup, no line breaks, no control characters."""
+    words = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
+    return words.translate(_MARKDOWN)
+
+
+def _code(text: object) -> str:
+    """User text as inline code, whatever back-ticks it holds."""
+    words = " ".join(str(text).split())
+    fence = "`"
+    while fence in words:
+        fence += "`"
+    pad = " " if fence != "`" else ""
+    return f"{fence}{pad}{words}{pad}{fence}"
+
+
+def markdown_of(snapshot: Snapshot, facts: Mapping[str, Any], sections: Sequence[tuple[str, str]] = ()) -> str:
+    """The report as Markdown."""
+    environment = _environment(autoescape=False)  # the filters below make user text harmless
+    environment.filters |= {"inline": inline, "code": _code}
+    environment.finalize = lambda value: "-" if value is None else value
+    text = environment.get_template("report.md.j2").render(
+        **facts, sections=sections, caps=_CAPS, marks=_marks(snapshot), unverified=UNVERIFIED
+    )
+    return text.rstrip() + "\n"
+
+
+def _environment(*, autoescape: bool) -> Environment:
+    return Environment(
+        loader=PackageLoader("perpetual_report", "."),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=autoescape,
+    )
+
+
+def _marks(snapshot: Snapshot) -> dict[str, Any]:
+    """What a file says of itself: by these it is derived again."""
+    from perpetual import __version__
+
+    return {"version": __version__, "seq": snapshot.seq, "debits": len(snapshot.debits)}
+
+
+# --- HTML -----------------------------------------------------------------------------------------------------------
+
+
+def html_of(
+    snapshot: Snapshot,
+    facts: Mapping[str, Any],
+    pictures: Mapping[str, str],
+    sections: Sequence[tuple[str, str]] = (),
+    *,
+    by: str | None = None,
+) -> str:
+    """The report as one HTML file, with the pictures given and the name of what drew them (by default, of ours)."""
+    environment = _environment(autoescape=True)
+    environment.filters |= {
+        "text": lambda value: Markup("<bdi>{}</bdi>").format(plain(value)),
+        "line": plain,
+        "short": lambda value, length: short(value, length),
+        "lines": lambda value: "\n".join(plain(line) for line in str(value).splitlines()),
+    }
+    anchors = facts["anchors"]
+    environment.finalize = lambda value: _shown(value, anchors)
+    text = environment.get_template("report.html.j2").render(
+        **facts,
+        sections=sections,
+        css=Markup(_css()),
+        caps=_CAPS,
+        marks={**_marks(snapshot), "pictures": (drawn_by() or "" if pictures else "") if by is None else by},
+        unverified=Markup(UNVERIFIED),
+        graph=_markup(pictures.get("graph")),
+        pictures=_by_place(pictures),
+        graph_words=_caption(
+            "Each experiment with the hypothesis it tests and the baseline it is compared with.",
+            sum(item.design.claim is not None for item in snapshot.experiments),
+            plots.NODES,
+        ),
+        timeline_words=_caption(
+            "Runs by experiment, each bar named with how it ended.",
+            sum(run.started_at is not None for run in snapshot.runs),
+            plots.BARS,
+        ),
+    )
+    return text.lstrip().rstrip() + "\n"
+
+
+def _shown(value: Any, anchors: set[str]) -> Any:
+    """A number as a `data` element that carries its value and its source, and leads to its run's row."""
+    if value is None:
+        return "-"
+    if not isinstance(value, Number):
+        return value
+    metric = Markup(' data-metric="{}"').format(value.metric) if value.metric else ""
+    element = Markup('<data value="{}" data-key="{}" data-source="{}"{}>{}</data>').format(
+        exact(value.value), value.key, value.source, metric, value.text
+    )
+    if value.run in anchors:
+        return Markup('<a href="#{}" title="{}">{}</a>').format(value.run, value.source, element)
+    return element
+
+
+def _css() -> str:
+    text = (files("perpetual_report") / "report.css").read_text("utf-8")
+    for place, index in (("light", 0), ("dark", 1)):
+        text = text.replace(
+            f"/*colours:{place}*/", " ".join(f"--{name}: {pair[index]};" for name, pair in COLOURS.items())
+        )
+    return text
+
+
+def pictures_of(snapshot: Snapshot, facts: Mapping[str, Any]) -> dict[str, str]:
+    """Every picture of the report by its name."""
+    found: dict[str, str | None] = {"graph": plots.graph("graph", snapshot)}
+    bounds = (
+        snapshot.methodology["confidence_support_threshold"],
+        snapshot.methodology["confidence_refute_threshold"],
+    )
+    for item in facts["hypotheses"][: LIMITS["pictured"]]:
+        id = item["record"].id
+        if len(item["steps"]) > 1:
+            name = f"confidence-{id}"
+            found[name] = plots.confidence(name, item["record"].statement, item["steps"], bounds)
+        by_metric: dict[str, list[Any]] = {}
+        for design in item["designs"]:
+            if design["drawn"].interval is not None:
+                by_metric.setdefault(design["metric"] or "value", []).append(design)
+        for number, (metric, designs) in enumerate(by_metric.items(), 1):
+            name = f"effects-{id}-{number}"
+            found[name] = plots.effects(name, metric, designs)
+    if snapshot.debits:
+        found["budget"] = plots.budget("budget", snapshot)
+    found["timeline"] = plots.timeline("timeline", snapshot)
+    return {name: svg for name, svg in found.items() if svg is not None}
+
+
+def _by_place(pictures: Mapping[str, str]) -> dict[str, Any]:
+    """The pictures as the template asks for them; those of effects as a list for each hypothesis."""
+    made: dict[str, Any] = _Missing()
+    for name, svg in pictures.items():
+        if name.startswith("effects-"):
+            made.setdefault(name.rpartition("-")[0], []).append(_markup(svg))
+        else:
+            made[name] = _markup(svg)
+    return made
+
+
+class _Missing(dict[str, Any]):
+    """None for a picture that there is not: StrictUndefined is for slips of the template, and this is none."""
+
+    def __missing__(self, key: str) -> None:
+        return None
+
+
+def _markup(svg: str | None) -> Markup | None:
+    return None if svg is None else Markup(svg)
+
+
+def _caption(words: str, count: int, most: int) -> str:
+    """What a picture shows, and how much of it is left out."""
+    return words if count <= most else f"{words} The newest {most} are drawn; {count - most} older ones are left out."

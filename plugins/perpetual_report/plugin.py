@@ -1,4 +1,4 @@
-"""Entry point of the report: offers the command `report` and the tool of the same; imports nothing heavy."""
+"""Entry point of the report: offers `report`, `verify`, `compare` and the tool `perpetual_report`; nothing heavy."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from perpetual.api import Provider, hookimpl
 
 @hookimpl
 def perpetual_commands() -> list[Provider]:
-    """`perpetual report`."""
+    """`perpetual report`, `perpetual verify` and `perpetual compare`."""
     return [
         Provider(
             "command", "report", "perpetual_report.command:report", "Write the research up, every number with its run."
-        )
+        ),
+        Provider(
+            "command", "verify", "perpetual_report.command:verify", "Hold a report to the record, number by number."
+        ),
+        Provider(
+            "command", "compare", "perpetual_report.command:compare", "What differs between experiments, and who won."
+        ),
     ]
 
 

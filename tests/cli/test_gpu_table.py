@@ -83,7 +83,7 @@ def test_each_device_has_its_line_and_nothing_wraps(width: int) -> None:
     # as many as there are holders to name: a wrapped cell would add one
     assert len([line for line in lines if line.strip()]) == 1 + 2 + 9 + 1 + 1 + 3
     text = "\n".join(lines)
-    for words in ("0 %", "97 %", " 30.0 / 80.0 GiB", "- / - GiB", "61 C", "leased by r12, r13", "r9 without a lease",
+    for words in ("0 %", "97 %", " 30.0 / 80.0 GiB", "61 C", "leased by r12, r13", "r9 without a lease",
                   "alice: python (4242)", "unknown process (4194", "sick: GPU is lost", "cut into 2", "held by pid 9",
                   "leased by r44", "excluded by gpus_excl", "and 7 more"):  # fmt: skip
         assert words in text

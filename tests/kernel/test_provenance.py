@@ -95,7 +95,8 @@ def _restore(code: Path, place: Path, document: dict[str, Any], target: Path) ->
             os.symlink(entry["target"], path)
         else:
             kept = os.path.join(os.fsencode(place / "untracked"), name)
-            shutil.copyfile(kept, path)
+            shutil.copy(kept, path)
+            assert os.access(path, os.X_OK) == bool(int(entry["mode"], 8) & 0o100), "a script that is copied back runs"
             os.chmod(path, int(entry["mode"], 8) & 0o777)
 
 

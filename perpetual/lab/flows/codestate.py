@@ -412,7 +412,7 @@ def _entry(top: bytes, name: bytes, seen: os.stat_result, place: Path, left: _Le
         if is_small:
             content = file.read(_KEPT_FILE_BYTES + 1)  # it may have grown
             if len(content) <= _KEPT_FILE_BYTES:
-                _write_kept(os.path.join(os.fsencode(place), name), content)
+                _write_kept(os.path.join(os.fsencode(place), name), content, 0o600 | seen.st_mode & 0o100)
                 left.kept_bytes -= len(content)
                 left.kept_files -= 1
                 return entry | {"bytes": len(content), "sha256": sha256(content).hexdigest(), "kept": True}
@@ -425,10 +425,10 @@ def _entry(top: bytes, name: bytes, seen: os.stat_result, place: Path, left: _Le
     return entry | {"bytes": size, "sha256": digest.hexdigest(), "why": "too big, or one too many, to be kept"}
 
 
-def _write_kept(path: bytes, content: bytes) -> None:
+def _write_kept(path: bytes, content: bytes, mode: int) -> None:
     # Not synced one by one: a power cut that takes a copy takes the run with it, and the hash tells.
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)
 
 

@@ -76,6 +76,7 @@ def launch(
                 if not made:
                     raise
                 break
+        fold_experiment(desks, tx, experiment_id)  # once: it reads all of the experiment's runs
         ctx.remember(tx, idempotency_key, "run", " ".join(made))
     step("launch:reserved")
     return [start(desks, id, devices) for id in made]
@@ -91,7 +92,9 @@ def reserve(desks: Desks, experiment_id: str, devices: Devices) -> str:
     _check_place(desks, _candidate(desks, experiment, None), (), devices)
     with desks.ctx.store.transaction() as tx:
         missing = _open_replicates(desks, tx, experiment)
-        return _create(desks, tx, experiment, missing[0], 1, None, ()).id
+        made = _create(desks, tx, experiment, missing[0], 1, None, ())
+        fold_experiment(desks, tx, experiment_id)
+        return made.id
 
 
 def retry(desks: Desks, run_id: str, *, idempotency_key: str | None = None) -> Run:
@@ -123,7 +126,9 @@ def _next_attempt(desks: Desks, tx: Transaction, run_id: str) -> Document:
     """The next attempt of the run's replicate, queued, with the same seed and the same wishes."""
     old, experiment = _retryable(desks, run_id)
     chosen = old.body["seed"] if old.body["chosen_seed"] else None
-    return _create(desks, tx, experiment, old.body["replicate"], old.body["attempt"] + 1, chosen, wanted_gpus(old))
+    made = _create(desks, tx, experiment, old.body["replicate"], old.body["attempt"] + 1, chosen, wanted_gpus(old))
+    fold_experiment(desks, tx, experiment.id)
+    return made
 
 
 def try_again(desks: Desks, tx: Transaction, run: Document, cause: str) -> Document | None:
@@ -333,7 +338,10 @@ def _create(
     seed: int | None,
     gpus: Sequence[int],
 ) -> Document:
-    """A queued run, its worst case reserved: refused here, not later, where the budget does not hold it."""
+    """A queued run, its worst case reserved: refused here, not later, where the budget does not hold it.
+
+    The caller folds the experiment anew when it has made all of its runs.
+    """
     worst = _worst_case(experiment, gpus)
     desks.budget.require_room(**worst)
     run = desks.runs.create(
@@ -349,5 +357,4 @@ def _create(
         wanted_gpus=gpus,
     )
     desks.budget.reserve(tx, run.body, **worst)
-    fold_experiment(desks, tx, experiment.id)
     return run

@@ -716,6 +716,27 @@ def test_an_orphan_can_be_cancelled_with_what_is_below_it(runs: Runs) -> None:
     assert not rundir.cancel(runs.folder / "run", by="tester", grace_s=0.2)
 
 
+def test_an_orphan_is_cancelled_with_what_has_left_its_tree(runs: Runs) -> None:
+    stray = "trap '' TERM; echo $$; exec 3<&0; while :; do sleep 600; done"
+    environment = {**ENVIRONMENT, "PERPETUAL_METRICS": str(runs.folder / "run" / "metrics.jsonl")}
+    script = '(setsid sh -c "$0" &) ; (setsid sh -c "$0" &) ; sleep 600'
+    started = runs.launch("sh", "-c", script, stray, env=environment)
+    until(lambda: len(runs.text("stdout.log").split()) == 2)
+    strays = [known(int(pid)) for pid in runs.text("stdout.log").split()]
+    runs.processes += strays
+    kill_supervisor(started)
+    assert started.child is not None
+    assert not {each.pid for each in strays} & {*platform.descendants(started.child.pid)}, "they hang in no tree of ours"
+    others = {**ENVIRONMENT, "PERPETUAL_METRICS": str(runs.folder / "bystander" / "metrics.jsonl")}
+    bystander = runs.launch("sleep", "600", name="bystander", env=others)
+    assert rundir.cancel(runs.folder / "run", by="tester", grace_s=0.2)
+    assert not [each for each in strays if platform.is_alive(each)]
+    assert bystander.child is not None
+    assert platform.is_alive(bystander.child)
+    assert rundir.cancel(runs.folder / "bystander", by="tester", grace_s=0.2)
+    runs.wait("bystander")
+
+
 def test_pids_that_were_given_out_again_are_never_signalled(runs: Runs) -> None:
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as innocent:
         other = known(innocent.pid)

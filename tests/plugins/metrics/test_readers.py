@@ -47,6 +47,19 @@ def test_an_older_results_file_is_another_runs(folder: RunFolder) -> None:
     assert results_file({}).read(folder)["val_loss"].value == 1.0
 
 
+@pytest.mark.parametrize(("name", "reader"), [("results.json", results_file({})), ("results.csv", csv_file({}))])
+def test_what_the_run_just_before_left_is_not_this_runs(folder: RunFolder, name: str, reader: MetricReader) -> None:
+    path = folder.cwd / name
+    path.write_text('{"acc": 0.5}' if name.endswith("json") else "acc\n0.5\n")
+    started_ns = int(folder.started_at_s * 1e9)
+    os.utime(path, ns=(started_ns, started_ns - 100_000_001))
+    assert reader.read(folder) == {}
+    os.utime(path, ns=(started_ns, started_ns - 4_000_001))  # a tick of the kernel's clock
+    assert reader.read(folder)["acc"].value == 0.5
+    os.utime(path, ns=(started_ns, started_ns - 2_000_000_000))  # a file system of whole seconds
+    assert reader.read(folder)["acc"].value == 0.5
+
+
 def test_a_garbage_results_file_is_no_result(folder: RunFolder) -> None:
     (folder.log_dir / "results.json").write_text('{"val_loss": ')
     assert results_file({}).read(folder) == {}

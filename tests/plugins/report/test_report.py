@@ -70,4 +70,4 @@ def test_the_command(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert Path(document["path"]).read_text() == document["text"] == printed
     assert run(["report", "-o", "/proc/nowhere/report.md"]) == 1
     assert "could not be written" in capsys.readouterr().err
-    assert run(["report", "--format", "html"]) == 2
+    assert run(["report", "--format", "pdf"]) == 2

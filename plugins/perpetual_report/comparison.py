@@ -1,0 +1,348 @@
+"""Experiments or runs side by side: what differs between them, and what their seeds measured. For `compare`.
+
+Imported by the command and by whoever wants the same document in Python.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from perpetual.api import Experiment, Run, UsageError, to_json
+from perpetual.science.intervals import Interval, mean_of, paired_difference, welch_difference
+
+if TYPE_CHECKING:
+    from perpetual import Lab
+
+__all__ = ["Table", "compare", "markdown_of", "tables_of"]
+
+_MOST_ARMS, _MOST_METRICS, _RUNS_NAMED = 12, 30, 12
+_LEVEL = "95 % Student-t intervals; each pair by itself, unadjusted for how many pairs there are."
+
+
+class Arm(NamedTuple):
+    """One of the things compared: an experiment with the newest attempt of each replicate, or a single run."""
+
+    id: str
+    experiment: Experiment
+    run: Run | None
+    runs: tuple[Run, ...]  # those that count
+    left_out: tuple[dict[str, str], ...]
+
+    def values(self, metric: str) -> list[tuple[Run, float]]:
+        """The runs that have the metric, with its value."""
+        return [(run, value) for run in self.runs if (value := run.metrics.get(metric)) is not None]
+
+    def direction(self, metric: str) -> str | None:
+        """Which way is better, if its design says so of this metric."""
+        return self.experiment.design.direction if self.experiment.design.metric == metric else None
+
+
+def compare(lab: Lab, ids: Sequence[str]) -> dict[str, Any]:
+    """The document of `perpetual compare`: `{arms, differences, metrics, pairs, notes}`.
+
+    Raises:
+        UsageError: for fewer than two different ids, or more than twelve.
+        NotFound: for an id that is neither a run nor an experiment.
+    """
+    wanted = list(dict.fromkeys(id.strip().lower() for id in ids))
+    if not 2 <= len(wanted) <= _MOST_ARMS:
+        raise UsageError(
+            f"compare takes 2 to {_MOST_ARMS} different experiments or runs, not {len(wanted)}",
+            hint="for example: perpetual compare e1 e2",
+        )
+    arms = [_arm(lab, id) for id in wanted]
+    names = _metrics(arms)
+    notes = [_LEVEL]
+    if len(names) > _MOST_METRICS:
+        notes.append(f"{len(names) - _MOST_METRICS} more metrics are left out: {', '.join(names[_MOST_METRICS:][:20])}")
+        names = names[:_MOST_METRICS]
+    return {
+        "arms": [_arm_document(arm, names) for arm in arms],
+        "differences": [*_differences(arms)],
+        "metrics": names,
+        "pairs": [pair for name in names for a, b in combinations(arms, 2) if (pair := _pair(a, b, name)) is not None],
+        "notes": notes,
+    }
+
+
+def _arm(lab: Lab, id: str) -> Arm:
+    named = lab.runs.named([id])
+    if id[:1] == "r":
+        return Arm(id, lab.experiments.get(named[0].experiment_id), named[0], tuple(named), ())
+    kept, left_out = [], []
+    for run in sorted(named, key=lambda run: run.replicate):
+        why = _excluded(run)
+        if why is None:
+            kept.append(run)
+        else:
+            left_out.append({"id": run.id, "why": why})
+    return Arm(id, lab.experiments.get(id), None, tuple(kept), tuple(left_out))
+
+
+def _excluded(run: Run) -> str | None:
+    """Why a run of an experiment says nothing here, as it says nothing as evidence."""
+    if run.status != "done":
+        return run.status
+    if run.tainted:
+        return "tainted"
+    return "its seed was picked by hand" if run.chosen_seed else None
+
+
+def _metrics(arms: Iterable[Arm]) -> list[str]:
+    """Every metric that some arm has, the declared ones first."""
+    declared = [arm.experiment.design.metric for arm in arms if arm.experiment.design.metric]
+    measured = sorted(
+        {name for arm in arms for run in arm.runs for name, value in run.metrics.items() if value is not None}
+    )  # fmt: skip
+    return [name for name in dict.fromkeys([*declared, *measured]) if name in measured]
+
+
+def _arm_document(arm: Arm, names: Sequence[str]) -> dict[str, Any]:
+    metrics = {}
+    for name in names:
+        values = arm.values(name)
+        if values:
+            folded = mean_of([value for _, value in values])
+            metrics[name] = {
+                **_interval(folded),
+                "values": [
+                    {"run_id": run.id, "seed": run.seed, "value": value, "source": run.metric_sources.get(name)}
+                    for run, value in values
+                ],
+            }
+    return {
+        "id": arm.id,
+        "experiment_id": arm.experiment.id,
+        "hypothesis_id": arm.experiment.hypothesis_id,
+        "title": arm.experiment.title,
+        "runs": [run.id for run in arm.runs],
+        "left_out": [*arm.left_out],
+        "metrics": metrics,
+    }
+
+
+def _interval(folded: Interval) -> dict[str, Any]:
+    return {"n": folded.n, "mean": folded.mean, "sd": folded.sd, "low": folded.low, "high": folded.high}
+
+
+# --- what differs ---------------------------------------------------------------------------------------------------
+
+
+def _differences(arms: Sequence[Arm]) -> Iterable[dict[str, Any]]:
+    """The fields of the specifications and runs that are not the same in every arm."""
+    described = {arm.id: _described(arm) for arm in arms}
+    for name in dict.fromkeys(name for fields in described.values() for name in fields):
+        values = {id: fields.get(name) for id, fields in described.items()}
+        first = next(iter(values.values()))
+        if any(value != first for value in values.values()):
+            yield {"field": name, "values": values}
+
+
+def _described(arm: Arm) -> dict[str, Any]:
+    experiment = arm.experiment
+    fields: dict[str, Any] = {"hypothesis": experiment.hypothesis_id} if experiment.hypothesis_id else {}
+    fields |= _command(experiment.command)
+    for name, table in (
+        ("config", experiment.config),
+        ("env", experiment.env),
+        ("resources", to_json(experiment.resources)),
+        ("design", to_json(experiment.design)),
+    ):
+        fields |= _flat(name, table)
+    fields["cwd"] = experiment.cwd
+    commits = {run.git.commit for run in arm.runs if run.git.commit}
+    fields["code commit"] = ", ".join(sorted(commits)) or None
+    fields["uncommitted changes"] = any(run.git.dirty for run in arm.runs) if commits else None
+    if arm.run is not None:
+        fields |= {
+            "replicate": arm.run.replicate,
+            "attempt": arm.run.attempt,
+            "seed": arm.run.seed,
+            "status": arm.run.status,
+            "gpus": ", ".join(arm.run.gpus) or None,
+        }
+    return fields
+
+
+def _command(command: str | None) -> dict[str, Any]:
+    """A command's options by name and its other words by place, so that an option more shifts nothing."""
+    if command is None:
+        return {"command": None}
+    fields: dict[str, Any] = {}
+    option: str | None = None
+    place = 0
+    for word in shlex.split(command):
+        name, equals, value = word.partition("=")
+        if word.startswith("-") and not _is_number(word):
+            option = None if equals else word
+            fields[_free(fields, f"command {name}")] = value if equals else True
+        elif option is not None:
+            fields[_last(fields, f"command {option}")] = word
+            option = None
+        else:
+            place += 1
+            fields[f"command word {place}"] = word
+    return fields
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _free(fields: Mapping[str, Any], name: str) -> str:
+    """The name, numbered where the same option was given before."""
+    if name not in fields:
+        return name
+    return next(f"{name} ({n})" for n in range(2, len(fields) + 3) if f"{name} ({n})" not in fields)
+
+
+def _last(fields: Mapping[str, Any], name: str) -> str:
+    """The newest of the options of that name."""
+    return next(key for key in reversed([*fields]) if key == name or key.startswith(f"{name} ("))
+
+
+def _flat(name: str, value: Any) -> dict[str, Any]:
+    """Nested settings as dotted names."""
+    if not isinstance(value, Mapping):
+        return {name: value}
+    fields: dict[str, Any] = {}
+    for key, item in value.items():
+        fields |= _flat(f"{name}.{key}", item)
+    return fields
+
+
+# --- pairs ----------------------------------------------------------------------------------------------------------
+
+
+def _pair(a: Arm, b: Arm, metric: str) -> dict[str, Any] | None:
+    """The difference a - b of two arms that share a metric."""
+    mine, theirs = a.values(metric), b.values(metric)
+    if not mine or not theirs:
+        return None
+    folded, is_paired = _difference(mine, theirs)
+    directions = {arm.direction(metric) for arm in (a, b)} - {None}
+    direction = directions.pop() if len(directions) == 1 else None
+    better = None
+    if folded.excludes_zero and direction is not None:
+        better = a.id if (folded.mean > 0) == (direction == "max") else b.id
+    n_a, n_b = (folded.n, folded.n) if is_paired else (len({*_seen(mine)}), len({*_seen(theirs)}))
+    return {
+        "metric": metric,
+        "direction": direction,
+        "a": a.id,
+        "b": b.id,
+        "n_a": n_a,
+        "n_b": n_b,
+        "paired": is_paired,
+        "difference": folded.mean,
+        "low": folded.low,
+        "high": folded.high,
+        "separable": folded.excludes_zero,
+        "better": better,
+        "verdict": _verdict(folded, better, direction, n_a, n_b, paired=is_paired),
+    }
+
+
+def _seen(values: Sequence[tuple[Run, float]]) -> list[Any]:
+    """What counts as one: bit-equal values of several runs share a seed."""
+    distinct = {value for _, value in values}
+    return [*distinct] if len(distinct) == 1 else [run.id for run, _ in values]
+
+
+def _difference(mine: Sequence[tuple[Run, float]], theirs: Sequence[tuple[Run, float]]) -> tuple[Interval, bool]:
+    """Paired by seed where every run of the smaller arm has its partner, else the difference of two means."""
+    by_seed = {run.seed: value for run, value in theirs}
+    pairs = [(value, by_seed[run.seed]) for run, value in mine if run.seed in by_seed]
+    if len(pairs) >= 2 and len(pairs) == min(len(mine), len(theirs)):
+        return paired_difference([x for x, _ in pairs], [y for _, y in pairs]), True
+    return welch_difference([value for _, value in mine], [value for _, value in theirs]), False
+
+
+def _verdict(folded: Interval, better: str | None, direction: str | None, n_a: int, n_b: int, *, paired: bool) -> str:
+    if better is not None:
+        return f"{better} is better"
+    if folded.mean == 0.0 and folded.low is None:
+        return "the same in every run"
+    if folded.excludes_zero:
+        return "they differ; no direction is declared" if direction is None else "they differ"
+    return f"not separable at this n ({n_a} pairs)" if paired else f"not separable at this n ({n_a} and {n_b})"
+
+
+# --- showing it -----------------------------------------------------------------------------------------------------
+
+
+class Table(NamedTuple):
+    """A table for people."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+
+
+def tables_of(found: Mapping[str, Any]) -> list[Table]:
+    """The comparison as three tables: what differs, what was measured, who is better."""
+    ids = [arm["id"] for arm in found["arms"]]
+    differences = [(item["field"], *(_cell(item["values"][id]) for id in ids)) for item in found["differences"]]
+    measured = [
+        (name, arm["id"], str(it["n"]), f"{it['mean']:.5g}", _number(it["sd"]), _range(it), _runs(arm, it))
+        for name in found["metrics"]
+        for arm in found["arms"]
+        if (it := arm["metrics"].get(name)) is not None
+    ]
+    pairs = [
+        (item["metric"], f"{item['a']} - {item['b']}", f"{item['difference']:+.4g}", _range(item, "+.4g"),
+         "by seed" if item["paired"] else "no", item["verdict"])
+        for item in found["pairs"]
+    ]  # fmt: skip
+    left_out = [(arm["id"], item["id"], item["why"]) for arm in found["arms"] for item in arm["left_out"]]
+    return [
+        Table("What differs", ("field", *ids), differences or [("nothing but the seeds", *("" for _ in ids))]),
+        Table("What was measured", ("metric", "arm", "n", "mean", "sd", "95 % interval", "runs"), measured),
+        Table("Side by side", ("metric", "arms", "difference", "95 % interval", "paired", "verdict"), pairs),
+        Table("Left out", ("arm", "run", "why"), left_out),
+    ]
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if value is True or value is False:
+        return "yes" if value else "no"
+    return str(value)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _range(item: Mapping[str, Any], form: str = ".5g") -> str:
+    if item["low"] is None:
+        return "-"
+    return f"{format(item['low'], form)} to {format(item['high'], form)}"
+
+
+def _runs(arm: Mapping[str, Any], item: Mapping[str, Any]) -> str:
+    named = [value["run_id"] for value in item["values"]]
+    more = f" and {len(named) - _RUNS_NAMED} more" if len(named) > _RUNS_NAMED else ""
+    return " ".join(named[:_RUNS_NAMED]) + more
+
+
+def markdown_of(found: Mapping[str, Any]) -> str:
+    """The same as Markdown."""
+    from perpetual_report.document import inline
+
+    lines = [f"# {', '.join(arm['id'] for arm in found['arms'])} compared", ""]
+    lines += [f"- {arm['id']}: {inline(arm['title'])}" for arm in found["arms"]]
+    for table in tables_of(found):
+        if table.rows:
+            lines += ["", f"## {table.title}", "", f"| {' | '.join(map(inline, table.columns))} |"]
+            lines += [f"|{'---|' * len(table.columns)}"]
+            lines += [f"| {' | '.join(map(inline, row))} |" for row in table.rows]
+    return "\n".join([*lines, "", *found["notes"]]) + "\n"

@@ -1,0 +1,160 @@
+"""The record as it stood after an event: what a report is written from, and what an older one is held to.
+
+Everything in it is a function of the record up to that event, so that a report can be derived anew later on. Imported
+by the modules beside it; reads through the lab alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from perpetual.api import Debit, Event, Evidence, Experiment, Hypothesis, Note, Run, UsageError
+
+if TYPE_CHECKING:
+    from perpetual import Lab
+
+__all__ = ["ENDED", "Snapshot", "everything", "number_of", "take"]
+
+ENDED = ("done", "failed", "killed", "timeout", "lost")
+STEPS = 100  # of each hypothesis, the newest
+_PAGE = 1000
+_KEYS = ("confidence_support_threshold", "confidence_refute_threshold", "min_replicates", "alpha")
+_FOLDED = ("confidence", "prior", "e_support", "e_refute", "false_alarm_bound", "status", "evidence_count")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The record after the event `seq`; lists are in the order of creation.
+
+    `steps` are those of `lab.evidence.history`; `limits` are (time, GPU-hours or None) of each limit that was set;
+    `methodology` holds the keys that say when a hypothesis is decided.
+    """
+
+    project: str
+    seq: int
+    time: str | None
+    hypotheses: tuple[Hypothesis, ...]
+    steps: Mapping[str, list[dict[str, Any]]]
+    experiments: tuple[Experiment, ...]
+    runs: tuple[Run, ...]
+    evidence: tuple[Evidence, ...]
+    debits: tuple[Debit, ...]
+    limits: tuple[tuple[str, float | None], ...]
+    methodology: Mapping[str, Any]
+    notes: tuple[Note, ...]
+
+    @property
+    def at(self) -> str:
+        """What a source that is folded from the record ends with."""
+        return f"@{self.seq}"
+
+
+def number_of(id: str) -> int:
+    """The number in an id, by which records are ordered."""
+    return int(id[1:])
+
+
+def everything(listing: Any, **filters: Any) -> list[Any]:
+    """Every page of a department's list."""
+    items: list[Any] = []
+    cursor: str | None = None
+    while True:
+        page = listing(limit=_PAGE, cursor=cursor, **filters)
+        items += page.items
+        cursor = page.next_cursor
+        if cursor is None:
+            return items
+
+
+def take(lab: Lab, *, seq: int | None = None, debits: int | None = None) -> Snapshot:
+    """The record after the event `seq` with the first `debits` rows of the budget's ledger; by default as it is now.
+
+    Raises:
+        UsageError: for a seq that the record has not reached.
+    """
+    events = lab.events()
+    if seq is not None and not 0 <= seq <= len(events):
+        raise UsageError(f"the record has {len(events)} events, and none numbered {seq}")
+    seq = len(events) if seq is None else seq
+    past, later = events[:seq], events[seq:]
+    told = _told(past)
+    commanded = {event.subject for event in later if event.kind == "spec_completed"}
+    steps = lab.evidence.history(until=seq, last=STEPS)
+    return Snapshot(
+        project=lab.config["project"],
+        seq=seq,
+        time=past[-1].time if past else None,
+        hypotheses=tuple(
+            _hypothesis(item, steps[item.id][-1], told) for item in everything(lab.hypotheses.list) if item.id in steps
+        ),
+        steps=steps,
+        experiments=tuple(
+            replace(item, command=None) if item.id in commanded else item
+            for item in everything(lab.experiments.list)
+            if item.id in told["experiment_proposed"]
+        ),
+        runs=tuple(
+            _run(item, told["run_status"].get(item.id, "queued"), told["run_annotated"].get(item.id, ()))
+            for item in sorted(everything(lab.runs.list), key=lambda item: number_of(item.id))
+            if item.id in told["run_created"]
+        ),
+        evidence=_evidence(everything(lab.evidence.list), told["evidence_added"]),
+        debits=tuple(lab.budget.rows(limit=debits)),
+        limits=tuple((event.time, event.payload["limit_gpu_hours"]) for event in past if event.kind == "budget_set"),
+        methodology={key: _setting(key, lab.config.methodology[key], later) for key in _KEYS},
+        notes=tuple(note for note in everything(lab.memory.list) if note.path in told["note_written"]),
+    )
+
+
+def _told(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
+    """What the events say of each subject: by kind, what was said last; of a statement, the words."""
+    kinds = ("experiment_proposed", "run_created", "run_status", "run_annotated", "evidence_added", "note_written",
+             "statement")  # fmt: skip
+    told: dict[str, dict[str, Any]] = {kind: {} for kind in kinds}
+    for event in events:
+        if event.kind == "run_status":
+            told["run_status"][event.subject] = event.payload["to"]
+        elif event.kind == "run_annotated":
+            told["run_annotated"].setdefault(event.subject, []).append(event.payload)
+        elif event.kind in ("hypothesis_added", "hypothesis_updated"):
+            if "statement" in event.payload:
+                told["statement"][event.subject] = event.payload["statement"]
+        elif event.kind in told:
+            told[event.kind][event.subject] = True
+    return told
+
+
+def _hypothesis(record: Hypothesis, step: Mapping[str, Any], told: Mapping[str, Mapping[str, Any]]) -> Hypothesis:
+    statement = told["statement"].get(record.id, record.statement)
+    folded = {key: step[key] for key in _FOLDED}
+    return replace(record, statement=statement, flags=tuple(step["flags"]), **folded)
+
+
+def _run(record: Run, status: str, remarks: Sequence[dict[str, Any]]) -> Run:
+    """The run as it was: one that has ended since had no result yet."""
+    if status in ENDED:
+        return record
+    started = record.started_at if status == "running" else None
+    return replace(
+        record, status=status, started_at=started, ended_at=None, duration_s=None, exit_code=None, signal=None,
+        reason=None, gpu_hours=None, run_hours=None, metrics={}, metric_sources={}, tainted=False,
+        annotations=tuple(remarks), max_rss_bytes=None, cpu_s=None,
+    )  # fmt: skip
+
+
+def _evidence(rows: Iterable[Evidence], present: Mapping[str, Any]) -> tuple[Evidence, ...]:
+    return tuple(
+        row if row.retracted_by in (None, *present) else replace(row, retracted_by=None)
+        for row in rows
+        if row.id in present
+    )
+
+
+def _setting(key: str, value: Any, later: Iterable[Event]) -> Any:
+    """The value of a key of the methodology before it was set again."""
+    for event in later:
+        if event.kind == "methodology_set" and event.subject == key and "was" in event.payload:
+            return event.payload["was"]
+    return value

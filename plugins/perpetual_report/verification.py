@@ -1,0 +1,393 @@
+"""Holding a report to the record: every number derived again, every cited log read again. For the command `verify`.
+
+The record is folded as it stood after the event that the file names. What is looked at: each number by its key, value,
+words and source; the words around the numbers, line by line; each picture, drawn again by the same version of what drew
+it; and each log that a number was read from.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from perpetual.api import Debit, MetricReader, MetricValue, Run, RunFolder, UsageError
+from perpetual.toolkit.units import posix_of
+from perpetual_report.book import Book, Number, exact
+from perpetual_report.document import UNVERIFIED, html_of, markdown_of, pictures_of
+from perpetual_report.facts import facts_of
+from perpetual_report.pictures import drawn_by
+from perpetual_report.snapshot import ENDED, Snapshot, take
+
+if TYPE_CHECKING:
+    from perpetual import Lab
+
+__all__ = ["claims_of", "derive", "differences", "read", "verify"]
+
+_STATE = re.compile(r"<!-- perpetual report: version (\S+), seq (\d+), debits (\d+) -->")
+_PICTURE = re.compile(r'<svg [^>]*?data-picture="([^"]*)".*?</svg>', re.S)
+_STYLE = re.compile(r"<style>.*?</style>", re.S)
+_TAG = re.compile(r"<[^>\n]*>")
+_DATA = re.compile(r"<data\b[^>]*>[^<]*</data>")
+
+
+_ADOPTED = "adopted"  # the scheduler's name of runs whose files stand elsewhere, in another tool's form
+
+
+class Problem(NamedTuple):
+    """One thing that does not match; `where` is a place in the file, `source` one in the record."""
+
+    number: str
+    where: str
+    claimed: str
+    found: str
+    source: str
+
+
+@dataclass
+class Claims:
+    """What a file claims: its state, its numbers, and its words and pictures."""
+
+    format: str
+    text: str
+    marks: dict[str, str]
+    numbers: list[tuple[int, dict[str, str], str]] = field(default_factory=list)  # line, attributes, words
+    pictures: dict[str, tuple[int, str]] = field(default_factory=dict)  # line, SVG
+
+    def mark(self, name: str) -> int:
+        """A whole number that the file says of itself."""
+        value = self.marks.get(name, "")
+        if not value.isdecimal() or not value.isascii():
+            raise UsageError(f"the report does not say its {name}", hint="write it again: perpetual report -o FILE")
+        return int(value)
+
+
+def verify(lab: Lab, path: Path) -> dict[str, Any]:
+    """What `perpetual verify` answers: `{ok, format, seq, checked, pictures, logs, problems, notes}`.
+
+    Raises:
+        UsageError: for a file that is no report.
+    """
+    claims = read(path)
+    reached = lab.feed.last()
+    if claims.mark("seq") > reached:
+        ahead = Problem("record.seq", "the file's head", claims.marks["seq"], str(reached), f"record@{reached}")
+        return _answer(claims, [ahead], ["the record has not reached the state of this report"])
+    derived = derive(lab, claims)
+    problems = [
+        *differences(claims, derived),
+        *_debits(derived.snapshot, lab.budget.rows()),
+        *_logs(lab, derived.snapshot, derived.book),
+    ]
+    counted = len(claims.numbers) if claims.format == "html" else len(derived.book.numbers)
+    logs = sum(1 for _ in _cited(derived.snapshot, derived.book))
+    return _answer(
+        claims, problems, derived.notes, checked=counted, pictures=len(derived.pictures), logs=logs
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Derived:
+    """The same report derived from the record again: its numbers as `shown`, its `lines` of words, its pictures.
+
+    `pictures` are those that could be drawn; `notes` say why others could not.
+    """
+
+    snapshot: Snapshot
+    book: Book
+    shown: dict[str, tuple[str, str]]  # words and source by key
+    lines: list[tuple[int, str]]
+    pictures: dict[str, str]
+    notes: list[str]
+
+
+def derive(lab: Lab, claims: Claims) -> Derived:
+    """What the file should say, from the record as it stood when it was written."""
+    snapshot = take(lab, seq=claims.mark("seq"), debits=claims.mark("debits"))
+    book = Book()
+    facts = facts_of(snapshot, book)
+    pictures, notes = _redrawn(claims, snapshot, facts)
+    if claims.format == "html":
+        # What cannot be drawn is taken as it stands: the words around a picture are there only with the picture.
+        standing = pictures or {name: svg for name, (_, svg) in claims.pictures.items()}
+        fresh = html_of(snapshot, facts, standing, by=claims.marks.get("pictures", ""))
+    else:
+        fresh = markdown_of(snapshot, facts)
+    if claims.marks.get("version") != _version():
+        notes.append(f"written by perpetual {claims.marks.get('version')}: its numbers are compared, its words are not")
+    parser = _Parser()
+    parser.feed(fresh)
+    shown = {values["data-key"]: (words, values["data-source"]) for _, values, words in parser.numbers}
+    return Derived(snapshot, book, shown, _lines(fresh), pictures, notes)
+
+
+def differences(claims: Claims, derived: Derived) -> list[Problem]:
+    """Where the file and what was derived do not match; logs are looked at elsewhere."""
+    problems = [*_numbers(claims, derived.book)]
+    if claims.marks.get("version") == _version():
+        problems += _missing(claims, derived.shown)
+        problems += _words(_lines(claims.text), derived.lines)
+    if derived.pictures:
+        problems += _pictures(claims, derived.pictures)
+    return problems
+
+
+def _answer(claims: Claims, problems: list[Problem], notes: list[str], **counts: int) -> dict[str, Any]:
+    return {
+        "ok": not problems,
+        "format": claims.format,
+        "seq": claims.mark("seq"),
+        "checked": 0,
+        "pictures": 0,
+        "logs": 0,
+        **counts,
+        "problems": [problem._asdict() for problem in problems],
+        "notes": notes,
+    }
+
+
+def _version() -> str:
+    from perpetual import __version__
+
+    return __version__
+
+
+# --- the file -------------------------------------------------------------------------------------------------------
+
+
+def read(path: Path) -> Claims:
+    """The report in a file: HTML, Markdown, or the JSON that `perpetual report --json` answered.
+
+    Raises:
+        UsageError: if it cannot be read, or is no report.
+    """
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise UsageError(f"{path} cannot be read: {problem}") from problem
+    return claims_of(_text_of(text, path) if text[:1] == "{" else text, str(path))
+
+
+def claims_of(text: str, name: str) -> Claims:
+    """What the text of a report claims. Raises UsageError, with the file's name, if it is none."""
+    if "<!doctype html>" in text[:200]:
+        parser = _Parser()
+        parser.feed(text)
+        parser.close()
+        pictures = {found[1]: (text.count("\n", 0, found.start()) + 1, found[0]) for found in _PICTURE.finditer(text)}
+        return Claims("html", text, parser.marks, parser.numbers, pictures)
+    state = _STATE.search(text)
+    if state is None:
+        raise UsageError(f"{name} is no report", hint="write one: perpetual report -o FILE")
+    return Claims("md", text, dict(zip(("version", "seq", "debits"), state.groups(), strict=True)))
+
+
+def _text_of(text: str, path: Path) -> str:
+    """The report inside the document that `report --json` answered."""
+    try:
+        document = json.loads(text)
+    except ValueError as problem:
+        raise UsageError(f"{path} is no report: {problem}") from problem
+    if document.get("schema") != "perpetual.report/1" or not isinstance(document.get("text"), str):
+        raise UsageError(f"{path} is no report", hint="perpetual report --json > FILE")
+    return str(document["text"])
+
+
+class _Parser(HTMLParser):
+    """Numbers and marks of an HTML report."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.marks: dict[str, str] = {}
+        self.numbers: list[tuple[int, dict[str, str], str]] = []
+        self._open: tuple[int, dict[str, str]] | None = None
+        self._words: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Opens a number, or notes a mark."""
+        values = {name: value or "" for name, value in attrs}
+        if tag == "meta" and values.get("name", "").startswith("perpetual-"):
+            self.marks.setdefault(values["name"].removeprefix("perpetual-"), values.get("content", ""))
+        elif tag == "data":
+            self._close()
+            self._open = (self.getpos()[0], values)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Closes a number."""
+        if tag == "data":
+            self._close()
+
+    def handle_data(self, data: str) -> None:
+        """The words of an open number."""
+        if self._open is not None:
+            self._words.append(data)
+
+    def _close(self) -> None:
+        if self._open is not None:
+            self.numbers.append((*self._open, "".join(self._words)))
+        self._open, self._words = None, []
+
+
+# --- numbers --------------------------------------------------------------------------------------------------------
+
+
+def _numbers(claims: Claims, book: Book) -> Iterator[Problem]:
+    """Each claimed number against the one derived again."""
+    for line, values, words in claims.numbers:
+        key, where = values.get("data-key", ""), f"line {line}"
+        known = book.numbers.get(key)
+        if known is None:
+            yield Problem(key or "without a key", where, words or values.get("value", ""), "",
+                          values.get("data-source", "") or "no source")  # fmt: skip
+            continue
+        for claimed, found in (
+            (values.get("value", ""), exact(known.value)),
+            (words, known.text),
+            (values.get("data-source", ""), known.source),
+            (values.get("data-metric", ""), known.metric or ""),
+        ):
+            if claimed != found:
+                yield Problem(key, where, claimed, found, known.source)
+
+
+def _missing(claims: Claims, shown: Mapping[str, tuple[str, str]]) -> Iterator[Problem]:
+    """Numbers that this state has and the file has lost."""
+    present = {values.get("data-key") for _, values, _ in claims.numbers}
+    for key, (words, source) in shown.items():
+        if key not in present:
+            yield Problem(key, "left out of the file", "", words, source)
+
+
+def _debits(snapshot: Snapshot, rows: Sequence[Debit]) -> Iterator[Problem]:
+    """The ledger's rows that the file names must settle exactly the runs that had ended."""
+    ended = {run.id for run in snapshot.runs if run.status in ENDED}
+    wanted = {row.id for row in rows if row.kind == "settle" and row.run_id in ended}
+    named = {row.id for row in snapshot.debits if row.kind == "settle"}
+    if wanted != named:
+        odd = ", ".join(sorted(wanted ^ named)[:5])
+        yield Problem("debits", "the file's head", str(len(snapshot.debits)), f"not the rows of that state ({odd})",
+                      f"budget{snapshot.at}")  # fmt: skip
+
+
+# --- words ----------------------------------------------------------------------------------------------------------
+
+
+def _words(mine: Sequence[tuple[int, str]], theirs: Sequence[tuple[int, str]]) -> Iterator[Problem]:
+    """The words that differ from those of the same report written again: a verdict is a word."""
+    ours, others = [words for _, words in mine], [words for _, words in theirs]
+    start = next((n for n, (x, y) in enumerate(zip(ours, others, strict=False)) if x != y), min(len(ours), len(others)))
+    most = min(len(ours), len(others)) - start
+    end = next((n for n in range(most) if ours[-1 - n] != others[-1 - n]), most)
+    ours, others = ours[start : len(ours) - end], others[start : len(others) - end]
+    for tag, a, b, c, d in SequenceMatcher(None, ours, others, autojunk=False).get_opcodes():
+        if tag == "equal":
+            continue
+        for offset in range(max(b - a, d - c)):
+            claimed = ours[a + offset] if a + offset < b else ""
+            found = others[c + offset] if c + offset < d else ""
+            where = f"line {mine[start + a + offset][0]}" if claimed else "left out of the file"
+            for said, true in _pairs(claimed.split(), found.split()):
+                yield Problem(true or said, where, said, true, found[:80] or "no source")
+
+
+def _pairs(claimed: list[str], found: list[str]) -> Iterator[tuple[str, str]]:
+    """The words that differ, side by side."""
+    for tag, a, b, c, d in SequenceMatcher(None, claimed, found, autojunk=False).get_opcodes():
+        if tag != "equal":
+            for offset in range(max(b - a, d - c)):
+                yield (claimed[a + offset] if a + offset < b else ""), (found[c + offset] if c + offset < d else "")
+
+
+def _lines(text: str) -> list[tuple[int, str]]:
+    """What is read as words, each line with its number: up to the mark, without the pictures and the numbers."""
+    head = text.partition(UNVERIFIED)[0]
+    if "<!doctype html>" in text[:200]:
+        for part in (_STYLE, _PICTURE):  # what is cut out leaves its line ends behind, so that a line keeps its number
+            head = part.sub(lambda found: "\n" * found[0].count("\n"), head)
+        head = unescape(_TAG.sub(" ", _DATA.sub(" ", head)))
+    lines = ((number, " ".join(line.split())) for number, line in enumerate(head.split("\n"), 1))
+    return [(number, line) for number, line in lines if line]
+
+
+# --- pictures -------------------------------------------------------------------------------------------------------
+
+
+def _redrawn(claims: Claims, snapshot: Snapshot, facts: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
+    """The pictures drawn again, if what drew the file's is at hand; else what to say."""
+    if claims.format != "html":
+        return {}, []
+    by, here = claims.marks.get("pictures", ""), drawn_by()
+    if here is None:
+        return {}, ["the pictures are not checked: matplotlib is not installed (pip install 'perpetual-lab[report]')"]
+    if by != here or claims.marks.get("version") != _version():
+        return {}, [f"the pictures are not checked: {by or 'something unknown'} drew them, and {here} is installed"]
+    return pictures_of(snapshot, facts), []
+
+
+def _pictures(claims: Claims, drawn: Mapping[str, str]) -> Iterator[Problem]:
+    for name in [*drawn, *(name for name in claims.pictures if name not in drawn)]:
+        line, svg = claims.pictures.get(name, (0, ""))
+        if svg != drawn.get(name, ""):
+            said, true = _apart(svg, drawn.get(name, ""))
+            yield Problem(f"picture {name}", f"line {line}" if line else "left out of the file", said, true, name)
+
+
+def _apart(claimed: str, found: str) -> tuple[str, str]:
+    """Where two texts part, a few characters of each."""
+    place = next((n for n, (a, b) in enumerate(zip(claimed, found, strict=False)) if a != b), 0)
+    start = max(0, place - 12)
+    return claimed[start : place + 24], found[start : place + 24]
+
+
+# --- logs -----------------------------------------------------------------------------------------------------------
+
+
+def _cited(snapshot: Snapshot, book: Book) -> Iterator[tuple[Run, list[Number]]]:
+    """The runs whose files are cited, each with the numbers that cite them."""
+    of: dict[str, list[Number]] = {}
+    for number in book.numbers.values():
+        if number.run is not None and "/" in number.source and number.metric is not None:
+            of.setdefault(number.run, []).append(number)
+    for run in snapshot.runs:
+        if run.id in of and run.scheduler != _ADOPTED:
+            yield run, of[run.id]
+
+
+def _logs(lab: Lab, snapshot: Snapshot, book: Book) -> Iterator[Problem]:
+    """Every cited line read again, by the readers that read it when the run ended."""
+    readers: list[tuple[str, MetricReader]] = lab.parts("metric_reader")
+    folders = {item.id: item.cwd or "." for item in snapshot.experiments}
+    for run, numbers in _cited(snapshot, book):
+        cwd = lab.root / folders.get(run.experiment_id, ".")
+        started = posix_of(run.started_at) if run.started_at else 0.0
+        now = _measured(readers, RunFolder(lab.root / run.log_dir, cwd, started))
+        for number in numbers:
+            assert number.metric is not None
+            seen = now.get(number.metric)
+            place = f"{run.id}/{seen.source}" if seen else ""
+            if seen is None:
+                yield Problem(number.key, number.source, number.text, "the source is gone", number.source)
+            elif seen.value != number.value:
+                found = "no finite number" if seen.value is None else f"{seen.value!r}"
+                yield Problem(number.key, place, number.text, found, number.source)
+            elif place != number.source:
+                yield Problem(number.key, place, number.source, place, number.source)
+
+
+def _measured(readers: list[tuple[str, MetricReader]], folder: RunFolder) -> dict[str, MetricValue]:
+    """Every metric of a run's folder; the first reader that has one wins, as when the run ended."""
+    found: dict[str, MetricValue] = {}
+    for name, reader in readers:
+        try:
+            values = reader.read(folder)
+        except Exception as problem:  # noqa: BLE001 - a reader of somebody's plugin; what it read before is then gone
+            values = {f"reader {name} failed": MetricValue(None, f"{type(problem).__name__}: {problem}")}
+        for metric, value in values.items():
+            found.setdefault(metric, value)
+    return found

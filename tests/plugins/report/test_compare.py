@@ -1,0 +1,108 @@
+"""`compare` shows what differs, folds the seeds, and names a winner only where the interval excludes 0."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perpetual import Lab
+from perpetual.cli.app import run
+from perpetual_report.comparison import compare
+
+
+def asked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
+    """A command's exit status and document."""
+    code = run([*words, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def pair_of(answer: dict[str, Any], metric: str) -> dict[str, Any]:
+    """The one pair of a metric."""
+    (found,) = [pair for pair in answer["pairs"] if pair["metric"] == metric]
+    return dict(found)
+
+
+def test_only_what_differs_is_shown(lab: Lab) -> None:
+    answer = compare(lab, ["e2", "E3"])
+    fields = {item["field"]: item["values"] for item in answer["differences"]}
+    assert fields["command --lr"] == {"e2": "0.1", "e3": "0.2"}
+    assert fields["command word 3"] == {"e2": "1.8", "e3": "1.85"}
+    assert fields["design.replicates"] == {"e2": 3, "e3": 1}
+    assert not {"command word 1", "command word 2", "design.mde", "cwd", "hypothesis"} & fields.keys()
+
+
+def test_seeds_are_folded_and_a_winner_needs_an_interval(lab: Lab) -> None:
+    answer = compare(lab, ["e1", "e2"])
+    arm = answer["arms"][1]["metrics"]["loss"]
+    assert (arm["n"], len(arm["values"])) == (3, 3)
+    assert arm["low"] < arm["mean"] < arm["high"]
+    assert {value["source"] for value in arm["values"]} == {"stdout.log:2"}
+    pair = pair_of(answer, "loss")
+    assert (pair["better"], pair["separable"], pair["verdict"]) == ("e2", True, "e2 is better")
+    assert pair["low"] < pair["difference"] < pair["high"]
+    assert pair_of(answer, "steps")["verdict"] == "the same in every run"
+    one = pair_of(compare(lab, ["e2", "e3"]), "loss")
+    assert (one["better"], one["low"], one["verdict"]) == (None, None, "not separable at this n (3 and 1)")
+
+
+def test_without_a_direction_there_is_no_winner(project: Path) -> None:
+    with Lab.open() as lab:
+        for value in (1, 5):
+            command = f"sh -c 'echo size={value}.$PERPETUAL_SEED'"
+            made = lab.experiments.propose(command=command, replicates=3)
+            lab.experiments.approve(made.id)
+            lab.wait([item.id for item in lab.runs.launch(made.id, every=True)], timeout_s=60)
+        pair = pair_of(compare(lab, ["e1", "e2"]), "size")
+    assert (pair["separable"], pair["better"], pair["direction"]) == (True, None, None)
+    assert pair["verdict"] == "they differ; no direction is declared"
+
+
+def test_arms_that_share_seeds_are_paired(project: Path) -> None:
+    """Their noise is the seed's own: paired, a small difference is seen that two means would never tell apart."""
+    with Lab.open() as lab:
+        code = "import os; print('loss=%r' % (int(os.environ['PERPETUAL_SEED']) % 997 / 100 + {plus}))"
+        (project / "a.py").write_text(code.format(plus="0.0"))
+        (project / "b.py").write_text(code.format(plus="0.01 + int(os.environ['PERPETUAL_SEED']) % 7 / 1e6"))
+        claim = lab.hypotheses.add("x", metric="loss", direction="min", mde=0.1)
+        base = lab.experiments.propose(command="python3 a.py", metric="loss", direction="min", replicates=4)
+        other = lab.experiments.propose(claim.id, command="python3 b.py", baseline=base.id, paired=True, replicates=4)
+        for made in (base, other):
+            lab.experiments.approve(made.id)
+            lab.wait([item.id for item in lab.runs.launch(made.id, every=True)], timeout_s=60)
+        pair = pair_of(compare(lab, ["e1", "e2"]), "loss")
+    assert (pair["paired"], pair["n_a"], pair["better"]) == (True, 4, "e1")
+    assert pair["difference"] == pytest.approx(-0.01, abs=1e-5)
+
+
+def test_runs_can_be_compared_too(lab: Lab) -> None:
+    answer = compare(lab, ["r1", "r2"])
+    assert {"seed", "replicate"} <= {item["field"] for item in answer["differences"]}
+    assert pair_of(answer, "loss")["verdict"] == "not separable at this n (1 and 1)"
+
+
+def test_what_does_not_count_is_left_out_and_named(lab: Lab) -> None:
+    crashed = next(item for item in lab.experiments.list(hypothesis_id="h3").items if item.title == "crashes")
+    (arm,) = [arm for arm in compare(lab, ["e1", crashed.id])["arms"] if arm["id"] == crashed.id]
+    assert (arm["runs"], arm["metrics"]) == ([], {})
+    assert [item["why"] for item in arm["left_out"]] == ["failed"]
+
+
+@pytest.mark.parametrize(("ids", "code"), [(("e1",), 2), (("e1", "E1"), 2), (("e1", "e99"), 5), (("e1", "h1"), 5)])
+def test_wrong_ids(study: Path, capsys: pytest.CaptureFixture[str], ids: tuple[str, ...], code: int) -> None:
+    assert asked(capsys, "compare", *ids)[0] == code
+
+
+def test_the_command_shows_tables_and_markdown(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, answer = asked(capsys, "compare", "e1", "e2")
+    assert (code, answer["schema"]) == (0, "perpetual.comparison/1")
+    assert run(["compare", "e1", "e2"]) == 0
+    shown = capsys.readouterr().out
+    assert "What differs" in shown
+    assert "e2 is better" in shown
+    assert run(["compare", "e1", "e4", "--format", "md"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("# e1, e4 compared")
+    assert "<script>" not in shown
