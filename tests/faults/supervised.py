@@ -45,7 +45,7 @@ class Bench:
         self.scheduler = build({"max_log_bytes": max_log_bytes})
         self._mark = uuid.uuid4().hex
         self._supervisors: list[platform.Identity] = []
-        (folder / "work").mkdir()
+        (folder / "cwd").mkdir()
 
     def spec(self, *argv: str, name: str = "run", **changes: Any) -> LaunchSpec:
         """A specification; its command finds its folder's path in `RUN`, and a pipe to wait on in `GATE`."""
@@ -56,7 +56,7 @@ class Bench:
         log_dir.mkdir(exist_ok=True)
         env = {"PATH": os.environ["PATH"], "GATE": str(gate), "RUN": str(log_dir), _MARK: self._mark}
         given: dict[str, Any] = {"wall_s": None, "grace_s": 0.5, **changes}
-        return LaunchSpec(name, argv, self.folder / "work", env, log_dir, **given)
+        return LaunchSpec(name, argv, self.folder / "cwd", env, log_dir, **given)
 
     def launch(self, *argv: str, name: str = "run", **changes: Any) -> Launched:
         """A launched run."""
@@ -104,7 +104,7 @@ class Bench:
 
     def ran(self, name: str = "run") -> int:
         """How often a command that begins with `COUNT` has run."""
-        path = self.folder / "work" / f"{name}.ran"
+        path = self.folder / "cwd" / f"{name}.ran"
         return len(path.read_text().splitlines()) if path.exists() else 0
 
     def count(self, name: str = "run") -> str:

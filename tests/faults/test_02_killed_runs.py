@@ -52,7 +52,7 @@ _BEFORE, _AFTER = "die()", "r = f(self, *a); die()"
 _UNTOLD = """
 import time
 def answer(*a):
-    while not os.path.exists("../work/run.ran"):
+    while not os.path.exists("../cwd/run.ran"):
         time.sleep(0.005)
     die()
 supervisor.answer = answer
@@ -137,7 +137,7 @@ import os, sys
 from pathlib import Path
 from perpetual.toolkit import rundir
 folder = Path(sys.argv[1])
-rundir.launch(folder, argv=["sh", "-c", sys.argv[2]], cwd=folder.parent / "work", env=dict(os.environ), wall_s=None,
+rundir.launch(folder, argv=["sh", "-c", sys.argv[2]], cwd=folder.parent / "cwd", env=dict(os.environ), wall_s=None,
               grace_s=1.0)
 """
 
