@@ -1,0 +1,85 @@
+"""The documents that commands answer and that are no records: their keys and types, for the JSON schemas.
+
+Imported by `tools/make_schemas.py` and the tests; no command needs it. `DOCUMENTS` names every schema: a record as
+itself, a list as the plural, anything else as a `TypedDict` of one of the modules beside this one, a family each. Keys
+may be added; a key that stands stays.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perpetual.chaos import Certificate
+from perpetual.cli.documents.bundled import Adoption, BenchPolicy, Comparison, Demo, NoteText, Report, Verification
+from perpetual.cli.documents.ledger import Init, Refolded
+from perpetual.cli.documents.machine import Completion, Doctor, GpuStatus, Setting
+from perpetual.cli.documents.memory import MemoryWrite, NoteHistory, NoteHit
+from perpetual.cli.documents.page import Page
+from perpetual.cli.documents.plugins import Plugin, PluginNew, Plugins, PluginsCheck
+from perpetual.cli.documents.provenance import Provenance
+from perpetual.cli.documents.runs import Logs, Queue, RunPlan, Scan
+from perpetual.cli.documents.state import Brief, Budget, Error, Hook, StatusDocument, Version
+from perpetual.cli.documents.store import StoreCompact, StoreExport, StoreImport, StoreMigrate, StoreStats, StoreVerify
+from perpetual.records import Event, Evidence, Experiment, Hypothesis, Note, Run
+
+__all__ = ["DOCUMENTS", "DRY_RUN", "FOREIGN"]
+
+# name -> a record or a TypedDict; of a tuple, the keys of all and the words of the last
+DOCUMENTS: dict[str, Any] = {
+    "adoption": Adoption,
+    "bench_policy": BenchPolicy,
+    "brief": Brief,
+    "budget": Budget,
+    "chaos": Certificate,
+    "comparison": Comparison,
+    "completion": Completion,
+    "config": Page[Setting],
+    "demo": Demo,
+    "doctor": Doctor,
+    "error": Error,
+    "event": Event,
+    "events": Page[Event],
+    "evidence": Evidence,
+    "evidence_list": Page[Evidence],
+    "experiment": Experiment,
+    "experiments": Page[Experiment],
+    "gpu_status": GpuStatus,
+    "hypotheses": Page[Hypothesis],
+    "hypothesis": Hypothesis,
+    "init": Init,
+    "logs": Logs,
+    "memory_write": MemoryWrite,
+    "methodology": Page[Setting],
+    "note": (Note, NoteText),
+    "note_history": NoteHistory,
+    "note_hits": Page[NoteHit],
+    "notes": Page[Note],
+    "plugin": Plugin,
+    "plugin_new": PluginNew,
+    "plugins": Plugins,
+    "plugins_check": PluginsCheck,
+    "provenance": Provenance,
+    "queue": Queue,
+    "refold": Page[Refolded],
+    "report": Report,
+    "run": Run,
+    "run_plan": RunPlan,
+    "runs": Page[Run],
+    "scan": Scan,
+    "setting": Setting,
+    "status": StatusDocument,
+    "store_compact": StoreCompact,
+    "store_export": StoreExport,
+    "store_import": StoreImport,
+    "store_migrate": StoreMigrate,
+    "store_stats": StoreStats,
+    "store_verify": StoreVerify,
+    "verification": Verification,
+    "version": Version,
+}
+
+# An experiment that a dry run would propose has no id yet.
+DRY_RUN = frozenset({"experiment", "experiments"})
+
+# In another program's form, so without our `schema` key.
+FOREIGN: dict[str, Any] = {"hook": Hook}

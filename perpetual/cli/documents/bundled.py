@@ -1,0 +1,248 @@
+"""What the commands of bundled plugins answer."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NotRequired
+
+if sys.version_info >= (3, 12):
+    from typing import TypedDict
+else:
+    from typing_extensions import TypedDict  # pydantic reads the keys of this one only
+
+
+class SaidTrue(TypedDict):
+    """Of the hypotheses said to be true with at least 0.8: how many, the share that is, and the mean confidence."""
+
+    n: int
+    true_share: float | None
+    mean_confidence: float | None
+
+
+class PolicyResult(TypedDict):
+    """What a policy did at a threshold and batch size; `problem` says how it broke its contract, figures then null.
+
+    `low` and `high` bound `run_hours`, the mean of a campaign, with 95 %.
+    """
+
+    policy: str
+    threshold: float
+    batch: int
+    world: str
+    episodes: int
+    run_hours: float | None
+    low: float | None
+    high: float | None
+    runs: float | None
+    error_rate: float | None
+    undecided: float | None
+    brier: float | None
+    ece: float | None
+    said_true: SaidTrue | None
+    false_support_rate: float | None
+    false_support_bound: float
+    problem: str | None
+
+
+class BenchPolicy(TypedDict):
+    """Policies compared in simulated research; `path` is the file that was written, if one was."""
+
+    seed: int
+    episodes: int
+    world: str
+    results: list[PolicyResult]
+    path: str | None
+
+
+class Report(TypedDict):
+    """The research written up; `path` is where it was written, if it was."""
+
+    format: str
+    path: str | None
+    text: str
+
+
+class AdoptionKnown(TypedDict):
+    """How much of it was in the record before."""
+
+    hypotheses: int
+    experiments: int
+    runs: int
+    notes: int
+
+
+class AdoptionSkipped(TypedDict):
+    """What was not taken over."""
+
+    what: str
+    why: str
+
+
+class AdoptionBudget(TypedDict):
+    """What the earlier runs used, as far as it is known, and what of it was debited here."""
+
+    gpu_hours: float
+    run_hours: float
+    debited_gpu_hours: float
+    limit_gpu_hours: float | None
+
+
+class Adoption(TypedDict):
+    """What was taken over of earlier work; the counts are of what is new, `known` of what was there already.
+
+    `moved` is `{from, to}` where another tool's folder was moved aside. `is_complete` is false where a limit left more.
+    """
+
+    source: str
+    kind: str
+    name: str
+    project: str
+    path: str
+    moved: dict[str, str] | None
+    hypotheses: int
+    experiments: int
+    runs: int
+    evidence: int
+    notes: int
+    known: AdoptionKnown
+    skipped: list[AdoptionSkipped]
+    budget: AdoptionBudget
+    is_complete: bool
+    dry_run: bool
+    next: list[str]
+
+
+class ReportProblem(TypedDict):
+    """One thing in a report that does not match; `where` is a place in the file, `source` one in the record."""
+
+    number: str
+    where: str
+    claimed: str
+    found: str
+    source: str
+
+
+class Verification(TypedDict):
+    """A report held to the record as it stood after the event `seq`.
+
+    `checked` counts numbers, `pictures` those drawn again, `logs` the runs whose files were read again; `notes` say
+    what could not be looked at.
+    """
+
+    ok: bool
+    format: str
+    seq: int
+    checked: int
+    pictures: int
+    logs: int
+    problems: list[ReportProblem]
+    notes: list[str]
+
+
+class ArmValue(TypedDict):
+    """What one run measured, and the line of its folder that it was read from."""
+
+    run_id: str
+    seed: int
+    value: float
+    source: str | None
+
+
+class ArmMetric(TypedDict):
+    """The seeds of an arm folded; `low` and `high` bound the mean with 95 %, null where nothing can be said."""
+
+    n: int
+    mean: float
+    sd: float | None
+    low: float | None
+    high: float | None
+    values: list[ArmValue]
+
+
+class RunLeftOut(TypedDict):
+    """A run that says nothing here, and why."""
+
+    id: str
+    why: str
+
+
+class ComparedArm(TypedDict):
+    """An experiment with the newest attempt of each replicate, or a run by itself."""
+
+    id: str
+    experiment_id: str
+    hypothesis_id: str | None
+    title: str
+    runs: list[str]
+    left_out: list[RunLeftOut]
+    metrics: dict[str, ArmMetric]
+
+
+class Difference(TypedDict):
+    """A field that is not the same in every arm; null where an arm lacks it."""
+
+    field: str
+    values: dict[str, Any]
+
+
+class ComparedPair(TypedDict):
+    """Two arms and a metric: `difference` is a - b; `better` is named only where the interval excludes 0."""
+
+    metric: str
+    direction: str | None
+    a: str
+    b: str
+    n_a: int
+    n_b: int
+    paired: bool
+    difference: float
+    low: float | None
+    high: float | None
+    separable: bool
+    better: str | None
+    verdict: str
+
+
+class Comparison(TypedDict):
+    """Experiments or runs side by side."""
+
+    arms: list[ComparedArm]
+    differences: list[Difference]
+    metrics: list[str]
+    pairs: list[ComparedPair]
+    notes: list[str]
+
+
+class DemoVerdict(TypedDict):
+    """What the demo found out about one hypothesis; `nats` is its measured evidence."""
+
+    id: str
+    statement: str
+    status: str
+    confidence: float
+    false_alarm_bound: float
+    evidence: int
+    nats: float
+    runs: int
+    run_hours: float
+
+
+class Demo(TypedDict):
+    """How the demo's campaign ended."""
+
+    project: str
+    path: str
+    reason: str | None
+    explanation: str | None
+    hypotheses: list[DemoVerdict]
+    runs: int
+    run_hours: float
+    elapsed_s: float
+    report: str
+    next: list[str]
+
+
+class NoteText(TypedDict):
+    """A note, with its text where it was asked for."""
+
+    content: NotRequired[str]

@@ -1,0 +1,57 @@
+"""The project as `init` leaves it, and the ledger folded anew."""
+
+from __future__ import annotations
+
+import sys
+from typing import NotRequired
+
+if sys.version_info >= (3, 12):
+    from typing import TypedDict
+else:
+    from typing_extensions import TypedDict  # pydantic reads the keys of this one only
+
+
+class InitFile(TypedDict):
+    """One file of a harness: `action` is created, merged, unchanged, removed or conflict; `diff` in a dry run."""
+
+    path: str
+    action: str
+    reason: str | None
+    diff: NotRequired[str]
+
+
+class Limit(TypedDict):
+    """The budget's limit; null is unlimited."""
+
+    limit_gpu_hours: float | None
+
+
+class Init(TypedDict):
+    """A project as `init` leaves it; `trust` is what a person must do; `dry_run` is there if nothing was written."""
+
+    project: str
+    path: str
+    files: list[InitFile]
+    trust: list[str]
+    budget: Limit
+    notes: list[str]
+    dry_run: NotRequired[bool]
+
+
+class Fold(TypedDict):
+    """What a ledger amounts to."""
+
+    confidence: float
+    e_support: float
+    e_refute: float
+    false_alarm_bound: float
+    evidence_count: int
+    status: str
+
+
+class Refolded(TypedDict):
+    """A hypothesis whose stored fold differed from that of its ledger."""
+
+    id: str
+    stored: Fold
+    folded: Fold

@@ -1,0 +1,69 @@
+"""Notes, and what the gates say of them."""
+
+from __future__ import annotations
+
+import sys
+
+if sys.version_info >= (3, 12):
+    from typing import TypedDict
+else:
+    from typing_extensions import TypedDict  # pydantic reads the keys of this one only
+
+
+class Finding(TypedDict):
+    """What a gate saw: characters `span[0]` to `span[1]` of the note's `part`, a content or a message."""
+
+    part: str
+    rule: str
+    span: list[int]
+    excerpt: str
+
+
+class VerdictDocument(TypedDict):
+    """What the gates say: `pass`, `quarantine` or `reject`."""
+
+    outcome: str
+    blocked: bool
+    category: str | None
+    findings: list[Finding]
+
+
+class MemoryWrite(TypedDict):
+    """What became of a note; `commit` is null if it was not accepted."""
+
+    path: str
+    status: str
+    verdict: VerdictDocument
+    commit: str | None
+
+
+class NoteVersion(TypedDict):
+    """One commit of a note; `blob` is null where it removed the note."""
+
+    commit: str
+    when: str
+    author: str
+    message: str
+    blob: str | None
+
+
+class NoteHit(TypedDict):
+    """A note that a search found; `excerpt` is where its words stand."""
+
+    path: str
+    type: str
+    status: str
+    title: str
+    actor: str
+    commit: str | None
+    blob: str
+    updated_at: str
+    excerpt: str
+
+
+class NoteHistory(TypedDict):
+    """A note's versions, newest first; `truncated` tells that there are older ones."""
+
+    items: list[NoteVersion]
+    next_cursor: str | None
+    truncated: bool

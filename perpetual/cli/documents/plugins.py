@@ -1,0 +1,134 @@
+"""Plugins as they are listed, made and checked."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NotRequired
+
+if sys.version_info >= (3, 12):
+    from typing import TypedDict
+else:
+    from typing_extensions import TypedDict  # pydantic reads the keys of this one only
+
+
+class ProviderLine(TypedDict):
+    """What a plugin offers for a slot: `state` is active, available or failed."""
+
+    slot: str
+    name: str
+    qualified_name: str
+    state: str
+    reason: str | None
+
+
+class OptionLine(TypedDict):
+    """A key of a provider's section in config.yaml."""
+
+    key: str
+    type: str
+    default: Any
+    meaning: str
+
+
+class ProviderInFull(ProviderLine):
+    """A provider with its factory and options."""
+
+    summary: str
+    factory: str
+    requires: list[str]
+    options: list[OptionLine]
+
+
+class PluginLine(TypedDict):
+    """A plugin: `state` is active, available, disabled or failed."""
+
+    name: str
+    qualified_name: str
+    slots: list[str]
+    version: str
+    state: str
+    reason: str | None
+    providers: list[ProviderLine]
+
+
+class Problem(TypedDict):
+    """What the configuration asks for and no plugin gives."""
+
+    slot: str
+    name: str
+    message: str
+    hint: str | None
+
+
+class Plugins(TypedDict):
+    """Every plugin found, and what the configuration misses."""
+
+    items: list[PluginLine]
+    next_cursor: str | None
+    problems: list[Problem]
+
+
+class Plugin(TypedDict):
+    """One plugin in full."""
+
+    name: str
+    qualified_name: str
+    slots: list[str]
+    version: str
+    state: str
+    reason: str | None
+    providers: list[ProviderInFull]
+    hooks: list[str]
+
+
+class ContractCheck(TypedDict):
+    """One thing that a provider must be; `ok` is null where its factory does not tell."""
+
+    check: str
+    ok: bool | None
+    detail: str
+
+
+class PromiseChecked(TypedDict):
+    """One promise of a slot, as its contract suite found it; `ok` is null where it could not be told."""
+
+    promise: str
+    ok: bool | None
+    detail: str
+
+
+class ProviderChecked(TypedDict):
+    """How a provider compares with its slot; a plugin that did not load has no slot.
+
+    `suite` is the contract suite; `suite_reason` says why there is none, why it did not run, or not to its end.
+    """
+
+    plugin: str
+    slot: str | None
+    name: str
+    qualified_name: str
+    ok: bool | None
+    checks: list[ContractCheck]
+    suite: str | None
+    suite_reason: str | None
+    promises: list[PromiseChecked]
+
+
+class PluginNew(TypedDict):
+    """A new plugin's distribution; `dry_run` is there if nothing was written."""
+
+    name: str
+    slot: str
+    distribution: str
+    package: str
+    path: str
+    files: list[str]
+    dry_run: NotRequired[bool]
+
+
+class PluginsCheck(TypedDict):
+    """How the providers compare with their slots."""
+
+    items: list[ProviderChecked]
+    next_cursor: str | None
+    ok: bool

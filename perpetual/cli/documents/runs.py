@@ -1,0 +1,74 @@
+"""Runs beyond their record: plans, logs, the queue, what a scan found."""
+
+from __future__ import annotations
+
+import sys
+
+from perpetual.records import Debit, Evidence, Run
+
+if sys.version_info >= (3, 12):
+    from typing import TypedDict
+else:
+    from typing_extensions import TypedDict  # pydantic reads the keys of this one only
+
+Change = TypedDict("Change", {"run_id": str, "experiment_id": str, "from": str | None, "to": str, "reason": str | None})
+
+
+class RunPlan(TypedDict):
+    """What a dry run would start; the hours are the worst case that each run reserves."""
+
+    experiment_id: str
+    attempt: int
+    replicates: list[int]
+    seeds: list[int]
+    argv: list[str]
+    cwd: str
+    wall_s: float
+    gpu_hours: float
+    run_hours: float
+    waits_for: str | None
+
+
+class Logs(TypedDict):
+    """A run's output; `truncated` says that the log holds more than the text."""
+
+    run_id: str
+    stream: str
+    text: str
+    truncated: bool
+
+
+class Place(TypedDict):
+    """Where a run stands in the queue; `waits_for` is as of the last look, `score` in bits per run-hour."""
+
+    run_id: str
+    position: int
+    priority: int
+    score: float | None
+    waits_for: str | None
+
+
+class Queue(TypedDict):
+    """What waits, in the order of starting, and its places; `state` is running, paused or draining."""
+
+    items: list[Run]
+    next_cursor: str | None
+    state: str
+    places: list[Place]
+
+
+class ScanProblem(TypedDict):
+    """A run that could not be looked at, and so stays as it is."""
+
+    run_id: str
+    code: str
+    message: str
+
+
+class Scan(TypedDict):
+    """What the record has learnt: changes of runs, lines of the budget's ledger, rows of evidence."""
+
+    changes: list[Change]
+    debits: list[Debit]
+    evidence: list[Evidence]
+    problems: list[ScanProblem]

@@ -1,0 +1,125 @@
+"""Where the research stands: status, brief, budget, errors."""
+
+from __future__ import annotations
+
+import sys
+
+if sys.version_info >= (3, 12):
+    from typing import TypedDict
+else:
+    from typing_extensions import TypedDict  # pydantic reads the keys of this one only
+
+
+class Totals(TypedDict):
+    """GPU-hours of the budget, and run-hours used; without a limit, limit and left are null."""
+
+    limit_gpu_hours: float | None
+    spent_gpu_hours: float
+    reserved_gpu_hours: float
+    left_gpu_hours: float | None
+    run_hours: float
+
+
+class Spent(TypedDict):
+    """What one experiment, hypothesis or day has cost."""
+
+    gpu_hours: float
+    run_hours: float
+    runs: int
+
+
+class Budget(Totals):
+    """What was spent, and on what."""
+
+    by_experiment: dict[str, Spent]
+    by_hypothesis: dict[str, Spent]
+    by_day: dict[str, Spent]
+
+
+class HypothesisLine(TypedDict):
+    """A hypothesis in the status."""
+
+    id: str
+    statement: str
+    status: str
+    confidence: float
+    false_alarm_bound: float
+    evidence_count: int
+
+
+class RunLine(TypedDict):
+    """A live run in the status."""
+
+    id: str
+    experiment_id: str
+    replicate: int
+    status: str
+    started_at: str | None
+    reason: str | None
+    gpus: list[str]
+    pid: int | None
+
+
+class RunsNow(TypedDict):
+    """Live runs, and how many wait."""
+
+    active: list[RunLine]
+    queued: int
+
+
+class StatusDocument(TypedDict):
+    """Where the research stands."""
+
+    project: str
+    seq: int
+    experiments: dict[str, int]
+    hypotheses: list[HypothesisLine]
+    hypotheses_total: int
+    runs: RunsNow
+    budget: Totals
+    memory: dict[str, int]
+    approvals_waiting: int
+    queue: str
+    next: list[str]
+
+
+class Brief(TypedDict):
+    """Where the research stands, for an agent; a token is counted as four UTF-8 bytes."""
+
+    text: str
+    tokens: int
+    limit_tokens: int
+
+
+class HookContext(TypedDict):
+    """What a coding agent's hook reads."""
+
+    hookEventName: str
+    additionalContext: str
+
+
+class Hook(TypedDict):
+    """A hook's answer, in the harness's own form."""
+
+    hookSpecificOutput: HookContext
+
+
+class ErrorBody(TypedDict):
+    """What went wrong: a code for programs, a message that names the thing, the way out, and the exit status."""
+
+    code: str
+    message: str
+    hint: str | None
+    exit: int
+
+
+class Error(TypedDict):
+    """The answer of a command that failed; a command may add what it would have answered."""
+
+    error: ErrorBody
+
+
+class Version(TypedDict):
+    """Which version this is."""
+
+    version: str

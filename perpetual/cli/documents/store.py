@@ -1,0 +1,62 @@
+"""What is said of the store, exported from it or imported."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+if sys.version_info >= (3, 12):
+    from typing import TypedDict
+else:
+    from typing_extensions import TypedDict  # pydantic reads the keys of this one only
+
+
+class StoreStats(TypedDict):
+    """What the store holds and weighs; `mode` and `why` are null where it has but one way to work."""
+
+    store: str
+    folder: str
+    mode: str | None
+    why: str | None
+    commit: int
+    records: dict[str, int]
+    bytes: int
+    files: dict[str, int]
+    details: dict[str, Any]
+
+
+class StoreVerify(TypedDict):
+    """What is wrong with the record, each a sentence."""
+
+    ok: bool
+    problems: list[str]
+
+
+class StoreCompact(TypedDict):
+    """What the store's files took before and take after."""
+
+    bytes_before: int
+    bytes_after: int
+
+
+class StoreExport(TypedDict):
+    """An exported record; the checksum is that of all lines but the last."""
+
+    path: str
+    rows: int
+    commit: int
+    bytes: int
+    sha256: str
+
+
+class StoreImport(TypedDict):
+    """A record taken over; `backup` holds the store before, and is null in a dry run."""
+
+    path: str
+    rows: int
+    commit: int
+    backup: str | None
+
+
+StoreMigrate = TypedDict("StoreMigrate", {"from": str, "to": str, "rows": int, "commit": int, "backup": str | None})
+StoreMigrate.__doc__ = "A record moved into another store; `backup` holds the old one, and is null in a dry run."
