@@ -92,7 +92,12 @@ def parse_text(key: Key, text: str, where: str) -> Any:
         except ValueError:
             value = text
     elif key.type == "list":
-        value = [part.strip() for part in text.split(",") if part.strip()]
+        inside = text.strip()
+        if inside[:1] == "[" and inside[-1:] == "]":  # as it stands in the file: else the brackets would be a name's
+            parts = [part.strip().strip("'\"") for part in inside[1:-1].split(",")]
+        else:
+            parts = [part.strip() for part in inside.split(",")]
+        value = [part for part in parts if part]
     return check(key, value, where)
 
 

@@ -6,13 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from perpetual.cli.base import Face, json_option, key_option, page_options, pass_face, printable
 from perpetual.errors import UsageError, unknown
 from perpetual.toolkit.units import identifier, seconds_of, shown_hours
+
+if TYPE_CHECKING:
+    from perpetual.lab import Lab
+    from perpetual.records import Run
 
 __all__ = ["kill", "logs", "queue", "retry", "run", "runs", "scan", "wait"]
 
@@ -122,7 +126,7 @@ def runs(
             return
         run = face.lab.runs.get(id)
         found = to_json(run)
-        lines = provenance_lines(face.lab, run)
+        lines = [*_since(face.lab, run), *provenance_lines(face.lab, run)]
         face.answer("run", found, lambda: "\n".join([_text(found, face.lab.runs.hints(run)), *lines]))
         return
     if provenance:
@@ -348,6 +352,15 @@ def _metrics(item: Json) -> str:
 
 def _value(value: float | None) -> str:
     return "not finite" if value is None else f"{value:.6g}"
+
+
+def _since(lab: Lab, run: Run) -> list[str]:
+    """What the record does not know yet: reading changes nothing, and must not call alive what has ended."""
+    if run.status not in _LIVE:
+        return []
+    status, reason = lab.runs.look(run.id)
+    told = f" ({printable(reason)})" if reason else ""
+    return [] if status in _LIVE else [f"  it has ended since: {status}{told}; perpetual scan records it"]
 
 
 def _text(item: Json, hints: Sequence[str]) -> str:

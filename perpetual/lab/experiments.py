@@ -67,14 +67,16 @@ def spec_hash(body: Mapping[str, Any]) -> str:
 
 
 def design_key(body: Mapping[str, Any]) -> str:
-    """What makes two experiments replicates of one design: the same code, settings and prediction.
+    """What makes two experiments replicates of one design: the same code and settings, measured by the same metric.
 
-    How often it runs, what it may use and who asks for it make no new implementation of an idea, so such experiments
-    share its luck (`tau`): their runs are pooled, or a claim could be repeated under another name until it holds.
+    How often it runs, what it may use, who asks for it and what they predict make no new implementation of an idea, so
+    such experiments share its luck (`tau`): their runs are pooled, or a claim could be repeated under another name, or
+    with a slightly different mde or baseline, until it holds.
     """
-    design = {name: body["design"].get(name) for name in ("metric", "direction", "kind", "baseline", "claim", "mde")}
-    parts = {key: body[key] for key in ("command", "env", "cwd", "config")}
-    return _digest({**parts, **design, "paired": body["design"].get("paired", False)})
+    parts = {key: body[key] for key in ("env", "cwd", "config")}
+    words = None if body["command"] is None else shlex.split(body["command"])  # blanks and quotes make no difference
+    claims = body["design"]["claim"] is not None
+    return _digest({**parts, "command": words, "metric": body["design"]["metric"], "claims": claims})
 
 
 _USED = object()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from perpetual.errors import Conflict, UsageError, unknown
+from perpetual.errors import Conflict, NotPermitted, UsageError, unknown
 from perpetual.lab.context import Context
+from perpetual.lab.rights import is_agent
 from perpetual.records import Hypothesis, Listing, Prediction, from_json, to_json
 from perpetual.slots.store import Document, Page
 from perpetual.toolkit.units import finite, identifier
@@ -15,6 +16,7 @@ __all__ = ["DIRECTIONS", "STATUSES", "Hypotheses", "baseline_value", "check_dire
 
 STATUSES = ("open", "supported", "refuted", "parked")
 DIRECTIONS = ("max", "min")
+_AGENTS_PRIORS = (0.25, 0.75)  # as far from even as all opinions together may go
 
 
 def check_direction(direction: str | None) -> str | None:
@@ -84,11 +86,12 @@ class Hypotheses:
 
         Raises:
             UsageError: for an empty statement or an impossible number.
+            NotPermitted: for a prior that says more than an agent's opinions may.
         """
         text = " ".join(statement.split())
         if not text:
             raise UsageError("a hypothesis needs a statement", hint='for example "warm-up lowers val_loss"')
-        _check_prior(prior)
+        self._check_prior(prior)
         if mde is not None:
             finite(mde, "mde", above=0.0)
         against = baseline_value(self._ctx, baseline)
@@ -146,6 +149,7 @@ class Hypotheses:
 
         Raises:
             Conflict: for a new prior once evidence has come in.
+            NotPermitted: for a prior that says more than an agent's opinions may.
         """
         with self._ctx.store.transaction() as tx:
             document = self._ctx.need("hypothesis", id)
@@ -156,7 +160,7 @@ class Hypotheses:
                 if not changed["statement"]:
                     raise UsageError("a hypothesis needs a statement")
             if prior is not None:
-                _check_prior(prior)
+                self._check_prior(prior)
                 if body["evidence_count"]:
                     raise Conflict(
                         f"{document.id} has {body['evidence_count']} rows of evidence; its prior stands",
@@ -171,14 +175,20 @@ class Hypotheses:
             self._ctx.emit(tx, "hypothesis_updated", document.id, changed)
         return self.get(document.id)
 
+    def _check_prior(self, prior: float) -> None:
+        if not 0.0 < finite(prior, "the prior") < 1.0:
+            raise UsageError(f"a prior lies strictly between 0 and 1, not {prior:g}")
+        low, high = _AGENTS_PRIORS
+        free = not is_agent(self._ctx.actor) or self._ctx.config.methodology["agents_may_approve"]
+        if not free and not low <= prior <= high:
+            raise NotPermitted(
+                f"a prior of {prior:g} would nearly decide, and {self._ctx.actor} is an agent",
+                hint=f"{low:g} to {high:g}; a person may set another: perpetual hypotheses update ID --prior P",
+            )
+
 
 def _record(document: Document) -> Hypothesis:
     return from_json(Hypothesis, document.body)
-
-
-def _check_prior(prior: float) -> None:
-    if not 0.0 < finite(prior, "the prior") < 1.0:
-        raise UsageError(f"a prior lies strictly between 0 and 1, not {prior:g}")
 
 
 def _status(word: str) -> str:

@@ -1,6 +1,7 @@
 """The settings department: every key of configuration, methodology and plugins' sections, shown and set.
 
-A key that widens what agents may do alone is for a person to set, like an approval. Setting a methodology key is told
+A key that widens what agents may do alone, or that says when a claim is decided, is for a person to set, like an
+approval. Setting a methodology key is told
 in the feed, because what the record decides afterwards depends on it.
 """
 
@@ -22,11 +23,16 @@ __all__ = ["Settings"]
 _FOR_PERSONS = frozenset(
     {
         "agents_may_approve",
+        "alpha",
         "auto_approve",
         "auto_approve_max_run_hours",
+        "confidence_refute_threshold",
+        "confidence_support_threshold",
         "max_run_hours",
+        "min_replicates",
         "on_overrun",
         "protected_paths",
+        "require_confirmation",
         "required_gates",
     }
 )
@@ -81,7 +87,7 @@ class Settings:
         Raises:
             UsageError: for an unknown key (with the nearest), or a scorer that is not there.
             ConfigError: for a value that does not fit.
-            NotPermitted: under a coding agent's shell, for a key that widens its rights.
+            NotPermitted: under a coding agent's shell, for a key that widens its rights or says what decides.
         """
         methodology = self._ctx.config.methodology
         if name in _FOR_PERSONS:

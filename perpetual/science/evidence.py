@@ -259,7 +259,7 @@ def _weigh(design: Mapping[str, Any], values: Sequence[float]) -> _Weighed:
     return _Weighed(_factor(pool, mu1, mu0), misfit, pool.n, flags)
 
 
-def _live(evidence: Iterable[Mapping[str, Any]], hypothesis_id: object) -> list[Mapping[str, Any]]:
+def live_rows(evidence: Iterable[Mapping[str, Any]], hypothesis_id: object) -> list[Mapping[str, Any]]:
     """This hypothesis' rows that stand: not retracted, not weightless. A retraction can be retracted too."""
     rows = [row for row in evidence if row.get("hypothesis_id", hypothesis_id) in (hypothesis_id, None)]
     retractions: dict[object, list[object]] = {}
@@ -354,16 +354,16 @@ def confidence(
 
     `hypothesis` {"id", "prior"}. `designs` by id: "model" gaussian | binary | any (a two-sided default test, which
     needs no prediction), "mu1", "mu0", "tau", and "sigma" or "s0" with "nu0"; optional "baseline_n", "baseline_ss",
-    "mde", "claim", "metric", "on_crash". `evidence` is the ledger in its order: rows of kind measured, judged, manual
-    ("log_odds") and retraction ("target"). `config`: "alpha" asks for the label `established`, with "support" and
-    "refute" (0.8, 0.2).
+    "mde", "claim", "metric", "on_crash", and "told", flags to show with it. `evidence` is the ledger in its order: rows
+    of kind measured, judged, manual ("log_odds"; "bounded" where it is an opinion too) and retraction ("target").
+    `config`: "alpha" asks for the label `established`, with "support" and "refute" (0.8, 0.2).
 
     Returns "confidence" (within 1e-4 of 0 and 1 at most), "log_odds", "e_support" and "e_refute" (valid
     however often one looks; measured designs only), "false_alarm_bound", "n_measured" (replicates that
     count), and "parts", whose log Bayes factors, as capped, add up to the log-odds beyond the prior's. Raises
     ValueError for a design that is no design; rows that cannot count are left out, never guessed.
     """
-    rows = _live(evidence, hypothesis.get("id"))
+    rows = live_rows(evidence, hypothesis.get("id"))
     values, runs = _measured(rows, designs)
     weighed = {name: _weigh(design, values[name]) for name, design in designs.items() if name in values}
     parts, support, refute = [], [], []
@@ -372,18 +372,19 @@ def confidence(
         cap = 0.0 if misfit else DESIGN_CAP_NATS
         support.append(min(factor, cap))
         refute.append(min(-factor, cap))
-        flags = [*flags, "model misfit"] if misfit else flags
+        flags = [*flags, *(["model misfit"] if misfit else []), *designs[name].get("told", ())]
         parts.append(_part("design_id", name, factor, cap, n, flags))
     opinions = _opinions(rows, runs)
-    if opinions:
-        total = math.fsum(opinions.values())
-        parts.append(_part("judged", list(opinions), total, JUDGED_CAP_NATS, len(opinions), []))
-    manual = {
-        row.get("id"): float(row["log_odds"])
+    shifts = {
+        row.get("id"): (float(row["log_odds"]), row.get("bounded"))
         for row in rows
         if row.get("kind") == "manual" and is_finite(row.get("log_odds"))
     }
-    parts += [_part("manual", name, shift, math.inf, 0, []) for name, shift in manual.items()]
+    opinions |= {name: shift for name, (shift, bounded) in shifts.items() if bounded}
+    if opinions:
+        total = math.fsum(opinions.values())
+        parts.append(_part("judged", list(opinions), total, JUDGED_CAP_NATS, len(opinions), []))
+    parts += [_part("manual", name, shift, math.inf, 0, []) for name, (shift, bounded) in shifts.items() if not bounded]
 
     prior = min(max(number(hypothesis, "prior", 0.5), CONFIDENCE_FLOOR), 1 - CONFIDENCE_FLOOR)
     log_odds = math.fsum([math.log(prior / (1 - prior)), *(part["log_bayes_factor"] for part in parts)])

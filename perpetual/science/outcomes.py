@@ -15,10 +15,10 @@ from perpetual.science.evidence import (
     DESIGN_CAP_NATS,
     GUESSED_NOISE_DF,
     TAU_SHARE,
-    _live,
     _measured,
     _weigh,
     confidence,
+    live_rows,
     number,
 )
 
@@ -64,7 +64,7 @@ def outlook(
     design = designs[design_id]
     if design.get("model", "gaussian") == "any":
         return None
-    rows = _live([*evidence], hypothesis.get("id"))
+    rows = live_rows([*evidence], hypothesis.get("id"))
     known = confidence(hypothesis, designs, rows, {})
     own = math.fsum(part["log_bayes_factor"] for part in known["parts"] if part.get("design_id") == design_id)
     rest = known["log_odds"] - own

@@ -37,6 +37,7 @@ Cursor = Annotated[str | None, "The next_cursor of the page before."]
 _STATUS_TOKENS = {"low": (500, 1400), "full": (2000, 5500)}  # the text, the document
 _LOG_LINES = 50
 _BUDGET_LINES = 10
+_ANNOTATIONS = 5  # and hints, of one run, in words
 _OF_HYPOTHESIS = ("id", "statement", "status", "confidence", "prior", "false_alarm_bound", "evidence_count", "tags")
 _OF_RUN = ("id", "experiment_id", "replicate", "attempt", "status", "duration_s", "metrics", "reason")
 _OF_EVIDENCE = (
@@ -188,14 +189,23 @@ def list_runs(lab: Lab, status: str | None, experiment: str | None, limit: int |
 
 
 def show_run(lab: Lab, id: str) -> Answer:
-    """One run in full."""
+    """One run in full, with what was seen of why it ended so; words of its logs are cut to a line."""
     run = lab.runs.get(id)
     document = {"schema": "perpetual.runs/1", "items": [], "run": to_json(run), "next_cursor": None, "truncated": False}
-    head = say_run(run_line(run))
-    times = (
+    lines = [say_run(run_line(run))]
+    ended = [f"exit code {run.exit_code}"] if run.exit_code is not None else []
+    ended += [f"signal {run.signal}"] if run.signal is not None else []
+    ended += ["tainted: what it measured weighs nothing"] if run.tainted else []
+    lines += ["; ".join(ended)] if ended else []
+    seen = run.annotations[:_ANNOTATIONS]
+    lines += [f"seen: {plain(item['text'], 300)} ({plain(item['source'], 60)})" for item in seen]
+    left = len(run.annotations) - len(seen)
+    lines += [f"seen: {left} more, in the run's annotations"] if left else []
+    lines += [f"hint: {plain(hint, 300)}" for hint in lab.runs.hints(run)[:_ANNOTATIONS]]
+    lines.append(
         f"seed {run.seed}; from {run.started_at or '-'} to {run.ended_at or '-'}; files in {plain(run.log_dir, 200)}"
     )
-    return fitted(document, f"{head}\n{times}")
+    return fitted(document, "\n".join(lines))
 
 
 def say_run(run: dict[str, Any]) -> str:

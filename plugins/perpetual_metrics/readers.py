@@ -25,7 +25,8 @@ __all__ = ["csv_file", "metrics_log", "results_file", "stdout_json", "stdout_tex
 _LIMIT_BYTES = 32 * 1024 * 1024  # of a log, from its end: the last value counts
 _PIECE_BYTES = 1024 * 1024
 _LONGEST_LINE = 2000  # characters of a line of text that are looked at
-_CLOCK_SLACK_S = 2.0  # file times are coarse on some file systems
+# A file system keeps times to the tick of the kernel's clock, and a few to whole seconds (FAT: to two of them).
+_TICK_S, _WHOLE_SECONDS_S = 0.02, 2.0
 _LONGEST_INTEGER = 400  # digits; a longer one is beyond a float, and int() is quadratic in them
 _NAME = r"[A-Za-z_][\w./-]{0,99}"
 _NUMBER = r"[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|nan|NaN|NAN|inf|Inf|Infinity)"
@@ -53,7 +54,7 @@ def _content(path: Path, newer_than_s: float | None = None) -> _Content | None:
         os.close(descriptor)
         return None
     with os.fdopen(descriptor, "rb") as file:
-        if newer_than_s is not None and found.st_mtime < newer_than_s - _CLOCK_SLACK_S:
+        if newer_than_s is not None and found.st_mtime < newer_than_s - _slack_s(found.st_mtime_ns):
             return None
         skipped = max(0, found.st_size - _LIMIT_BYTES)
         lines = 0
@@ -65,6 +66,11 @@ def _content(path: Path, newer_than_s: float | None = None) -> _Content | None:
             file.readline(_LIMIT_BYTES)  # the rest of a line that is cut
             lines += 1
         return _Content(file.read(_LIMIT_BYTES), lines + 1)
+
+
+def _slack_s(mtime_ns: int) -> float:
+    """How much older than it was written a file may look; no more, or it is the one that the run before has left."""
+    return _TICK_S if mtime_ns % 1_000_000_000 else _WHOLE_SECONDS_S
 
 
 def _parsed(text: str | bytes) -> Any:

@@ -372,7 +372,11 @@ def test_following_ends_with_the_run_and_records_nothing(
     assert out == "first\nlast"
     assert err == "r1 has ended: failed (exit code 4); perpetual scan records it\n"
     assert call("runs", "r1")["status"] == "running"
+    assert run(["runs", "r1"]) == 0
+    assert "it has ended since: failed (exit code 4); perpetual scan records it" in capsys.readouterr().out
     assert call("scan")["changes"][0]["to"] == "failed"
+    assert run(["runs", "r1"]) == 0
+    assert "ended since" not in capsys.readouterr().out
     assert run(["logs", "r1", "-f", "--tail", "1"]) == 0
     assert capsys.readouterr() == ("last", "r1 has ended: failed (exit code 4)\n")
     assert call("logs", "r1", "-f", code=2)["error"]["code"] == "usage"

@@ -134,7 +134,14 @@ def test_methodology_init_writes_the_file_where_there_is_none(
 
 @pytest.mark.parametrize("variable", ["CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX", "CODEX_THREAD_ID", "OPENCODE"])
 @pytest.mark.parametrize(
-    ("key", "value"), [("agents_may_approve", "true"), ("auto_approve", "true"), ("required_gates", "")]
+    ("key", "value"),
+    [
+        ("agents_may_approve", "true"),
+        ("auto_approve", "true"),
+        ("required_gates", ""),
+        ("confidence_support_threshold", "0.6"),
+        ("min_replicates", "1"),
+    ],
 )
 def test_an_agent_does_not_widen_its_own_rights(
     project: Path,

@@ -186,6 +186,7 @@ def test_names_of_every_kind(lab: Lab, ask: Ask, place: str) -> None:
     assert command_line(["runs", "r1"]) == 0
 
 
+@pytest.mark.slow
 def test_ten_thousand_names(lab: Lab, ask: Ask) -> None:
     """A thousand are recorded, the declared metric among them."""
     code = "import json\nprint(json.dumps({**{f'm{n}': n for n in range(10_000)}, 'acc': 0.5}))\n"

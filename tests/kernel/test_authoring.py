@@ -55,6 +55,7 @@ def test_a_new_plugin_is_whole(written: dict[str, Path], slot: str) -> None:
         assert max(map(len, text.splitlines()), default=0) <= 120, file
 
 
+@pytest.mark.slow
 def test_the_tests_of_new_plugins_pass(written: dict[str, Path]) -> None:
     """All but the store's and the scheduler's, whose contract suites take long: they are run with the slow tests."""
     folders = [folder for slot, folder in written.items() if slot not in ("store", "scheduler")]

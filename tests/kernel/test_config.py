@@ -225,6 +225,9 @@ def test_the_default_file_says_what_each_key_means_and_reads_as_the_defaults(tmp
         ("max_concurrent_runs", "12", 12),
         ("required_gates", "immune, replay", ["immune", "replay"]),
         ("required_gates", "", []),
+        ("protected_paths", '["score.py", data/*.csv]', ["score.py", "data/*.csv"]),  # as the file has it
+        ("protected_paths", "[]", []),
+        ("protected_paths", "[ab]*.py, c", ["[ab]*.py", "c"]),
         ("exploration_strategy", "coin", "coin"),
     ],
 )

@@ -11,8 +11,10 @@ import pytest
 
 from perpetual import Lab
 from perpetual.errors import Conflict, UsageError
+from perpetual.lab.flows import fold, reconcile
 from perpetual.records import Evidence, Experiment, Hypothesis
 from perpetual.science.evidence import jzs_log_bayes_factor, log_bayes_factor_binary
+from perpetual.slots.store import Document, Transaction
 
 
 @pytest.fixture
@@ -191,6 +193,44 @@ def test_more_runs_of_a_baseline_measure_its_noise(lab: Lab) -> None:
     assert lab.storage.verify() == []
 
 
+def test_who_is_compared_with_a_baseline_is_known_however_many_experiments_there_are(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A baseline's run refolds whom it concerns, those proposed since included, and does not read all the others."""
+    baseline = lab.experiments.propose(command="echo score=1", metric="score", direction="max", replicates=8)
+    lab.experiments.approve(baseline.id)
+    told: list[list[str]] = []
+
+    def refolded(desks: Any, tx: Any, baseline_id: str) -> list[str]:
+        told.append(fold.refold_users_of(desks, tx, baseline_id))
+        return told[-1]
+
+    def claim(number: int) -> str:
+        made = lab.hypotheses.add(f"it rises {number}", metric="score", direction="max", mde=0.1, baseline=baseline.id)
+        lab.experiments.propose(made.id, command=f"echo score={number}")
+        return made.id
+
+    monkeypatch.setattr(reconcile, "refold_users_of", refolded)
+    monkeypatch.setattr(fold, "_KEEP_EVERY", 5)
+    first = claim(1)
+    for number in range(5):
+        lab.experiments.propose(command=f"echo {number}")
+    lab.wait([lab.runs.launch(baseline.id)[0].id], timeout_s=60)
+    second = claim(2)
+    read: list[str] = []
+    get = Transaction.get
+
+    def reading(self: Transaction, kind: str, id: str) -> Document | None:
+        read.append(id)
+        return get(self, kind, id)
+
+    monkeypatch.setattr(Transaction, "get", reading)
+    lab.wait([lab.runs.launch(baseline.id)[0].id], timeout_s=60)
+    assert told == [[first], [first, second]]
+    assert "e8" in read
+    assert not {"e3", "e4", "e5", "e6", "e7"} & {*read}, "of these it was known"
+
+
 def test_a_claim_past_the_threshold_waits_for_its_confirmation(tmp_path: Path) -> None:
     with Lab.init(tmp_path / "project", name="held out", methodology={"require_confirmation": True}) as lab:
         hypothesis = lab.hypotheses.add("it matters")
@@ -257,3 +297,23 @@ def test_a_thin_baseline_gets_its_noise_floor(lab: Lab) -> None:
     floors = [item for item in _proposed(lab) if item.title.startswith(f"more of {baseline.id}")]
     assert [item.design.replicates for item in floors] == [2]
     assert len([item for item in _proposed(lab) if item.title.startswith("more of")]) == 1
+
+
+def test_many_replicates_are_queued_at_once_without_reading_all_of_them_for_each(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.queue.set_state("paused")
+    made = lab.experiments.propose(command="true", metric="score", replicates=12)
+    lab.experiments.approve(made.id)
+    looks: list[int] = []
+    find = Transaction.find
+
+    def finding(self: Transaction, kind: str, /, **equals: Any) -> list[Document]:
+        found = find(self, kind, **equals)
+        looks.append(len(found) if kind == "run" and "experiment_id" in equals else 0)
+        return found
+
+    monkeypatch.setattr(Transaction, "find", finding)
+    assert len(lab.runs.launch(made.id, every=True)) == 12
+    assert sum(looks) <= 2 * 12
+    assert lab.experiments.get(made.id).runs == {"queued": 12}

@@ -83,7 +83,9 @@ def test_from_a_claim_to_a_verdict(lab: Lab, campaign: Campaign) -> None:
 
 
 def test_a_run_gets_what_it_needs_to_know(lab: Lab, campaign: Campaign) -> None:
-    _, experiment = campaign("env", config={"lr": [0.1, {"a": None}]}, env={"MY_OWN": "ü x", "HOME": "/nowhere"})
+    _, experiment = campaign(
+        "env", config={"lr": [0.1, {"a": None}]}, env={"MY_OWN": "ü x", "HOME": "/nowhere", "A_TOKEN": "s3"}
+    )
     (run,) = (lab.runs.get(id) for id in _run(lab, experiment))
     folder = lab.root / run.log_dir
     env = dict(line.partition("=")[::2] for line in (folder / "stdout.log").read_text().splitlines())
@@ -93,7 +95,10 @@ def test_a_run_gets_what_it_needs_to_know(lab: Lab, campaign: Campaign) -> None:
     assert env["CUDA_VISIBLE_DEVICES"] == ""
     assert json.loads(Path(env["PERPETUAL_CONFIG"]).read_text()) == {"lr": [0.1, {"a": None}]}
     assert env["PERPETUAL_METRICS"] == str(folder / "metrics.jsonl")
-    assert json.loads((folder / "spec.json").read_text())["spec_hash"] == experiment.spec_hash
+    spec = json.loads((folder / "spec.json").read_text())
+    assert spec["spec_hash"] == experiment.spec_hash
+    assert (env["A_TOKEN"], spec["experiment"]["env"]["A_TOKEN"]) == ("s3", "<redacted>")
+    assert spec["experiment"]["env"]["MY_OWN"] == "ü x"
 
 
 def test_a_run_logs_its_metrics(lab: Lab, campaign: Campaign) -> None:

@@ -8,11 +8,14 @@ from typing import Any
 
 from perpetual.lab.experiments import design_key
 from perpetual.lab.flows import Desks
-from perpetual.science.evidence import confidence
+from perpetual.lab.rights import is_agent
+from perpetual.science.evidence import confidence, live_rows
 from perpetual.slots.store import Document, Transaction
 
 __all__ = ["add_evidence", "baseline_values", "designs_of", "refold", "refold_users_of"]
 
+_COMPARED = "compared"  # the kept fold of who is compared with what
+_KEEP_EVERY = 64  # experiments
 _FLOOR_DF = 3  # a noise floor with this many degrees of freedom replaces a declared guess
 _GUESS_DF = 2.0
 # What runs kept back for it must say by themselves before they confirm: as much as all opinions together may.
@@ -120,7 +123,9 @@ def designs_of(
 ) -> tuple[dict[str, Any], list[Mapping[str, Any]], dict[str, str]]:
     """What `perpetual.science.confidence` takes: the designs that were measured, and the rows in their order.
 
-    A design goes by the id of the first of the experiments that share it. Also the sort of each design.
+    A design goes by the id of the experiment that was measured first of those that share it, and its prediction holds
+    for all of them: once an implementation was seen, what is predicted of it comes too late. If all that counts of it
+    is taken back, the next one's holds. Also the sort of each design.
     """
     designs: dict[str, Any] = {}
     sorts: dict[str, str] = {}
@@ -129,13 +134,22 @@ def designs_of(
     for experiment in desks.ctx.store.find("experiment", hypothesis_id=hypothesis.id):
         if experiment.body["design"]["claim"] is not None:  # without one its rows say nothing; there may be thousands
             groups.setdefault(design_key(experiment.body), []).append(experiment)
+    standing = {row["id"] for row in live_rows(rows, hypothesis.id)}
     for members in groups.values():
-        ids = {member.id for member in members}
-        own = [row for row in rows if row["kind"] == "measured" and row["experiment_id"] in ids]
-        first = members[0]
-        oriented = _oriented(first, baseline_values(desks, first.body["design"]), own) if own else None
+        known = {member.id: member for member in members}
+        own = [row for row in rows if row["kind"] == "measured" and row["experiment_id"] in known]
+        counting = [row for row in own if row["id"] in standing]
+        if not own:
+            continue
+        first = known[(counting or own)[0]["experiment_id"]]
+        late = {member.id for member in members if not _same_prediction(member, first)}
+        if first.body["design"]["paired"]:  # who predicts otherwise does not share the baseline's seeds either
+            own = [row for row in own if row["experiment_id"] not in late]
+        oriented = _oriented(first, baseline_values(desks, first.body["design"]), own)
         if oriented is not None:
-            designs[first.id] = oriented[0] | _widest(members)
+            designs[first.id] = oriented[0] | _widest([member for member in members if member.id not in late])
+            if any(row["experiment_id"] in late for row in counting):
+                designs[first.id]["told"] = [f"a later prediction of the same command: that of {first.id} holds"]
             sorts[first.id] = _sort(first.body["design"])
             ready += [_pooled(row, first.id) for row in oriented[1]]
     ready.sort(key=lambda row: row["no"])
@@ -155,6 +169,11 @@ def _compute(desks: Desks, hypothesis: Document, rows: Sequence[Mapping[str, Any
         **confidence({"id": hypothesis.id, "prior": hypothesis.body["prior"]}, designs, ready, config),
         "sorts": sorts,
     }
+
+
+def _same_prediction(one: Document, other: Document) -> bool:
+    names = ("direction", "kind", "baseline", "claim", "mde", "paired")
+    return all(one.body["design"].get(name) == other.body["design"].get(name) for name in names)
 
 
 def _widest(members: Sequence[Document]) -> dict[str, float]:
@@ -183,10 +202,15 @@ def _rows(desks: Desks, hypothesis_id: str) -> list[dict[str, Any]]:
     rows = []
     for row in desks.ctx.store.find("evidence", hypothesis_id=hypothesis_id):
         body = {**row.body, "id": f"v{row.id}", "no": row.number, "design_id": row.body["experiment_id"]}
-        if body["kind"] == "judged":
-            body["judge"] = body["actor"]
-        rows.append(body)
+        rows.append(_opined(body))
     return rows
+
+
+def _opined(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with whose opinion it is. What an agent sets by hand is one, and all opinions together are bounded."""
+    if row["kind"] == "judged":
+        return {**row, "judge": row["actor"]}
+    return {**row, "bounded": True} if row["kind"] == "manual" and is_agent(row["actor"]) else row
 
 
 def _status(
@@ -267,14 +291,30 @@ def refold(desks: Desks, tx: Transaction, hypothesis_id: str) -> str:
 def refold_users_of(desks: Desks, tx: Transaction, baseline_id: str) -> list[str]:
     """Refolds every hypothesis that has an experiment compared with this baseline, or with what it extends."""
     baseline_id = desks.ctx.need("experiment", baseline_id).body.get("extends") or baseline_id
-    users = {
-        experiment.body["hypothesis_id"]
-        for experiment in tx.find("experiment")
-        if experiment.body["design"]["baseline"] == baseline_id and experiment.body["hypothesis_id"]
-    }
-    for hypothesis_id in sorted(users):
+    users = sorted(_users(tx).get(baseline_id, ()))
+    for hypothesis_id in users:
         refold(desks, tx, hypothesis_id)
-    return sorted(users)
+    return users
+
+
+def _users(tx: Transaction) -> dict[str, list[str]]:
+    """By baseline experiment, the hypotheses that have an experiment compared with it.
+
+    What an experiment is compared with never changes, so what was found is kept, and only later experiments are looked
+    at: reading thousands at each run's end would hold up who waits for it. The kept fold may be dropped.
+    """
+    total = tx.count("experiment")
+    kept = tx.get("fold", _COMPARED)
+    state: Mapping[str, Any] = kept.body if kept is not None else {"experiments": 0, "users": {}}
+    users = {baseline: [*ids] for baseline, ids in state["users"].items()}
+    for number in range(state["experiments"] + 1, total + 1):
+        found = tx.get("experiment", f"e{number}")
+        baseline, user = (found.body["design"]["baseline"], found.body["hypothesis_id"]) if found else (None, None)
+        if isinstance(baseline, str) and user and user not in users.setdefault(baseline, []):
+            users[baseline].append(user)
+    if total - state["experiments"] >= _KEEP_EVERY:
+        tx.put("fold", _COMPARED, {"experiments": total, "users": users})
+    return users
 
 
 def add_evidence(desks: Desks, tx: Transaction, hypothesis_id: str, row: Mapping[str, Any]) -> str:
@@ -297,7 +337,7 @@ def add_evidence(desks: Desks, tx: Transaction, hypothesis_id: str, row: Mapping
         "hypothesis_id": hypothesis_id,
         "design_id": new["experiment_id"],
     }
-    new["judge"] = new["actor"]
+    new = _opined(new)
     earlier = _compute(desks, hypothesis, before)["log_odds"]
     later = _compute(desks, hypothesis, [*before, new])["log_odds"]
     id = desks.evidence.append(tx, {**row, "hypothesis_id": hypothesis_id, "log_bayes_factor": later - earlier})

@@ -6,12 +6,15 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from perpetual.errors import Conflict, UsageError, unknown
+from perpetual.errors import Conflict, NotPermitted, UsageError, unknown
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.fold import add_evidence, refold
 from perpetual.lab.hypotheses import STATUSES
+from perpetual.lab.rights import is_agent
 from perpetual.records import Evidence, Hypothesis
 from perpetual.toolkit.units import finite
+
+_SAY = "say what you hold, and a person decides: perpetual evidence add ID --verdict supports|refutes --why TEXT"
 
 __all__ = ["judge", "refold_all", "retract", "update"]
 
@@ -52,11 +55,14 @@ def retract(desks: Desks, evidence_id: str, *, why: str) -> Evidence:
     Raises:
         UsageError: without a reason.
         Conflict: if it was taken back already.
+        NotPermitted: if an agent would take back what was measured, or what a person said.
     """
     if not why.strip():
         raise UsageError("a retraction needs a reason", hint="--why TEXT")
     with desks.ctx.store.transaction() as tx:
         target = desks.evidence.check_retractable(evidence_id)
+        if target.body["kind"] == "measured" or not is_agent(target.body["actor"]):
+            _by_person(desks, f"taking back v{target.id}", _SAY)
         row = {"kind": "retraction", "target": f"v{target.id}", "reason": why,
                "experiment_id": target.body["experiment_id"], "run_id": target.body["run_id"]}  # fmt: skip
         id = add_evidence(desks, tx, target.body["hypothesis_id"], row)
@@ -79,6 +85,7 @@ def update(
     Raises:
         UsageError: if nothing is to be changed, or a value is impossible.
         Conflict: for a new prior after the first evidence; for `open` while the evidence decides.
+        NotPermitted: if an agent would decide by hand, or undo what was decided so.
     """
     ctx = desks.ctx
     if all(value is None for value in (statement, prior, confidence, status, tags)):
@@ -87,6 +94,8 @@ def update(
         raise UsageError(unknown("status", status, STATUSES))
     if confidence is not None and not 0.0 < finite(confidence, "the confidence") < 1.0:
         raise UsageError(f"a confidence lies strictly between 0 and 1, not {confidence:g}")
+    if status in ("supported", "refuted"):
+        _by_person(desks, f"deciding that {id} is {status}", _SAY)
     with ctx.store.transaction() as tx:
         parked = {"parked": True, "open": False}.get(status or "")
         if any(value is not None for value in (statement, prior, tags, parked)):
@@ -103,6 +112,7 @@ def update(
             shift = row["log_odds"] if row else 0.0 if reached else _shift(hypothesis.body, bound)
             row = {"kind": "manual", "log_odds": shift, "verdict": status, "reason": why}
         elif status == "open" and _by_hand(desks, hypothesis.id):
+            _by_person(desks, f"opening {id} again", _SAY)
             row = {
                 "kind": "manual",
                 "log_odds": row["log_odds"] if row else 0.0,
@@ -118,6 +128,12 @@ def update(
                 hint="retract what is wrong: perpetual evidence retract ID --why TEXT",
             )
     return desks.hypotheses.get(hypothesis.id)
+
+
+def _by_person(desks: Desks, deed: str, instead: str) -> None:
+    """Raises NotPermitted for an agent: what decides is measured, or a person's word."""
+    if is_agent(desks.ctx.actor) and not desks.ctx.config.methodology["agents_may_approve"]:
+        raise NotPermitted(f"{deed} is for a person, and {desks.ctx.actor} is an agent", hint=instead)
 
 
 def _shift(body: dict[str, Any], confidence: float) -> float:

@@ -14,6 +14,7 @@ from perpetual.lab.flows.devices import variables
 from perpetual.slots.scheduler import LaunchSpec
 from perpetual.slots.store import Document
 from perpetual.toolkit.atomic import dump_json, write_atomic
+from perpetual.toolkit.redact import redact_value
 
 __all__ = ["prepare", "spec_of"]
 
@@ -58,6 +59,7 @@ def prepare(spec: LaunchSpec, run: Document, experiment: Document) -> None:
     spec.log_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_atomic(spec.log_dir / "config.json", dump_json(experiment.body["config"]))
     kept = {key: experiment.body[key] for key in ("id", "command", "cwd", "env", "config", "resources", "design")}
+    kept["env"] = {name: redact_value(name, str(value)) for name, value in kept["env"].items()}
     document = {
         "run": run.id,
         "seed": run.body["seed"],

@@ -412,6 +412,19 @@ def test_a_manual_shift_is_whole_once_and_leaves_e_values_alone() -> None:
     assert fold([{**shift, "log_odds": math.inf}])["log_odds"] == 0
 
 
+def test_a_bounded_shift_shares_the_bound_of_the_opinions() -> None:
+    shift = {"id": "m1", "kind": "manual", "log_odds": 7.5, "bounded": True}
+    assert fold([shift])["log_odds"] == pytest.approx(math.log(3))
+    assert fold([shift, verdict(1, "supports"), {**shift, "id": "m2"}])["log_odds"] == pytest.approx(math.log(3))
+    assert fold([{**shift, "log_odds": 0.3}, verdict(1, "refutes")])["log_odds"] == pytest.approx(0.3 - math.log(2))
+
+
+def test_what_is_told_of_a_design_is_shown_with_it() -> None:
+    result = fold([row(1, 0.9)], {**KNOWN, "told": ["seen before"]})
+    assert measured_part(result)["flags"] == ["seen before"]
+    assert result["log_odds"] == fold([row(1, 0.9)])["log_odds"]
+
+
 def test_parts_add_up_to_the_log_odds() -> None:
     ledger = [*rows([4.0, 9.0]), verdict(8, "refutes"), {"id": "m1", "kind": "manual", "log_odds": -0.4}]
     result = fold(ledger)

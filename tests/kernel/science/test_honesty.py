@@ -34,6 +34,7 @@ def test_what_is_said_is_about_as_often_true() -> None:
     assert calibration(50) == calibration(50)
 
 
+@pytest.mark.slow
 def test_looking_after_every_run_keeps_the_bound() -> None:
     rows = stopped(150)
     for row in rows.values():

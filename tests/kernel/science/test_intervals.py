@@ -80,6 +80,7 @@ def test_what_one_run_says_depends_on_what_is_known_of_the_noise() -> None:
     assert pooled_difference([1.0], [2.0, 3.0]).low is not None
 
 
+@pytest.mark.slow
 def test_intervals_cover_as_often_as_they_say() -> None:
     draw = random.Random(7)
     hits = {"mean": 0, "pooled": 0, "welch": 0}

@@ -62,6 +62,7 @@ class Case:
         return said >= self.config["support"] if which == "support" else said <= self.config["refute"]
 
 
+@pytest.mark.slow
 def test_confidence_crosses_at_each_boundary_and_nowhere_else() -> None:
     crossed = none = 0
     for seed in range(120):

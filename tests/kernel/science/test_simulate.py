@@ -164,6 +164,7 @@ def backwards(function: Callable[..., Any], jobs: Iterable[Any]) -> Iterable[Any
     return [function(job) for job in reversed([*jobs])][::-1]
 
 
+@pytest.mark.slow
 def test_the_answer_does_not_depend_on_who_computes_what_when() -> None:
     policies = {"a": DEFAULT, "b": StrategyPolicy("random")}
     given: dict[str, Any] = {"thresholds": (0.8,), "batches": (1, 3), "episodes": 6, "seed": 5}

@@ -726,7 +726,8 @@ def test_an_orphan_is_cancelled_with_what_has_left_its_tree(runs: Runs) -> None:
     runs.processes += strays
     kill_supervisor(started)
     assert started.child is not None
-    assert not {each.pid for each in strays} & {*platform.descendants(started.child.pid)}, "they hang in no tree of ours"
+    below = platform.descendants(started.child.pid)
+    assert not {each.pid for each in strays} & {*below}, "they hang in no tree of ours"
     others = {**ENVIRONMENT, "PERPETUAL_METRICS": str(runs.folder / "bystander" / "metrics.jsonl")}
     bystander = runs.launch("sleep", "600", name="bystander", env=others)
     assert rundir.cancel(runs.folder / "run", by="tester", grace_s=0.2)

@@ -228,6 +228,7 @@ def test_a_living_run_holds_the_move_up(old: Path, capsys: pytest.CaptureFixture
     )
 
 
+@pytest.mark.slow
 def test_a_number_that_another_process_was_given_holds_nothing_up(
     old: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

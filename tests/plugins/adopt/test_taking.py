@@ -59,6 +59,7 @@ def state(folder: Path) -> dict[str, Any]:
         }
 
 
+@pytest.mark.slow
 def test_a_long_table_killed_after_a_batch_is_finished_by_the_next_call(
     project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

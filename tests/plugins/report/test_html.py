@@ -150,6 +150,7 @@ def test_dead_ends_and_what_was_taken_back_are_shown(page: Page) -> None:
     assert "nobody tried" in words
 
 
+@pytest.mark.slow
 def test_the_same_record_gives_the_same_bytes(lab: Lab, text: str) -> None:
     assert render_html(lab) == text
 
@@ -177,6 +178,7 @@ def test_without_matplotlib_the_way_out_is_named(study: Path, capsys: pytest.Cap
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_page_verifies_without_matplotlib_and_says_what_it_did_not_look_at(study: Path) -> None:
     assert run(["report", "--format", "html", "-o", "report.html"]) == 0
     code = (
@@ -189,6 +191,7 @@ def test_a_page_verifies_without_matplotlib_and_says_what_it_did_not_look_at(stu
     assert "the pictures are not checked: matplotlib is not installed" in done.stdout
 
 
+@pytest.mark.slow
 def test_lists_are_bounded_and_say_what_they_leave_out(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     small = {"hypotheses": 2, "pictured": 1, "designs": 1, "rows": 2, "steps": 2, "runs": 3, "list": 1, "metrics": 1}
     monkeypatch.setattr(facts, "LIMITS", small)
@@ -204,6 +207,7 @@ def test_lists_are_bounded_and_say_what_they_leave_out(lab: Lab, monkeypatch: py
     assert "older runs." in render(lab)
 
 
+@pytest.mark.slow
 def test_plugin_sections_stand_behind_the_mark(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     def section(_: Lab) -> str:
         return "carbon: 3 kg <script>"

@@ -124,6 +124,7 @@ def test_any_digit_of_the_markdown_that_is_changed_is_found(campaign: Path, mark
             assert differences(claims_of(edited, "report"), derived), markdown[place - 40 : place + 20]
 
 
+@pytest.mark.slow
 def test_the_problem_is_named(study: Path, page: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("report.html").write_text(page)
     code, answer = asked(capsys, "verify", "report.html")
@@ -154,6 +155,7 @@ def test_a_verdict_that_was_turned_is_found(lab: Lab, study: Path, page: str, ma
     assert any(problem["claimed"].strip("*") == "refuted" for problem in verify(lab, Path(name))["problems"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("element", "number"),
     [
@@ -166,6 +168,7 @@ def test_a_number_without_a_source_is_a_problem(lab: Lab, page: str, element: st
     assert number in {problem.number for problem in differences(claims, derive(lab, claims))}
 
 
+@pytest.mark.slow
 def test_a_number_or_a_picture_that_was_taken_out_is_a_problem(lab: Lab, page: str) -> None:
     without = re.sub(r"<svg [^>]*data-picture=\"timeline\".*?</svg>", "", page, flags=re.S)
     without = re.sub(r'<data [^>]*data-key="e3\.mean"[^>]*>[^<]*</data>', "", without)
@@ -208,6 +211,7 @@ def test_what_is_no_report_is_exit_2(study: Path, capsys: pytest.CaptureFixture[
 # --- the record -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_happens_later_does_not_matter(lab: Lab, study: Path, page: str, markdown: str) -> None:
     Path("report.html").write_text(page)
     Path("report.md").write_text(markdown)
@@ -227,6 +231,7 @@ def test_what_happens_later_does_not_matter(lab: Lab, study: Path, page: str, ma
     assert verify(lab, Path("now.html"))["ok"]
 
 
+@pytest.mark.slow
 def test_a_run_that_went_on_is_told_as_it_was(project: Path) -> None:
     with Lab.open() as lab:
         claim = lab.hypotheses.add("it ends", metric="loss", direction="min", mde=0.1, baseline=1.0)

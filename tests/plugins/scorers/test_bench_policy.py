@@ -137,6 +137,7 @@ def test_a_wrong_option_is_named(capsys: pytest.CaptureFixture[str], arguments: 
     assert words in found["error"]["message"]
 
 
+@pytest.mark.slow
 def test_a_picture_is_whole_and_the_same_each_time(capsys: pytest.CaptureFixture[str], outside: Path) -> None:
     for name in ("one.svg", "two.svg"):
         assert run(["bench-policy", *QUICK, "--policy", "decisive", "--policy", "random", "-o", name]) == 0
@@ -173,6 +174,7 @@ def test_without_matplotlib_a_picture_is_refused_before_anything_is_computed(
     assert ask(capsys, *QUICK, "--policy", "decisive", "-o", "x.json")[0] == 0
 
 
+@pytest.mark.slow
 def test_matplotlib_is_loaded_for_pictures_only() -> None:
     probe = (
         "import sys; from perpetual.cli.app import run; "
