@@ -168,6 +168,7 @@ class Run:
     tainted: bool
     max_rss_bytes: int | None = None  # of its largest process
     cpu_s: float | None = None  # user and system, of all its processes
+    shares_folder: bool = False  # another run was live in its working directory, whose files may be of either
     annotations: tuple[Json, ...] = ()  # {kind, text, source}: what was seen beside the exit record; decides nothing
     chosen_seed: bool = False  # picked by hand, so that what it measured weighs nothing
     metric_sources: Json = field(default_factory=dict)  # the file and line that each metric was read from

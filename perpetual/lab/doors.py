@@ -116,7 +116,11 @@ class RunsDoor(_Connected, RunLedger):
     """`lab.runs`."""
 
     def launch(self, experiment_id: str, **options: Any) -> list[Run]:
-        """See `perpetual.lab.flows.launch.launch`: command, every, seed, gpus, idempotency_key."""
+        """See `perpetual.lab.flows.launch.launch`: command, every, seed, gpus, idempotency_key.
+
+        What has ended is recorded first, and what waits goes first.
+        """
+        _reconcile.catch_up(self._desks)
         return _launch.launch(self._desks, experiment_id, **options)
 
     def plan(self, experiment_id: str, **options: Any) -> dict[str, Any]:
@@ -125,6 +129,7 @@ class RunsDoor(_Connected, RunLedger):
 
     def retry(self, run_id: str, *, idempotency_key: str | None = None) -> Run:
         """A new attempt of a run that ended without a result, with the same seed."""
+        _reconcile.catch_up(self._desks)
         return _launch.retry(self._desks, run_id, idempotency_key=idempotency_key)
 
     def plan_retry(self, run_id: str) -> dict[str, Any]:

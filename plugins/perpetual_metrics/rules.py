@@ -40,6 +40,7 @@ class NoiseFloor(Proposer):
     def drafts(self, hypotheses: Sequence[Hypothesis], experiments: Sequence[Experiment]) -> Sequence[Draft]:
         """One draft for each baseline of an open claim that has ended with fewer runs than a noise floor needs."""
         known = {item.id: item for item in experiments}
+        opened = {hypothesis.id for hypothesis in hypotheses}
         found, seen = [], set()
         for hypothesis in hypotheses:
             for claim in _claims(hypothesis, experiments):
@@ -47,12 +48,16 @@ class NoiseFloor(Proposer):
                 if baseline is None or baseline.id in seen or claim.design.paired:
                     continue
                 seen.add(baseline.id)
+                # Another claim's experiment may be the baseline: its further runs are that claim's, if it is open.
+                owner = baseline.hypothesis_id or hypothesis.id
+                if owner not in opened:
+                    continue
                 alike = [item for item in experiments if _likeness(item) == _likeness(baseline)]
                 runs = sum(item.design.replicates for item in alike if item.status not in _TURNED_DOWN)
                 if baseline.status in ("complete", "analysed") and baseline.command is not None and runs < _FLOOR_RUNS:
                     arguments = {"extends": baseline.id, "replicates": _FLOOR_RUNS - runs}
                     reason = f"{baseline.id} has {runs} runs, and a noise floor needs {_FLOOR_RUNS}"
-                    found.append(Draft(hypothesis.id, arguments, reason))
+                    found.append(Draft(owner, arguments, reason))
         return found
 
 

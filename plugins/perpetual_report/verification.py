@@ -364,7 +364,7 @@ def _logs(lab: Lab, snapshot: Snapshot, book: Book) -> Iterator[Problem]:
     readers: list[tuple[str, MetricReader]] = lab.parts("metric_reader")
     folders = {item.id: item.cwd or "." for item in snapshot.experiments}
     for run, numbers in _cited(snapshot, book):
-        cwd = lab.root / folders.get(run.experiment_id, ".")
+        cwd = lab.root / (run.log_dir if run.shares_folder else folders.get(run.experiment_id, "."))
         started = posix_of(run.started_at) if run.started_at else 0.0
         now = _measured(readers, RunFolder(lab.root / run.log_dir, cwd, started))
         for number in numbers:

@@ -21,6 +21,10 @@ __all__ = ["measure"]
 
 _LONGEST_NAME = 200
 _MOST = 1_000
+_SHARED = (
+    "another run was live in the same working directory, so files there were not looked at; "
+    "print the metric, call perpetual.log, or write results.json into the folder that PERPETUAL_RUN_DIR names"
+)
 # Beyond, differences and their squares leave the range of a float, and a comparison would mean nothing.
 _LARGEST = 1e100
 
@@ -29,11 +33,10 @@ def measure(desks: Desks, run: Document, seen: Sighting) -> tuple[dict[str, Metr
     """Every metric that a reader finds (of several readers the first one's), and what was left out, as annotations."""
     experiment = desks.ctx.need("experiment", run.body["experiment_id"]).body
     started = seen.started_at or run.body["started_at"]
-    folder = RunFolder(
-        desks.runs.log_dir(run.id),
-        desks.ctx.config.root / (experiment["cwd"] or "."),
-        posix_of(started) if started else 0.0,
-    )
+    log_dir, cwd = desks.runs.log_dir(run.id), desks.ctx.config.root / (experiment["cwd"] or ".")
+    is_shared = bool(run.body.get("shares_folder"))
+    # In a folder that several runs shared a file may be anybody's: only the run's own folder is its own.
+    folder = RunFolder(log_dir, log_dir if is_shared else cwd, posix_of(started) if started else 0.0)
     declared = experiment["design"]["metric"]
     found: dict[str, MetricValue] = {}
     told: list[Json] = []
@@ -55,6 +58,8 @@ def measure(desks: Desks, run: Document, seen: Sighting) -> tuple[dict[str, Metr
                     told.append(
                         _annotation(f"{metric} is {value.value:g}, beyond what can be computed with", value.source)
                     )
+    if is_shared and declared is not None and declared not in found:
+        told.append(_annotation(_SHARED, "metrics"))
     if odd:
         more = f" and {len(odd) - 3} more" if len(odd) > 3 else ""
         told.append(_annotation(f"no names of metrics, and left out: {', '.join(odd[:3])}{more}", "metrics"))

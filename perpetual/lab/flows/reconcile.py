@@ -31,7 +31,7 @@ from perpetual.toolkit import platform
 from perpetual.toolkit.steps import step
 from perpetual.toolkit.units import LONGEST_S, finite, posix_of, shown_hours
 
-__all__ = ["kill", "look", "scan"]
+__all__ = ["catch_up", "kill", "look", "scan"]
 
 _Answer = dict[str, list[Any]]
 _NEVER = "its launcher died before the command was started; it waits to be started again"
@@ -75,6 +75,14 @@ def scan(desks: Desks, *, first: Collection[str] = (), tell: Callable[[], object
     for run in advance_queue(desks, devices):
         answer["changes"].append(_change(run, "queued"))
     return answer
+
+
+def catch_up(desks: Desks) -> None:
+    """A scan before something new is started, if anything is live: ended runs are measured before a newcomer can write
+    where they wrote, and runs that wait are not overtaken.
+    """
+    if desks.runs.live():
+        scan(desks)
 
 
 def kill(desks: Desks, run_id: str, *, grace_s: float | None = None, wait_s: float = 5.0) -> Document:

@@ -36,6 +36,7 @@ def spec_of(
         "PERPETUAL_SEED": str(run.body["seed"]) if run else "0",
         "PERPETUAL_CONFIG": str(log_dir / "config.json"),
         "PERPETUAL_METRICS": str(log_dir / "metrics.jsonl"),
+        "PERPETUAL_RUN_DIR": str(log_dir),
         "PERPETUAL_PROJECT": str(ctx.config.root),
         "PYTHONUNBUFFERED": "1",
         **variables(desks, gpus, run),

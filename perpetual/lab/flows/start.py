@@ -105,12 +105,27 @@ def _try_start(desks: Desks, run_id: str, devices: Devices) -> tuple[Document, b
             "gpu_numbers": [*got.numbers],
             "launcher": list(me) if me else None,
             "on_overrun": ctx.config.methodology["on_overrun"],  # the rule that it starts under, and keeps
+            "shares_folder": _mark_neighbours(desks, tx, run, experiment),
         }
         again = run.body.get("launcher") is not None
         run = desks.runs.change(tx, run, values)
         fold_experiment(desks, tx, experiment.id)
     step("launch:launching")
     return run, True, again
+
+
+def _mark_neighbours(desks: Desks, tx: Transaction, run: Document, experiment: Document) -> bool:
+    """Whether other runs are live in its working directory; each of them is marked too."""
+    found = False
+    for other in desks.runs.live():
+        if other.id == run.id or other.body["status"] == "queued":
+            continue
+        theirs = desks.ctx.need("experiment", other.body["experiment_id"]).body["cwd"]
+        if (theirs or ".") == (experiment.body["cwd"] or "."):
+            found = True
+            if not other.body.get("shares_folder"):
+                desks.runs.change(tx, other, {"shares_folder": True})
+    return found
 
 
 def _spawn(desks: Desks, run: Document, experiment: Document, *, again: bool) -> Document:
