@@ -67,16 +67,23 @@ def spec_hash(body: Mapping[str, Any]) -> str:
 
 
 def design_key(body: Mapping[str, Any]) -> str:
-    """What makes two experiments replicates of one design: the same code and settings, measured by the same metric.
+    """What makes two experiments replicates of one design: the same code and settings.
 
     How often it runs, what it may use, who asks for it and what they predict make no new implementation of an idea, so
-    such experiments share its luck (`tau`): their runs are pooled, or a claim could be repeated under another name, or
-    with a slightly different mde or baseline, until it holds.
+    such experiments share its luck (`tau`): their runs are pooled, or a claim could be repeated under another name,
+    with a slightly different mde or baseline, or by another of the numbers that it prints, until it holds.
     """
     parts = {key: body[key] for key in ("env", "cwd", "config")}
-    words = None if body["command"] is None else shlex.split(body["command"])  # blanks and quotes make no difference
     claims = body["design"]["claim"] is not None
-    return _digest({**parts, "command": words, "metric": body["design"]["metric"], "claims": claims})
+    return _digest({**parts, "command": _words(body["command"]), "claims": claims})
+
+
+def _words(command: str | None) -> list[str] | str | None:
+    """The command's words, since blanks and quotes make no difference; text that is no command (adopted) as it is."""
+    try:
+        return None if command is None else shlex.split(command)
+    except ValueError:
+        return command
 
 
 _USED = object()

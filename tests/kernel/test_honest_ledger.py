@@ -11,7 +11,9 @@ import pytest
 
 from perpetual import Lab
 from perpetual.errors import NotPermitted
+from perpetual.lab.experiments import design_key
 from perpetual.records import Experiment, Hypothesis
+from perpetual.science.evidence import log_bayes_factor_gaussian
 
 AGENT = "mcp:c/1"
 SCRIPT = """import os, random
@@ -67,6 +69,17 @@ def test_one_implementation_asked_again_in_other_words_is_no_second_opinion(lab:
     assert lab.storage.verify() == []
 
 
+def test_another_number_that_it_prints_is_no_second_opinion(lab: Lab) -> None:
+    hypothesis = lab.hypotheses.add("it matters")
+    (lab.root / "score.py").write_text(SCRIPT + SCRIPT.replace("score", "again"))
+    _claim(lab, hypothesis)
+    once = _log_odds(lab, hypothesis)
+    _claim(lab, hypothesis, metric="again")
+    assert _log_odds(lab, hypothesis) == pytest.approx(once)
+    assert lab.hypotheses.get(hypothesis.id).flags == ("a later prediction of the same command: that of e1 holds",)
+    assert lab.evidence.refold(check=True) == []
+
+
 def test_a_second_implementation_is_a_second_opinion(lab: Lab) -> None:
     hypothesis = lab.hypotheses.add("it matters")
     _claim(lab, hypothesis)
@@ -90,6 +103,25 @@ def test_the_first_prediction_holds_until_all_that_counts_for_it_is_taken_back(l
     assert lab.hypotheses.get(hypothesis.id).flags == ()
     last = lab.evidence.history()[hypothesis.id][-1]
     assert last["log_odds"] == pytest.approx(_log_odds(lab, hypothesis))
+
+
+def test_a_measured_floor_replaces_a_believed_noise(lab: Lab) -> None:
+    """A noise that is declared far too small is the one way to break the bound on false alarms."""
+    baseline = lab.experiments.propose(command="python3 score.py", metric="score", replicates=4, wall_s=60.0)
+    lab.experiments.approve(baseline.id)
+    lab.wait([run.id for run in lab.runs.launch(baseline.id, every=True)], timeout_s=60)
+    hypothesis = lab.hypotheses.add("it matters")
+    claim = _claim(lab, hypothesis, command="python3 score.py 1", baseline=baseline.id, mde=0.1, tau=0.0, noise=1e-6)
+    values = {
+        id: [run.metrics["score"] or 0.0 for run in lab.runs.list(experiment_id=id).items]
+        for id in (baseline.id, claim.id)
+    }
+    mean = math.fsum(values[baseline.id]) / 4
+    expected = log_bayes_factor_gaussian(
+        [value - mean for value in values[claim.id]], mu1=0.1, mu0=0.0, tau=0.0, baseline_n=4,
+        baseline_ss=math.fsum((value - mean) ** 2 for value in values[baseline.id]),
+    )  # fmt: skip
+    assert _log_odds(lab, hypothesis) == pytest.approx(expected)
 
 
 def test_what_an_agent_sets_by_hand_is_an_opinion(lab: Lab, agent: Lab) -> None:
@@ -147,3 +179,45 @@ def test_a_point_of_the_grid_claims_what_its_pattern_claims(lab: Lab, design: di
     (pick,) = (item for item in lab.experiments.propose_auto(5) if item.new)
     assert pick.experiment.config == {"lr": 0.2}
     assert (pick.experiment.design.kind, pick.experiment.design.claim) == (made.design.kind, made.design.claim)
+
+
+def test_more_of_what_was_seen_is_worth_what_is_left_to_learn(lab: Lab) -> None:
+    """A draft that extends an experiment is no fresh look."""
+    first, second = lab.hypotheses.add("it matters"), lab.hypotheses.add("it matters more")
+    below = _claim(lab, first)
+    lab.experiments.propose(second.id, command="true", metric="score", direction="max", mde=1.0, baseline=below.id)
+    assert lab.experiments.propose_auto(5) == [], "two runs have shown what that implementation can show"
+    fresh = lab.experiments.propose(
+        first.id, command="true", metric="score", direction="max", mde=1.0, noise=0.1, tau=0.8, baseline=0.0
+    )
+    assert (fresh.score.information_gain_bits or 0) > 0.05
+
+
+def test_nothing_is_suggested_that_a_claim_past_its_threshold_does_not_need(tmp_path: Path) -> None:
+    with Lab.init(tmp_path / "project", name="held out", methodology={"require_confirmation": True}) as lab:
+        (lab.root / "score.py").write_text(SCRIPT)
+        hypothesis = lab.hypotheses.add("it matters", params={"lr": [0.1, 0.2]})
+        _claim(lab, hypothesis, tau=0.1, config={"lr": 0.1})
+        assert lab.hypotheses.get(hypothesis.id).needs == "confirmation"
+        assert lab.experiments.propose_auto(5) == []
+
+
+def test_a_baseline_may_be_another_claims_experiment(lab: Lab) -> None:
+    first, second = lab.hypotheses.add("it matters"), lab.hypotheses.add("it matters more")
+    below = _claim(lab, first)
+    lab.experiments.propose(
+        second.id, command="echo score=2.5", metric="score", direction="max", mde=1.0, noise=0.1, baseline=below.id
+    )
+    lab.loop.propose()
+    (more,) = (item for item in lab.experiments.list().items if item.title.startswith("more of"))
+    assert (more.hypothesis_id, more.design.replicates) == (first.id, 2)
+    lab.hypotheses.update(first.id, status="parked")
+    assert [pick.experiment.id for pick in lab.experiments.propose_auto(5) if pick.new] == []
+
+
+def test_text_that_is_no_command_has_a_design_too() -> None:
+    """What was adopted from elsewhere may be any text."""
+    body = {"env": {}, "cwd": None, "config": {}, "design": {"claim": None}}
+    keys = {design_key({**body, "command": text}) for text in ("it's", "it's  it", "its", None)}
+    assert len(keys) == 4
+    assert design_key({**body, "command": "a 'b'"}) == design_key({**body, "command": " a  b"})

@@ -124,8 +124,8 @@ def designs_of(
     """What `perpetual.science.confidence` takes: the designs that were measured, and the rows in their order.
 
     A design goes by the id of the experiment that was measured first of those that share it, and its prediction holds
-    for all of them: once an implementation was seen, what is predicted of it comes too late. If all that counts of it
-    is taken back, the next one's holds. Also the sort of each design.
+    for all of them: once an implementation was seen, what is predicted of it comes too late, and another metric of it
+    says nothing. If all that counts of it is taken back, the next one's holds. Also the sort of each design.
     """
     designs: dict[str, Any] = {}
     sorts: dict[str, str] = {}
@@ -172,7 +172,7 @@ def _compute(desks: Desks, hypothesis: Document, rows: Sequence[Mapping[str, Any
 
 
 def _same_prediction(one: Document, other: Document) -> bool:
-    names = ("direction", "kind", "baseline", "claim", "mde", "paired")
+    names = ("metric", "direction", "kind", "baseline", "claim", "mde", "paired")
     return all(one.body["design"].get(name) == other.body["design"].get(name) for name in names)
 
 

@@ -9,7 +9,7 @@ from perpetual.errors import Conflict, UsageError
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.fold import baseline_values
 from perpetual.lab.flows.outlook import explained
-from perpetual.lab.flows.propose import propose, scored
+from perpetual.lab.flows.propose import ended_elsewhere, propose, scored, serves
 from perpetual.records import Experiment, Score, to_json
 from perpetual.slots.analyser import Draft, Proposer
 
@@ -28,6 +28,7 @@ def drafts(desks: Desks) -> list[tuple[Draft, Experiment]]:
     """What the proposers suggest for the open hypotheses and was not tried before, each as it would be written."""
     opened = [desks.hypotheses.get(item.id) for item in desks.ctx.store.find("hypothesis", status="open")]
     known = [desks.experiments.get(item.id) for item in desks.ctx.store.find("experiment")]
+    lacking = {hypothesis.id: hypothesis.needs for hypothesis in opened}
     found: list[tuple[Draft, Experiment]] = []
     proposers: list[tuple[str, Proposer]] = desks.ctx.parts("proposer")
     for _, proposer in proposers:
@@ -36,6 +37,9 @@ def drafts(desks: Desks) -> list[tuple[Draft, Experiment]]:
                 preview = propose(desks, draft.hypothesis_id, **draft.arguments, dry_run=True)
             except Conflict:
                 continue  # tried before: the hypothesis has its result
+            needs = lacking.get(preview.hypothesis_id or "") if preview.design.claim else None
+            if needs and not serves(to_json(preview.design), needs):
+                continue
             if all(preview.spec_hash != other.spec_hash for _, other in found):
                 found.append((draft, preview))
     return found
@@ -70,7 +74,9 @@ def _pick(desks: Desks, count: int, dry_run: bool) -> list[Pick]:
     candidates: list[dict[str, Any]] = [*state["candidates"]]
     for name, (_, preview) in suggestions.items():
         document = to_json(preview)
-        candidate = desks.proposals.candidate(name, document, [], baseline_values(desks, document["design"]))
+        claims = preview.hypothesis_id is not None and preview.design.claim is not None
+        runs = ended_elsewhere(desks, document, None) if claims else []
+        candidate = desks.proposals.candidate(name, document, runs, baseline_values(desks, document["design"]))
         if candidate is not None:
             candidates.append({**candidate, "n_left": preview.design.replicates})
     state = {**state, "candidates": candidates}

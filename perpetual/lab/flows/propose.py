@@ -16,7 +16,7 @@ from perpetual.records import Design, Experiment, Resources, Score, from_json, t
 from perpetual.slots.store import Document, json_copy
 from perpetual.toolkit.units import LONGEST_S, finite
 
-__all__ = ["propose", "scored"]
+__all__ = ["ended_elsewhere", "propose", "scored", "serves"]
 
 _SMALLEST_WALL_S = 60.0
 # Beyond these a number is a slip of the keyboard.
@@ -270,7 +270,7 @@ def _first_score(desks: Desks, draft: Mapping[str, Any], hypothesis: Document | 
             "no claim: a baseline or an exploration teaches nothing about a hypothesis by itself",
         )
     baseline = baseline_values(desks, draft["design"])
-    candidate = desks.proposals.candidate("draft", draft, _ended_elsewhere(desks, draft, None), baseline)
+    candidate = desks.proposals.candidate("draft", draft, ended_elsewhere(desks, draft, None), baseline)
     assert candidate is not None
     return desks.proposals.score(desks.proposals.state([candidate], [hypothesis]))["draft"]
 
@@ -323,11 +323,11 @@ def scored(desks: Desks, hypotheses: Sequence[Document]) -> tuple[dict[str, Any]
             runs = desks.ctx.store.find("run", experiment_id=experiment.id)
             left = experiment.body["design"]["replicates"] - len({run.body["replicate"] for run in runs})
             baseline = baseline_values(desks, experiment.body["design"])
-            runs = [*runs, *_ended_elsewhere(desks, experiment.body, experiment.id)]
+            runs = [*runs, *ended_elsewhere(desks, experiment.body, experiment.id)]
             candidate = desks.proposals.candidate(experiment.id, experiment.body, runs, baseline)
             if candidate is not None and left > 0 and baseline not in (None, {}):
                 needs = hypothesis.body.get("needs")
-                if needs and not _serves(experiment.body["design"], needs):
+                if needs and not serves(experiment.body["design"], needs):
                     continue
                 candidates.append(
                     {
@@ -345,12 +345,12 @@ def scored(desks: Desks, hypotheses: Sequence[Document]) -> tuple[dict[str, Any]
     return state, desks.proposals.score(state)
 
 
-def _serves(design: Mapping[str, Any], needs: str) -> bool:
+def serves(design: Mapping[str, Any], needs: str) -> bool:
     """Whether a run of this design is what a hypothesis past a threshold still lacks."""
     return bool(design.get("confirmation")) if needs == "confirmation" else not design.get("proxy_of")
 
 
-def _ended_elsewhere(desks: Desks, body: Mapping[str, Any], id: str | None) -> list[Document]:
+def ended_elsewhere(desks: Desks, body: Mapping[str, Any], id: str | None) -> list[Document]:
     """Ended runs of the hypothesis's other experiments with the same design: what they taught is not taught again."""
     key = design_key(body)
     return [
