@@ -23,6 +23,7 @@ __all__ = ["METHODOLOGY", "open_lab", "register", "turn"]
 
 METHODOLOGY: dict[str, Any] = {
     "auto_approve": True,
+    "auto_propose": False,  # it is what it registers, so that it comes out the same however it was interrupted
     "max_concurrent_runs": data.MAX_CONCURRENT_RUNS,
     "min_replicates": data.MIN_REPLICATES,
     "kill_grace_s": 2.0,
