@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator, Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -26,6 +27,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Without its entry points half of Perpetual is missing, and tests would fail in odd ways."""
     if not any(point.name == "tinydb" for point in entry_points(group="perpetual.plugins")):
         raise pytest.UsageError("perpetual-lab is not installed here: pip install -e '.[dev]'")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell ignores it in what it starts in the background, and every program of the tests would inherit that.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
