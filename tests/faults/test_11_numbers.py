@@ -120,6 +120,7 @@ def test_the_run_s_own_log(lab: Lab, ask: Ask, value: str) -> None:
         ask(*words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "value"), [("-0.0", -0.0), ("5e-324", 5e-324), ("123456789012345678901", 1.2345678901234568e20)]
 )

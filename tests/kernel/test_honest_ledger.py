@@ -25,7 +25,9 @@ print("score=%f" % (1.2 + random.Random(seed).gauss(0, 0.05)))
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Lab]:
     """A project without runs, and a script whose result depends on its seed."""
-    with Lab.init(tmp_path / "project", name="honest", methodology={"max_concurrent_runs": 8}) as made:
+    with Lab.init(
+        tmp_path / "project", name="honest", project_id="fixed", methodology={"max_concurrent_runs": 8}
+    ) as made:
         (made.root / "score.py").write_text(SCRIPT)
         yield made
 
@@ -195,7 +197,9 @@ def test_more_of_what_was_seen_is_worth_what_is_left_to_learn(lab: Lab) -> None:
 
 
 def test_nothing_is_suggested_that_a_claim_past_its_threshold_does_not_need(tmp_path: Path) -> None:
-    with Lab.init(tmp_path / "project", name="held out", methodology={"require_confirmation": True}) as lab:
+    with Lab.init(
+        tmp_path / "project", name="held out", project_id="fixed", methodology={"require_confirmation": True}
+    ) as lab:
         (lab.root / "score.py").write_text(SCRIPT)
         hypothesis = lab.hypotheses.add("it matters", params={"lr": [0.1, 0.2]})
         _claim(lab, hypothesis, tau=0.1, config={"lr": 0.1})

@@ -104,6 +104,7 @@ def test_the_command_shows_each_promise(tmp_path: Path, capsys: pytest.CaptureFi
     assert "  holds   applying twice changes nothing\n" in shown
 
 
+@pytest.mark.slow
 def test_gpu_backends_are_held_to_their_suite(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plugins", "check", "nvml", "--json"]) == 0
     items = json.loads(capsys.readouterr().out)["items"]
@@ -168,6 +169,7 @@ def test_the_git_memory_is_held_to_its_suite(capsys: pytest.CaptureFixture[str])
     assert "a commit is killed at any step" in {one["promise"] for one in item["promises"]}
 
 
+@pytest.mark.slow
 def test_a_memory_that_breaks_a_promise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The suite runs with its other processes, which find the memory by its factory as well."""
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -186,6 +188,7 @@ def test_a_memory_that_breaks_a_promise(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(result.promises) > 30
 
 
+@pytest.mark.slow
 def test_suites_run_only_where_they_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in (["plugins", "check"], ["plugins", "check", "metrics", "--no-suites"]):
         assert run([*arguments, "--json"]) == 0

@@ -448,7 +448,13 @@ def naive_says_supported(values: Sequence[float]) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("truth", "key"), [(0.0, "e_support"), (-0.3, "e_support"), (1.0, "e_refute"), (1.4, "e_refute")]
+    ("truth", "key"),
+    [
+        pytest.param(0.0, "e_support", marks=pytest.mark.slow),
+        (-0.3, "e_support"),
+        pytest.param(1.0, "e_refute", marks=pytest.mark.slow),
+        (1.4, "e_refute"),
+    ],
 )
 def test_false_alarms_stay_under_alpha_under_peeking(truth: float, key: str) -> None:
     rng, episodes, looks, alarms = random.Random(5), 300, 25, 0

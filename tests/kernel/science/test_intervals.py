@@ -34,6 +34,7 @@ def test_quantiles_are_those_of_the_tables(p: float, nu: float, t: float) -> Non
     assert student_quantile(p, nu) == pytest.approx(t, abs=1e-8)
 
 
+@pytest.mark.slow
 def test_quantiles_grow_with_p_and_shrink_with_nu() -> None:
     by_p = [student_quantile(p / 100, 2.5) for p in range(1, 100)]
     by_nu = [student_quantile(0.975, nu / 2) for nu in range(1, 200)]

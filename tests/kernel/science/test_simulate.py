@@ -61,6 +61,7 @@ def test_a_campaign_shows_a_policy_what_the_lab_would_show() -> None:
     assert 5 < played.run_hours < 200
 
 
+@pytest.mark.slow
 def test_half_the_hypotheses_are_true_and_a_twelfth_of_the_runs_crash() -> None:
     played = [episode(StrategyPolicy("random"), CELL, 1, number) for number in range(20)]
     truths = [is_true for one in played for is_true, _ in one.said]
@@ -216,6 +217,7 @@ def test_calibration_figures() -> None:
     assert said_true([(True, 0.5)]) == (0, None, None)
 
 
+@pytest.mark.slow
 def test_the_interval_covers_the_mean_as_often_as_it_says() -> None:
     rng, covered = random.Random(3), 0
     for n in range(100):

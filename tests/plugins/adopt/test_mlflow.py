@@ -98,6 +98,7 @@ def test_twice_is_once(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert (second["hypotheses"], second["experiments"], second["runs"]) == (0, 0, 0)
 
 
+@pytest.mark.slow
 def test_a_missing_folder_of_a_run_is_made_again(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     adopt(capsys)
     with Lab.open() as lab:

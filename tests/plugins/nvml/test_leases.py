@@ -235,6 +235,7 @@ def test_cpus_are_counted(machine: GpuMachine, gpu_lab: Lab) -> None:
 # --- what comes of a lease -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_elsewhere_is_noted_once(
     machine: GpuMachine, gpu_lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,6 +60,7 @@ def test_without_a_direction_there_is_no_winner(project: Path) -> None:
     assert pair["verdict"] == "they differ; no direction is declared"
 
 
+@pytest.mark.slow
 def test_arms_that_share_seeds_are_paired(project: Path) -> None:
     """Their noise is the seed's own: paired, a small difference is seen that two means would never tell apart."""
     with Lab.open() as lab:

@@ -53,6 +53,7 @@ def asked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[st
 _NUMBER = re.compile(r'<data value="([^"]*)" data-key="([^"]*)" data-source="([^"]*)"[^>]*>([^<]*)<')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("part", "what"), [(1, "value"), (3, "source"), (4, "words")])
 def test_each_number_of_the_page_is_held_to_the_record(campaign: Path, page: str, part: int, what: str) -> None:
     """Every number of the page at once has a digit of its value, its source or its words changed."""
@@ -249,6 +250,7 @@ def test_a_run_that_went_on_is_told_as_it_was(project: Path) -> None:
         assert verify(lab, Path("report.md"))["problems"] == []
 
 
+@pytest.mark.slow
 def test_a_changed_record_is_found(lab: Lab, study: Path, page: str) -> None:
     Path("report.html").write_text(page)
     store = lab.desks.ctx.store

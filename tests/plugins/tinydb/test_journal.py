@@ -186,6 +186,7 @@ def _refuses_everything(folder: Path, where: str) -> None:
     assert contents(folder) == before, "what is left is never overwritten"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("swift")
 def test_a_flipped_bit_anywhere_before_the_last_line_is_found(folder: Path, store: TinyStore) -> None:
     """In each byte of each line, line feeds too; the commit that it belongs to is named by its first byte."""
