@@ -70,7 +70,19 @@ def propose(face: Face, /, auto: int | None, dry_run: bool, idempotency_key: str
 
     made = face.lab.experiments.propose(**_specification(given), dry_run=dry_run, idempotency_key=idempotency_key)
     document = {**to_json(made), **({"id": None} if dry_run else {})}
+    _warn_of_secrets(face, made.env)
     face.answer("experiment", document, lambda: _proposed_text(document))
+
+
+def _warn_of_secrets(face: Face, env: Json) -> None:
+    from perpetual.toolkit.redact import redact_value
+
+    names = [name for name, value in env.items() if redact_value(name, str(value)) != str(value)]
+    if names:
+        face.progress(
+            f"warning: {printable(', '.join(names))} looks like a secret, and what is approved stays readable in the "
+            "record; runs inherit the environment of whoever starts them, so set it there instead"
+        )
 
 
 def _specification(given: Json) -> Json:

@@ -26,8 +26,11 @@ def answer(line: bytes) -> str:
         if function is None:
             raise ValueError(f"fn must be one of {', '.join(FUNCTIONS)}, not {request['fn']!r}")
         return json.dumps({"result": function(*request["args"])}, allow_nan=False)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as exc:
+    except ValueError as exc:
         return json.dumps({"error": f"{type(exc).__name__}: {exc}"})
+    except (ArithmeticError, AttributeError, LookupError, TypeError, RecursionError) as exc:
+        wanted = 'a request is {"fn": NAME, "args": [...]}, with the arguments of perpetual.science.NAME'
+        return json.dumps({"error": f"{wanted}; this one fails with {type(exc).__name__}: {exc}"})
 
 
 def main() -> None:

@@ -302,6 +302,24 @@ def test_a_dry_run_of_propose_writes_nothing(call: Call, text: Callable[..., str
     assert call("experiments")["items"] == []
 
 
+@pytest.mark.parametrize(
+    ("variable", "warned"),
+    [
+        ("LR=0.1", False),
+        ("HF_TOKEN=abc", True),
+        ("MIRROR=https://me:pass@host/x", True),
+        ("TOKENIZERS_PARALLELISM=false", False),
+    ],
+)
+def test_a_secret_in_the_specification_is_warned_of(
+    project: Path, capsys: pytest.CaptureFixture[str], variable: str, warned: bool
+) -> None:
+    assert run(["propose", "--command", "true", "--env", variable]) == 0
+    _, err = capsys.readouterr()
+    assert ("looks like a secret" in err) is warned
+    assert variable.split("=")[1] not in err
+
+
 def test_reject_turns_down(call: Call) -> None:
     for word in "abc":
         call("propose", "--command", f"echo {word}")
