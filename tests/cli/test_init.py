@@ -268,6 +268,7 @@ def test_a_program_that_is_not_found_is_noted(
     assert set(_actions(init()[1]).values()) == {"unchanged"}  # the command is remembered
 
 
+@pytest.mark.slow
 def test_what_init_wrote_starts_the_server(folder: Path, init: Any) -> None:
     init("-H", "mcp", "--command", f"{sys.executable} -m perpetual")
     entry = json.loads((folder / ".mcp.json").read_text())["mcpServers"]["perpetual"]

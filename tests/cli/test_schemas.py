@@ -43,6 +43,7 @@ def test_the_files_are_what_the_tool_would_write_now(tool: ModuleType) -> None:
     assert tool.stale() == [], "run tools/make_schemas.py"
 
 
+@pytest.mark.slow
 def test_the_tool_notices_and_mends_a_stale_folder(
     tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -237,6 +237,7 @@ def test_the_doctor_finds_a_sound_project_sound(project: Path, capsys: pytest.Ca
     assert (code, answer["ok"]) == (0, True), [check for check in answer["checks"] if check["ok"] is False]
 
 
+@pytest.mark.slow
 def test_the_doctor_ends_with_1_and_names_what_is_wrong(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     os.chmod(project / ".perpetual", 0o755)
     code, answer = ask(capsys, "doctor")

@@ -131,6 +131,7 @@ def _check_scan(project: Path, store: str, step: str) -> None:
         assert lab.scan() == {"changes": [], "debits": [], "evidence": [], "problems": []}
 
 
+@pytest.mark.slow
 def test_a_scan_that_is_killed(project: Path) -> None:
     _check_scan(project, "tinydb", "scan:evidence")
 

@@ -348,6 +348,7 @@ FALSE_ALARM_CEILINGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DEVELOPMENT_SET.exists(), reason="the public development set is not beside this checkout")
 def test_recall_and_false_alarms_on_public_sets() -> None:
     """Blocked means rejected, or a secret found (its span would be redacted)."""

@@ -97,6 +97,7 @@ def sample(places: list[int], count: int) -> list[int]:
     return places[len(places) % step :: step]
 
 
+@pytest.mark.slow
 @_FEW_AND_MANY
 def test_any_digit_of_the_words_and_pictures_of_the_page_is_found(campaign: Path, page: str, count: int) -> None:
     start, end = page.index("<header>"), page.index(UNVERIFIED)

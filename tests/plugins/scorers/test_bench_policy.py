@@ -64,6 +64,7 @@ def ask(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[
     return code, json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_installed_scorers_are_compared_outside_a_project(capsys: pytest.CaptureFixture[str]) -> None:
     code, found = ask(capsys, *QUICK)
     assert code == 0

@@ -239,6 +239,7 @@ def test_a_lock_that_another_process_holds_is_a_transient_error(folder: Path) ->
     impatient.close()
 
 
+@pytest.mark.slow
 def test_eight_processes_lose_nothing(folder: Path, store: SqliteStore) -> None:
     code = """
 for n in range(25):
