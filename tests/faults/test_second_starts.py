@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,10 @@ def test_a_dead_launchers_supervisor_that_turns_up_late(tmp_path: Path, monkeypa
     monkeypatch.setattr(sys, "executable", str(late))
     started = _launch(tmp_path, f"echo new >> {tmp_path / 'ran'}")
     assert started.child is not None
+    # The start is on record before the supervisor that was late tells of it.
+    deadline = time.monotonic() + 30.0
+    while not (tmp_path / "answer").read_text() and time.monotonic() < deadline:
+        time.sleep(0.01)
     assert (tmp_path / "answer").read_text() == f"started {started.child.pid}\n"
     seen = rundir.wait(tmp_path, LONG_S)
     assert (seen.state, seen.started) == ("ended", started)
