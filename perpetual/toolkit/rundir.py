@@ -212,7 +212,7 @@ def wait(run_dir: Path, timeout_s: float) -> Observation:
         if whom is not None and platform.is_alive(whom):
             platform.wait_gone(whom, left_s)
         else:
-            time.sleep(min(_UNSEEN_POLL_S, left_s))
+            time.sleep(min(_UNSEEN_POLL_S, left_s))  # its supervisor cannot be seen from here: nothing to sleep on
 
 
 def _prepare(run_dir: Path, spec: dict[str, Any]) -> None:

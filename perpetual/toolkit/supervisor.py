@@ -88,7 +88,7 @@ def hold_lock(path: str) -> None:
         except BlockingIOError:
             if time.monotonic() > deadline:
                 raise StartError("supervised", "another supervisor holds this run directory") from None
-            time.sleep(0.01)
+            time.sleep(0.01)  # an observer's probe is over in a moment, and flock has no time limit to wait with
 
 
 def read_spec(path: str) -> dict[str, Any]:
@@ -417,7 +417,7 @@ def record_exit(record: dict[str, Any], waits_s: tuple[float, ...] = RECORD_RETR
             if folder_is_gone():
                 return False
         if wait_s is not None:
-            time.sleep(wait_s)
+            time.sleep(wait_s)  # a full disk tells nobody when it has room again
     return False
 
 
