@@ -153,9 +153,9 @@ def test_a_campaign_from_statement_to_verdict(call: Call) -> None:
     assert decided["confidence"] > 0.8
     assert decided["evidence_count"] == 3
     rows = check_list(call("evidence", "list", "--hypothesis", "h1"), "evidence_list", "evidence")
-    assert [(row["id"], row["kind"], row["run_id"]) for row in rows] == [
-        ("v1", "measured", "r4"), ("v2", "measured", "r5"), ("v3", "measured", "r6"),
-    ]  # fmt: skip
+    # The three ran at once: rows come in the order in which the runs ended, whichever that was.
+    assert [(row["id"], row["kind"]) for row in rows] == [("v1", "measured"), ("v2", "measured"), ("v3", "measured")]
+    assert {row["run_id"] for row in rows} == {"r4", "r5", "r6"}
     assert all(row["weight"] == 1.0 and row["reason"] is None and row["retracted_by"] is None for row in rows)
 
     spent = call("budget")
