@@ -26,6 +26,8 @@ KINDS: dict[str, str] = {
     "budget_set": "subject: budget; payload: limit_gpu_hours",
     "evidence_added": "subject: evidence; payload: hypothesis_id, kind, log_bayes_factor",
     "note_written": "subject: path; payload: status, type, blob",
+    "note_promoted": "subject: path; payload: blob, was (the status before), why",
+    "note_rejected": "subject: path; payload: blob, was (the status before), why",
     "note_failed": "subject: path; payload: error",
     "note_committed": "subject: path; payload: commit, intent",
     "methodology_set": "subject: the key; payload: value, was",

@@ -1,4 +1,7 @@
-"""Commands on notes: `memory show|write|list|history`. Loaded by `perpetual.cli.app` alone."""
+"""Commands on notes: `memory show|write|list|search|history|queue|promote|reject`.
+
+Loaded by `perpetual.cli.app` alone.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _COLUMNS = ("path", "status", "type", "updated", "title")
 
 @click.group()
 def memory() -> None:
-    """Notes: show, write, list, search, and their history."""
+    """Notes: show, write, list, search, their history, and what a person decides about them."""
 
 
 @memory.command()
@@ -74,12 +77,14 @@ def _from_stdin(content: str | None) -> str:
 
 def _written_text(answer: dict[str, Any]) -> str:
     commit = f"  commit {answer['commit'][:10]}" if answer["commit"] else ""
-    lines = [f"{printable(answer['path'])}  {answer['status']}{commit}"]
-    lines += [
+    return "\n".join([f"{printable(answer['path'])}  {answer['status']}{commit}", *_finding_lines(answer)])
+
+
+def _finding_lines(answer: dict[str, Any]) -> list[str]:
+    return [
         f"  {printable(finding['rule'])} in its {finding['part']}: {printable(finding['excerpt'])}"
         for finding in answer["verdict"]["findings"]
     ]
-    return "\n".join(lines)
 
 
 @memory.command(name="list")
@@ -145,3 +150,65 @@ def history(face: Face, path: str, limit: int) -> None:
     )
     if len(found) > limit:
         face.progress(f"older versions are left out: --limit {limit}")
+
+
+@memory.command()
+@page_options
+@json_option
+@pass_face
+def queue(face: Face, limit: int, cursor: str | None) -> None:
+    """The notes that nobody has decided on, oldest first: quarantined ones and candidates."""
+    page = face.lab.memory.queue(limit=limit, cursor=cursor)
+    face.items(
+        "note_queue",
+        [{**to_json(item.note), "category": item.category, "is_shown": item.is_shown} for item in page.items],
+        page.next_cursor,
+        ("path", "status", "type", "gates say", "shown", "updated", "title"),
+        lambda item: (
+            item["path"],
+            item["status"],
+            item["type"],
+            item["category"] or "pass",
+            "yes" if item["is_shown"] else "no",
+            item["updated_at"],
+            item["title"],
+        ),
+        empty="no note waits for a decision",
+    )
+
+
+_why = click.option("--why", required=True, metavar="T", help="The reason, kept with the decision.")
+
+
+@memory.command()
+@click.argument("path")
+@_why
+@click.option("--blob", help="Only if this is still its newest version (as `memory list --json` names it).")
+@click.option("--dry-run", is_flag=True, help="Ask the gates and change nothing.")
+@json_option
+@pass_face
+def promote(face: Face, path: str, why: str, blob: str | None, dry_run: bool) -> None:
+    """Vouch for the newest version of the note PATH: agents are shown it until another one is promoted.
+
+    For a person: under a coding agent's shell it is refused, unless the methodology says agents_may_approve.
+    """
+    answer = face.lab.memory.promote(path, why, blob=blob, dry_run=dry_run)
+    face.answer("memory_decision", answer, lambda: _decision_text(answer))
+
+
+@memory.command()
+@click.argument("path")
+@_why
+@json_option
+@pass_face
+def reject(face: Face, path: str, why: str) -> None:
+    """Take the newest version of the note PATH from agents' eyes; one that was promoted before it stays shown."""
+    answer = face.lab.memory.reject(path, why)
+    face.answer("memory_decision", answer, lambda: _decision_text(answer))
+
+
+def _decision_text(answer: dict[str, Any]) -> str:
+    done = "would be" if answer["dry_run"] else "is"
+    was = "already" if answer["was"] == answer["status"] else f"was {answer['was']}"
+    head = f"{printable(answer['path'])}  {done} {answer['status']} ({was})  version {answer['blob'][:10]}"
+    return "\n".join([head, *_finding_lines(answer)])

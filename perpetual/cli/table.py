@@ -34,7 +34,7 @@ COMMANDS: dict[str, Entry] = {
     "scan": Entry("perpetual.cli.runs:scan", "Record what has happened to the runs."),
     "evidence": Entry("perpetual.cli.evidence:evidence", "The ledger: list, add, retract, refold."),
     "budget": Entry("perpetual.cli.budget:budget", "What was spent, and the limit."),
-    "memory": Entry("perpetual.cli.memory:memory", "Notes: show, write, list, search, history."),
+    "memory": Entry("perpetual.cli.memory:memory", "Notes: show, write, list, search, history, promote, reject."),
     "methodology": Entry("perpetual.cli.settings:methodology", "How research is done here."),
     "config": Entry("perpetual.cli.settings:config", "What this project is made of."),
     "mcp": Entry("perpetual.cli.mcp:mcp", "Serve the lab to an agent over MCP."),

@@ -6,20 +6,19 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from perpetual.errors import NotFound, PluginError, Refused, UsageError, nearest, unknown
+from perpetual.errors import Conflict, NotFound, Refused, UsageError, nearest, unknown
+from perpetual.lab import promotion
 from perpetual.lab.context import Context
-from perpetual.lab.rights import is_agent
+from perpetual.lab.gates import Gates
+from perpetual.lab.rights import BEHAVIOUR_TYPES, is_agent, shown_version
 from perpetual.records import Listing, Note, Verdict, from_json
-from perpetual.slots.gate import OUTCOMES, Gate, GateVerdict, Provenance
-from perpetual.slots.memory import Memory, NoteCommit, PathRefused
+from perpetual.slots.memory import Memory, NoteCommit
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit.steps import step
 
-__all__ = ["BEHAVIOUR_TYPES", "STATUSES", "TYPES", "Hit", "Notes"]
+__all__ = ["STATUSES", "TYPES", "Hit", "Notes", "Waiting"]
 
 STATUSES = ("candidate", "quarantined", "promoted", "rejected", "expired")
-# These change how an agent behaves, so they are shown only once promoted.
-BEHAVIOUR_TYPES = ("skill_card", "tool_policy", "critic_calibration", "user_preference", "purpose_contract")
 TYPES = ("note", "episodic_case", "failure_pattern", *BEHAVIOUR_TYPES)
 _LIMIT_BYTES = 256 * 1024
 _FLUSH_AT_ONCE = 50  # fewer than the commits among which a memory knows its intents again
@@ -27,7 +26,6 @@ _MESSAGE_LIMIT_BYTES = 4 * 1024
 _MOST_WORDS = 32  # of a query
 _EXCERPT = 160  # characters
 _STATUS_OF = {"pass": "candidate", "quarantine": "quarantined", "reject": "rejected"}
-_WITHHELD = "(withheld: a gate failed, so nobody knows whether this text holds a secret)"
 
 
 class Hit(NamedTuple):
@@ -37,70 +35,25 @@ class Hit(NamedTuple):
     excerpt: str
 
 
+class Waiting(NamedTuple):
+    """A note that nobody has decided on: what the gates said of its newest version, and whether agents see one."""
+
+    note: Note
+    category: str | None
+    is_shown: bool
+
+
 class Notes:
-    """Writing, reading and listing notes."""
+    """Writing, reading, listing and promoting notes."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
+        self._gates = Gates(ctx)
 
     @property
     def _memory(self) -> Memory:
         memory: Memory = self._ctx.part("memory", path=self._ctx.folder / "memory.git")
         return memory
-
-    def _gates(self) -> list[tuple[str, Gate]]:
-        """The gates that serve; refuses to go on without the required ones."""
-        gates: list[tuple[str, Gate]] = self._ctx.parts("gate")
-        names = {name for name, _ in gates} | {name.rpartition("/")[2] for name, _ in gates}
-        for required in self._ctx.config.methodology["required_gates"]:
-            if required not in names:
-                raise PluginError(
-                    f"the gate {required!r} is required and is not active; no note is written without it",
-                    hint="perpetual plugins list says why; required_gates in methodology.yaml names the gates",
-                    code="gate_missing",
-                )
-        return gates
-
-    def judge(self, text: str, provenance: Provenance) -> tuple[Verdict, str]:
-        """What the gates say, the most severe one first; and the text with its secrets taken out.
-
-        A gate that raises counts as `reject`, with its error as the finding; the text is then withheld, since what
-        that gate would have taken out is not known.
-        """
-        worst, clean, failed = GateVerdict("pass"), text, False
-        findings: list[dict[str, Any]] = []
-        for name, gate in self._gates():
-            try:
-                verdict = gate.scan(text, provenance)
-                redacted = gate.redact(clean, verdict)
-            except Exception as problem:  # noqa: BLE001 - fail closed: whatever a gate raises is a refusal, and is shown
-                verdict = GateVerdict("reject", "gate_failed")
-                redacted, failed = clean, True
-                # Only the error's type: its words may quote the text.
-                finding = {"rule": name, "span": [0, 0], "excerpt": f"the gate failed: {type(problem).__name__}"}
-                findings.append(finding)
-            clean = redacted
-            findings += [
-                {"rule": item.rule, "span": [item.start, item.end], "excerpt": item.excerpt}
-                for item in verdict.findings
-            ]
-            if OUTCOMES.index(verdict.outcome) > OUTCOMES.index(worst.outcome):
-                worst = verdict
-        verdict_of_all = Verdict(worst.outcome, worst.outcome == "reject", worst.category, tuple(findings))
-        return verdict_of_all, _WITHHELD if failed else clean
-
-    def _judge_all(self, path: str, type: str, content: str, message: str) -> tuple[Verdict, str, str]:
-        """The graver verdict of content and commit message, and both without secrets. The path must be clean."""
-        provenance = Provenance(path, type, self._ctx.actor)
-        of_path, _ = self.judge(path, provenance)
-        if of_path.outcome != "pass":
-            raise PathRefused(f"the note's path is refused: {of_path.category}", hint="a path is shown to everybody")
-        verdict, clean = self.judge(content, provenance)
-        of_message, clean_message = self.judge(message, provenance)
-        graver = max(verdict, of_message, key=lambda one: OUTCOMES.index(one.outcome))
-        findings = [{"part": "content", **one} for one in verdict.findings]
-        findings += [{"part": "message", **one} for one in of_message.findings]
-        return Verdict(graver.outcome, graver.blocked, graver.category, tuple(findings)), clean, clean_message
 
     def write(
         self,
@@ -129,7 +82,7 @@ class Notes:
         _check_size("the note", content, _LIMIT_BYTES)
         _check_size("the message", message or "", _MESSAGE_LIMIT_BYTES)
         name = self._memory.normalise(path)
-        verdict, clean, clean_message = self._judge_all(name, type, content, message or "")
+        verdict, clean, clean_message = self._gates.judge_note(name, type, content, message or "")
         blob = self._memory.blob_id(clean)
         with self._ctx.store.transaction() as tx:
             made = self._ctx.recall(tx, idempotency_key, "note")
@@ -180,6 +133,12 @@ class Notes:
     ) -> int:
         """Writes verdict, note and intent; answers the verdict's number."""
         earlier = tx.get("note", path)
+        promoted = earlier.body.get("promoted") if earlier else None
+        if earlier and promoted is not None and earlier.body["type"] != type:
+            raise Conflict(
+                f"{path} was promoted as {earlier.body['type']}, and cannot become {type}",
+                hint="write it under another path, or let a person take the promotion back: perpetual memory reject",
+            )
         status, now = _STATUS_OF[verdict.outcome], self._ctx.now()
         row = {
             "path": path,
@@ -193,18 +152,22 @@ class Notes:
             "content": content if status == "rejected" else None,
         }
         number = tx.append("verdict", row)
+        title = earlier.body["title"] if earlier else path
+        if status == "candidate" and promoted is None:
+            title = promotion.title_of(content, path)
         body = {
             "path": path,
             "type": type,
             "status": status,
-            # Titles are listed for agents, so a text that did not pass gives none.
-            "title": _title(content, path) if status == "candidate" else earlier.body["title"] if earlier else path,
+            # Titles are listed for agents, so a text that did not pass gives none, nor one beside a promoted one.
+            "title": title,
             "actor": self._ctx.actor,
             "commit": earlier.body["commit"] if earlier else None,
             "blob": blob,
             "updated_at": now,
-            # The text that agents are shown: a bad new version leaves the good old one exposed.
+            # The versions that agents may be shown, by their intents: a bad new one leaves the good old one exposed.
             "exposed": earlier.body["exposed"] if earlier else None,
+            "promoted": promoted,
         }
         if status != "rejected":
             intent = {
@@ -304,9 +267,7 @@ class Notes:
         document = self._need(path)
         if exposed_only is None:
             exposed_only = is_agent(self._ctx.actor)
-        intent = document.body["exposed"] if exposed_only else document.body.get("intent")
-        if exposed_only and not self.is_exposed(document):
-            intent = None
+        intent = self._shown(document) if exposed_only else document.body.get("intent")
         if intent is None and not exposed_only:
             rows = [row for row in self._ctx.store.find("verdict", path=document.id) if row.body["content"]]
             if rows:
@@ -316,11 +277,32 @@ class Notes:
             raise NotFound(f"{document.id} is {document.body['status']} and is not shown", hint="perpetual memory list")
         return str(row.body["content"])
 
-    def is_exposed(self, document: Document) -> bool:
-        """Whether agents may be shown (a version of) the note, as `memory_exposure` says."""
-        if self._ctx.config.methodology["memory_exposure"] == "promoted":
-            return bool(document.body["status"] == "promoted")
-        return document.body["exposed"] is not None
+    def _shown(self, document: Document) -> int | None:
+        return shown_version(document.body, self._ctx.config.methodology)
+
+    def promote(self, path: str, why: str, *, blob: str | None = None, dry_run: bool = False) -> dict[str, Any]:
+        """A person vouches for the note's newest version; see `perpetual.lab.promotion.promote`."""
+        return promotion.promote(self._ctx, self._gates, self._need(path), why, blob=blob, dry_run=dry_run)
+
+    def reject(self, path: str, why: str) -> dict[str, Any]:
+        """Takes the note's newest version from agents' eyes; see `perpetual.lab.promotion.reject`."""
+        return promotion.reject(self._ctx, self._need(path), why)
+
+    def queue(self, *, limit: int = 100, cursor: str | None = None) -> Listing[Waiting]:
+        """A page of the notes that wait for a decision, quarantined and candidates, oldest first.
+
+        Raises:
+            UsageError: for a cursor that is none.
+        """
+        store = self._ctx.store
+        start = _place(cursor)
+        found = [note for status in ("candidate", "quarantined") for note in store.find("note", status=status)]
+        rest = sorted((note for note in found if note.number > start), key=lambda note: note.number)
+        page = []
+        for note in rest[:limit]:
+            said = store.find("verdict", path=note.id)[-1].body
+            page.append(Waiting(from_json(Note, note.body), said["category"], self._shown(note) is not None))
+        return Listing(tuple(page), str(rest[limit - 1].number) if len(rest) > limit else None)
 
     def list(
         self, *, folder: str = "", status: str | None = None, limit: int = 100, cursor: str | None = None
@@ -338,9 +320,7 @@ class Notes:
             page = self._ctx.store.page("note", limit=limit, cursor=cursor, **equals)
             return Listing(tuple(from_json(Note, item.body) for item in page.items), page.next_cursor)
         found = [item for item in self._ctx.store.find("note", **equals) if item.id.startswith(prefix + "/")]
-        if cursor is not None and not cursor.isdecimal():
-            raise UsageError(f"{cursor!r} is no cursor", hint="use the next_cursor of the page before")
-        start = int(cursor) if cursor is not None else 0
+        start = _place(cursor)
         rest = [item for item in found if item.number > start]
         items = tuple(from_json(Note, item.body) for item in rest[:limit])
         return Listing(items, str(rest[limit - 1].number) if len(rest) > limit else None)
@@ -356,14 +336,11 @@ class Notes:
         words = [*dict.fromkeys(re.findall(r"\w+", query.casefold()))][:_MOST_WORDS]
         if not words:
             raise UsageError("a search needs a word", hint='for example "warm-up"')
-        if cursor is not None and not cursor.isdecimal():
-            raise UsageError(f"{cursor!r} is no cursor", hint="use the next_cursor of the page before")
+        start = _place(cursor)
         for_agent = is_agent(self._ctx.actor)
         found: list[tuple[int, int, Hit]] = []
         for document in self._ctx.store.find("note"):
-            if for_agent and not self.is_exposed(document):
-                continue
-            intent = document.body["exposed"] if for_agent else document.body.get("intent")
+            intent = self._shown(document) if for_agent else document.body.get("intent")
             row = self._ctx.store.get("intent", str(intent)) if intent is not None else None
             if row is None:
                 continue
@@ -374,7 +351,6 @@ class Notes:
                 hit = Hit(from_json(Note, document.body), _excerpt(text, words))
                 found.append((-hits, -row.number, hit))
         found.sort(key=lambda item: item[:2])
-        start = int(cursor or 0)
         page = tuple(hit for _, _, hit in found[start : start + limit])
         return Listing(page, str(start + limit) if len(found) > start + limit else None)
 
@@ -388,6 +364,12 @@ class Notes:
         for document in self._ctx.store.find("note"):
             counts[document.body["status"]] = counts.get(document.body["status"], 0) + 1
         return counts
+
+
+def _place(cursor: str | None) -> int:
+    if cursor is not None and not cursor.isdecimal():
+        raise UsageError(f"{cursor!r} is no cursor", hint="use the next_cursor of the page before")
+    return int(cursor or 0)
 
 
 def _excerpt(text: str, words: Sequence[str]) -> str:
@@ -404,11 +386,3 @@ def _check_size(what: str, text: str, most_bytes: int) -> None:
         raise UsageError(f"{what} is not UTF-8", hint="write it as UTF-8 text") from problem
     if size > most_bytes:
         raise UsageError(f"{what} is larger than {most_bytes // 1024} KiB", hint="split it, or link to a file")
-
-
-def _title(content: str, path: str) -> str:
-    for line in content.splitlines():
-        text = line.strip().lstrip("#").strip()
-        if text:
-            return text[:120]
-    return path

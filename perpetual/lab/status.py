@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from perpetual.kept import STATUS_FILE, read_status, token_of
 from perpetual.lab.context import Context
+from perpetual.lab.rights import shown_version
 from perpetual.slots.store import Document
 
 if TYPE_CHECKING:  # it is given these departments and imports none
@@ -143,7 +144,8 @@ class Status:
                 }
             )
         refuted = store.find("hypothesis", status="refuted")
-        notes = [note for note in store.find("note") if note.body["exposed"] is not None]
+        methodology = self._ctx.config.methodology
+        notes = [note for note in store.find("note") if shown_version(note.body, methodology) is not None]
         return {
             "results": results,
             "dead_ends": [_pick(item, _OF_HYPOTHESIS) for item in refuted[-8:]],

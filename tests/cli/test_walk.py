@@ -76,6 +76,12 @@ TABLE: dict[str, Row] = {
     "memory list": Row("memory list notes", "notes", "memory list --status nwe", 2),
     "memory search": Row("memory search text -k 3", "note_hits", "memory search '?!'", 2),
     "memory history": Row("memory history notes/a.md", "note_history", "memory history notes/b.md", 5),
+    "memory queue": Row("memory queue", "note_queue", "memory queue --cursor x", 2),
+    "memory promote": Row(
+        "memory promote notes/a.md --why 'seen three times'", "memory_decision",
+        "memory promote notes/a.md --why x --blob 123", 6,
+    ),
+    "memory reject": Row("memory reject notes/a.md --why no", "memory_decision", "memory reject notes/b.md --why x", 5),
     "methodology show": Row("methodology show", "methodology", "@nowhere methodology show", 5),
     "methodology init": Row("methodology init", "methodology", "@project methodology init", 6, ("@unlink",)),
     "methodology set": Row("methodology set alpha 0.05", "setting", "methodology set alpha 7", 2),

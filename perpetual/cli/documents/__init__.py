@@ -13,7 +13,7 @@ from perpetual.chaos import Certificate
 from perpetual.cli.documents.bundled import Adoption, BenchPolicy, Comparison, Demo, NoteText, Report, Verification
 from perpetual.cli.documents.ledger import Init, Refolded
 from perpetual.cli.documents.machine import Completion, Doctor, GpuStatus, Setting
-from perpetual.cli.documents.memory import MemoryWrite, NoteHistory, NoteHit
+from perpetual.cli.documents.memory import MemoryDecision, MemoryWrite, NoteHistory, NoteHit, NoteWaiting
 from perpetual.cli.documents.page import Page
 from perpetual.cli.documents.plugins import Plugin, PluginNew, Plugins, PluginsCheck
 from perpetual.cli.documents.provenance import Provenance
@@ -48,11 +48,13 @@ DOCUMENTS: dict[str, Any] = {
     "hypothesis": Hypothesis,
     "init": Init,
     "logs": Logs,
+    "memory_decision": MemoryDecision,
     "memory_write": MemoryWrite,
     "methodology": Page[Setting],
     "note": (Note, NoteText),
     "note_history": NoteHistory,
     "note_hits": Page[NoteHit],
+    "note_queue": Page[NoteWaiting],
     "notes": Page[Note],
     "plugin": Plugin,
     "plugin_new": PluginNew,

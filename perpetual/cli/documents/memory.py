@@ -37,6 +37,34 @@ class MemoryWrite(TypedDict):
     commit: str | None
 
 
+class MemoryDecision(TypedDict):
+    """What was decided about the version `blob` of a note; `was` is its status before, `verdict` what the gates say."""
+
+    path: str
+    type: str
+    was: str
+    status: str
+    blob: str
+    why: str
+    dry_run: bool
+    verdict: VerdictDocument
+
+
+class NoteWaiting(TypedDict):
+    """A note that nobody has decided on; `category` is the gates' word for it, null where they let it pass."""
+
+    path: str
+    type: str
+    status: str
+    title: str
+    actor: str
+    commit: str | None
+    blob: str
+    updated_at: str
+    category: str | None
+    is_shown: bool
+
+
 class NoteVersion(TypedDict):
     """One commit of a note; `blob` is null where it removed the note."""
 

@@ -1,0 +1,167 @@
+"""What a person decides about a note: `promote` vouches for one version of it, `reject` takes it from agents' eyes.
+
+A decision binds the version's blob, and stands in the ledger of verdicts with its reason; git is not told, since a
+note's status is the store's. Used by the memory department alone.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from perpetual.errors import Conflict, Refused, UsageError
+from perpetual.lab.context import Context
+from perpetual.lab.gates import Gates
+from perpetual.lab.rights import require_person
+from perpetual.slots.gate import Provenance
+from perpetual.slots.store import Document, Transaction
+
+__all__ = ["promote", "reject", "title_of"]
+
+# Of text that a gate has turned down there is no accepted version to vouch for.
+_PROMOTABLE = ("candidate", "quarantined", "expired")
+
+
+def promote(ctx: Context, gates: Gates, note: Document, why: str, *, blob: str | None, dry_run: bool) -> dict[str, Any]:
+    """Shows agents the newest accepted version of the note from now on, until another one is promoted.
+
+    The gates are asked again, since they may know more than when it was written: what they reject stays where it is,
+    and what they would only quarantine is for the person to judge. A promoted note is answered as it is.
+
+    Args:
+        blob: promote this version and no other, as `memory list --json` names it; a part of its beginning will do.
+
+    Raises:
+        NotPermitted: under an agent's shell, see `perpetual.lab.rights`.
+        UsageError: without a reason.
+        Conflict: for a note that has no version to vouch for, or another one than `blob`.
+        Refused: if a gate now rejects the text.
+    """
+    require_person("memory promote", os.environ, ctx.config.methodology)
+    _check_reason("a promotion", why)
+    _check_promotable(note, blob)
+    text = _text(ctx, note)
+    verdict, _ = gates.judge(text, Provenance(note.id, note.body["type"], ctx.actor))
+    findings = [{"part": "content", **finding} for finding in verdict.findings]
+    told = {"outcome": verdict.outcome, "blocked": verdict.blocked, "category": verdict.category, "findings": findings}
+    answer = {**_answer(note, "promoted", why, dry_run), "verdict": told}
+    if verdict.blocked:
+        raise Refused(
+            f"the note {note.id} is not promoted: {verdict.category}",
+            hint="the findings say which words; write a version without them",
+            code="note_rejected",
+            data={**answer, "status": note.body["status"]},
+        )
+    if dry_run or note.body["status"] == "promoted":
+        return answer
+    with ctx.store.transaction() as tx:
+        _check_unchanged(tx, note)
+        shown = note.body["intent"]
+        body = {
+            **note.body,
+            "status": "promoted",
+            "title": title_of(text, note.id),
+            "promoted": shown,
+            "exposed": shown,
+        }
+        _decide(ctx, tx, note, body, verdict=told, why=why)
+    return answer
+
+
+def reject(ctx: Context, note: Document, why: str) -> dict[str, Any]:
+    """Shows agents the newest version no more; one that was promoted before it stays shown.
+
+    Raises:
+        NotPermitted: for a promoted version under an agent's shell: what a person vouched for, a person takes back.
+        UsageError: without a reason.
+        Conflict: if it is rejected already.
+    """
+    _check_reason("a rejection", why)
+    if note.body["status"] == "rejected":
+        raise Conflict(f"{note.id} is rejected already", hint=f"perpetual memory write {note.id} with another text")
+    if note.body["status"] == "promoted":
+        require_person("memory reject of a promoted note", os.environ, ctx.config.methodology)
+    told = {"outcome": "reject", "blocked": True, "category": "decision", "findings": []}
+    with ctx.store.transaction() as tx:
+        _check_unchanged(tx, note)
+        kept = note.body.get("promoted")
+        kept = None if kept == note.body["intent"] else kept
+        body = {**note.body, "status": "rejected", "promoted": kept, "exposed": kept}
+        _decide(ctx, tx, note, body, verdict=told, why=why)
+    return {**_answer(note, "rejected", why, dry_run=False), "verdict": told}
+
+
+def _check_reason(deed: str, why: str) -> None:
+    if not why.strip():
+        raise UsageError(f"{deed} needs a reason", hint="--why TEXT")
+
+
+def _check_promotable(note: Document, blob: str | None) -> None:
+    status = note.body["status"]
+    if status not in (*_PROMOTABLE, "promoted"):
+        raise Conflict(
+            f"{note.id} is {status}, and there is no accepted text to promote",
+            hint=f"perpetual memory write {note.id} with another text",
+        )
+    if blob is not None and not (blob and note.body["blob"].startswith(blob.lower())):
+        raise Conflict(
+            f"the newest version of {note.id} is {note.body['blob']}, not {blob}",
+            hint=f"perpetual memory show {note.id}: read it, and promote the version that you have read",
+            code="changed",
+        )
+
+
+def _check_unchanged(tx: Transaction, note: Document) -> None:
+    """What was judged must be what is decided on: somebody may have written in between."""
+    now = tx.get("note", note.id)
+    if now is None or now.revision != note.revision:
+        raise Conflict(f"{note.id} was changed while it was being decided on", hint="read it again", code="changed")
+
+
+def _text(ctx: Context, note: Document) -> str:
+    row = ctx.store.get("intent", str(note.body["intent"]))
+    assert row is not None, note.id
+    return str(row.body["content"])
+
+
+def _answer(note: Document, status: str, why: str, dry_run: bool) -> dict[str, Any]:
+    return {
+        "path": note.id,
+        "type": note.body["type"],
+        "was": note.body["status"],
+        "status": status,
+        "blob": note.body["blob"],
+        "why": why,
+        "dry_run": dry_run,
+    }
+
+
+def _decide(
+    ctx: Context, tx: Transaction, note: Document, body: dict[str, Any], *, verdict: dict[str, Any], why: str
+) -> None:
+    tx.append(
+        "verdict",
+        {
+            "path": note.id,
+            "outcome": verdict["outcome"],
+            "category": verdict["category"],
+            "findings": verdict["findings"],
+            "blob": note.body["blob"],
+            "actor": ctx.actor,
+            "time": ctx.now(),
+            "content": None,
+            "decision": body["status"],
+            "why": why,
+        },
+    )
+    tx.put("note", note.id, body, expect_revision=note.revision)
+    ctx.emit(tx, f"note_{body['status']}", note.id, {"blob": note.body["blob"], "was": note.body["status"], "why": why})
+
+
+def title_of(text: str, path: str) -> str:
+    """What a note is listed as: its first line with words, without the marks of a heading."""
+    for line in text.splitlines():
+        words = line.strip().lstrip("#").strip()
+        if words:
+            return words[:120]
+    return path
