@@ -57,7 +57,7 @@ from perpetual.slots.mcp import LabOpener, McpServer
 from perpetual.slots.memory import Memory, NoteCommit, PathRefused
 from perpetual.slots.scheduler import Launched, LaunchError, LaunchSpec, Scheduler, Sighting
 from perpetual.slots.scorer import Scorer, State
-from perpetual.slots.store import Capabilities, Change, Document, Kind, Page, Row, StoreBase, Transaction
+from perpetual.slots.store import META, Capabilities, Change, Document, Kind, Meta, Page, Row, StoreBase, Transaction
 
 if TYPE_CHECKING:
     from perpetual.cli.base import Face, json_option, page_options, pass_face, printable
@@ -91,14 +91,16 @@ __all__ = [
     "GpuBackend",
     "GpuProcess",
     "Harness",
-    "Listing",
     "Kind",
     "LabOpener",
     "LaunchError",
     "LaunchSpec",
     "Launched",
+    "Listing",
+    "META",
     "McpServer",
     "Memory",
+    "Meta",
     "MetricReader",
     "MetricValue",
     "MigDevice",

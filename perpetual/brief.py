@@ -28,10 +28,11 @@ def _line(text: object, most: int = 110) -> str:
     return plain if len(plain) <= most else plain[: most - 3] + "..."
 
 
-def _hypothesis(item: dict[str, Any]) -> str:
+def _hypothesis(item: dict[str, Any], cautions: dict[str, list[str]]) -> str:
+    told = "".join(f"; {_line(text, 90)}" for text in cautions.get(item["id"], ())[:2])
     return (
         f"- {item['id']} [{item['status']}] confidence {item['confidence']:.2f} "
-        f"(false-alarm bound {item['false_alarm_bound']:.2g}, {item['evidence_count']} rows): "
+        f"(false-alarm bound {item['false_alarm_bound']:.2g}, {item['evidence_count']} rows{told}): "
         f"{_line(item['statement'])}"
     )
 
@@ -71,6 +72,7 @@ _EXPAND = "Expand an id: perpetual hypotheses show h1, experiments e1, runs r1, 
 def _sections(status: dict[str, Any]) -> list[list[str]]:
     """The brief in parts as they are read; the first line of a part is its heading."""
     extra = status["brief"]
+    cautions: dict[str, list[str]] = extra.get("cautions", {})  # what is to be known beside a confidence
     opened = [item for item in status["hypotheses"] if item["status"] == "open"]
     supported = [item for item in status["hypotheses"] if item["status"] == "supported"]
     active = status["runs"]["active"]
@@ -86,11 +88,11 @@ def _sections(status: dict[str, Any]) -> list[list[str]]:
     ]
     return [
         ["Next:", *(f"- {step}" for step in status["next"])],
-        ["Open hypotheses:", *map(_hypothesis, opened)],
+        ["Open hypotheses:", *(_hypothesis(item, cautions) for item in opened)],
         ["Live runs:", *runs],
-        ["Supported:", *map(_hypothesis, supported)],
+        ["Supported:", *(_hypothesis(item, cautions) for item in supported)],
         ["Last results:", *map(_result, extra["results"])],
-        ["Dead ends (do not try again):", *map(_hypothesis, extra["dead_ends"])],
+        ["Dead ends (do not try again):", *(_hypothesis(item, cautions) for item in extra["dead_ends"])],
         ["Notes (perpetual memory show PATH):", *notes],
     ]
 

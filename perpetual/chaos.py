@@ -130,17 +130,14 @@ def run_chaos(
             "chaos ends processes by SIGKILL, which Windows does not have", hint="run it on Linux or macOS"
         )
     place = Path(tempfile.mkdtemp(prefix="perpetual-chaos-", dir=folder)).resolve()
-    is_sound = False
+    is_kept = False
     try:
         storm = _Storm(target, place, writers, random.randrange(2**32) if seed is None else seed)
         found = storm.run(kills, progress)
-        is_sound = found.ok
+        is_kept = not found.ok  # what was interrupted, or never began, leaves nothing to look at
         return found
-    except BaseException:
-        is_sound = True  # interrupted, or it never began: there is nothing to look at
-        raise
     finally:
-        if is_sound:
+        if not is_kept:
             shutil.rmtree(place, ignore_errors=True)
 
 

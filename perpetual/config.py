@@ -14,7 +14,7 @@ from typing import Any
 from perpetual.errors import ConfigError, ForeignProject, NoProject, UsageError, unknown
 from perpetual.methodology import FILE as METHODOLOGY_FILE
 from perpetual.methodology import Methodology
-from perpetual.schema import Item, Key, check, check_names, parse_text
+from perpetual.schema import Item, Key, check, check_entry, check_names, parse_text
 from perpetual.slots import Option
 from perpetual.toolkit import yamlfile
 
@@ -90,8 +90,11 @@ def foreign(folder: Path) -> bool:
     inside = folder / FOLDER
     if (inside / "graph.db").exists():
         return True
-    config = inside / FILE
-    return config.is_file() and b"budget_gpu_hours:" in config.read_bytes() and b"format:" not in config.read_bytes()
+    try:
+        text = (inside / FILE).read_bytes()
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        return False
+    return b"budget_gpu_hours:" in text and b"format:" not in text
 
 
 def user_file() -> Path:
@@ -119,8 +122,30 @@ class Config:
         self.path = self.folder / FILE
         self.reload()
 
+    def refresh(self) -> None:
+        """Reads the files again if somebody has changed them: for programs that live long, where a deed begins.
+
+        What plugins were built with stays as it is. Raises as the class does; the old values are then in force.
+        """
+        if self._stamps() != self._seen:
+            fresh = Config(self.root, flags=self._flags)
+            self.__dict__.update(fresh.__dict__)  # all at once: another thread may be reading
+
+    def _stamps(self) -> list[tuple[int, int, int] | None]:
+        """What tells one state of the files from another."""
+        stamps: list[tuple[int, int, int] | None] = []
+        for path in (user_file(), self.path, self.folder / METHODOLOGY_FILE):
+            try:
+                seen = os.stat(path)
+            except OSError:
+                stamps.append(None)  # none, or one that reading tells of
+            else:
+                stamps.append((seen.st_ino, seen.st_size, seen.st_mtime_ns))
+        return stamps
+
     def reload(self) -> None:
         """Reads the files, again after somebody has changed them; raises as the class does."""
+        self._seen = self._stamps()  # before they are read: what changes meanwhile is of a later state
         self._values: dict[str, Any] = {name: key.default for name, key in KEYS.items()}
         self._origins: dict[str, str] = dict.fromkeys(KEYS, "default")
         self._sections: dict[str, dict[str, Any]] = {}
@@ -154,34 +179,23 @@ class Config:
                 self._take_plugins(path, value, origin)
                 continue
             if name not in KEYS:
-                check_names({name: 0}, {**KEYS, _PLUGINS: 0}, self._where(path, name))
-            self._values[name] = self._checked(KEYS[name], value, path, name)
+                check_names({name: 0}, {**KEYS, _PLUGINS: 0}, yamlfile.place_of(path, name))
+            self._values[name] = check_entry(KEYS[name], value, path, name)
             self._origins[name] = origin
 
     def _take_plugins(self, path: Path, sections: Any, origin: str) -> None:
         if not isinstance(sections, dict):
-            raise ConfigError(f"{self._where(path, _PLUGINS)}: plugins must hold one section per plugin")
+            raise ConfigError(f"{yamlfile.place_of(path, _PLUGINS)}: plugins must hold one section per plugin")
         for name, section in sections.items():
             if name == _DISABLED.name:
-                self.disabled = tuple(self._checked(_DISABLED, section, path, _PLUGINS, name))
+                self.disabled = tuple(check_entry(_DISABLED, section, path, _PLUGINS, name))
                 self._disabled_origin = origin
             elif isinstance(section, dict):
                 self._sections.setdefault(name, {}).update(section)
                 self._section_origins.update(dict.fromkeys(((name, key) for key in section), origin))
             else:
-                where = self._where(path, _PLUGINS, name)
+                where = yamlfile.place_of(path, _PLUGINS, name)
                 raise ConfigError(f"{where}: the section of plugin {name} must hold keys with values")
-
-    def _checked(self, key: Key, value: Any, path: Path, *keys: str) -> Any:
-        """The value in the key's type; the line, which costs a parse, is looked up only for a wrong one."""
-        try:
-            return check(key, value, path.name)
-        except ConfigError:
-            return check(key, value, self._where(path, *keys))
-
-    def _where(self, path: Path, *keys: str) -> str:
-        line = yamlfile.line_of(path, *keys)
-        return f"{path}:{line}" if line else str(path)
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]

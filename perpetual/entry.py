@@ -5,23 +5,80 @@ from the kept status without click and pluggy, or declines, and then the full co
 """
 
 import gc
+import io
 import sys
+
+TYPE_CHECKING = False  # as typing's, whose import this path cannot afford
+if TYPE_CHECKING:
+    import signal
+else:
+    try:
+        import _signal as signal  # without the enums that `signal` makes of it: a tenth of an instant command
+    except ImportError:  # no CPython
+        import signal
 
 __all__ = ["main"]
 
 
 def main() -> None:
-    """Runs the command line and ends the process with its exit status."""
+    """Runs the command line and ends the process with its exit status; Ctrl-C is told from the first import on."""
     arguments = sys.argv[1:]
+    if sys.stdin is None or sys.stdout is None or sys.stderr is None:
+        _open_streams()
+    if not _speaks_utf8():
+        for stream in (sys.stdout, sys.stderr):  # what they have no bytes for is shown by its number
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
+    try:
+        status = _run(arguments)
+    except BaseException as problem:  # noqa: BLE001 - raised again, if Ctrl-C is not behind it
+        status = _interrupted(problem, arguments)
+    # Who asks again while the interpreter leaves means it, and wants no traceback of its cleaning up.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sys.exit(status)
+
+
+def _open_streams() -> None:
+    """Standard streams that were closed lead to nowhere; else the next file takes their number, and what is said.
+
+    `sys.stdin` stays None: who wants to read can say that there is nothing.
+    """
+    import os
+
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:  # the lowest free number each time
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for as long as the program is
+
+
+def _speaks_utf8() -> bool:
+    return (sys.stdout.encoding or "utf-8").lower().replace("-", "") == "utf8"
+
+
+def _run(arguments: list[str]) -> int:
     gc.disable()  # importing makes thousands of objects and no garbage; collecting in between is a tenth of a start
     if arguments and arguments[0] in ("status", "brief", "hook", "--version", "--json"):
         from perpetual.fast import answer
 
         text = answer(arguments)
-        if text is not None:
+        if text is not None and (text.isascii() or _speaks_utf8()):
             sys.stdout.write(text)
-            return
+            sys.stdout.flush()
+            return 0
     from perpetual.cli.app import run
 
     gc.enable()
-    sys.exit(run(arguments))
+    return run(arguments)
+
+
+def _interrupted(problem: BaseException, arguments: list[str]) -> int:
+    """Tells of an interrupt before the command line could; raises what is none again."""
+    from perpetual.cli import interrupt
+
+    if not interrupt.is_interrupt(problem):
+        raise problem
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # one answer is enough
+    return interrupt.tell(arguments)

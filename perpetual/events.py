@@ -33,5 +33,6 @@ KINDS: dict[str, str] = {
     "methodology_set": "subject: the key; payload: value, was",
     "work_adopted": "subject: the kind of source; payload: source, by, hypotheses, experiments, runs, evidence (count)",
     "queue_changed": "subject: queue; payload: state",
+    "proposer_failed": "subject: the proposer; payload: error",
     "loop_stopped": "subject: loop; payload: reason, cycles",
 }

@@ -100,14 +100,27 @@ def _plain(text: object) -> str:
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in str(text))
 
 
+def _spent(budget: dict[str, Any]) -> str:
+    """GPU-hours spent, and reserved if any are, against the limit."""
+    limit, spent, reserved = budget["limit_gpu_hours"], budget["spent_gpu_hours"], budget["reserved_gpu_hours"]
+    held = f", {reserved:.3g} reserved" if reserved else ""
+    of = f" of {limit:g}" if limit is not None else ""
+    return f"{spent:.3g}{of} GPU-hours spent{held}" + ("" if of else " (unlimited)")
+
+
+def _hours(hours: float) -> str:
+    """As `perpetual.toolkit.units.shown_hours`, whose import this path cannot afford."""
+    if hours < 120 / 3600:
+        return f"{hours * 3600:.1f} s"
+    return f"{hours * 60:.1f} min" if hours < 2 else f"{hours:.2f} h"
+
+
 def status_text(status: dict[str, Any]) -> str:
     """`perpetual status` for people."""
     budget = status["budget"]
-    limit = "unlimited" if budget["limit_gpu_hours"] is None else f"{budget['limit_gpu_hours']:g}"
     lines = [
         f"{_plain(status['project'])}  (seq {status['seq']})",
-        f"budget: {budget['spent_gpu_hours']:.2f} of {limit} GPU-hours spent, "
-        f"{budget['reserved_gpu_hours']:.2f} reserved, {budget['run_hours']:.3f} run-hours used",
+        f"budget: {_spent(budget)}, {_hours(budget['run_hours'])} of run time",
         "experiments: " + (", ".join(f"{n} {name}" for name, n in status["experiments"].items()) or "none"),
     ]
     if status["memory"]:

@@ -15,6 +15,9 @@ listed as failed with its reason, the others go on, and the failure is fatal onl
 the methodology requires what that plugin offers. No hook depends on the order in which plugins were registered.
 """
 
+# mypy: disable-error-code="empty-body"
+# A specification has a signature and a docstring; pluggy never calls it.
+
 from __future__ import annotations
 
 from typing import Any
@@ -50,7 +53,7 @@ PROVIDER_HOOKS: dict[str, str] = {
 
 
 @hookspec
-def perpetual_stores() -> list[Provider]:  # type: ignore[empty-body]
+def perpetual_stores() -> list[Provider]:
     """Offers stores: where the record is kept.
 
     When: once, at discovery. Return: Providers with slot "store"; the configuration's `store` chooses one.
@@ -65,7 +68,7 @@ def perpetual_stores() -> list[Provider]:  # type: ignore[empty-body]
 
 
 @hookspec
-def perpetual_schedulers() -> list[Provider]:  # type: ignore[empty-body]
+def perpetual_schedulers() -> list[Provider]:
     """Offers schedulers: who starts, watches and ends a run's process.
 
     When: once, at discovery. Return: Providers with slot "scheduler"; `scheduler` chooses one.
@@ -79,7 +82,7 @@ def perpetual_schedulers() -> list[Provider]:  # type: ignore[empty-body]
 
 
 @hookspec
-def perpetual_gpu_backends() -> list[Provider]:  # type: ignore[empty-body]
+def perpetual_gpu_backends() -> list[Provider]:
     """Offers GPU backends: which devices there are and how they fare.
 
     When: once, at discovery. Return: Providers with slot "gpus"; `gpus` chooses one.
@@ -92,7 +95,7 @@ def perpetual_gpu_backends() -> list[Provider]:  # type: ignore[empty-body]
 
 
 @hookspec
-def perpetual_scorers() -> list[Provider]:  # type: ignore[empty-body]
+def perpetual_scorers() -> list[Provider]:
     """Offers scorers: which candidate is worth its cost.
 
     When: once, at discovery. Return: Providers with slot "scorer"; the methodology's `exploration_strategy` names
@@ -106,7 +109,7 @@ def perpetual_scorers() -> list[Provider]:  # type: ignore[empty-body]
 
 
 @hookspec
-def perpetual_memories() -> list[Provider]:  # type: ignore[empty-body]
+def perpetual_memories() -> list[Provider]:
     """Offers memories: where accepted notes are kept with their history.
 
     When: once, at discovery. Return: Providers with slot "memory"; `memory` chooses one.
@@ -120,7 +123,7 @@ def perpetual_memories() -> list[Provider]:  # type: ignore[empty-body]
 
 
 @hookspec
-def perpetual_gates() -> list[Provider]:  # type: ignore[empty-body]
+def perpetual_gates() -> list[Provider]:
     """Offers gates: what judges a note before anybody reads it.
 
     When: once, at discovery. Return: Providers with slot "gate"; every active one is asked, the most severe verdict
@@ -134,7 +137,7 @@ def perpetual_gates() -> list[Provider]:  # type: ignore[empty-body]
 
 
 @hookspec
-def perpetual_harnesses() -> list[Provider]:  # type: ignore[empty-body]
+def perpetual_harnesses() -> list[Provider]:
     """Offers harnesses: coding agents whose configuration `perpetual init` can write.
 
     When: once, at discovery. Return: Providers with slot "harness", chosen by `init --harness NAME`.
@@ -147,7 +150,7 @@ def perpetual_harnesses() -> list[Provider]:  # type: ignore[empty-body]
 
 
 @hookspec
-def perpetual_mcp_servers() -> list[Provider]:  # type: ignore[empty-body]
+def perpetual_mcp_servers() -> list[Provider]:
     """Offers MCP servers: the lab for agents that speak the Model Context Protocol.
 
     When: once, at discovery. Return: Providers with slot "mcp"; `mcp` chooses one.
@@ -160,12 +163,12 @@ def perpetual_mcp_servers() -> list[Provider]:  # type: ignore[empty-body]
 
 
 @hookspec
-def perpetual_metric_readers() -> list[Provider]:  # type: ignore[empty-body]
+def perpetual_metric_readers() -> list[Provider]:
     """Offers metric readers: how a finished run's numbers are found.
 
     When: once, at discovery. Return: Providers with slot "metric_reader"; all are asked in `order`, and for each
     metric the first that has it wins. Factory: `(options) -> perpetual.api.MetricReader`.
-    Failure: named in the run's reason; the other readers are still asked.
+    Failure: noted beside the run (its annotations); the other readers are still asked.
 
     Example::
 
@@ -174,11 +177,12 @@ def perpetual_metric_readers() -> list[Provider]:  # type: ignore[empty-body]
 
 
 @hookspec
-def perpetual_analysers() -> list[Provider]:  # type: ignore[empty-body]
+def perpetual_analysers() -> list[Provider]:
     """Offers analysers: what a finished run means in words.
 
     When: once, at discovery. Return: Providers with slot "analyser", called in `order` for each finished run.
-    Factory: `(options) -> perpetual.api.Analyser`. Failure: named in the event feed; evidence does not depend on it.
+    Factory: `(options) -> perpetual.api.Analyser`.
+    Failure: kept with the run's analysis; evidence does not depend on it.
 
     Example::
 
@@ -187,7 +191,7 @@ def perpetual_analysers() -> list[Provider]:  # type: ignore[empty-body]
 
 
 @hookspec
-def perpetual_proposers() -> list[Provider]:  # type: ignore[empty-body]
+def perpetual_proposers() -> list[Provider]:
     """Offers proposers: where new experiments come from.
 
     When: once, at discovery. Return: Providers with slot "proposer", called in `order` when the loop has room.
@@ -200,7 +204,7 @@ def perpetual_proposers() -> list[Provider]:  # type: ignore[empty-body]
 
 
 @hookspec
-def perpetual_commands() -> list[Provider]:  # type: ignore[empty-body]
+def perpetual_commands() -> list[Provider]:
     """Offers commands of the `perpetual` program.
 
     When: once, at discovery. Return: Providers with slot "command": `name` is the command, `summary` its line in
@@ -213,7 +217,7 @@ def perpetual_commands() -> list[Provider]:  # type: ignore[empty-body]
 
 
 @hookspec
-def perpetual_mcp_tools() -> list[Provider]:  # type: ignore[empty-body]
+def perpetual_mcp_tools() -> list[Provider]:
     """Offers tools for the MCP server.
 
     When: once, at discovery. Return: Providers with slot "mcp_tool": `name` is the tool.
@@ -226,7 +230,7 @@ def perpetual_mcp_tools() -> list[Provider]:  # type: ignore[empty-body]
 
 
 @hookspec
-def perpetual_report_sections() -> list[Provider]:  # type: ignore[empty-body]
+def perpetual_report_sections() -> list[Provider]:
     """Offers sections of the report.
 
     When: once, at discovery. Return: Providers with slot "report_section", placed by `order`.
@@ -244,7 +248,7 @@ def perpetual_event(event: Any) -> None:
 
     When: after the transaction that appended the event is durable, outside of it, at least once per event and
     plugin, in order. Arguments: `event`, a frozen `perpetual.records.Event`; its payload is the plugin's own copy.
-    Return: nothing. Failure: named in the feed of failures; the event is offered again later.
+    Return: nothing. Failure: named by `perpetual doctor`; the event is offered again at the next scan.
 
     Example::
 
@@ -256,7 +260,7 @@ def perpetual_event(event: Any) -> None:
 
 
 @hookspec
-def perpetual_hookspecs() -> list[Any]:  # type: ignore[empty-body]
+def perpetual_hookspecs() -> list[Any]:
     """Brings hook families of a plugin's own.
 
     When: first of all, so that other plugins may implement them. Return: modules or classes with `@hookspec`s.

@@ -35,14 +35,14 @@ def token_of(folder: str, head: str) -> str:
     return "/".join(parts)
 
 
-def read_status(folder: str, head: str) -> dict[str, Any] | None:
-    """The kept status document of the `.perpetual/` folder, if it is of exactly this state."""
+def read_status(folder: str, token: str) -> dict[str, Any] | None:
+    """The kept status document of the `.perpetual/` folder, if it is of exactly the state of that token."""
     try:
         with open(os.path.join(folder, STATUS_FILE), encoding="utf-8") as file:
             kept = json.load(file)
     except (OSError, ValueError):
         return None
-    if not isinstance(kept, dict) or kept.get("token") != token_of(folder, head):
+    if not isinstance(kept, dict) or kept.get("token") != token:
         return None
     document = kept.get("document")
     return document if isinstance(document, dict) else None
@@ -124,12 +124,12 @@ def status(project: str | None = None) -> dict[str, Any] | None:
     config = _config(found) if found else None
     if found is None or config is None or os.environ.get("PERPETUAL_TRACE_HOOKS"):
         return None
-    head = _head(_plugins(config, False), config.get("store"))
-    if head is None:
+    reader = _head(_plugins(config, False), config.get("store"))
+    if reader is None:
         return None
-    module, _, name = head.partition(":")
-    token = getattr(__import__(module, fromlist=[name]), name)(os.path.join(found, "store"))
-    return read_status(found, token)
+    module, _, name = reader.partition(":")
+    head = getattr(__import__(module, fromlist=[name]), name)(os.path.join(found, "store"))
+    return read_status(found, token_of(found, head))
 
 
 def _head(plugins: list[dict[str, Any]] | None, store: object) -> str | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from perpetual.errors import ConfigError, UsageError, unknown
-from perpetual.schema import Item, Key, check, check_names, parse_text
+from perpetual.schema import Item, Key, check_entry, check_names, parse_text
 from perpetual.toolkit import yamlfile
 
 __all__ = ["FILE", "KEYS", "STRATEGY_SCORERS", "Methodology"]
@@ -45,7 +45,8 @@ KEYS: dict[str, Key] = {
             "The loop approves by itself only experiments whose declared cost is at most this many run-hours.",
             minimum=0.0, nullable=True),
         Key("agents_may_approve", "bool", False,
-            "Whether approve, memory promote and budget set work under a coding agent's shell (a guard rail)."),
+            "Whether agents may do what is for persons: approve, promote notes, set the budget, decide by hand, take "
+            "back what was measured (a guard rail)."),
         Key("auto_propose", "bool", True, "Whether the loop asks the proposers for new experiments."),
         Key("auto_analyze", "bool", True, "Whether the loop has finished runs put into words by the analysers."),
         Key("memory_write_on_completion", "bool", True,
@@ -97,30 +98,18 @@ class Methodology:
     def _take(self, data: Mapping[str, Any]) -> None:
         for name in data:
             if name not in KEYS:
-                check_names({name: 0}, KEYS, self._where(name))
+                check_names({name: 0}, KEYS, yamlfile.place_of(self.path, name))
         for name, key in KEYS.items():
             if name in data:
-                self._values[name] = check(key, data[name], self._where(name) if self._wrong(key, data[name]) else FILE)
+                self._values[name] = check_entry(key, data[name], self.path, name)
                 self._origins[name] = "project"
             else:
                 self._values[name] = key.default
                 self._origins[name] = "default"
         if self["confidence_refute_threshold"] >= self["confidence_support_threshold"]:
-            raise ConfigError(
-                f"{self._where('confidence_refute_threshold')}: the refute threshold must lie below the support "
-                f"threshold ({self['confidence_support_threshold']:g})"
-            )
-
-    def _wrong(self, key: Key, value: Any) -> bool:
-        try:
-            check(key, value, FILE)
-        except UsageError:
-            return True
-        return False
-
-    def _where(self, name: str) -> str:
-        line = yamlfile.line_of(self.path, name)
-        return f"{self.path}:{line}" if line else str(self.path)
+            place = yamlfile.place_of(self.path, "confidence_refute_threshold")
+            high = self["confidence_support_threshold"]
+            raise ConfigError(f"{place}: the refute threshold must lie below the support threshold ({high:g})")
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]

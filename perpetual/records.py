@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 __all__ = [
+    "ENDED",
+    "LIVE",
     "Debit",
     "Design",
     "Event",
@@ -30,6 +32,10 @@ __all__ = [
 ]
 
 Json = dict[str, Any]
+
+# The statuses of a run.
+LIVE = ("queued", "launching", "running")
+ENDED = ("done", "failed", "killed", "timeout", "lost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +155,7 @@ class Run:
     attempt: int
     replicate: int
     status: str  # queued | launching | running | done | failed | killed | timeout | lost
-    seed: int
+    seed: int | None  # None of an adopted run whose source does not tell it
     scheduler: str
     native_id: str | None
     pid: int | None
@@ -282,6 +288,8 @@ def from_json(cls: type[R], data: Mapping[str, Any]) -> R:
         if spec.name not in data:
             continue  # the class has a default, or its constructor names what is missing
         value = data[spec.name]
+        if spec.name == "seed" and data.get("is_seed_known") is False:
+            value = None  # older records hold 0 there
         nested = _NESTED.get((cls.__name__, spec.name))
         if nested is not None and value is not None:
             value = from_json(nested, value)

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from perpetual.errors import PluginError, UnknownPlugin, unknown
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["DISTRIBUTION", "Called", "Offer", "PluginInfo", "Registry", "discover"]
 
 DISTRIBUTION = "perpetual-lab"
+_FAMILIES = "perpetual_hookspecs"  # the hook by which a plugin brings hooks of its own
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*\Z")
 _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*\Z")
 
@@ -113,10 +114,11 @@ def _misfits(manager: pluggy.PluginManager, plugin: object) -> str | None:
     return None
 
 
-def _refusal(provider: object, slot: str, seen: set[tuple[str, str]], families: Mapping[str, str | None]) -> str | None:
+def _refusal(provider: object, slot: str, seen: set[tuple[str, str]]) -> str | None:
+    """Why what a hook answered cannot be chosen; `seen` holds what its distribution offers already, (slot, name)."""
     if not isinstance(provider, Provider):
         return f"answered a {type(provider).__name__} instead of a Provider"
-    if provider.slot != slot or slot not in families:
+    if provider.slot != slot or slot not in SLOTS:
         return f"{provider.name}: its slot is {provider.slot!r}, the hook's is {slot!r}"
     if not _NAME.match(provider.name):
         return f"{provider.name!r} is no name (small letters, digits, . _ -)"
@@ -173,9 +175,9 @@ def discover(
             plugin = loader()
             hash(plugin)  # pluggy keeps plugins in sets: one that cannot be kept there fails here, and alone
             manager.register(plugin, name=id)
-        except BaseException as problem:
-            if isinstance(problem, KeyboardInterrupt):
-                raise
+        except KeyboardInterrupt:
+            raise
+        except BaseException as problem:  # noqa: BLE001 - a module may even call sys.exit at its top; it alone fails
             reason = f"{type(problem).__name__}: {problem}"
             result.plugins.append(PluginInfo(name, id, version, "failed", reason))
             continue
@@ -187,55 +189,62 @@ def discover(
 def _ask(result: _Discovery, loaded: list[tuple[PluginInfo, object]], provider_hooks: Mapping[str, str]) -> None:
     """Fills `result.plugins` with what each loaded plugin offers."""
     manager = result.manager
-    failed: dict[str, str] = {}
-    for info, plugin in loaded:
-        if "perpetual_hookspecs" in _implemented(manager, plugin):
-            called = _call(manager, "perpetual_hookspecs", plugin, info.qualified_name, {})
-            try:
-                for module in called.value or ():
-                    manager.add_hookspecs(module)
-            except Exception as problem:  # noqa: BLE001 - whatever a foreign module of hookspecs raises is its plugin's fault
-                called = Called(info.qualified_name, error=f"{type(problem).__name__}: {problem}")
-            if called.error:
-                failed[info.qualified_name] = called.error
-    seen: dict[str, set[tuple[str, str]]] = {}
+    failed = _add_families(manager, loaded)
+    seen: dict[str, set[tuple[str, str]]] = {}  # slots and names, by distribution
     for info, plugin in loaded:
         reason = failed.get(info.qualified_name) or _misfits(manager, plugin)
-        offers: list[Offer] = []
-        later: list[str] = []
-        distribution = info.qualified_name.rpartition("/")[0]
-        for hook in [] if reason else _implemented(manager, plugin):
-            slot = provider_hooks.get(hook)
-            if slot is None:
-                if hook != "perpetual_hookspecs":
-                    later.append(hook)
-                continue
-            called = _call(manager, hook, plugin, info.qualified_name, {})
-            if called.error:
-                reason = f"{hook}: {called.error}"
-                break
-            for provider in called.value or ():
-                refused = _refusal(provider, slot, seen.setdefault(distribution, set()), SLOTS)
-                if not isinstance(provider, Provider):
-                    reason = f"{hook}: {refused}"
-                    break
-                seen[distribution].add((slot, provider.name))
-                offers.append(Offer(f"{distribution}/{provider.name}", info.qualified_name, provider, refused))
-        if reason:
-            manager.unregister(name=info.qualified_name)
-            result.plugins.append(PluginInfo(info.name, info.qualified_name, info.version, "failed", reason))
+        if reason is None:
+            known = seen.setdefault(info.qualified_name.rpartition("/")[0], set())
+            offers, reason = _offers(manager, info, plugin, provider_hooks, known)
+        if reason is None:
+            later = {*_implemented(manager, plugin)} - {*provider_hooks, _FAMILIES}
+            result.plugins.append(replace(info, offers=tuple(offers), hooks=tuple(sorted(later))))
         else:
-            result.plugins.append(
-                PluginInfo(
-                    info.name,
-                    info.qualified_name,
-                    info.version,
-                    "loaded",
-                    None,
-                    tuple(offers),
-                    tuple(sorted(later)),
-                )
-            )
+            manager.unregister(name=info.qualified_name)
+            result.plugins.append(replace(info, state="failed", reason=reason))
+
+
+def _add_families(manager: pluggy.PluginManager, loaded: list[tuple[PluginInfo, object]]) -> dict[str, str]:
+    """Takes in the hook families that plugins bring, before any is asked; answers what went wrong, by plugin."""
+    failed: dict[str, str] = {}
+    for info, plugin in loaded:
+        if _FAMILIES not in _implemented(manager, plugin):
+            continue
+        called = _call(manager, _FAMILIES, plugin, info.qualified_name, {})
+        try:
+            for module in called.value or ():
+                manager.add_hookspecs(module)
+        except Exception as problem:  # noqa: BLE001 - whatever a foreign module of hookspecs raises is its plugin's fault
+            failed[info.qualified_name] = f"{type(problem).__name__}: {problem}"
+        if called.error:
+            failed[info.qualified_name] = called.error
+    return failed
+
+
+def _offers(
+    manager: pluggy.PluginManager,
+    info: PluginInfo,
+    plugin: object,
+    provider_hooks: Mapping[str, str],
+    seen: set[tuple[str, str]],
+) -> tuple[list[Offer], str | None]:
+    """What a plugin offers, and why it fails as a whole, if it does."""
+    offers: list[Offer] = []
+    distribution = info.qualified_name.rpartition("/")[0]
+    for hook in _implemented(manager, plugin):
+        slot = provider_hooks.get(hook)
+        if slot is None:
+            continue
+        called = _call(manager, hook, plugin, info.qualified_name, {})
+        if called.error:
+            return [], f"{hook}: {called.error}"
+        for provider in called.value or ():
+            refused = _refusal(provider, slot, seen)
+            if not isinstance(provider, Provider):
+                return [], f"{hook}: {refused}"
+            seen.add((slot, provider.name))
+            offers.append(Offer(f"{distribution}/{provider.name}", info.qualified_name, provider, refused))
+    return offers, None
 
 
 def _thaw(data: Mapping[str, Any]) -> PluginInfo:

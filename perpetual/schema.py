@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from perpetual.errors import ConfigError, unknown
+from perpetual.toolkit import yamlfile
 
-__all__ = ["Item", "Key", "check", "parse_text"]
+__all__ = ["Item", "Key", "check", "check_entry", "check_names", "parse_text"]
 
 
 class Key(NamedTuple):
@@ -75,6 +77,18 @@ def check(key: Key, value: Any, where: str) -> Any:
     if key.maximum is not None and value > key.maximum:
         raise ConfigError(f"{where}: {key.name} must be at most {key.maximum:g}, not {value:g}", hint=key.meaning)
     return float(value) if key.type == "float" else value
+
+
+def check_entry(key: Key, value: Any, path: Path, *keys: str) -> Any:
+    """The value of an entry of a YAML file in the key's type; `keys` lead to it.
+
+    Raises:
+        ConfigError: with the line, which costs a parse and so is looked up for a wrong value only.
+    """
+    try:
+        return check(key, value, path.name)
+    except ConfigError:
+        return check(key, value, yamlfile.place_of(path, *keys))
 
 
 def parse_text(key: Key, text: str, where: str) -> Any:

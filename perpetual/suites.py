@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from perpetual.toolkit.agents import AGENT_VARIABLES
+
 __all__ = ["Promise", "SuiteResult", "has_suite", "run_suite"]
 
 _LIMIT_S = 900.0  # of one provider's suite; the store's, with its crashes of processes, takes some 20 s
-# Under these nothing can be approved, which suites do.
-_AGENTS = ("CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX", "CODEX_THREAD_ID", "OPENCODE")
 
 
 class _Suite(NamedTuple):
@@ -185,10 +185,13 @@ def _source(slot: str, suite: _Suite, provider: str, factory: str, options: Mapp
 
 
 def _environment(place: Path) -> dict[str, str]:
-    """This process's import path, and nothing that would make a lab behave otherwise than by default."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("PERPETUAL_") and key not in _AGENTS}
+    """This process's import path, and nothing that would make a lab behave otherwise than by default.
+
+    Under a coding agent's variables nothing can be approved, which suites do.
+    """
+    kept = [name for name in os.environ if not name.startswith("PERPETUAL_") and name not in AGENT_VARIABLES]
     return {
-        **kept,
+        **{name: os.environ[name] for name in kept},
         "PYTHONPATH": os.pathsep.join(folder for folder in sys.path if folder),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTEST_ADDOPTS": "",

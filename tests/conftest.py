@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Generator, Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# The same examples in every session: a change is judged by what it changes, and not by what happens to be drawn.
+# `--hypothesis-profile explore` draws others each time.
+settings.register_profile("steady", derandomize=True, deadline=None)
+settings.register_profile("explore", deadline=None)
+settings.load_profile("steady")
 
 _CLEARED = (
     "CLAUDECODE",
@@ -20,6 +28,7 @@ _CLEARED = (
     "FORCE_COLOR",
     "XDG_CONFIG_HOME",
     "XDG_CACHE_HOME",
+    "PYTHONDONTWRITEBYTECODE",  # else each program that a test starts compiles all that it imports
 )
 
 
@@ -43,24 +52,39 @@ def hermetic(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, shared_cache: Path
 ) -> Iterator[None]:
     """Own HOME, no `PERPETUAL_*` from outside, no network proxy, and the working directory put back."""
-    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
-    for name in [name for name in os.environ if name.startswith("PERPETUAL_")] + list(_CLEARED):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PERPETUAL_CACHE_DIR", str(shared_cache))
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    _hermetic(monkeypatch, tmp_path_factory, shared_cache)
     before = Path.cwd()
     yield
     os.chdir(before)
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A fresh project's folder, which is also the working directory."""
+def _hermetic(patch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> None:
+    patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+    for name in [name for name in os.environ if name.startswith("PERPETUAL_")] + list(_CLEARED):
+        patch.delenv(name, raising=False)
+    patch.setenv("PERPETUAL_CACHE_DIR", str(shared_cache))
+    patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    patch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+
+
+@pytest.fixture(scope="session")
+def fresh_project(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> Path:
+    """What `init` writes, once for the session: a test gets a copy, for a twentieth of what it costs to write it."""
     from perpetual import Lab
 
+    folder = tmp_path_factory.mktemp("fresh") / "project"
+    with pytest.MonkeyPatch.context() as patch:
+        _hermetic(patch, tmp_path_factory, shared_cache)
+        # Its seeds follow from the id: what a test draws is the same in every session.
+        Lab.init(folder, name="test", project_id="0123456789abcdef").close()
+    return folder
+
+
+@pytest.fixture
+def project(fresh_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A fresh project's folder, which is also the working directory."""
     folder = tmp_path / "project"
-    Lab.init(folder, name="test").close()
+    shutil.copytree(fresh_project, folder)
     monkeypatch.chdir(folder)
     return folder
 

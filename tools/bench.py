@@ -18,15 +18,10 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from perpetual.toolkit.agents import AGENT_VARIABLES
+
 ROUNDS = 15
-_CLEARED = (
-    "PYTHONDONTWRITEBYTECODE",
-    "XDG_CONFIG_HOME",
-    "PERPETUAL_PROJECT",
-    "PERPETUAL_OUTPUT",
-    "CLAUDECODE",
-    "CURSOR_AGENT",
-)
+_CLEARED = ("PYTHONDONTWRITEBYTECODE", "XDG_CONFIG_HOME", "PERPETUAL_PROJECT", "PERPETUAL_OUTPUT", *AGENT_VARIABLES)
 PERPETUAL = str(Path(sys.executable).with_name("perpetual"))
 
 

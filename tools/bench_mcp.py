@@ -175,8 +175,8 @@ def make(folder: Path, experiments: int) -> Path:
     return folder
 
 
-def main() -> int:
-    """Measures and prints; 1 if a bound is broken."""
+def main() -> None:
+    """Measures and prints; what is over its bound is said."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--large", type=int, default=10_000, help="experiments of the large record")
     parser.add_argument("--rounds", type=int, default=5)
@@ -193,8 +193,7 @@ def main() -> int:
     broken = [f"{name} {found[name]:.2f} > {bound}" for name, bound in BOUNDS.items() if found[name] > bound]
     shown = {name: round(value, 4) for name, value in found.items()}
     print(json.dumps({"schema": "perpetual.bench_mcp/1", "experiments": given.large, **shown, "broken": broken}))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

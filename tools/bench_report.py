@@ -24,12 +24,13 @@ from typing import NamedTuple
 from perpetual import Lab
 from perpetual.lab.flows.fold import add_evidence
 from perpetual.slots.store import Transaction
+from perpetual.toolkit.agents import AGENT_VARIABLES
 
 ROUNDS = 3
 GOAL_S = 5.0
 _ARMS = 4  # experiments of a hypothesis, its baseline among them
 _REPLICATES = 5
-_CLEARED = ("PYTHONDONTWRITEBYTECODE", "PERPETUAL_PROJECT", "PERPETUAL_OUTPUT", "CLAUDECODE", "CURSOR_AGENT")
+_CLEARED = ("PYTHONDONTWRITEBYTECODE", "PERPETUAL_PROJECT", "PERPETUAL_OUTPUT", *AGENT_VARIABLES)
 
 
 class Row(NamedTuple):

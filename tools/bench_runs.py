@@ -29,6 +29,7 @@ from perpetual import Lab, hookimpl
 from perpetual.records import Event, Run
 from perpetual.registry import Registry
 from perpetual.toolkit import platform, rundir
+from perpetual.toolkit.agents import AGENT_VARIABLES
 
 ROUNDS = 15
 LONG_S = 300.0
@@ -257,7 +258,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--crowd", type=int, default=200, help="how many runs are started at once")
     options = parser.parse_args()
-    for name in ("PYTHONDONTWRITEBYTECODE", "PERPETUAL_PROJECT", "PERPETUAL_OUTPUT", "CLAUDECODE"):
+    for name in ("PYTHONDONTWRITEBYTECODE", "PERPETUAL_PROJECT", "PERPETUAL_OUTPUT", *AGENT_VARIABLES):
         os.environ.pop(name, None)
     platform.set_subreaper()
     load = os.getloadavg()[0]

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from perpetual.lab.housing import fill
 from perpetual.registry import Registry
-from perpetual.slots.store import StoreBase
+from perpetual.slots.store import Meta, StoreBase
 
 ROUNDS = 15
 BODY: dict[str, Any] = {
@@ -66,7 +66,7 @@ def filled(name: str, path: Path, size: int) -> StoreBase:
     """A store with so many experiments, one to a commit as they would have come."""
     store = opened(name, path)
     rows = (("experiment", {"_id": f"e{n}", "_rev": 1, "_no": n, "_seq": n, **body_of(n)}) for n in range(1, size + 1))
-    fill(store, rows, size, {"experiment": size})
+    fill(store, rows, Meta(size, {"experiment": size}))
     return store
 
 

@@ -74,6 +74,11 @@ def hooks_page() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def _default(value: object) -> str:
+    """A default as YAML has it; a text that is empty is seen to be one."""
+    return json.dumps(value) if value is None or isinstance(value, bool) or value == "" else str(value)
+
+
 def config_page() -> str:
     """Every key of both files, and the options of the bundled plugins."""
     from perpetual.config import KEYS as CONFIG
@@ -89,17 +94,15 @@ def config_page() -> str:
     for title, keys in (("config.yaml", CONFIG), ("methodology.yaml", METHODOLOGY)):
         lines += [f"## {title}", "", "| key | type | default | meaning |", "|---|---|---|---|"]
         for key in keys.values():
-            default = "null" if key.default is None else str(key.default).lower() if key.type == "bool" else key.default
-            lines.append(f"| `{key.name}` | {key.type} | `{default}` | {key.meaning} |")
+            lines.append(f"| `{key.name}` | {key.type} | `{_default(key.default)}` | {key.meaning} |")
         lines.append("")
     lines += ["## Options of plugins", "", "Written as `plugins: <name>: <option>: <value>` in config.yaml.", ""]
     lines += ["| plugin | option | type | default | meaning |", "|---|---|---|---|---|"]
     for info in Registry(safe=True).plugins:
         for offer in info.offers:
             for name, option in (offer.provider.options or {}).items():
-                lines.append(
-                    f"| `{offer.provider.name}` | `{name}` | {option.type} | `{option.default}` | {option.meaning} |"
-                )
+                default = f"`{_default(option.default)}`"
+                lines.append(f"| `{offer.provider.name}` | `{name}` | {option.type} | {default} | {option.meaning} |")
     return "\n".join(lines).rstrip() + "\n"
 
 

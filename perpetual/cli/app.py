@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perpetual import __version__, kept
-from perpetual.cli.base import Face, printable
+from perpetual.cli import interrupt
+from perpetual.cli.base import Face, carried, printable
 from perpetual.cli.table import COMMANDS
 from perpetual.errors import PerpetualError, PluginError, UsageError, unknown
 
@@ -23,9 +24,15 @@ if TYPE_CHECKING:
 __all__ = ["program", "run"]
 
 
-def _plugin_commands() -> dict[str, tuple[str, str]]:
+def _plugin_commands(ctx: click.Context) -> dict[str, tuple[str, str]]:
     """Commands that plugins offer: name -> (factory, summary). The kernel's own names win."""
-    safe = "--safe" in sys.argv
+    face = ctx.ensure_object(Face)
+    if face.offers is None:  # a command line asks for them several times
+        face.offers = _offered(safe=face.safe)
+    return face.offers
+
+
+def _offered(*, safe: bool) -> dict[str, tuple[str, str]]:
     found = kept.commands(safe=safe)
     if found is None:
         from perpetual.config import Config, find_project
@@ -44,21 +51,21 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The kernel's commands in their order, then the plugins'."""
-        return [*COMMANDS, *sorted(_plugin_commands())]
+        return [*COMMANDS, *sorted(_plugin_commands(ctx))]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command, imported; None for an unknown name."""
         entry = COMMANDS.get(cmd_name)
         if entry is not None:
             return _load(entry.factory)
-        found = _plugin_commands().get(cmd_name)
+        found = _plugin_commands(ctx).get(cmd_name)
         return _load(found[0]) if found else None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Names from the table: completing must neither import every command nor fail with one of them."""
         from click.shell_completion import CompletionItem
 
-        offered = {name: summary for name, (_, summary) in _plugin_commands().items()}
+        offered = {name: summary for name, (_, summary) in _plugin_commands(ctx).items()}
         known = {name: entry.summary for name, entry in COMMANDS.items()} | offered
         found = [CompletionItem(name, help=line) for name, line in known.items() if name.startswith(incomplete)]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
@@ -75,7 +82,7 @@ class LazyGroup(click.Group):
         """The list from the table: asking each command for its help would import them all."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
-        offered = _plugin_commands()
+        offered = _plugin_commands(ctx)
         if offered:
             with formatter.section("Commands of plugins"):
                 formatter.write_dl([(name, summary) for name, (_, summary) in sorted(offered.items())])
@@ -116,12 +123,15 @@ def program(ctx: click.Context, project: str | None, as_json: bool, safe: bool, 
     face = ctx.ensure_object(Face)
     face.project, face.safe, face.debug = project, safe, debug
     face.as_json = face.as_json or as_json
+    if face.as_json and ctx.invoked_subcommand in COMMANDS and not face.is_for_help:
+        ctx.with_resource(face.alone())  # a plugin's own command may have its own way to answer
     ctx.call_on_close(face.close)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command line and answers its exit status; every error is told here and nowhere else."""
-    face = Face(as_json="--json" in arguments or os.environ.get("PERPETUAL_OUTPUT") == "json")
+    face = Face(as_json=interrupt.wants_json(arguments))
+    face.is_for_help, face.safe = "--help" in arguments, "--safe" in arguments
     try:
         _check_text(arguments)
         result: Any = program.main(args=[*arguments], prog_name="perpetual", standalone_mode=False, obj=face)
@@ -146,19 +156,24 @@ def run(arguments: Sequence[str]) -> int:
         _tell(face, {"code": "usage", "message": problem.format_message(), "hint": hint, "exit": 2}, None)
         return 2
     except (click.Abort, KeyboardInterrupt):
-        _tell(face, {"code": "interrupted", "message": "interrupted", "hint": None, "exit": 130}, None)
-        return 130
+        return interrupt.tell(arguments)
     except BrokenPipeError:
-        # The reader has gone (`| head`). Nothing can be told to it; keep the interpreter from trying at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()  # the reader has gone (`| head`)
         return 1
     except Exception as problem:
+        if interrupt.is_interrupt(problem):
+            return interrupt.tell(arguments)
         if "--debug" in arguments:
             raise
         message = f"internal error: {type(problem).__name__}: {problem}"
         hint = "the same command with --debug shows where"
         _tell(face, {"code": "internal", "message": message, "hint": hint, "exit": 1}, None)
         return 1
+
+
+def _give_up_output() -> None:
+    """Nothing can be told there any more; keeps the interpreter from trying at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _check_text(arguments: Sequence[str]) -> None:
@@ -173,8 +188,12 @@ def _check_text(arguments: Sequence[str]) -> None:
 def _tell(face: Face, error: dict[str, Any], data: dict[str, Any] | None) -> None:
     if face.as_json:
         document = {"schema": "perpetual.error/1", **(data or {}), "error": error}
-        sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
-        return
+        try:
+            sys.stdout.write(carried(json.dumps(document, ensure_ascii=False), sys.stdout) + "\n")
+            sys.stdout.flush()
+            return
+        except OSError:
+            _give_up_output()  # full, or its reader has gone: what is left is to tell people
     sys.stderr.write(f"error: {printable(error['message'])}\n")
     if error["hint"]:
         sys.stderr.write(f"hint: {printable(error['hint'])}\n")

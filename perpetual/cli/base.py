@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from perpetual.errors import ConfigError, NoProject, UsageError
+from perpetual.errors import ConfigError, NoProject, PerpetualError, UsageError
 
 if TYPE_CHECKING:
     from perpetual.lab import Lab
     from perpetual.lab.inventory import Inventory
 
-__all__ = ["Face", "json_object", "json_option", "key_option", "page_options", "pass_face", "printable"]
+__all__ = ["Face", "carried", "json_object", "json_option", "key_option", "page_options", "pass_face", "printable"]
 
 
 class Face:
@@ -25,8 +26,10 @@ class Face:
     def __init__(self, *, as_json: bool = False) -> None:
         self.project: str | None = None
         self.as_json = as_json
-        self.safe = self.debug = False
+        self.safe = self.debug = self.is_for_help = False
+        self.offers: dict[str, tuple[str, str]] | None = None  # commands of plugins, once they were asked for
         self._lab: Lab | None = None
+        self._out: TextIO | None = None  # where answers go while everything else is kept away from it
 
     @property
     def lab(self) -> Lab:
@@ -74,10 +77,36 @@ class Face:
             self._lab.close()
             self._lab = None
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keeps standard output to what `write` writes: what plugins print meanwhile goes to standard error."""
+        if self._out is not None:
+            yield
+            return
+        self._out, sys.stdout = sys.stdout, sys.stderr
+        try:
+            yield
+        finally:
+            sys.stdout, self._out = self._out, None
+
+    def write(self, document: str) -> None:
+        """A JSON document on a line of standard output, at once."""
+        out = self._out or sys.stdout
+        try:
+            out.write(carried(document, out) + "\n")
+            out.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as problem:
+            raise PerpetualError(
+                f"standard output could not be written: {problem.strerror}",
+                hint="what was asked for was done; only the answer is missing",
+            ) from problem
+
     def answer(self, schema: str, document: dict[str, Any], text: str | Callable[[], str]) -> None:
         """Shows one document: as JSON with its schema, or as text for people."""
         if self.as_json:
-            sys.stdout.write(json.dumps({"schema": f"perpetual.{schema}/1", **document}, ensure_ascii=False) + "\n")
+            self.write(json.dumps({"schema": f"perpetual.{schema}/1", **document}, ensure_ascii=False))
             return
         shown = text() if callable(text) else text
         if shown:
@@ -102,7 +131,7 @@ class Face:
                 "next_cursor": next_cursor,
                 **(extra or {}),
             }
-            sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
+            self.write(json.dumps(document, ensure_ascii=False))
             return
         if not items:
             click.echo(empty)
@@ -113,23 +142,22 @@ class Face:
 
     def table(self, columns: Sequence[str], rows: Sequence[Iterable[str]], *, title: str | None = None) -> None:
         """Prints a table for people; cells are plain text, their control characters made visible."""
-        from rich import box
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
+        from perpetual.cli.tables import print_table
 
-        console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
-        table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
-        for column in columns:
-            table.add_column(column, overflow="fold")
-        for cells in rows:
-            table.add_row(*(Text(printable(cell)) for cell in cells))
-        console.print(table)
+        cells = [[printable(cell) for cell in row] for row in rows]
+        print_table(columns, cells, title=title, is_screen=sys.stdout.isatty())
 
     def progress(self, text: str) -> None:
         """A line for people about what is going on, on standard error."""
         if not self.as_json:
             click.echo(text, err=True)
+
+
+def carried(document: str, out: TextIO) -> str:
+    """The same JSON document, its characters escaped where the stream's encoding has no bytes for them."""
+    if document.isascii() or (out.encoding or "utf-8").lower().replace("-", "") == "utf8":
+        return document
+    return json.dumps(json.loads(document))
 
 
 def printable(text: object) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from perpetual.cli.base import Face, json_option, pass_face
-from perpetual.toolkit.units import hours_of, shown_hours
+from perpetual.toolkit.units import hours_of, shown_hours, shown_number
 
 __all__ = ["budget"]
 
@@ -49,7 +49,7 @@ def _show(face: Face) -> None:
     for name in ("hypothesis", "experiment", "day"):
         lines = shown[f"by_{name}"]
         if lines:
-            face.table((name, "runs", "GPU-hours", "run-hours"), [_row(key, line) for key, line in lines.items()])
+            face.table((name, "runs", "GPU-hours", "run time"), [_row(key, line) for key, line in lines.items()])
 
 
 def _totals(shown: dict[str, Any], room_run_hours: float | None) -> str:
@@ -60,9 +60,10 @@ def _totals(shown: dict[str, Any], room_run_hours: float | None) -> str:
     room = "" if room_run_hours is None else f", {room_run_hours:.4f} of max_run_hours left"
     return (
         f"GPU-hours: {shown['spent_gpu_hours']:.3f} spent, {shown['reserved_gpu_hours']:.3f} reserved, {left}{beyond}\n"
-        f"run-hours: {shown['run_hours']:.4f} used ({shown_hours(shown['run_hours'])}){room}"
+        f"run time: {shown_hours(shown['run_hours'])} ({shown['run_hours']:.4f} run-hours){room}"
     )
 
 
 def _row(key: str, line: dict[str, Any]) -> tuple[str, ...]:
-    return key, str(line["runs"]), f"{line['gpu_hours']:.3f}", f"{line['run_hours']:.4f}"
+    gpu_hours = shown_number(line["gpu_hours"]) if line["gpu_hours"] else ""  # a column of nothing is not shown
+    return key, str(line["runs"]), gpu_hours, shown_hours(line["run_hours"])

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from perpetual.cli.base import Face, json_option, key_option, page_options, pass_face, printable
+from perpetual.toolkit.units import counted
 
 __all__ = ["evidence"]
 
@@ -47,6 +48,8 @@ def list_(face: Face, hypothesis_id: str | None, limit: int, cursor: str | None)
         ),
         empty="no evidence yet: runs of a claim, opinions and retractions make rows",
     )
+    if not face.as_json:
+        _tell_flags(face, list(dict.fromkeys(item.hypothesis_id for item in page.items)))
 
 
 @evidence.command()
@@ -101,7 +104,7 @@ def refold(face: Face, check: bool) -> int:
 
 
 def _fold(values: Json) -> str:
-    return f"{values['status']} {values['confidence']:.4f} from {values['evidence_count']} rows"
+    return f"{values['status']} {values['confidence']:.4f} from {counted(values['evidence_count'], 'row')}"
 
 
 def _nats(item: Json) -> str:
@@ -110,7 +113,7 @@ def _nats(item: Json) -> str:
 
 def _says(item: Json) -> str:
     if item["kind"] == "measured":
-        return f"{item['metric']} {item['value']:.6g}"
+        return f"{item['metric']} {item['value']:.6g}" if item["value"] is not None else "a failed run, as was claimed"
     if item["kind"] == "judged":
         return f"{item['verdict']} ({item['strength']:g})"
     if item["kind"] == "retraction":
@@ -118,9 +121,18 @@ def _says(item: Json) -> str:
     return item["verdict"] or f"{item['log_odds']:+.3f} nats by hand"
 
 
+def _tell_flags(face: Face, ids: list[str]) -> None:
+    """What is to be known of the hypotheses whose rows were listed."""
+    for id in ids:
+        flags = face.lab.hypotheses.get(id).flags
+        if flags:
+            click.echo(f"{id}: {printable('; '.join(flags))}")
+
+
 def _text(face: Face, row: Json) -> str:
     subject = face.lab.hypotheses.get(row["hypothesis_id"])
     return (
         f"{row['id']}  {row['kind']}: {printable(_says(row))}, {_nats(row)} nats\n"
         f"  {subject.id} is {subject.status} at confidence {subject.confidence:.3f}"
+        f" (false-alarm bound {subject.false_alarm_bound:.2g})"
     )

@@ -8,7 +8,7 @@ import click
 
 from perpetual.cli.base import Face, json_object, json_option, key_option, page_options, pass_face, printable
 from perpetual.errors import UsageError
-from perpetual.toolkit.units import bytes_of, hours_of, seconds_of, shown_hours
+from perpetual.toolkit.units import bytes_of, counted, hours_of, seconds_of, shown_hours, shown_number, shown_time
 
 __all__ = ["approve", "experiments", "propose", "reject"]
 
@@ -227,12 +227,13 @@ def _text(item: Json) -> str:
     lines += [f"  {name}: {printable(item[name])}" for name in ("cwd", "env", "config", "notes") if item[name]]
     wall = "none" if need["wall_s"] is None else shown_hours(need["wall_s"] / 3600)
     memory = f" with {need['gpu_memory_bytes'] / 2**30:g} GiB each" if need["gpu_memory_bytes"] else ""
-    cpus = f", {need['cpus']} CPUs" if need["cpus"] else ""
+    cpus = f", {counted(need['cpus'], 'CPU')}" if need["cpus"] else ""
     silent = f", ended after {shown_hours(need['no_output_s'] / 3600)} without output" if need["no_output_s"] else ""
-    lines += [f"  needs: {need['gpus']} GPUs{memory}{cpus}, wall limit {wall}{silent}", _design(item), _score(item)]
+    gpus = counted(need["gpus"], "GPU") if need["gpus"] else "no GPU"
+    lines += [f"  needs: {gpus}{memory}{cpus}, wall limit {wall}{silent}", _design(item), _score(item)]
     lines.append(f"  runs: {_runs(item)}")
     approved = f", approved by {printable(item['approved_by'])}" if item["approved_by"] else ""
-    lines.append(f"  proposed by {printable(item['proposed_by'])} at {item['created_at']}{approved}")
+    lines.append(f"  proposed by {printable(item['proposed_by'])} at {shown_time(item['created_at'])} UTC{approved}")
     return "\n".join([*lines, *_next(item)])
 
 
@@ -250,7 +251,7 @@ def _design(item: Json) -> str:
     what += f", stands in for {design['proxy_of']}" if design["proxy_of"] else ""
     noise = "" if design["noise"] is None else f", noise {design['noise']:g}"
     cost = "" if design["cost_run_hours"] is None else f", {shown_hours(design['cost_run_hours'])} each"
-    return f"  design: {what}; {design['replicates']} replicates{cost}{noise}"
+    return f"  design: {what}; {counted(design['replicates'], 'replicate')}{cost}{noise}"
 
 
 def _claimed(design: Json) -> str:
@@ -269,7 +270,7 @@ def _score(item: Json) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3g}"
+    return "-" if value is None else shown_number(value)
 
 
 def _runs(item: Json) -> str:
@@ -285,5 +286,5 @@ def _next(item: Json) -> list[str]:
             f"next: perpetual approve {id}" if item["command"] else f"next: perpetual run {id} 'python train.py ...'"
         ]
     if status == "approved":
-        return [f"next: perpetual run {id}"]
+        return [f"next: perpetual run {id}" + (" --all" if item["design"]["replicates"] > 1 else "")]
     return []

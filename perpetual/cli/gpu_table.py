@@ -105,7 +105,9 @@ def _holders(part: dict[str, Any]) -> list[str]:
     if part["state"] == "cut":
         return [note if part["note"] else f"cut into {len(part['mig'])}"]
     lines = [f"leased by {', '.join(part['run_ids'])}"] if part["run_ids"] else []
-    lines += [_stranger(one) for one in part["processes"] if one["run_id"] not in part["run_ids"]]
+    lines += [f"leased by {_of_project(claim['run_id'], claim['project'])}" for claim in part["claims"]]
+    holders = {*part["run_ids"], *(f"{claim['run_id']} of {claim['project']}" for claim in part["claims"])}
+    lines += [_stranger(one) for one in part["processes"] if (one["claim"] or one["run_id"]) not in holders]
     if part["state"] == "excluded":
         lines.insert(0, note)
     if len(lines) > _MOST_HOLDERS:
@@ -119,9 +121,17 @@ def _stranger(process: dict[str, Any]) -> str:
         return f"held by pid {process['pid']} of {process['run_id']}, ended"
     if process["owner"] == "run":
         return f"{process['run_id']} without a lease ({process['pid']})"
+    if process["claim"] is not None:
+        run_id, _, project = process["claim"].partition(" of ")
+        return f"{_of_project(run_id, project)} without a lease ({process['pid']})"
     if process["user"] is None and process["name"] is None:
         return f"unknown process ({process['pid']})"
     return f"{process['user'] or 'unknown'}: {process['name'] or 'unknown'} ({process['pid']})"
+
+
+def _of_project(run_id: str, project: str) -> str:
+    """A run of another project; that one by its last name, for a whole path would push the numbers out."""
+    return f"{run_id} of {project.rstrip('/').rpartition('/')[2] or project}"
 
 
 def _gib(size_bytes: int | None) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from perpetual.cli.base import Face, json_object, json_option, key_option, page_options, pass_face, printable
+from perpetual.toolkit.units import counted, shown_number
 
 __all__ = ["hypotheses"]
 
@@ -59,12 +60,12 @@ def list_(face: Face, status: str | None, limit: int, cursor: str | None) -> Non
         "hypotheses",
         [to_json(item) for item in page.items],
         page.next_cursor,
-        ("id", "status", "confidence", "false alarm", "evidence", "statement", "tags"),
+        ("id", "status", "confidence", "false-alarm bound", "evidence", "statement", "tags"),
         lambda item: (
             item["id"],
             item["status"],
             f"{item['confidence']:.3f}",
-            f"<= {item['false_alarm_bound']:.2g}",
+            f"{item['false_alarm_bound']:.2g}",
             str(item["evidence_count"]),
             item["statement"],
             " ".join(item["tags"]),
@@ -107,7 +108,8 @@ def _text(face: Face, item: dict[str, Any]) -> str:
     lines = [
         f"{item['id']}  {item['status']}  confidence {item['confidence']:.3f} (prior {item['prior']:g})",
         f"  {printable(item['statement'])}",
-        f"  evidence: {item['evidence_count']} rows; e-values {item['e_support']:.3g} for, {item['e_refute']:.3g} "
+        f"  evidence: {counted(item['evidence_count'], 'row')}; e-values {shown_number(item['e_support'])} for, "
+        f"{shown_number(item['e_refute'])} "
         f"against; false-alarm bound {item['false_alarm_bound']:.2g}",
     ]
     prediction = item["prediction"]
@@ -121,7 +123,8 @@ def _text(face: Face, item: dict[str, Any]) -> str:
         lines.append(f"  to try: {printable(grid)}")
     if item["needs"] == "confirmation":
         lines.append(f"  next: perpetual propose -h {item['id']} --confirmation --command '... on data kept back'")
-    lines += [f"  {name}: {printable(', '.join(item[name]))}" for name in ("tags", "flags") if item[name]]
+    lines += [f"  tags: {printable(', '.join(item['tags']))}"] if item["tags"] else []
+    lines += [f"  flag: {printable(flag)}" for flag in item["flags"]]  # sentences: a line each
     experiments = face.lab.experiments.list(hypothesis_id=item["id"]).items
     if experiments:
         lines.append("  experiments: " + ", ".join(f"{found.id} {found.status}" for found in experiments))

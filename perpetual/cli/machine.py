@@ -29,9 +29,9 @@ _SHELLS = ("bash", "zsh", "fish")
 @json_option
 @pass_face
 def gpu_status(face: Face, watch: bool) -> None:
-    """The machine's GPUs, how they fare, and which of our runs hold them.
+    """The machine's GPUs, how they fare, and which runs hold them, those of your other projects included.
 
-    A state is free, leased (by one of our runs), used (by another process), excluded (by gpus_excluded or the compute
+    A state is free, leased (by a run), used (by another process), excluded (by gpus_excluded or the compute
     mode) or sick; a device that MIG has cut has a line for each of its instances.
     """
     inventory = face.inventory()

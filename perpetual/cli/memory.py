@@ -13,6 +13,7 @@ import click
 from perpetual.cli.base import Face, json_option, key_option, page_options, pass_face, printable
 from perpetual.errors import UsageError
 from perpetual.records import to_json
+from perpetual.toolkit.units import shown_time
 
 __all__ = ["memory"]
 
@@ -65,7 +66,7 @@ def write(
 
 
 def _from_stdin(content: str | None) -> str:
-    if content is None and sys.stdin.isatty():
+    if sys.stdin is None or (content is None and sys.stdin.isatty()):
         raise UsageError(
             "there is no text", hint="give it as CONTENT, or pipe it in: perpetual memory write PATH < FILE"
         )
@@ -105,7 +106,7 @@ def _show_page(face: Face, **query: Any) -> None:
         to_json(page.items),
         page.next_cursor,
         _COLUMNS,
-        lambda item: (item["path"], item["status"], item["type"], item["updated_at"], item["title"]),
+        lambda item: (item["path"], item["status"], item["type"], shown_time(item["updated_at"]), item["title"]),
         empty="there are no notes",
     )
 
@@ -170,7 +171,7 @@ def queue(face: Face, limit: int, cursor: str | None) -> None:
             item["type"],
             item["category"] or "pass",
             "yes" if item["is_shown"] else "no",
-            item["updated_at"],
+            shown_time(item["updated_at"]),
             item["title"],
         ),
         empty="no note waits for a decision",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
@@ -10,8 +11,11 @@ from perpetual.brief import DEFAULT_TOKENS, render
 from perpetual.cli.base import Face, json_option, page_options, pass_face, printable
 from perpetual.errors import NoProject, UsageError, unknown
 from perpetual.fast import HOOKS, brief_document, hook_document, status_document, status_text
+from perpetual.toolkit.units import shown_time, start_of
 
 __all__ = ["brief", "events", "hook", "status"]
+
+_HASH, _HASH_SHOWN = 40, 12  # characters
 
 
 @click.command()
@@ -43,11 +47,12 @@ def hook(face: Face, name: str) -> None:
     """The brief as the JSON that a coding agent's hook NAME answers; nothing outside a project."""
     if name not in HOOKS:
         raise UsageError(unknown("hook", name, HOOKS))
-    try:
-        text = face.lab.brief()
-    except NoProject:
-        return  # the hook of an agent that works elsewhere must not get in its way
-    click.echo(json.dumps(hook_document(name, text)))
+    with face.alone():
+        try:
+            text = face.lab.brief()
+        except NoProject:
+            return  # the hook of an agent that works elsewhere must not get in its way
+        face.write(json.dumps(hook_document(name, text)))
 
 
 @click.command()
@@ -60,11 +65,7 @@ def events(face: Face, since: int, follow: bool, limit: int, cursor: str | None)
     """The feed of everything that happened, oldest first."""
     from perpetual.records import to_json
 
-    start = since
-    if cursor is not None:
-        if not cursor.isdecimal():
-            raise UsageError(f"{cursor!r} is no cursor", hint="use the next_cursor of the page before")
-        start = int(cursor)
+    start = since if cursor is None else start_of(cursor)
     if follow:
         _follow(face, start)
         return
@@ -74,17 +75,31 @@ def events(face: Face, since: int, follow: bool, limit: int, cursor: str | None)
         "events",
         found[:limit],
         more,
-        ("seq", "time", "actor", "event", "subject", "payload"),
+        ("seq", "time (UTC)", "actor", "event", "subject", "details"),
         lambda item: (
             str(item["seq"]),
-            item["time"],
+            shown_time(item["time"]),
             item["actor"],
             item["kind"],
             item["subject"],
-            json.dumps(item["payload"]),
+            _said(item["payload"]),
         ),
         empty="nothing has happened yet",
     )
+
+
+def _said(payload: dict[str, Any]) -> str:
+    """An event's payload on a line, without what is nothing, and of a hash its beginning; --json has all of it."""
+    return ", ".join(f"{name} {_value(value)}" for name, value in payload.items() if value is not None)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, str):
+        is_hash = len(value) >= _HASH and set(value) <= set("0123456789abcdef")
+        return value[:_HASH_SHOWN] if is_hash else " ".join(value.split())
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _follow(face: Face, since: int) -> None:
@@ -95,9 +110,10 @@ def _follow(face: Face, since: int) -> None:
         for event in face.lab.events(since=since):
             since = event.seq
             if face.as_json:
-                click.echo(json.dumps({"schema": "perpetual.event/1", **to_json(event)}, ensure_ascii=False))
+                face.write(json.dumps({"schema": "perpetual.event/1", **to_json(event)}, ensure_ascii=False))
             else:
                 click.echo(
-                    f"{event.seq:>6} {event.time} {printable(event.actor)} {event.kind} {printable(event.subject)}"
+                    f"{event.seq:>6} {shown_time(event.time)} {printable(event.actor)} {event.kind} "
+                    f"{printable(event.subject)} {printable(_said(event.payload))}".rstrip()
                 )
         face.lab.feed.wait(since, timeout_s=5.0)

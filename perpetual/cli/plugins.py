@@ -32,16 +32,18 @@ def list_(face: Face) -> None:
         empty="there are no plugins",
         extra={"problems": problems},
     )
+    if not face.as_json:
+        click.echo("(in brackets: at hand, and not chosen; perpetual plugins show NAME says why)")
     for problem in problems:
         face.progress(printable(f"problem: {problem['message']}\n  {problem['hint']}"))
 
 
 def _offers(item: dict[str, Any]) -> str:
     """The plugin's providers, those that are not in force in brackets."""
-    words = [f"{one['slot']} {one['name']}" for one in item["providers"]]
-    return ", ".join(
-        word if one["state"] == "active" else f"({word})" for word, one in zip(words, item["providers"], strict=True)
-    )
+    by_slot: dict[str, list[str]] = {}
+    for one in item["providers"]:
+        by_slot.setdefault(one["slot"], []).append(one["name"] if one["state"] == "active" else f"({one['name']})")
+    return "; ".join(f"{slot} {', '.join(names)}" for slot, names in by_slot.items())
 
 
 @plugins.command()

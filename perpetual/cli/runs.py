@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from perpetual.cli.base import Face, json_option, key_option, page_options, pass_face, printable
 from perpetual.errors import UsageError, unknown
-from perpetual.toolkit.units import identifier, seconds_of, shown_hours
+from perpetual.toolkit.units import identifier, seconds_of, shown_hours, shown_time, start_of
 
 if TYPE_CHECKING:
     from perpetual.lab import Lab
@@ -22,6 +22,7 @@ __all__ = ["kill", "logs", "queue", "retry", "run", "runs", "scan", "wait"]
 
 Json = dict[str, Any]
 
+_METRICS = 3  # of a run whose experiment declares none, in a list
 _LIVE = ("queued", "launching", "running")
 _QUEUE = {"pause": "paused", "resume": "running", "drain": "draining"}
 
@@ -54,10 +55,12 @@ def run(
     ids = [item.id for item in started]
     if waits:
         for item in started:
-            face.progress(_line(item))
+            face.progress(_line(item, {}))
         face.lab.wait(ids)
         started = face.lab.runs.named(ids)
     _answer(face, started, single=not every)
+    if waits:
+        _tell_verdicts(face, started)
     if every:
         _tell_missing(face, id)
     return 1 if waits and any(item.status != "done" for item in started) else 0
@@ -77,6 +80,20 @@ def _tell_missing(face: Face, id: str) -> None:
     left = experiment.design.replicates - len(face.lab.runs.named([id]))
     if left > 0:
         face.progress(f"{left} of {experiment.design.replicates} replicates do not fit the budget and stay missing")
+
+
+def _tell_verdicts(face: Face, ended: Sequence[Run]) -> None:
+    """What the hypotheses behind the runs amount to now: that is what one waited for."""
+    if face.as_json:
+        return
+    subjects = {face.lab.experiments.get(id).hypothesis_id: None for id in {run.experiment_id: None for run in ended}}
+    for id in subjects:
+        if id is not None:
+            found = face.lab.hypotheses.get(id)
+            bound = f"false-alarm bound {found.false_alarm_bound:.2g}"
+            click.echo(
+                f"{id}  {found.status}: confidence {found.confidence:.3f}, {bound}; perpetual hypotheses show {id}"
+            )
 
 
 def _plan_text(plan: Json) -> str:
@@ -199,6 +216,7 @@ def wait(face: Face, ids: tuple[str, ...], timeout: str | None) -> int:
     face.lab.wait(ids, timeout_s=None if timeout is None else seconds_of(timeout, "--timeout"))
     found = face.lab.runs.named(ids)
     _answer(face, found, single=len(ids) == 1 and [item.id for item in found] == [identifier(ids[0])])
+    _tell_verdicts(face, found)
     live = [item.id for item in found if item.status in _LIVE]
     if live:
         face.progress(f"the time is over, and {', '.join(live)} went on")
@@ -223,7 +241,7 @@ def queue(face: Face, action: str | None, limit: int, cursor: str | None) -> Non
         face.lab.queue.set_state(_QUEUE[action])
     state = face.lab.queue.state()
     page = face.lab.queue.waiting(limit=limit, cursor=cursor)
-    places = face.lab.queue.places(page.items, before=int(cursor or 0))
+    places = face.lab.queue.places(page.items, before=start_of(cursor))
     if not face.as_json:
         click.echo(f"the queue is {state}")
     _queue_table(face, page.items, page.next_cursor, {"state": state, "places": places})
@@ -263,28 +281,31 @@ def _scan_text(found: Json) -> str:
     return "\n".join(lines) or "nothing has changed"
 
 
-def _answer(face: Face, found: list[Any], *, single: bool) -> None:
+def _answer(face: Face, found: Sequence[Run], *, single: bool) -> None:
     """One run as itself, several as a list."""
     from perpetual.records import to_json
 
     if single:
-        face.answer("run", to_json(found[0]), lambda: _line(found[0]))
+        face.answer("run", to_json(found[0]), lambda: _line(found[0], _declared(face.lab, found)))
     elif face.as_json:
         _table(face, found, None, empty="")
     else:
-        click.echo("\n".join(map(_line, found)) or "there is no run to wait for")
+        declared = _declared(face.lab, found)
+        click.echo("\n".join(_line(item, declared) for item in found) or "there is no run to wait for")
 
 
-def _line(item: Any) -> str:
-    """How a run stands, and what can be done with it."""
+def _line(item: Run, declared: Mapping[str, str | None]) -> str:
+    """How a run stands, and what can be done with it; the metric that it is for comes first."""
     head = f"{item.id}  {item.status}: replicate {item.replicate} of {item.experiment_id}"
     reason = f" ({printable(item.reason)})" if item.reason else ""
     if item.status == "queued":
         return f"{head} waits{reason}"
     if item.status in _LIVE:
         on = f" on {', '.join(item.gpus)}" if item.gpus else ""
-        return f"{head}, seed {item.seed}, pid {item.pid}{on}; perpetual logs {item.id} -f"
-    metrics = ", ".join(f"{name} {_value(value)}" for name, value in item.metrics.items())
+        pid = f", pid {item.pid}" if item.pid is not None else ""  # not known yet where another process starts it
+        return f"{head}, seed {item.seed}{pid}{on}; perpetual logs {item.id} -f"
+    names = sorted(item.metrics, key=lambda name: name != declared.get(item.experiment_id))
+    metrics = ", ".join(f"{name} {_value(item.metrics[name])}" for name in names)
     hint = f"; perpetual logs {item.id} --stderr" if item.status == "failed" else ""
     lasted = "" if item.duration_s is None else f" after {shown_hours(item.duration_s / 3600)}"
     lines = [f"{head}{lasted}{reason}{hint}", *map(_seen, item.annotations)]
@@ -322,30 +343,38 @@ def _replicate(item: Json) -> str:
     return f"{item['replicate']}" + (f".{item['attempt']}" if item["attempt"] > 1 else "")
 
 
-def _table(face: Face, found: Any, next_cursor: str | None, *, empty: str) -> None:
+def _table(face: Face, found: Sequence[Run], next_cursor: str | None, *, empty: str) -> None:
     from perpetual.records import to_json
 
+    declared = {} if face.as_json else _declared(face.lab, found)
     face.items(
         "runs",
         [to_json(item) for item in found],
         next_cursor,
-        ("id", "experiment", "rep", "status", "seconds", "gpus", "metrics", "reason"),
+        ("id", "experiment", "rep", "status", "lasted", "gpus", "metrics", "reason"),
         lambda item: (
             item["id"],
             item["experiment_id"],
             _replicate(item),
             item["status"],
-            "" if item["duration_s"] is None else f"{item['duration_s']:.1f}",
+            "" if item["duration_s"] is None else shown_hours(item["duration_s"] / 3600),
             str(len(item["gpus"]) or ""),
-            _metrics(item),
+            _metrics(item, declared.get(item["experiment_id"])),
             item["reason"] or "",
         ),
         empty=empty,
     )
 
 
-def _metrics(item: Json) -> str:
-    shown = [f"{name} {_value(value)}" for name, value in list(item["metrics"].items())[:3]]
+def _declared(lab: Lab, found: Sequence[Run]) -> dict[str, str | None]:
+    """By experiment, the metric that its runs are for."""
+    return {id: lab.experiments.get(id).design.metric for id in {run.experiment_id for run in found}}
+
+
+def _metrics(item: Json, declared: str | None) -> str:
+    """The metric that the run was for, and how many more it has; all of them are in `runs ID`."""
+    names = [declared] if declared in item["metrics"] else [*item["metrics"]][:_METRICS]
+    shown = [f"{name} {_value(item['metrics'][name])}" for name in names]
     left = len(item["metrics"]) - len(shown)
     return ", ".join([*shown, f"and {left} more"] if left else shown)
 
@@ -360,7 +389,20 @@ def _since(lab: Lab, run: Run) -> list[str]:
         return []
     status, reason = lab.runs.look(run.id)
     told = f" ({printable(reason)})" if reason else ""
-    return [] if status in _LIVE else [f"  it has ended since: {status}{told}; perpetual scan records it"]
+    if status in _LIVE:
+        return [f"  {printable(reason)}"] if reason and status == "running" else []
+    return [f"  it has ended since: {status}{told}; perpetual scan records it"]
+
+
+def _period(item: Json) -> str:
+    """When it ran; an end without a duration is when it was found to be over."""
+    if item["started_at"] is None:
+        return "never started"
+    since = f"from {shown_time(item['started_at'])}"
+    if item["ended_at"] is None:
+        return f"{since} UTC"
+    lasted = "how long is not known" if item["duration_s"] is None else shown_hours(item["duration_s"] / 3600)
+    return f"{since} to {shown_time(item['ended_at'])} UTC: {lasted}"
 
 
 def _text(item: Json, hints: Sequence[str]) -> str:
@@ -372,9 +414,9 @@ def _text(item: Json, hints: Sequence[str]) -> str:
     ]
     lines += [f"  reason: {printable(item['reason'])}"] if item["reason"] else []
     lines += [*map(_seen, item["annotations"]), *(f"  hint: {hint}" for hint in hints)]
-    lines.append(f"  seed {item['seed']}, pid {item['pid'] or '-'}, scheduler {item['scheduler']}")
-    hours = item["duration_s"] and item["duration_s"] / 3600
-    lines.append(f"  from {item['started_at'] or '-'} to {item['ended_at'] or '-'}: {shown_hours(hours)}")
+    seed = "unknown" if item["seed"] is None else item["seed"]
+    lines.append(f"  seed {seed}, pid {item['pid'] or '-'}, scheduler {item['scheduler']}")
+    lines.append(f"  {_period(item)}")
     lines += [f"  {printable(name)}: {_value(value)}" for name, value in item["metrics"].items()]
     lines += [f"  GPUs: {', '.join(item['gpus'])}"] if item["gpus"] else []
     return "\n".join([*lines, f"  files: {printable(item['log_dir'])}"])

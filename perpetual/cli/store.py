@@ -78,7 +78,9 @@ def export(face: Face, output: str | None) -> None:
         if face.as_json:
             raise UsageError("--json answers one document, and so does not go with an export to standard output",
                              hint="name a file: -o FILE")  # fmt: skip
-        face.lab.storage.export(sys.stdout.buffer)
+        out = sys.stdout.buffer
+        with face.alone():
+            face.lab.storage.export(out)
         return
     told = face.lab.storage.export_file(output)
     face.answer("store_export", told, lambda: f"{told['rows']} rows in {printable(told['path'])}")

@@ -108,9 +108,9 @@ class Lab(AbstractContextManager["Lab"]):
         """Where the lab stands: the document of `perpetual status`."""
         return self._status.document()
 
-    def brief(self, tokens: int = 800) -> str:
-        """The same for an agent, in at most `tokens` tokens."""
-        return render(self.status(), tokens)
+    def brief(self, tokens: int = 800, *, of: dict[str, Any] | None = None) -> str:
+        """The same for an agent, in at most `tokens` tokens; `of` is a status that was just asked for."""
+        return render(self.status() if of is None else of, tokens)
 
     def events(self, *, since: int = 0, limit: int | None = None) -> list[Event]:
         """The feed's events with a seq above `since`, in order."""
@@ -127,7 +127,7 @@ class Lab(AbstractContextManager["Lab"]):
         from perpetual.lab.doctor import Doctor
         from perpetual.lab.scaffold_check import examine
 
-        return [*Doctor(self._ctx, self.runs).examine(), *examine(self.config, self.registry)]
+        return [*Doctor(self._ctx, self.runs, self.feed).examine(), *examine(self.config, self.registry)]
 
     def inventory(self) -> Inventory:
         """What this lab is made of: plugins with their state, and the machine's devices."""

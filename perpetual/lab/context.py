@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
+from copy import copy
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -43,8 +44,6 @@ class Context:
 
     def acting_as(self, actor: str) -> Context:
         """The same store and parts, in another name: what a program does on a person's word is told apart from it."""
-        from copy import copy
-
         _ = self.store  # opened before it is shared
         other = copy(self)
         other.actor = actor
@@ -90,7 +89,11 @@ class Context:
         options = self.config.options(offer.provider.name, offer.provider.options)
         store: StoreBase = self.registry.build(offer, options, path=path)
         if claim and not store.capabilities.multiprocess:
-            self._claim(offer.qualified_name)
+            try:
+                self._claim(offer.qualified_name)
+            except BaseException:
+                store.close()
+                raise
         return store
 
     def _present_inode(self) -> int | None:
@@ -124,12 +127,7 @@ class Context:
     def forget_store(self) -> None:
         """Lets go of the store; the next deed opens the one that the configuration then names."""
         with self._lock:
-            store, self._store, self._is_moved = self._store, None, False
-            writer, self._writer = self._writer, None
-            if store is not None:
-                store.close()
-            if writer is not None:
-                writer.release()
+            self.close()
             self.config.reload()
 
     def _upgrade(self, store: StoreBase, older: Mapping[str, int]) -> None:
@@ -137,13 +135,12 @@ class Context:
         name = self.config["store"]
 
         def load(target: StoreBase) -> int:
-            meta = store.read("_meta", "_meta") or {"commit": 0, "counters": {}}
             rows = [
                 (kind, upgrades.changed(kind, row, older.get(kind, spec.version), spec.version))
                 for kind, row in housing.rows_of(store)
                 for spec in (store.kinds[kind],)
             ]
-            count = housing.fill(target, rows, meta["commit"], meta["counters"])
+            count = housing.fill(target, rows, store.meta())
             with target.transaction() as tx:
                 is_new = tx.get(*upgrades.VERSIONS) is None
                 tx.put(*upgrades.VERSIONS, upgrades.versions_of(target.kinds))
@@ -253,9 +250,9 @@ class Context:
     def close(self) -> None:
         """Lets go of the store."""
         with self._lock:
-            if self._store is not None:
-                self._store.close()
-                self._store = None
-            if self._writer is not None:
-                self._writer.release()
-                self._writer = None
+            store, self._store, self._is_moved = self._store, None, False
+            writer, self._writer = self._writer, None
+            if store is not None:
+                store.close()
+            if writer is not None:
+                writer.release()

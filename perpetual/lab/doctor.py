@@ -16,91 +16,45 @@ from typing import TYPE_CHECKING, Any
 
 from perpetual.errors import PerpetualError
 from perpetual.lab.context import Context
+from perpetual.lab.gpus import claims
+from perpetual.slots import SLOTS
 from perpetual.slots.gpu import GpuBackend
 from perpetual.slots.scheduler import Scheduler
-from perpetual.toolkit import platform
+from perpetual.toolkit import filesystems, platform
 
-if TYPE_CHECKING:  # it is given this department and imports none
+if TYPE_CHECKING:  # it is given these departments and imports none
+    from perpetual.lab.events import Feed
     from perpetual.lab.runs import RunLedger
 
 __all__ = ["Doctor"]
 
+_Finding = tuple[bool | None, str, str | None]
 _LEAST_FREE_BYTES = 500_000_000
 _MCP_PATIENCE_S = 20.0
-_TINYDB_RECORDS = 10_000  # beyond, another store opens faster and takes less memory
 
 
 class Doctor:
     """Each check answers `{check, ok, detail, hint}`; `ok` None means that the check does not apply here."""
 
-    def __init__(self, ctx: Context | None, runs: RunLedger | None) -> None:
-        self._ctx, self._runs = ctx, runs
+    def __init__(self, ctx: Context, runs: RunLedger, feed: Feed) -> None:
+        self._ctx, self._runs, self._feed = ctx, runs, feed
 
-    @classmethod
-    def outside(cls, problem: PerpetualError | None = None) -> list[dict[str, Any]]:
+    @staticmethod
+    def outside(problem: PerpetualError | None = None) -> list[dict[str, Any]]:
         """The checks that need no project; `problem` is why the project here cannot be opened, if that is so."""
-        findings = cls(None, None).examine()
+        findings = _examined(_import, _platform, _git)
         if problem is not None:
             findings.append({"check": "project", "ok": False, "detail": problem.message, "hint": problem.hint})
         return findings
 
     def examine(self) -> list[dict[str, Any]]:
         """All checks; one that raises is a finding, not the end."""
-        checks: list[Callable[[], tuple[bool | None, str, str | None]]] = [
-            self._import,
-            self._platform,
-            self._git,
-        ]
-        if self._ctx is not None:
-            checks += [self._plugins, self._slots, self._store, self._permissions, self._disk, self._live_runs,
-                       self._gpus, self._mcp]  # fmt: skip
-        findings = []
-        for check in checks:
-            try:
-                ok, detail, hint = check()
-            except PerpetualError as problem:
-                ok, detail, hint = False, problem.message, problem.hint
-            except OSError as problem:
-                ok, detail, hint = False, str(problem), None
-            findings.append({"check": check.__name__.strip("_"), "ok": ok, "detail": detail, "hint": hint})
-        return findings
+        return self.outside() + _examined(
+            self._plugins, self._slots, self._observers, self._store, self._permissions, self._disk, self._live_runs,
+            self._gpus, self._mcp,
+        )  # fmt: skip
 
-    def _import(self) -> tuple[bool | None, str, str | None]:
-        """Two other distributions ship an import package of the same name."""
-        from importlib.metadata import PackageNotFoundError, packages_distributions, version
-
-        owners = sorted(set(packages_distributions().get("perpetual", [])))
-        try:
-            ours = version("perpetual-lab")
-        except PackageNotFoundError:
-            return (
-                False,
-                "perpetual-lab is not installed; this import comes from a folder",
-                "pip install perpetual-lab",
-            )
-        strangers = [name for name in owners if name != "perpetual-lab"]
-        if strangers:
-            return (
-                False,
-                f"{', '.join(strangers)} also installs a package called perpetual",
-                "use an environment of its own",
-            )
-        return True, f"perpetual-lab {ours}", None
-
-    def _platform(self) -> tuple[bool | None, str, str | None]:
-        reason = platform.supports_runs()
-        if reason is not None:
-            return False, reason, "runs need Linux or macOS"
-        return True, f"runs can be supervised; SQLite {sqlite3.sqlite_version}", None
-
-    def _git(self) -> tuple[bool | None, str, str | None]:
-        found = shutil.which("git")
-        if found is None:
-            return None, "no git program: runs do not record the code's commit", "install git"
-        return True, found, None
-
-    def _plugins(self) -> tuple[bool | None, str, str | None]:
-        assert self._ctx is not None
+    def _plugins(self) -> _Finding:
         plugins = self._ctx.registry.plugins
         bad = [f"{info.qualified_name}: {info.reason}" for info in plugins if info.state == "failed"]
         refused = [
@@ -114,14 +68,14 @@ class Doctor:
             )
         return True, f"{sum(info.state == 'loaded' for info in plugins)} plugins loaded", None
 
-    def _slots(self) -> tuple[bool | None, str, str | None]:
-        assert self._ctx is not None
-        for slot in ("store", "scheduler", "gpus", "memory", "mcp"):
-            offer = self._ctx.registry.choose(slot, self._ctx.config[slot])
-            self._ctx.registry.load(offer)
+    def _slots(self) -> _Finding:
+        for slot, key in SLOTS.items():
+            if key is not None:
+                self._ctx.registry.load(self._ctx.registry.choose(slot, self._ctx.config[key]))
         required = self._ctx.config.methodology["required_gates"]
-        gates = {offer.provider.name for offer in self._ctx.registry.serving("gate")}
-        missing = [name for name in required if name.rpartition("/")[2] not in gates]
+        gates = self._ctx.registry.serving("gate")
+        known = {offer.qualified_name for offer in gates} | {offer.provider.name for offer in gates}
+        missing = [name for name in required if name not in known]
         if missing:
             return (
                 False,
@@ -130,33 +84,40 @@ class Doctor:
             )
         return True, "every slot has its provider", None
 
-    def _store(self) -> tuple[bool | None, str, str | None]:
-        assert self._ctx is not None
+    def _observers(self) -> _Finding:
+        failing = self._feed.failing()
+        if failing:
+            told = "; ".join(f"{name}: {error}" for name, error in failing.items())
+            return False, f"did not take what the feed offered: {told}", "perpetual scan offers it again"
+        return True, f"{len(self._ctx.registry.implementers('perpetual_event'))} plugins observe the feed", None
+
+    def _store(self) -> _Finding:
         store, folder = self._ctx.store, self._ctx.folder
         count = sum(store.count(kind) for kind in store.kinds)
         detail = f"{count} records, commit {store.seq()}"
         found = store.describe()
         if found.get("mode"):
             detail += f", {found['mode']} mode" + (f": {found['why']}" if found.get("why") else "")
-        kind = platform.file_system(folder)
-        if kind is not None and platform.is_network(kind):
+        kind = filesystems.file_system(folder)
+        if kind is not None and filesystems.is_network(kind):
             return (
                 None,
                 f"{detail}; {folder} is on {kind}, whose locks are a server's promise",
                 "keep the project on a local disk, or let one machine alone write it",
             )
-        if platform.is_case_insensitive(folder):
+        if filesystems.is_case_insensitive(folder):
             return (
                 None,
                 f"{detail}; {folder} does not tell capital letters from small ones",
                 "two notes whose names differ in that alone would be one file: choose names that differ in more",
             )
-        if count > _TINYDB_RECORDS and self._ctx.config["store"].rpartition("/")[2] == "tinydb":
-            return None, f"{detail}; tinydb is made for some {_TINYDB_RECORDS:,}", "perpetual store migrate sqlite"
+        most = store.capabilities.most_records
+        if most is not None and count > most:
+            name = self._ctx.config["store"].rpartition("/")[2]
+            return None, f"{detail}; {name} is made for some {most:,}", "perpetual store migrate sqlite"
         return True, detail, None
 
-    def _permissions(self) -> tuple[bool | None, str, str | None]:
-        assert self._ctx is not None
+    def _permissions(self) -> _Finding:
         mode = os.stat(self._ctx.folder).st_mode & 0o777
         if mode & 0o077:
             return (
@@ -168,8 +129,7 @@ class Doctor:
             return False, f"{self._ctx.folder} cannot be written", "mend the folder's rights"
         return True, f"{self._ctx.folder} is private and can be written", None
 
-    def _disk(self) -> tuple[bool | None, str, str | None]:
-        assert self._ctx is not None
+    def _disk(self) -> _Finding:
         free = shutil.disk_usage(self._ctx.folder).free
         return (
             free >= _LEAST_FREE_BYTES,
@@ -177,9 +137,7 @@ class Doctor:
             "free some space" if free < _LEAST_FREE_BYTES else None,
         )
 
-    def _live_runs(self) -> tuple[bool | None, str, str | None]:
-        assert self._ctx is not None
-        assert self._runs is not None
+    def _live_runs(self) -> _Finding:
         scheduler: Scheduler = self._ctx.part("scheduler")
         live = [run for run in self._runs.live() if run.body["status"] != "queued"]
         odd = [
@@ -191,9 +149,8 @@ class Doctor:
             return False, f"{', '.join(odd)} ended and is not recorded yet", "perpetual scan"
         return True, f"{len(live)} live runs, all there", None
 
-    def _mcp(self) -> tuple[bool | None, str, str | None]:
+    def _mcp(self) -> _Finding:
         """Starts the MCP server as a client would, and asks it for its tools."""
-        assert self._ctx is not None
         client = {"name": "doctor", "version": "1"}
         opening = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
         requests: list[dict[str, Any]] = [
@@ -230,14 +187,68 @@ class Doctor:
                 patience.cancel()
         return True, f"the MCP server offers {count} tools; its first answer took {first_s:.1f} s", None
 
-    def _gpus(self) -> tuple[bool | None, str, str | None]:
-        assert self._ctx is not None
+    def _gpus(self) -> _Finding:
         backend: GpuBackend = self._ctx.part("gpus")
         reading = backend.read()
         if not reading.gpus:
             return None, reading.reason or "no GPU", None
         sick = [f"GPU {gpu.index}: {gpu.error}" for gpu in reading.gpus if not gpu.healthy]
-        return not sick, "; ".join(sick) or f"{len(reading.gpus)} healthy GPUs, driver {reading.driver}", None
+        detail = "; ".join(sick) or f"{len(reading.gpus)} healthy GPUs, driver {reading.driver}"
+        if not sick and (problem := claims.problem()) is not None:
+            hint = "make that folder one that can be written, or set XDG_STATE_HOME to one for all of your projects"
+            return None, f"{detail}; other projects on this machine do not see our leases: {problem}", hint
+        return not sick, detail, None
+
+
+def _examined(*checks: Callable[[], _Finding]) -> list[dict[str, Any]]:
+    """What each check finds; one that raises is a finding, not the end."""
+    findings = []
+    for check in checks:
+        try:
+            ok, detail, hint = check()
+        except PerpetualError as problem:
+            ok, detail, hint = False, problem.message, problem.hint
+        except OSError as problem:
+            ok, detail, hint = False, str(problem), None
+        findings.append({"check": check.__name__.strip("_"), "ok": ok, "detail": detail, "hint": hint})
+    return findings
+
+
+def _import() -> _Finding:
+    """Two other distributions ship an import package of the same name."""
+    from importlib.metadata import PackageNotFoundError, packages_distributions, version
+
+    owners = sorted(set(packages_distributions().get("perpetual", [])))
+    try:
+        ours = version("perpetual-lab")
+    except PackageNotFoundError:
+        return (
+            False,
+            "perpetual-lab is not installed; this import comes from a folder",
+            "pip install perpetual-lab",
+        )
+    strangers = [name for name in owners if name != "perpetual-lab"]
+    if strangers:
+        return (
+            False,
+            f"{', '.join(strangers)} also installs a package called perpetual",
+            "use an environment of its own",
+        )
+    return True, f"perpetual-lab {ours}", None
+
+
+def _platform() -> _Finding:
+    reason = platform.supports_runs()
+    if reason is not None:
+        return False, reason, "runs need Linux or macOS"
+    return True, f"runs can be supervised; SQLite {sqlite3.sqlite_version}", None
+
+
+def _git() -> _Finding:
+    found = shutil.which("git")
+    if found is None:
+        return None, "no git program: runs do not record the code's commit", "install git"
+    return True, found, None
 
 
 def _first_answers(process: subprocess.Popen[str], said: str, began: float) -> tuple[int, float]:

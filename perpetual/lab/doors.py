@@ -29,13 +29,13 @@ from perpetual.lab.flows import symptoms as _symptoms
 from perpetual.lab.flows import wait as _wait
 from perpetual.lab.flows.analyse import analyse as _analyse
 from perpetual.lab.hypotheses import Hypotheses
-from perpetual.lab.rights import require_person
+from perpetual.lab.rights import is_agent, require_person
 from perpetual.lab.runs import QUEUE_STATES, RunLedger
 from perpetual.lab.settings import Settings
 from perpetual.lab.storage import Storage
 from perpetual.records import Evidence, Experiment, Hypothesis, Listing, Run, from_json
 from perpetual.schema import Item
-from perpetual.toolkit.units import identifier
+from perpetual.toolkit.units import identifier, start_of
 
 if TYPE_CHECKING:
     from perpetual.lab.flows.adopt import Item as Adopted
@@ -228,9 +228,7 @@ class QueueDoor:
     def waiting(self, *, limit: int = 100, cursor: str | None = None) -> Listing[Run]:
         """A page of the runs that wait, in the order in which they will be started."""
         runs = [from_json(Run, run.body) for run in _start.waiting(self._desks)]
-        if cursor is not None and not cursor.isdecimal():
-            raise UsageError(f"{cursor!r} is no cursor", hint="use the next_cursor of the page before")
-        start = int(cursor or 0)
+        start = start_of(cursor)
         return Listing(tuple(runs[start : start + limit]), str(start + limit) if len(runs) > start + limit else None)
 
     def places(self, runs: Sequence[Run], *, before: int = 0) -> list[dict[str, Any]]:
@@ -315,10 +313,14 @@ class AdoptionDoor:
         self._desks, self._make = desks, make
 
     def take(self, items: Iterable[Adopted], *, kind: str, source: str, **options: Any) -> dict[str, Any]:
-        """Takes it into the record in the name `adopt:<kind>`; see `perpetual.lab.flows.adopt.adopt`."""
+        """Takes it into the record in the name `adopt:<kind>`; see `perpetual.lab.flows.adopt.adopt`.
+
+        An agent that adopts stays one, in the name `agent:adopt:<kind>`: files that say something are its word for it.
+        """
         from perpetual.lab.flows.adopt import adopt
 
-        other = self._make(self._desks.ctx.acting_as(f"adopt:{kind}"))
+        name = f"agent:adopt:{kind}" if is_agent(self._desks.ctx.actor) else f"adopt:{kind}"
+        other = self._make(self._desks.ctx.acting_as(name))
         return adopt(other.desks, items, kind=kind, source=source, by=self._desks.ctx.actor, **options)
 
     def id_of(self, kind: str, key: str) -> str | None:

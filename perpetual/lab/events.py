@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perpetual.lab.context import Context
+from perpetual.lab.present import Present
 from perpetual.lab.upgrades import VERSIONS, versions_of
 from perpetual.records import Event, from_json
 from perpetual.slots.store import Document
@@ -17,6 +18,7 @@ class Feed:
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
+        self._present = Present(ctx)
 
     def begin(self, project_id: str, name: str) -> None:
         """The first event of a new project; nothing in one that has events."""
@@ -33,6 +35,13 @@ class Feed:
         """The seq of the newest event; 0 before the first."""
         return self._ctx.store.count("event")
 
+    def state(self) -> str | None:
+        """What tells the present state of the record and of the configuration from every other one; cheap.
+
+        What follows from them alone is still true while this is the same. None if the chosen store cannot tell.
+        """
+        return self._present.token()
+
     def wait(self, since: int, *, timeout_s: float) -> None:
         """Returns once there is an event after `since`, or after `timeout_s`."""
         store = self._ctx.store
@@ -45,6 +54,7 @@ class Feed:
 
         Each observer has a cursor of its own, which moves after its calls: a crash repeats a batch and never skips
         one, and an observer that fails is offered the same event again at the next delivery and holds up no other.
+        Which ones fail is kept, for `failing`.
         """
         observers = self._ctx.registry.implementers("perpetual_event")
         if not observers:
@@ -59,12 +69,26 @@ class Feed:
                     failed[name] = called.error
                     break
                 moved[name] = row.number
-        if moved:
+        # The names alone: an error that reads otherwise each time must not make a commit, and wake who waits for one.
+        is_news = failed.keys() != self._noted().keys()
+        if moved or is_news:
             with self._ctx.store.transaction() as tx:
-                present = self._positions()  # another process may have delivered further meanwhile
-                further = {name: max(number, present.get(name, 0)) for name, number in moved.items()}
-                tx.put("setting", "event_cursor", {**present, **further})
+                if moved:
+                    present = self._positions()  # another process may have delivered further meanwhile
+                    further = {name: max(number, present.get(name, 0)) for name, number in moved.items()}
+                    tx.put("setting", "event_cursor", {**present, **further})
+                if is_news:
+                    tx.put("setting", "event_failures", failed)
         return failed
+
+    def failing(self) -> dict[str, str]:
+        """The observers that failed at the last delivery, each with its error."""
+        present = self._ctx.registry.implementers("perpetual_event")
+        return {name: error for name, error in self._noted().items() if name in present}
+
+    def _noted(self) -> dict[str, str]:
+        noted = self._ctx.store.get("setting", "event_failures")
+        return dict(noted.body) if noted else {}
 
     def _positions(self) -> dict[str, int]:
         """How far each observer has heard."""

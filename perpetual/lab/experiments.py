@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from posixpath import normpath
 from typing import Any
 
 from perpetual.errors import Conflict, NotPermitted, UsageError, unknown
@@ -13,6 +15,7 @@ from perpetual.lab.context import Context
 from perpetual.lab.states import LIVE
 from perpetual.records import Design, Experiment, Listing, Resources, Score, from_json, to_json
 from perpetual.slots.store import Document, Transaction
+from perpetual.toolkit.units import bounded
 
 __all__ = ["STATUSES", "Experiments", "argv_of", "design_key", "spec_hash"]
 
@@ -73,9 +76,18 @@ def design_key(body: Mapping[str, Any]) -> str:
     such experiments share its luck (`tau`): their runs are pooled, or a claim could be repeated under another name,
     with a slightly different mde or baseline, or by another of the numbers that it prints, until it holds.
     """
-    parts = {key: body[key] for key in ("env", "cwd", "config")}
+    parts = {"env": body["env"], "cwd": normpath(body["cwd"] or "."), "config": _plain_numbers(body["config"])}
     claims = body["design"]["claim"] is not None
     return _digest({**parts, "command": _words(body["command"]), "claims": claims})
+
+
+def _plain_numbers(value: Any) -> Any:
+    """The value with whole numbers as such: 1 and 1.0 are the same setting."""
+    if isinstance(value, dict):
+        return {name: _plain_numbers(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_plain_numbers(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _words(command: str | None) -> list[str] | str | None:
@@ -90,8 +102,6 @@ _USED = object()
 
 
 def _digest(parts: Mapping[str, Any]) -> str:
-    import json
-
     return sha256(json.dumps(parts, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()).hexdigest()
 
 
@@ -148,6 +158,13 @@ class Experiments:
         """The experiment; NotFound names the nearest ids."""
         return from_json(Experiment, self._ctx.need("experiment", id).body)
 
+    @staticmethod
+    def design_of(experiment: Experiment) -> str:
+        """What tells its design from others: a hypothesis' experiments with the same one pool their runs."""
+        design = {"claim": experiment.design.claim}
+        body = {"env": experiment.env, "cwd": experiment.cwd, "config": experiment.config, "design": design}
+        return design_key({**body, "command": experiment.command})
+
     def list(
         self,
         *,
@@ -198,6 +215,7 @@ class Experiments:
         """
         if not why.strip():
             raise UsageError("a rejection needs a reason", hint="--why TEXT")
+        bounded(why, "the reason")
         with self._ctx.store.transaction() as tx:
             document = self._ctx.need("experiment", id)
             if document.body["status"] not in ("proposed", "approved"):

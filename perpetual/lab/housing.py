@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from perpetual.errors import Conflict, CorruptData, PerpetualError
-from perpetual.slots.store import Row, StoreBase
+from perpetual.slots.store import Meta, Row, StoreBase
 from perpetual.toolkit import yamlfile
 from perpetual.toolkit.atomic import dump_json, fsync_dir, read_json, write_atomic
 from perpetual.toolkit.lock import FileLock
@@ -29,7 +29,6 @@ __all__ = ["STORE", "check_kinds", "fill", "finish", "is_pending", "move", "rows
 
 STORE, _NEW, _PLAN, _LOCK, _BACKUPS = "store", "store.new", "moving.json", "moving.lock", "backups"
 _BATCH = 500  # rows of one write into the new store
-_META = "_meta"
 
 
 def is_pending(folder: Path) -> bool:
@@ -105,8 +104,7 @@ def rows_of(store: StoreBase) -> Iterator[tuple[str, Row]]:
 
 def check_kinds(store: StoreBase) -> None:
     """Raises Conflict if the store holds a kind that nobody has declared, whose rows would be left behind."""
-    meta = store.read(_META, _META)
-    strange = sorted(set(meta["counters"]) - set(store.kinds)) if meta else []
+    strange = sorted(set(store.meta().counters) - set(store.kinds))
     if strange:
         raise Conflict(
             f"the record holds {strange[0]!r}, a kind that no loaded plugin declares; its rows would be left behind",
@@ -114,16 +112,19 @@ def check_kinds(store: StoreBase) -> None:
         )
 
 
-def fill(target: StoreBase, rows: Iterable[tuple[str, Row]], commit: int, counters: Mapping[str, int]) -> int:
-    """Writes the rows as they are, revisions, numbers and commits included; answers how many."""
-    meta = {"_id": _META, "_rev": commit, "_no": 1, "_seq": commit, "commit": commit, "counters": dict(counters)}
+def fill(target: StoreBase, rows: Iterable[tuple[str, Row]], meta: Meta) -> int:
+    """Writes the rows as they are, revisions, numbers and commits included; answers how many.
+
+    Args:
+        meta: of the store that they come from.
+    """
     batch: list[tuple[str, str, Row]] = []
     count = 0
 
     def flush() -> None:
         if batch:
             with target.exclusive():
-                target.write([(_META, _META, meta), *batch])
+                target.write([meta.entry, *batch])
             target.settle()
             batch.clear()
 

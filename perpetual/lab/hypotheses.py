@@ -10,13 +10,22 @@ from perpetual.lab.context import Context
 from perpetual.lab.rights import is_agent
 from perpetual.records import Hypothesis, Listing, Prediction, from_json, to_json
 from perpetual.slots.store import Document, Page
-from perpetual.toolkit.units import finite, identifier
+from perpetual.toolkit.units import bounded, finite, identifier
 
-__all__ = ["DIRECTIONS", "STATUSES", "Hypotheses", "baseline_value", "check_direction", "check_metric", "tags_of"]
+__all__ = [
+    "AGENTS_PRIORS",
+    "DIRECTIONS",
+    "STATUSES",
+    "Hypotheses",
+    "baseline_value",
+    "check_direction",
+    "check_metric",
+    "tags_of",
+]
 
 STATUSES = ("open", "supported", "refuted", "parked")
 DIRECTIONS = ("max", "min")
-_AGENTS_PRIORS = (0.25, 0.75)  # as far from even as all opinions together may go
+AGENTS_PRIORS = (0.25, 0.75)  # as far from even as all opinions together may go
 
 
 def check_direction(direction: str | None) -> str | None:
@@ -88,7 +97,7 @@ class Hypotheses:
             UsageError: for an empty statement or an impossible number.
             NotPermitted: for a prior that says more than an agent's opinions may.
         """
-        text = " ".join(statement.split())
+        text = bounded(" ".join(statement.split()), "the statement")
         if not text:
             raise UsageError("a hypothesis needs a statement", hint='for example "warm-up lowers val_loss"')
         self._check_prior(prior)
@@ -149,16 +158,20 @@ class Hypotheses:
 
         Raises:
             Conflict: for a new prior once evidence has come in.
-            NotPermitted: for a prior that says more than an agent's opinions may.
+            NotPermitted: for a prior that says more than an agent's opinions may, or an agent's other statement for
+                what was measured.
         """
         with self._ctx.store.transaction() as tx:
             document = self._ctx.need("hypothesis", id)
             body = dict(document.body)
             changed: dict[str, Any] = {}
             if statement is not None:
-                changed["statement"] = " ".join(statement.split())
+                changed["statement"] = bounded(" ".join(statement.split()), "the statement")
                 if not changed["statement"]:
                     raise UsageError("a hypothesis needs a statement")
+                if body["evidence_count"] and changed["statement"] != body["statement"]:
+                    self._check_restated(document)
+                    changed["restated"] = True
             if prior is not None:
                 self._check_prior(prior)
                 if body["evidence_count"]:
@@ -175,10 +188,19 @@ class Hypotheses:
             self._ctx.emit(tx, "hypothesis_updated", document.id, changed)
         return self.get(document.id)
 
+    def _check_restated(self, document: Document) -> None:
+        """Raises NotPermitted for an agent: what was measured was predicted in the old words."""
+        if is_agent(self._ctx.actor) and not self._ctx.config.methodology["agents_may_approve"]:
+            raise NotPermitted(
+                f"{document.id} has {document.body['evidence_count']} rows of evidence, which its statement was "
+                f"predicted before, and {self._ctx.actor} is an agent",
+                hint="add what you mean as a hypothesis of its own: perpetual hypotheses add STATEMENT",
+            )
+
     def _check_prior(self, prior: float) -> None:
         if not 0.0 < finite(prior, "the prior") < 1.0:
             raise UsageError(f"a prior lies strictly between 0 and 1, not {prior:g}")
-        low, high = _AGENTS_PRIORS
+        low, high = AGENTS_PRIORS
         free = not is_agent(self._ctx.actor) or self._ctx.config.methodology["agents_may_approve"]
         if not free and not low <= prior <= high:
             raise NotPermitted(
@@ -188,7 +210,8 @@ class Hypotheses:
 
 
 def _record(document: Document) -> Hypothesis:
-    return from_json(Hypothesis, document.body)
+    body = document.body
+    return from_json(Hypothesis, {**body, "flags": [*body.get("flags", ()), *body.get("cautions", ())]})
 
 
 def _status(word: str) -> str:

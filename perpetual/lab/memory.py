@@ -15,6 +15,7 @@ from perpetual.records import Listing, Note, Verdict, from_json
 from perpetual.slots.memory import Memory, NoteCommit
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit.steps import step
+from perpetual.toolkit.units import start_of
 
 __all__ = ["STATUSES", "TYPES", "Hit", "Notes", "Waiting"]
 
@@ -216,7 +217,7 @@ class Notes:
     def _flush_some(self) -> int:
         """Commits the next few intents in one transaction of the store, and answers how many."""
         with self._ctx.store.transaction() as tx:
-            rows = tx.rows("intent", since=self._flushed(tx))[:_FLUSH_AT_ONCE]
+            rows = tx.rows("intent", since=self._flushed(tx), limit=_FLUSH_AT_ONCE)
             if rows:
                 self._ctx.store.settle()  # another process's intent must not be in git before it is on the disk
             for row in rows:
@@ -295,7 +296,7 @@ class Notes:
             UsageError: for a cursor that is none.
         """
         store = self._ctx.store
-        start = _place(cursor)
+        start = start_of(cursor)
         found = [note for status in ("candidate", "quarantined") for note in store.find("note", status=status)]
         rest = sorted((note for note in found if note.number > start), key=lambda note: note.number)
         page = []
@@ -320,7 +321,7 @@ class Notes:
             page = self._ctx.store.page("note", limit=limit, cursor=cursor, **equals)
             return Listing(tuple(from_json(Note, item.body) for item in page.items), page.next_cursor)
         found = [item for item in self._ctx.store.find("note", **equals) if item.id.startswith(prefix + "/")]
-        start = _place(cursor)
+        start = start_of(cursor)
         rest = [item for item in found if item.number > start]
         items = tuple(from_json(Note, item.body) for item in rest[:limit])
         return Listing(items, str(rest[limit - 1].number) if len(rest) > limit else None)
@@ -336,7 +337,7 @@ class Notes:
         words = [*dict.fromkeys(re.findall(r"\w+", query.casefold()))][:_MOST_WORDS]
         if not words:
             raise UsageError("a search needs a word", hint='for example "warm-up"')
-        start = _place(cursor)
+        start = start_of(cursor)
         for_agent = is_agent(self._ctx.actor)
         found: list[tuple[int, int, Hit]] = []
         for document in self._ctx.store.find("note"):
@@ -364,12 +365,6 @@ class Notes:
         for document in self._ctx.store.find("note"):
             counts[document.body["status"]] = counts.get(document.body["status"], 0) + 1
         return counts
-
-
-def _place(cursor: str | None) -> int:
-    if cursor is not None and not cursor.isdecimal():
-        raise UsageError(f"{cursor!r} is no cursor", hint="use the next_cursor of the page before")
-    return int(cursor or 0)
 
 
 def _excerpt(text: str, words: Sequence[str]) -> str:

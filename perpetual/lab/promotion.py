@@ -15,6 +15,7 @@ from perpetual.lab.gates import Gates
 from perpetual.lab.rights import require_person
 from perpetual.slots.gate import Provenance
 from perpetual.slots.store import Document, Transaction
+from perpetual.toolkit.units import bounded
 
 __all__ = ["promote", "reject", "title_of"]
 
@@ -94,6 +95,7 @@ def reject(ctx: Context, note: Document, why: str) -> dict[str, Any]:
 def _check_reason(deed: str, why: str) -> None:
     if not why.strip():
         raise UsageError(f"{deed} needs a reason", hint="--why TEXT")
+    bounded(why, "the reason")
 
 
 def _check_promotable(note: Document, blob: str | None) -> None:

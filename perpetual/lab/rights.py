@@ -5,29 +5,18 @@ A convention, not a boundary.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
 from perpetual.errors import NotPermitted
 from perpetual.methodology import Methodology
+from perpetual.toolkit.agents import harness
 
 __all__ = ["BEHAVIOUR_TYPES", "actor_name", "harness", "is_agent", "require_person", "shown_version"]
 
 # Notes of these types change how an agent behaves, so they are shown only once promoted.
 BEHAVIOUR_TYPES = ("skill_card", "tool_policy", "critic_calibration", "user_preference", "purpose_contract")
-
-_VARIABLES = {
-    "CLAUDECODE": "Claude Code",
-    "CURSOR_AGENT": "Cursor",
-    "CODEX_SANDBOX": "Codex",
-    "CODEX_THREAD_ID": "Codex",  # of every shell it starts; the one above is of the sandbox of macOS
-    "OPENCODE": "OpenCode",
-}
-
-
-def harness(environment: Mapping[str, str]) -> str | None:
-    """The coding agent under whose shell this process runs, by its environment variable, or None."""
-    return next((name for variable, name in _VARIABLES.items() if environment.get(variable)), None)
 
 
 def require_person(deed: str, environment: Mapping[str, str], methodology: Methodology) -> None:
@@ -59,8 +48,7 @@ def is_agent(actor: str) -> bool:
 
 def actor_name() -> str:
     """In whose name a command or a script acts: `agent:<harness>` under an agent's shell, else `user:<login>`."""
-    import getpass
-    import os
+    import getpass  # which costs a module or two, and most of what is asked here needs none
 
     who = harness(os.environ)
     if who is not None:

@@ -245,9 +245,17 @@ def _told(path: str, problem: OSError | ValueError) -> str:
 
 
 def _bytes_of(path: Path) -> bytes | None:
-    if path.exists() and not path.is_file():
-        raise ValueError("it is no regular file")
-    return path.read_bytes() if path.exists() else None
+    """What the file holds, None where there is none; ValueError where none can be."""
+    if path.is_symlink():  # that nothing could resolve
+        raise ValueError("it is a symbolic link that leads nowhere but to itself")
+    if path.exists():
+        if not path.is_file():
+            raise ValueError("it is no regular file")
+        return path.read_bytes()
+    above = next(parent for parent in path.parents if parent.exists())
+    if not above.is_dir():
+        raise ValueError(f"{above.name} is no folder")
+    return None
 
 
 def _own(job: _Job, path: str, current: bytes | None, plans: Asked, before: Asked) -> _Step:

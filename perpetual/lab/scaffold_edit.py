@@ -15,6 +15,7 @@ from perpetual.toolkit import jsonedit, marked, tomledit
 __all__ = ["Asked", "alike", "applied", "is_bare", "kind", "undone"]
 
 Asked = list[tuple[str, FilePlan]]  # plans with the harness that asks for each
+_MARK = "\ufeff"  # some editors begin a UTF-8 file with it; it stays, and nothing below sees it
 
 
 def kind(plan: FilePlan) -> str:
@@ -38,14 +39,18 @@ def _start(plan: FilePlan) -> str:
 
 def is_bare(text: str, plans: Sequence[FilePlan]) -> bool:
     """Whether a file that these plans made holds nothing any more."""
-    plain = "".join(text.split())  # formatting it makes it nobody's
+    plain = "".join(text.removeprefix(_MARK).split())  # formatting it makes it nobody's
     return plain in {"", "{}", *("".join(_start(plan).split()) for plan in plans)}
 
 
 def applied(path: str, text: str | None, plans: Sequence[FilePlan]) -> str:
     """The text with what the plans ask for; None stands for a file that is not there."""
+    if text is not None and text.startswith(_MARK):
+        return _MARK + applied(path, text.removeprefix(_MARK), plans)
     for plan in plans:
         text = _start(plan) if text is None else text
+        if kind(plan) == "json" and not text.strip():
+            raise ValueError("line 1: the file is empty, and so no JSON; delete it, and it is made anew")
         if plan.how == "block":
             text = text if marked.says_already(path, text, plan.text) else marked.put_block(path, text, plan.text)
         elif plan.how == "toml":
@@ -59,6 +64,8 @@ def applied(path: str, text: str | None, plans: Sequence[FilePlan]) -> str:
 
 def undone(path: str, text: str, gone: Sequence[FilePlan], new: Sequence[FilePlan], entry: Entry | None) -> str:
     """The text without what the plans `gone` put there, unless a plan of `new` sets the same place anyway."""
+    if text.startswith(_MARK):
+        return _MARK + undone(path, text.removeprefix(_MARK), gone, new, entry)
     for plan in reversed(gone):
         if plan.how == "block":
             if not new:
@@ -74,7 +81,7 @@ def _taken(text: str, plan: FilePlan, others: Sequence[FilePlan], entry: Entry |
     known = entry is not None and entry.is_known
     original = _start(plan)
     if entry is not None and entry.original is not None:
-        original = entry.original.decode("utf-8")
+        original = entry.original.decode("utf-8").removeprefix(_MARK)
     # Objects that were there before us stay even if they are empty now; without a record that is all of them.
     if plan.how == "toml":
         floor = tomledit.depth(original, plan.keys) if known else len(plan.keys) - 1

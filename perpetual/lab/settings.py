@@ -1,14 +1,13 @@
 """The settings department: every key of configuration, methodology and plugins' sections, shown and set.
 
 A key that widens what agents may do alone, or that says when a claim is decided, is for a person to set, like an
-approval. Setting a methodology key is told
-in the feed, because what the record decides afterwards depends on it.
+approval. Setting a methodology key is told in the feed, because what the record decides afterwards depends on it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from perpetual.errors import Conflict, PluginError, UsageError, unknown
@@ -18,7 +17,7 @@ from perpetual.methodology import KEYS, STRATEGY_SCORERS, Methodology
 from perpetual.schema import Item
 from perpetual.slots import SLOTS, Option
 
-__all__ = ["Settings"]
+__all__ = ["PastMethodology", "Settings"]
 
 _FOR_PERSONS = frozenset(
     {
@@ -38,6 +37,30 @@ _FOR_PERSONS = frozenset(
 )
 
 
+class PastMethodology:
+    """The methodology as it stood after the event `at`, from what the feed says of keys that were set since.
+
+    What a verdict of an earlier time rested on: today's thresholds would turn it. Events of old records do not tell
+    what a key `was`; then it is what it had been set to before, or its default.
+    """
+
+    def __init__(self, live: Methodology, events: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
+        self.at = 0
+        self._live = live
+        self._set: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
+        for number, event in events:
+            if event["kind"] == "methodology_set":
+                self._set.setdefault(event["subject"], []).append((number, event["payload"]))
+
+    def __getitem__(self, name: str) -> Any:
+        value = KEYS[name].default
+        for number, payload in self._set.get(name, ()):
+            if number > self.at:
+                return payload.get("was", value)
+            value = payload["value"]
+        return self._live[name]
+
+
 class Settings:
     """`lab.settings`."""
 
@@ -51,6 +74,13 @@ class Settings:
     def methodology(self) -> list[Item]:
         """Every key of the methodology with value, origin and meaning."""
         return self._ctx.config.methodology.items()
+
+    def methodology_at(self, seq: int) -> dict[str, Any]:
+        """Every key's value as it stood after the event `seq`."""
+        rows = ((row.number, row.body) for row in self._ctx.store.rows("event"))
+        past = PastMethodology(self._ctx.config.methodology, rows)
+        past.at = seq
+        return {name: past[name] for name in KEYS}
 
     def set_config(self, name: str, text: str) -> Item:
         """Writes one key into the project's config.yaml and answers it as it is in force.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["ENDED", "LIVE"]
+from perpetual.records import ENDED, LIVE
 
-LIVE = ("queued", "launching", "running")
-ENDED = ("done", "failed", "killed", "timeout", "lost")
+__all__ = ["ENDED", "LIVE"]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perpetual.kept import STATUS_FILE, read_status, token_of
+from perpetual.kept import STATUS_FILE, read_status
 from perpetual.lab.context import Context
+from perpetual.lab.present import Present
 from perpetual.lab.rights import shown_version
 from perpetual.slots.store import Document
 
@@ -29,38 +30,27 @@ class Status:
 
     def __init__(self, ctx: Context, runs: RunLedger, budget: Budget) -> None:
         self._ctx, self._runs, self._budget = ctx, runs, budget
-
-    def _head(self) -> str | None:
-        """The store's head token; None if the chosen store declares none."""
-        offer = self._ctx.registry.choose("store", self._ctx.config["store"])
-        if offer.provider.head is None:
-            return None
-        from importlib import import_module
-
-        module, _, name = offer.provider.head.partition(":")
-        token: str = getattr(import_module(module), name)(str(self._ctx.folder / "store"))
-        return token
+        self._present = Present(ctx)
 
     def document(self) -> dict[str, Any]:
         """`perpetual status` as JSON, with `brief` (what the brief needs beyond it)."""
-        head = self._head()
-        if head is not None:
-            kept = read_status(str(self._ctx.folder), head)
-            if kept is not None:
-                return kept
+        token = self._present.token()  # before anything is read: what changes meanwhile is of a later state
+        kept = None if token is None else read_status(str(self._ctx.folder), token)
+        if kept is not None:
+            return kept
+        self._ctx.config.refresh()  # a program that lives long was told the rules of its beginning
         document = self._compute()
-        if head is not None:
-            self._keep(head, document)
+        if token is not None:
+            self._keep(token, document)
         return document
 
-    def _keep(self, head: str, document: dict[str, Any]) -> None:
+    def _keep(self, token: str, document: dict[str, Any]) -> None:
         from perpetual.toolkit.atomic import dump_json, write_atomic
 
-        folder = self._ctx.folder
-        kept = {"token": token_of(str(folder), head), "document": document}
+        text = dump_json({"token": token, "document": document})
         try:
             # A lost projection is computed again, so it need not be durable.
-            write_atomic(folder / STATUS_FILE, dump_json(kept), durable=False)
+            write_atomic(self._ctx.folder / STATUS_FILE, text, durable=False)
         except OSError:
             return  # a read-only project can still be looked at
 
@@ -93,7 +83,7 @@ class Status:
             "queue": self._runs.queue_state(),
         }
         document["next"] = self._next(document, hypotheses, experiments)
-        document["brief"] = self._brief(experiments)
+        document["brief"] = self._brief(experiments, hypotheses)
         return document
 
     def _next(self, document: dict[str, Any], hypotheses: list[Document], experiments: list[Document]) -> list[str]:
@@ -125,14 +115,17 @@ class Status:
             steps.append("perpetual report  (every hypothesis is decided or parked)")
         return steps
 
-    def _brief(self, experiments: list[Document]) -> dict[str, Any]:
+    def _brief(self, experiments: list[Document], hypotheses: list[Document]) -> dict[str, Any]:
         """The newest results and the dead ends, for the agent's brief."""
         store = self._ctx.store
         finished = [run for run in store.page("run", limit=TOP, newest_first=True).items if run.body["ended_at"]]
         titles = {item.id: item.body["title"] for item in experiments}
+        metric_of = {item.id: item.body["design"]["metric"] for item in experiments}
         results = []
         for run in finished[:8]:
-            metrics = {name: value for name, value in run.body["metrics"].items() if value is not None}
+            declared = metric_of.get(run.body["experiment_id"])  # what the run was for comes first
+            named = sorted(run.body["metrics"].items(), key=lambda item: item[0] != declared)
+            metrics = {name: value for name, value in named if value is not None}
             results.append(
                 {
                     "id": run.id,
@@ -149,6 +142,11 @@ class Status:
         return {
             "results": results,
             "dead_ends": [_pick(item, _OF_HYPOTHESIS) for item in refuted[-8:]],
+            "cautions": {
+                item.id: item.body["cautions"]
+                for item in [*_top(hypotheses), *refuted[-8:]]
+                if item.body.get("cautions")
+            },
             "notes": [
                 {"path": note.id, "title": note.body["title"], "status": note.body["status"]} for note in notes[-8:]
             ],

@@ -16,7 +16,8 @@ from typing import Any, BinaryIO
 from perpetual.errors import Conflict, CorruptData, PerpetualError, UsageError
 from perpetual.lab import housing
 from perpetual.lab.context import Context
-from perpetual.slots.store import Kind, Row, StoreBase
+from perpetual.slots.store import Kind, Meta, Row, StoreBase
+from perpetual.toolkit.atomic import fsync_dir
 
 __all__ = ["EXPORT_SCHEMA", "Storage"]
 
@@ -76,15 +77,15 @@ class Storage:
             digest.update(line)
             size += len(line)
 
-        meta = _meta_of(store)
+        meta = store.meta()
         put(
             {
                 "schema": EXPORT_SCHEMA,
                 "project_id": self._ctx.config.project_id,
-                "commit": meta["commit"],
+                "commit": meta.commit,
                 "kinds": {
                     name: _declaration(store.kinds[name], count)
-                    for name, count in sorted(meta["counters"].items())
+                    for name, count in sorted(meta.counters.items())
                     if count
                 },
             }
@@ -104,7 +105,7 @@ class Storage:
             rows += 1
         put({"rows": rows, "sha256": digest.hexdigest()})
         stream.flush()
-        return {"rows": rows, "commit": meta["commit"], "bytes": size, "sha256": digest.hexdigest()}
+        return {"rows": rows, "commit": meta.commit, "bytes": size, "sha256": digest.hexdigest()}
 
     def export_file(self, path: str | Path) -> dict[str, Any]:
         """The same into a file, which is there whole or not at all.
@@ -120,6 +121,7 @@ class Storage:
                     answer = self.export(stream)
                     os.fsync(stream.fileno())
                 os.replace(beside, target)
+                fsync_dir(target.parent)
             finally:
                 beside.unlink(missing_ok=True)
         except OSError as problem:
@@ -149,13 +151,13 @@ class Storage:
         if export.newer():
             raise Conflict(f"{source}: {export.newer()}", hint="upgrade perpetual-lab")
         if dry_run:
-            return {"path": str(source), "rows": export.rows, "commit": export.commit, "backup": None}
+            return {"path": str(source), "rows": export.rows, "commit": export.meta.commit, "backup": None}
 
         def load(target: StoreBase) -> int:
             for kind in export.kinds:
                 if kind.name not in target.kinds:
                     target.declare(kind)
-            return housing.fill(target, export.read(), export.commit, export.counters)
+            return housing.fill(target, export.read(), export.meta)
 
         made = self._move(self._ctx.config["store"], load, {"project_id": export.project_id})
         return {"path": str(source), **made}
@@ -172,16 +174,14 @@ class Storage:
         if wanted is self._ctx.registry.choose("store", present):
             raise Conflict(f"the store is {present} already", hint="perpetual store stats")
         housing.check_kinds(store)
-        meta = _meta_of(store)
         if dry_run:
             rows = sum(store.count(kind) for kind in store.kinds)
-            return {"from": present, "to": name, "rows": rows, "commit": meta["commit"], "backup": None}
+            return {"from": present, "to": name, "rows": rows, "commit": store.seq(), "backup": None}
 
         def load(target: StoreBase) -> int:
             for kind in store.kinds.values():
                 target.declare(kind)
-            held = _meta_of(store)
-            return housing.fill(target, housing.rows_of(store), held["commit"], held["counters"])
+            return housing.fill(target, housing.rows_of(store), store.meta())
 
         return {"from": present, "to": name, **self._move(name, load, {"store": name})}
 
@@ -212,10 +212,6 @@ def _files(folder: Path) -> dict[str, int]:
     if not folder.is_dir():
         return {}
     return {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.is_file()}
-
-
-def _meta_of(store: StoreBase) -> dict[str, Any]:
-    return store.read("_meta", "_meta") or {"commit": 0, "counters": {}}
 
 
 def _declaration(kind: Kind, count: int) -> dict[str, Any]:
@@ -287,8 +283,8 @@ class _Export:
         try:
             header = self._check()
             self.project_id = str(header["project_id"])
-            self.commit = int(header["commit"])
-            self.counters = {name: int(told["count"]) for name, told in header["kinds"].items()}
+            counters = {name: int(told["count"]) for name, told in header["kinds"].items()}
+            self.meta = Meta(int(header["commit"]), counters)
             self.kinds = [
                 Kind(name, told["ledger"], told["prefix"], tuple(told["indexes"]), told["version"])
                 for name, told in header["kinds"].items()

@@ -12,6 +12,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from perpetual.science.intervals import student_tail
+
 CONFIDENCE_FLOOR = 1e-4
 DESIGN_CAP_NATS = math.log(99)
 JUDGED_CAP_NATS = math.log(3)
@@ -38,6 +40,19 @@ def number(record: Mapping[str, Any], key: str, default: float | None = None) ->
     if value is None or not is_finite(value):
         raise ValueError(f"{key} must be a finite number, not {value!r} (in {record.get('id', 'a design')})")
     return float(value)
+
+
+def quantity(record: Mapping[str, Any], key: str, default: float | None = None, *, least: float = -math.inf) -> float:
+    """As `number`, in the metric's units: cut to what can be squared, and a ValueError below `least`."""
+    value = number(record, key, default)
+    if value < least:
+        raise ValueError(f"{key} must be at least {least:g}, not {value!r} (in {record.get('id', 'a design')})")
+    return min(max(value, -_WILD), _WILD)
+
+
+def spread(record: Mapping[str, Any], key: str, default: float | None = None) -> float:
+    """A standard deviation: a `quantity` that is not negative."""
+    return quantity(record, key, default, least=0.0)
 
 
 class _Noise(NamedTuple):
@@ -176,16 +191,6 @@ def judged_weight(verdict: str, strength: float) -> float:
     return _DIRECTION.get(verdict, 0.0) * share * math.log(2)
 
 
-def _student_tail(z: float, nu: float) -> float:
-    """P(T > z), z >= 0, for Student's t on `nu` df: midpoint rule after x = sqrt(nu) tan(angle)."""
-    if nu > 200:
-        return math.erfc(z / math.sqrt(2)) / 2
-    start, steps = math.atan(z / math.sqrt(nu)), 200
-    width = (math.pi / 2 - start) / steps
-    area = math.fsum(math.cos(start + (i + 0.5) * width) ** (nu - 1) for i in range(steps)) * width
-    return area * math.exp(math.lgamma((nu + 1) / 2) - math.lgamma(nu / 2)) / math.sqrt(math.pi)
-
-
 def _gaussian_misfit(pool: _Pool, mu1: float, mu0: float, claim: object) -> bool:
     """Whether both predictions are far off: short of one and past the other ("value": off either way)."""
     if pool.mute:
@@ -194,10 +199,10 @@ def _gaussian_misfit(pool: _Pool, mu1: float, mu0: float, claim: object) -> bool
     distances = [sign * (mu1 - pool.mean), sign * (pool.mean - mu0)]
     if claim == "value":
         distances = [abs(z) for z in distances]
-    return min(distances) > _MISFIT_Z and _student_tail(min(distances), pool.nu) < _MISFIT_TAIL
+    return min(distances) > _MISFIT_Z and student_tail(min(distances), pool.nu) < _MISFIT_TAIL
 
 
-class _Weighed(NamedTuple):
+class Weighed(NamedTuple):
     """One design's share: raw log Bayes factor, whether both predictions are off, effective n, flags."""
 
     factor: float
@@ -206,14 +211,14 @@ class _Weighed(NamedTuple):
     flags: list[str]
 
 
-def _weigh_binary(values: Sequence[float], p1: float, p0: float) -> _Weighed:
+def _weigh_binary(values: Sequence[float], p1: float, p0: float) -> Weighed:
     hits = [value for value in values if value in (0, 1)]
     n, k = len(hits), round(math.fsum(hits))
     flags = ["value is not 0 or 1"] if n < len(values) else []
-    return _Weighed(log_bayes_factor_binary(k, n, p1=p1, p0=p0), False, n, flags)
+    return Weighed(log_bayes_factor_binary(k, n, p1=p1, p0=p0), False, n, flags)
 
 
-def _weigh_any(values: Sequence[float], baseline_n: int, baseline_ss: float) -> _Weighed:
+def _weigh_any(values: Sequence[float], baseline_n: int, baseline_ss: float) -> Weighed:
     """The default factor for "any effect": the noise is what the runs themselves show, nothing declared counts."""
     noise = _Noise(0.0, None, None, 0.0, baseline_n, baseline_ss)
     pool = _pool(values, noise)
@@ -221,24 +226,25 @@ def _weigh_any(values: Sequence[float], baseline_n: int, baseline_ss: float) -> 
     if noise.flat_baseline:
         flags.append("seed not applied in the baseline")
     if pool.mute:
-        return _Weighed(0.0, False, pool.n, [*flags, "noise unknown: one more replicate"])
+        return Weighed(0.0, False, pool.n, [*flags, "noise unknown: one more replicate"])
     others = 1 if noise.flat_baseline else baseline_n
     effective = pool.n * others / (pool.n + others) if others > 0 else pool.n
-    return _Weighed(jzs_log_bayes_factor(pool.mean / math.sqrt(pool.v), pool.nu, effective), False, pool.n, flags)
+    return Weighed(jzs_log_bayes_factor(pool.mean / math.sqrt(pool.v), pool.nu, effective), False, pool.n, flags)
 
 
-def _weigh(design: Mapping[str, Any], values: Sequence[float]) -> _Weighed:
+def weigh(design: Mapping[str, Any], values: Sequence[float]) -> Weighed:
+    """What the values of one design's replicates say; see `confidence` for the design. Raises ValueError for none."""
     model = design.get("model", "gaussian")
     if model == "any":
         return _weigh_any(values, int(number(design, "baseline_n", 0)), number(design, "baseline_ss", 0.0))
-    mu1, mu0 = number(design, "mu1"), number(design, "mu0")
+    mu1, mu0 = quantity(design, "mu1"), quantity(design, "mu0")
     if model == "binary":
         return _weigh_binary(values, mu1, mu0)
     if model != "gaussian":
         raise ValueError(f"model must be gaussian, binary or any, not {model!r}")
-    sigma, s0 = (None if design.get(key) is None else number(design, key) for key in ("sigma", "s0"))
+    sigma, s0 = (None if design.get(key) is None else spread(design, key) for key in ("sigma", "s0"))
     noise = _Noise(
-        number(design, "tau", TAU_SHARE * abs(mu1 - mu0)),
+        spread(design, "tau", TAU_SHARE * abs(mu1 - mu0)),
         sigma,
         s0,
         number(design, "nu0", GUESSED_NOISE_DF),
@@ -256,7 +262,7 @@ def _weigh(design: Mapping[str, Any], values: Sequence[float]) -> _Weighed:
     if design.get("mde") is not None and pool.mean > 8 * number(design, "mde"):
         flags.append("too good: check leakage")
     misfit = _gaussian_misfit(pool, mu1, mu0, design.get("claim"))
-    return _Weighed(_factor(pool, mu1, mu0), misfit, pool.n, flags)
+    return Weighed(_factor(pool, mu1, mu0), misfit, pool.n, flags)
 
 
 def live_rows(evidence: Iterable[Mapping[str, Any]], hypothesis_id: object) -> list[Mapping[str, Any]]:
@@ -289,7 +295,7 @@ def _outcome(row: Mapping[str, Any], design: Mapping[str, Any]) -> float | None:
     return None
 
 
-def _measured(
+def measured(
     rows: Iterable[Mapping[str, Any]], designs: Mapping[str, Mapping[str, Any]]
 ) -> tuple[dict[str, list[float]], set[object]]:
     """Values by design, and the runs that gave one: once per run and metric, run and design, and content."""
@@ -339,7 +345,8 @@ def _part(source: str, name: object, nats: float, cap: float, n: int, flags: lis
     }
 
 
-def _probability(log_odds: float) -> float:
+def probability(log_odds: float) -> float:
+    """The confidence of log odds, kept off certainty."""
     p = 1 / (1 + math.exp(-_clip(log_odds, _EXPONENT_LIMIT)))
     return min(max(p, CONFIDENCE_FLOOR), 1 - CONFIDENCE_FLOOR)
 
@@ -364,8 +371,8 @@ def confidence(
     ValueError for a design that is no design; rows that cannot count are left out, never guessed.
     """
     rows = live_rows(evidence, hypothesis.get("id"))
-    values, runs = _measured(rows, designs)
-    weighed = {name: _weigh(design, values[name]) for name, design in designs.items() if name in values}
+    values, runs = measured(rows, designs)
+    weighed = {name: weigh(design, values[name]) for name, design in designs.items() if name in values}
     parts, support, refute = [], [], []
     for name, (factor, misfit, n, flags) in weighed.items():
         # A misfit goes to a human. E-values lose its gain but keep its loss: only cutting a gain is free.
@@ -391,7 +398,7 @@ def confidence(
     e_support = math.exp(_clip(math.fsum(support), _EXPONENT_LIMIT))
     e_refute = math.exp(_clip(math.fsum(refute), _EXPONENT_LIMIT))
     result = {
-        "confidence": _probability(log_odds),
+        "confidence": probability(log_odds),
         "log_odds": log_odds,
         "e_support": e_support,
         "e_refute": e_refute,
@@ -400,7 +407,7 @@ def confidence(
         "parts": parts,
     }
     if config.get("alpha") is not None:
-        bar, p = 1 / number(config, "alpha"), _probability(log_odds)
+        bar, p = 1 / number(config, "alpha"), probability(log_odds)
         result["established"] = (p >= number(config, "support", 0.8) and e_support >= bar) or (
             p <= number(config, "refute", 0.2) and e_refute >= bar
         )

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
-from perpetual.science.evidence import log_bayes_factor_gaussian
+from perpetual.science.evidence import DESIGN_CAP_NATS, log_bayes_factor_gaussian, probability
+from perpetual.science.intervals import student_quantile
 from perpetual.science.simulate import Said, brier_score, calibration_error, interval, said_true
 
 __all__ = ["CalibrationRow", "StoppingRow", "calibration", "optional_stopping"]
@@ -50,13 +51,8 @@ class StoppingRow(NamedTuple):
     twice_the_noise: float  # no effect, and replicates scatter twice as wide as declared
 
 
-def _probability(log_odds: float) -> float:
-    limit = math.log(9999)  # as `perpetual.science.confidence` has it
-    return 1 / (1 + math.exp(-min(max(log_odds, -limit), limit)))
-
-
 def _capped(nats: float) -> float:
-    return min(max(nats, -math.log(99)), math.log(99))
+    return min(max(nats, -DESIGN_CAP_NATS), DESIGN_CAP_NATS)
 
 
 class _Case(NamedTuple):
@@ -70,11 +66,11 @@ class _Case(NamedTuple):
 
 
 def _pooled(case: _Case, **noise: Any) -> float:
-    return _probability(_capped(log_bayes_factor_gaussian(case.values, mu1=1.0, mu0=0.0, tau=case.tau, **noise)))
+    return probability(_capped(log_bayes_factor_gaussian(case.values, mu1=1.0, mu0=0.0, tau=case.tau, **noise)))
 
 
 def _product(case: _Case) -> float:
-    return _probability(sum((value - 0.5) / case.sigma**2 for value in case.values))
+    return probability(sum((value - 0.5) / case.sigma**2 for value in case.values))
 
 
 def _steps(case: _Case) -> float:
@@ -150,22 +146,13 @@ def _walks(values: Values) -> bool:
     return False
 
 
-# Upper 5 % points of Student's t for 1 to 49 degrees of freedom.
-_T = (
-    6.3138, 2.9200, 2.3534, 2.1318, 2.0150, 1.9432, 1.8946, 1.8595, 1.8331, 1.8125, 1.7959, 1.7823, 1.7709, 1.7613,
-    1.7531, 1.7459, 1.7396, 1.7341, 1.7291, 1.7247, 1.7207, 1.7171, 1.7139, 1.7109, 1.7081, 1.7056, 1.7033, 1.7011,
-    1.6991, 1.6973, 1.6955, 1.6939, 1.6924, 1.6909, 1.6896, 1.6883, 1.6871, 1.6860, 1.6849, 1.6839, 1.6829, 1.6820,
-    1.6811, 1.6802, 1.6794, 1.6787, 1.6779, 1.6772, 1.6766,
-)  # fmt: skip
-
-
 def _peeks(values: Values) -> bool:
     """Whether a one-sided t test ever has p < 0.05."""
     total, squares = values[0], values[0] ** 2
     for n, value in enumerate(values[1:], 2):
         total, squares = total + value, squares + value * value
         variance = (squares - total * total / n) / (n - 1)
-        if variance > 0 and total / n > _T[n - 2] * math.sqrt(variance / n):
+        if variance > 0 and total / n > student_quantile(0.95, n - 1) * math.sqrt(variance / n):
             return True
     return False
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-from perpetual.science.evidence import TAU_SHARE, number
+from perpetual.science.evidence import TAU_SHARE, number, quantity, spread
 from perpetual.science.strategies import STRATEGIES, Look, strategy, uniform
 
 COST_FLOOR_RUN_HOURS = 1 / 3600
@@ -115,12 +115,12 @@ class _Candidate:
 
     def __init__(self, row: Mapping[str, Any]) -> None:
         self.id, self.hypothesis_id = row["id"], row["hypothesis_id"]
-        self.mu1, self.mu0 = number(row, "mu1"), number(row, "mu0")
+        self.mu1, self.mu0 = quantity(row, "mu1"), quantity(row, "mu0")
         self.binary = row.get("model") == "binary"
-        self.tau = number(row, "tau", TAU_SHARE * abs(self.mu1 - self.mu0))
+        self.tau = spread(row, "tau", TAU_SHARE * abs(self.mu1 - self.mu0))
         known = next((key for key in ("sigma", "s0") if row.get(key) is not None), None)
         # Of unknown noise no replicate has taught anything yet, so one more is worth asking for.
-        self.s2 = number(row, known) ** 2 if known else 0.0
+        self.s2 = spread(row, known) ** 2 if known else 0.0
         self.n_seen = int(number(row, "n_seen", 0)) if known else 0
         self.baseline_n = int(number(row, "baseline_n", 0))
         self.cost = number(row, "cost")

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-__all__ = ["Interval", "mean_of", "paired_difference", "pooled_difference", "student_quantile", "welch_difference"]
+__all__ = ["Interval", "mean_of", "paired_difference", "pooled_difference", "student_quantile", "student_tail",
+           "welch_difference"]  # fmt: skip
 
 LEVEL = 0.95
 _TINY = 1e-300
@@ -64,6 +65,13 @@ def _beta(a: float, b: float, x: float) -> float:
     if x < (a + 1.0) / (a + b + 2.0):
         return front * _beta_fraction(a, b, x) / a
     return 1.0 - front * _beta_fraction(b, a, 1.0 - x) / b
+
+
+def student_tail(t: float, nu: float) -> float:
+    """P(T > t), t >= 0, of Student's t on `nu` degrees of freedom, the normal one where they are infinite."""
+    if math.isinf(nu):
+        return math.erfc(t / math.sqrt(2)) / 2
+    return _beta(nu / 2.0, 0.5, nu / (nu + t * t)) / 2
 
 
 @lru_cache(maxsize=4096)

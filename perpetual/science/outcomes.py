@@ -15,11 +15,14 @@ from perpetual.science.evidence import (
     DESIGN_CAP_NATS,
     GUESSED_NOISE_DF,
     TAU_SHARE,
-    _measured,
-    _weigh,
     confidence,
+    jzs_log_bayes_factor,
     live_rows,
+    measured,
     number,
+    quantity,
+    spread,
+    weigh,
 )
 
 __all__ = ["Outlook", "Span", "explain", "outlook"]
@@ -27,6 +30,8 @@ __all__ = ["Outlook", "Span", "explain", "outlook"]
 _SAMPLES = 9  # within a stretch between boundaries: finds where both predictions misfit, which has no closed form
 _BISECTIONS = 60
 _BESIDE = 1e-7  # in gaps
+_LARGEST_T = 1e6
+_NEAR_ENOUGH_NATS = 1e-12
 _FAR = (1.0, 10.0, 100.0)  # in gaps, beyond the outermost boundary
 
 
@@ -46,7 +51,8 @@ class Outlook(NamedTuple):
     support: Span | None
     refute: Span | None
     is_binary: bool
-    gap: float  # mu1 - mu0
+    gap: float  # mu1 - mu0; of a design that predicts nothing, the scale of what it has seen
+    also: Span | None = None  # a second stretch that supports: some effect may lie on either side
 
 
 def outlook(
@@ -55,38 +61,45 @@ def outlook(
     evidence: Iterable[Mapping[str, Any]],
     design_id: str,
     config: Mapping[str, Any],
-) -> Outlook | None:
+) -> Outlook:
     """What the next replicate of `designs[design_id]` can decide, given all that is known.
 
     Arguments as for `perpetual.science.confidence`; `config` holds "support" and "refute" (0.8, 0.2). What is pending
-    is not guessed at. None for a design that predicts nothing ("any").
+    is not guessed at.
     """
     design = designs[design_id]
-    if design.get("model", "gaussian") == "any":
-        return None
     rows = live_rows([*evidence], hypothesis.get("id"))
     known = confidence(hypothesis, designs, rows, {})
     own = math.fsum(part["log_bayes_factor"] for part in known["parts"] if part.get("design_id") == design_id)
     rest = known["log_odds"] - own
-    values = _measured(rows, designs)[0].get(design_id, [])
+    values = measured(rows, designs)[0].get(design_id, [])
     up = _logit(number(config, "support", 0.8)) - rest
     down = _logit(number(config, "refute", 0.2)) - rest
-    gap = number(design, "mu1") - number(design, "mu0")
+    is_any = design.get("model", "gaussian") == "any"
+    gap = _scale(design, values) if is_any else quantity(design, "mu1") - quantity(design, "mu0")
 
     def nats(value: float) -> float:
         if values and all(value == seen for seen in values):
             value += _BESIDE * (abs(gap) or 1.0)  # bit-equal it would pass for the same run, seen again
-        weighed = _weigh(design, [*values, value])
+        weighed = weigh(design, [*values, value])
         return 0.0 if weighed.misfit else min(max(weighed.factor, -DESIGN_CAP_NATS), DESIGN_CAP_NATS)
 
     if design.get("model") == "binary":
         support = next((Span(x, x) for x in (1.0, 0.0) if nats(x) >= up), None)
         refute = next((Span(x, x) for x in (0.0, 1.0) if nats(x) <= down), None)
         return Outlook(known["confidence"], support, refute, True, gap)
+    if is_any:
+        mean = math.fsum(values) / len(values) if values else 0.0
+        ups = _spans(_any_boundaries(design, values, up), lambda x: nats(x) >= up, mean, gap)
+        downs = _spans(_any_boundaries(design, values, down), lambda x: nats(x) <= down, _next(values, 0.0), gap)
+        also = ups[1] if len(ups) > 1 else None
+        return Outlook(known["confidence"], next(iter(ups), None), next(iter(downs), None), False, gap, also)
     return Outlook(
         known["confidence"],
-        _span(_boundaries(design, values, up), lambda x: nats(x) >= up, _next(values, number(design, "mu1")), gap),
-        _span(_boundaries(design, values, down), lambda x: nats(x) <= down, _next(values, number(design, "mu0")), gap),
+        _span(_boundaries(design, values, up), lambda x: nats(x) >= up, _next(values, quantity(design, "mu1")), gap),
+        _span(
+            _boundaries(design, values, down), lambda x: nats(x) <= down, _next(values, quantity(design, "mu0")), gap
+        ),
         False,
         gap,
     )
@@ -110,24 +123,24 @@ def _boundaries(design: Mapping[str, Any], values: Sequence[float], nats: float)
     """
     if abs(nats) > DESIGN_CAP_NATS:
         return []
-    mu1, mu0 = number(design, "mu1"), number(design, "mu0")
-    gap, tau = mu1 - mu0, number(design, "tau", TAU_SHARE * abs(mu1 - mu0))
-    sampled, spread = int(number(design, "baseline_n", 0)), number(design, "baseline_ss", 0.0)
-    if design.get("sigma") is None and sampled > 1 and spread == 0:
-        sampled = 1  # a baseline without any spread is one draw, seen again
+    mu1, mu0 = quantity(design, "mu1"), quantity(design, "mu0")
+    gap, tau = mu1 - mu0, spread(design, "tau", TAU_SHARE * abs(mu1 - mu0))
+    sampled, squares = _sampled(design)
+    if design.get("sigma") is not None:
+        sampled = int(number(design, "baseline_n", 0))  # a known noise needs no spread
     n = len(values)
     whole = n + 1
     share = 1 / whole + (1 / sampled if sampled > 0 else 0.0)
     if design.get("sigma") is not None:
-        v = tau * tau + share * number(design, "sigma") ** 2
+        v = tau * tau + share * spread(design, "sigma") ** 2
         return [_next(values, (mu1 + mu0) / 2 + nats * v / gap)] if gap else []
     prior_nu = 0.0 if design.get("s0") is None else number(design, "nu0", GUESSED_NOISE_DF)
     nu = prior_nu + n + max(sampled - 1, 0)
     if nu <= 0 or not gap:
         return []
     mean = math.fsum(values) / n if n else 0.0
-    squares = math.fsum((value - mean) ** 2 for value in values) + (spread if sampled > 1 else 0.0)
-    squares += prior_nu * (number(design, "s0") ** 2 if prior_nu else 0.0)
+    squares += math.fsum((value - mean) ** 2 for value in values)
+    squares += prior_nu * (spread(design, "s0") ** 2 if prior_nu else 0.0)
     fixed, grows = nu * tau * tau + share * squares, share * n / whole  # nu v = fixed + grows d^2
     ratio = math.exp(2 * nats / (nu + 1))
     found = _roots(
@@ -138,6 +151,64 @@ def _boundaries(design: Mapping[str, Any], values: Sequence[float], nats: float)
     if grows > 0 and ratio != 1:
         found += _roots(grows, 0.0, fixed - gap * gap * ratio / (1 - ratio) ** 2)
     return sorted(mean + d for d in found if math.isfinite(d))
+
+
+def _sampled(design: Mapping[str, Any]) -> tuple[int, float]:
+    """How many runs a baseline has had, and their sum of squares; without any spread it is one, seen again."""
+    sampled, squares = int(number(design, "baseline_n", 0)), number(design, "baseline_ss", 0.0)
+    return (1 if sampled > 1 and squares == 0 else sampled), (squares if sampled > 1 else 0.0)
+
+
+def _scale(design: Mapping[str, Any], values: Sequence[float]) -> float:
+    """How far apart results lie that have been seen; 1 where nothing tells."""
+    sampled, squares = _sampled(design)
+    if values:
+        mean = math.fsum(values) / len(values)
+        squares += math.fsum((value - mean) ** 2 for value in values)
+    freedom = max(len(values) - 1, 0) + max(sampled - 1, 0)
+    seen = math.sqrt(squares / freedom) if freedom else 0.0
+    return seen or max((abs(value) for value in values), default=0.0) or 1.0
+
+
+def _any_boundaries(design: Mapping[str, Any], values: Sequence[float], nats: float) -> list[float]:
+    """As `_boundaries`, of the default test: where its t statistic is the one at which its factor is `nats`."""
+    n = len(values)
+    sampled, squares = _sampled(design)
+    whole, nu = n + 1, n + max(sampled - 1, 0)
+    if nu <= 0:
+        return []
+    effective = whole * sampled / (whole + sampled) if sampled > 0 else whole
+    t = _crossing(lambda t: jzs_log_bayes_factor(t, nu, effective) - nats)
+    if t is None:
+        return []
+    t2 = t * t / nu
+    mean = math.fsum(values) / n if n else 0.0
+    squares += math.fsum((value - mean) ** 2 for value in values)
+    share = 1 / whole + (1 / sampled if sampled > 0 else 0.0)
+    # With x the next value and d = x - mean: (mean + d/whole)^2 = t^2 v, and nu v = share (squares + d^2 n/whole).
+    found = _roots(1 / whole**2 - t2 * share * n / whole, 2 * mean / whole, mean * mean - t2 * share * squares)
+    return sorted(mean + d for d in found if math.isfinite(d))
+
+
+def _crossing(rises: Callable[[float], float]) -> float | None:
+    """Where a function that rises from 0 on is 0, by false position; None where it is not, up to `_LARGEST_T`."""
+    low, high = 0.0, 1.0
+    below, above = rises(low), rises(high)
+    while above < 0 and high < _LARGEST_T:
+        low, below, high = high, above, high * 2
+        above = rises(high)
+    if below > 0 or above < 0:
+        return None
+    for _ in range(_BISECTIONS):
+        middle = high - above * (high - low) / (above - below) if above > below else high
+        found = rises(middle)
+        if abs(found) < _NEAR_ENOUGH_NATS or not low < middle < high:
+            return middle
+        if found < 0:
+            low, below, above = middle, found, above / 2  # the side that stays is leaned on less (Illinois)
+        else:
+            high, above, below = middle, found, below / 2
+    return high
 
 
 def _roots(a: float, b: float, c: float) -> list[float]:
@@ -153,6 +224,11 @@ def _roots(a: float, b: float, c: float) -> list[float]:
 
 def _span(edges: Sequence[float], holds: Callable[[float], bool], near: float, gap: float) -> Span | None:
     """The stretch of outcomes nearest to `near` on which `holds` is true; None if there is none."""
+    return next(iter(_spans(edges, holds, near, gap)), None)
+
+
+def _spans(edges: Sequence[float], holds: Callable[[float], bool], near: float, gap: float) -> list[Span]:
+    """The stretches of outcomes on which `holds` is true, the nearest to `near` first."""
     step = abs(gap) or 1.0
     ends = [near, *edges]
     inner = sorted({*edges, near})
@@ -179,7 +255,7 @@ def _span(edges: Sequence[float], holds: Callable[[float], bool], near: float, g
         was = now
     if was:
         spans.append(Span(start, None))
-    return min(spans, key=lambda span: _distance(span, near), default=None)
+    return sorted(spans, key=lambda span: _distance(span, near))
 
 
 def _edge(left: float, right: float, edges: Sequence[float], holds: Callable[[float], bool]) -> float:
@@ -212,7 +288,8 @@ def explain(found: Outlook, name: str, config: Mapping[str, Any]) -> str:
     if found.support is not None:
         deed = f"leaves {name} at {support:.2f} or above" if p >= support else f"would support {name}"
         change = "" if p >= support else f" ({p:.2f} -> {support:.2f})"
-        parts.append(f"{_outcome(found, found.support)} {deed}{change}")
+        either = "" if found.also is None else f" or {_outcome(found, found.also).removeprefix('an effect ')}"
+        parts.append(f"{_outcome(found, found.support)}{either} {deed}{change}")
     if found.refute is not None:
         whom = "it" if parts else name
         deed = f"leaves {whom} at {refute:.2f} or below" if p <= refute else f"would refute {whom}"

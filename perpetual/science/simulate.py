@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from random import Random
 from typing import Any, NamedTuple
 
@@ -224,7 +225,8 @@ class StrategyPolicy:
         return propose(state, k, {**self._config, **thresholds})
 
 
-class Said(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Said:
     """Of the hypotheses said to be true with at least 0.8: how many, the share that is, and the mean confidence."""
 
     n: int
@@ -232,7 +234,8 @@ class Said(NamedTuple):
     mean_confidence: float | None
 
 
-class Result(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Result:
     """What a policy did in one cell; where `problem` says how it broke its contract, the figures are None.
 
     `low` and `high` bound `run_hours`, the mean of a campaign, by a 95 % bootstrap over campaigns; `undecided` is of
@@ -318,7 +321,7 @@ def summary(name: str, cell: Cell, episodes: Sequence[Episode], key: str = "") -
 
 def failed(name: str, cell: Cell, episodes: int, problem: str) -> Result:
     """The row of a policy that broke its contract."""
-    nothing: dict[str, Any] = dict.fromkeys(Result._fields)
+    nothing: dict[str, Any] = dict.fromkeys(field.name for field in fields(Result))
     bound = (1 - cell.threshold) / cell.threshold
     return Result(**{**nothing, **cell._asdict(), "policy": name, "episodes": episodes, "false_support_bound": bound,
                      "problem": problem})  # fmt: skip

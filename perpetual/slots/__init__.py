@@ -1,5 +1,5 @@
-"""Floor 1: what a plugin may fill. One abstract base per slot in the modules beside this file, each with its
-contract in prose first. This file holds `Provider` and `Option`, the records by which a plugin offers a part.
+"""Floor 1: what a plugin may fill. One abstract base per slot in the module beside this file that has its name, each
+with its contract in prose first. This file holds `Provider` and `Option`, the records by which a plugin offers a part.
 """
 
 from __future__ import annotations

@@ -29,6 +29,11 @@ watch them refuses a specification with `no_output_s`.
 *Runs of runs.* A run that is launched from inside a run has its own record and its own limits: it is no process of the
 outer one, which neither waits for it nor ends it.
 
+*Held files.* `held` is a descriptor of the launcher's with a lock on it, which says to other projects that the run has
+its devices. A scheduler that runs commands on this machine keeps a copy open until every process of the run is gone,
+from before the launcher may die, and out of the command's reach; one that does not leaves it alone. The launcher closes
+its own after `launch`.
+
 *Limits without a supervisor.* A command whose supervisor is lost is kept to `wall_s` by its engine, or `poll` says from
 then on that it is `overdue`; whoever hears that calls `cancel`.
 
@@ -79,6 +84,7 @@ class LaunchSpec:
     gpus: int = 0
     gpu_memory_bytes: int | None = None
     no_output_s: float | None = None  # the run is ended when it has written nothing for this long
+    held: int | None = None  # an open file of the launcher's, whose lock is to last as long as the run
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,9 @@ outside see committed state only and do not wait for the block. A transaction is
 
 *Ownership.* What is handed out is the caller's own copy; what is handed in may be changed by the caller afterwards.
 
+*The store's own row.* What is counted (the last commit, and the numbers given in each kind) is a row too, of kind and
+id `META`; it comes first in each `write`, and `Meta` reads and makes it. A store may keep it in a form of its own.
+
 *Feed.* Each commit has a number, one larger than the last. `changes(since)` names each document or row written by a
 later commit, once, in the order of its latest commit. `wait(since)` returns when the number has passed `since`.
 
@@ -33,293 +36,48 @@ confirmed overrides `settle`; one that can look at its own files overrides `veri
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perpetual.errors import RevisionConflict, UsageError, unknown
+from perpetual.errors import UsageError, unknown
+from perpetual.slots.store_rows import (
+    KINDS,
+    META,
+    Capabilities,
+    Change,
+    Document,
+    Kind,
+    Meta,
+    Page,
+    Row,
+    document_of,
+)
+from perpetual.slots.store_transaction import Transaction
+from perpetual.toolkit.units import start_of
 
 if TYPE_CHECKING:
     from perpetual.toolkit.watch import FolderWatch
 
-__all__ = ["KINDS", "Capabilities", "Change", "Document", "Kind", "Page", "Row", "StoreBase", "Transaction"]
+__all__ = [
+    "KINDS",
+    "META",
+    "Capabilities",
+    "Change",
+    "Document",
+    "Kind",
+    "Meta",
+    "Page",
+    "Row",
+    "StoreBase",
+    "Transaction",
+]
 
-Row = dict[str, Any]  # a stored row: the body's keys, and _id, _rev, _no, _seq
-
-_META = "_meta"
 _POLL_S = 0.05  # of a store that names no folder to watch
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A sort of record: a ledger or documents; `indexes` are the fields that `find` may filter on.
-
-    `version` is that of the bodies; it grows when their keys change their meaning, together with a step that rewrites
-    the older ones (`perpetual.lab.upgrades`).
-    """
-
-    name: str
-    ledger: bool = False
-    prefix: str = ""  # of generated ids: "h" gives h1, h2, ...
-    indexes: tuple[str, ...] = ()
-    version: int = 1
-
-
-KINDS: dict[str, Kind] = {
-    kind.name: kind
-    for kind in (
-        Kind("hypothesis", prefix="h", indexes=("status",)),
-        Kind("experiment", prefix="e", indexes=("status", "hypothesis_id", "spec_hash")),
-        Kind("run", prefix="r", indexes=("status", "experiment_id", "analysed")),
-        Kind("note", indexes=("status",)),
-        Kind("setting"),
-        Kind("fold"),
-        Kind("key"),
-        Kind("event", ledger=True, indexes=("kind", "subject")),
-        Kind("evidence", ledger=True, indexes=("hypothesis_id", "experiment_id", "run_id", "kind")),
-        Kind("debit", ledger=True, indexes=("run_id",)),
-        Kind("intent", ledger=True, indexes=("path",)),
-        Kind("verdict", ledger=True, indexes=("path",)),
-    )
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Capabilities:
-    """What a store promises beyond the core."""
-
-    multiprocess: bool = False  # several processes may write; without it the kernel refuses a second writer
-    wait: bool = False  # `wait` returns within milliseconds of another process's commit
-    indexes: bool = False  # `find` costs the matches, not the kind
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A document or ledger row as handed out. `number` orders a kind by creation; `seq` is its last commit."""
-
-    kind: str
-    id: str
-    revision: int
-    number: int
-    seq: int
-    body: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One entry of the feed."""
-
-    seq: int
-    kind: str
-    id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Some documents in the order asked for, and the cursor of the next page or None."""
-
-    items: tuple[Document, ...]
-    next_cursor: str | None
-
-
-def json_copy(value: Any, where: str = "value") -> Any:
-    """A deep copy of a JSON value.
-
-    Raises:
-        UsageError: for anything that JSON cannot carry, naming where it stands.
-    """
-    try:
-        return _plain_copy(value)
-    except (_NotPlain, UnicodeEncodeError):
-        return _checked_copy(value, where)
-
-
-class _NotPlain(Exception):
-    """A value that has to be looked at more closely."""
-
-
-def _plain_copy(value: Any) -> Any:
-    """The copy of what is almost always there: the very types that JSON is decoded to."""
-    sort = type(value)
-    if sort is dict:
-        made = {}
-        for key, item in value.items():
-            if type(key) is not str:
-                raise _NotPlain
-            if not key.isascii():
-                key.encode()
-            kind = type(item)
-            if kind is str:
-                if not item.isascii():
-                    item.encode()
-                made[key] = item
-            else:
-                made[key] = item if item is None or kind is int or kind is bool else _plain_copy(item)
-        return made
-    if sort is list:
-        return [_plain_copy(item) for item in value]
-    if sort is str:
-        if not value.isascii():
-            value.encode()
-        return value
-    if value is None or sort is int or sort is bool or (sort is float and math.isfinite(value)):
-        return value
-    raise _NotPlain
-
-
-def _checked_copy(value: Any, where: str) -> Any:
-    if value is None or isinstance(value, (bool, int)):
-        return value
-    if isinstance(value, str):
-        if not value.isascii():
-            _check_text(value, where)
-        return value
-    if isinstance(value, float):
-        if math.isfinite(value):
-            return value
-        raise UsageError(f"{where} is {value!r}, which JSON cannot carry", hint="leave an unknown value out")
-    if isinstance(value, Mapping):
-        for key in value:
-            if not isinstance(key, str):
-                raise UsageError(f"{where} has the key {key!r}, which is no text")
-            if not key.isascii():
-                _check_text(key, where)
-        return {key: _checked_copy(item, f"{where}.{key}") for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_checked_copy(item, f"{where}[{n}]") for n, item in enumerate(value)]
-    raise UsageError(f"{where} is a {type(value).__name__}, which JSON cannot carry")
-
-
-def _check_text(text: str, where: str) -> None:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as problem:
-        raise UsageError(f"{where} holds bytes that are no text (UTF-8), at character {problem.start}") from problem
-
-
-def _document(kind: str, row: Row, *, fresh: bool = False) -> Document:
-    """The row as handed out; a `fresh` one belongs to nobody else, so its values need no copy."""
-    body = {key: value for key, value in row.items() if key[:1] != "_"}
-    if not fresh:
-        body = _plain_copy(body)
-    return Document(kind, row["_id"], row["_rev"], row["_no"], row["_seq"], body)
-
-
-def _matches(row: Row, equals: Mapping[str, Any]) -> bool:
-    return all(row.get(field) == value for field, value in equals.items())
-
-
-class Transaction:
-    """Reads and staged writes of one `transaction()` block. Used by one thread, invalid after the block."""
-
-    def __init__(self, store: StoreBase) -> None:
-        self._store = store
-        self._staged: dict[tuple[str, str], Row] = {}
-        meta = store.read(_META, _META) or {"commit": 0, "counters": {}}
-        self._commit_number: int = meta["commit"] + 1
-        self._counters: dict[str, int] = dict(meta["counters"])
-        self._over = False
-
-    @property
-    def seq(self) -> int:
-        """The number that this commit will have."""
-        return self._commit_number
-
-    def get(self, kind: str, id: str) -> Document | None:
-        """The document or ledger row (whose id is its number as text), or None."""
-        self._store.kind(kind)
-        staged = self._staged.get((kind, id))
-        if staged is not None:
-            return _document(kind, staged)
-        row = self._store.read(kind, id)
-        return None if row is None else _document(kind, row, fresh=self._store.fresh_rows)
-
-    def find(self, kind: str, /, **equals: Any) -> list[Document]:
-        """All that match, oldest first; the fields must be declared indexes."""
-        self._store.check_fields(kind, equals)
-        staged = {id: row for (staged_kind, id), row in self._staged.items() if staged_kind == kind}
-        fresh = self._store.fresh_rows
-        found = [
-            _document(kind, row, fresh=fresh) for row in self._store.scan(kind, equals) if row["_id"] not in staged
-        ]
-        found += [_document(kind, row) for row in staged.values() if _matches(row, equals)]
-        return sorted(found, key=lambda document: document.number)
-
-    def rows(self, kind: str, since: int = 0) -> list[Document]:
-        """The ledger's rows with a number above `since`, in order."""
-        self._store.kind(kind, ledger=True)
-        wanted = range(since + 1, self._counters.get(kind, 0) + 1)
-        return [found for number in wanted if (found := self.get(kind, str(number))) is not None]
-
-    def create(self, kind: str, body: Mapping[str, Any]) -> Document:
-        """A new document with the next generated id, which is also put into the body as `id`."""
-        spec = self._store.kind(kind, ledger=False)
-        number = self._counters.get(kind, 0) + 1
-        return self.put(kind, f"{spec.prefix}{number}", {**body, "id": f"{spec.prefix}{number}"}, expect_revision=0)
-
-    def put(self, kind: str, id: str, body: Mapping[str, Any], *, expect_revision: int | None = None) -> Document:
-        """Writes a whole document; `expect_revision` refuses the write if it has another revision by now."""
-        self._store.kind(kind, ledger=False)
-        present = self._row(kind, id)
-        revision = present["_rev"] if present else 0
-        if expect_revision is not None and expect_revision != revision:
-            raise RevisionConflict(
-                f"{kind} {id} has revision {revision}, not {expect_revision}", hint="read it again and repeat"
-            )
-        if present:
-            number = present["_no"]
-        else:
-            number = self._counters[kind] = self._counters.get(kind, 0) + 1
-        return self._stage(kind, id, revision + 1, number, body)
-
-    def append(self, kind: str, row: Mapping[str, Any]) -> int:
-        """Adds a row to a ledger and answers its number."""
-        self._store.kind(kind, ledger=True)
-        number = self._counters[kind] = self._counters.get(kind, 0) + 1
-        self._stage(kind, str(number), 1, number, row)
-        return number
-
-    def count(self, kind: str) -> int:
-        """How many documents or rows of the kind there are."""
-        self._store.kind(kind)
-        return self._counters.get(kind, 0)
-
-    def _row(self, kind: str, id: str) -> Row | None:
-        self._store.kind(kind)
-        staged = self._staged.get((kind, id))
-        return staged if staged is not None else self._store.read(kind, id)
-
-    def _stage(self, kind: str, id: str, revision: int, number: int, body: Mapping[str, Any]) -> Document:
-        if self._over:
-            raise UsageError(f"{kind} {id}: the transaction is over; what is written now would be lost")
-        clean: Row = json_copy(body, kind)
-        for key in clean:
-            if key[:1] == "_":
-                raise UsageError(f"{kind} {id}: the key {key!r} is the store's own")
-        row = {"_id": id, "_rev": revision, "_no": number, "_seq": self._commit_number, **clean}
-        self._staged[kind, id] = row
-        return _document(kind, row)
-
-    def _mark(self) -> tuple[dict[tuple[str, str], Row], dict[str, int]]:
-        """The state before an inner block; rows are replaced and never changed, so shallow copies hold it."""
-        return dict(self._staged), dict(self._counters)
-
-    def _restore(self, mark: tuple[dict[tuple[str, str], Row], dict[str, int]]) -> None:
-        self._staged, self._counters = mark
-
-    def _batch(self) -> list[tuple[str, str, Row]]:
-        """What to write, the store's own counters first; empty if the block wrote nothing."""
-        if not self._staged:
-            return []
-        meta = {"commit": self._commit_number, "counters": self._counters}
-        head = {"_id": _META, "_rev": self._commit_number, "_no": 1, "_seq": self._commit_number, **meta}
-        return [(_META, _META, head), *((kind, id, row) for (kind, id), row in self._staged.items())]
 
 
 class StoreBase(ABC):
@@ -449,7 +207,7 @@ class StoreBase(ABC):
             return inside.get(kind, id)
         self.kind(kind)
         row = self.read(kind, id)
-        return None if row is None else _document(kind, row, fresh=self.fresh_rows)
+        return None if row is None else document_of(kind, row, fresh=self.fresh_rows)
 
     def find(self, kind: str, /, **equals: Any) -> list[Document]:
         """All that match, oldest first; the fields must be declared indexes."""
@@ -457,7 +215,7 @@ class StoreBase(ABC):
         if inside is not None:
             return inside.find(kind, **equals)
         self.check_fields(kind, equals)
-        return [_document(kind, row, fresh=self.fresh_rows) for row in self.slice(kind, equals)]
+        return [document_of(kind, row, fresh=self.fresh_rows) for row in self.slice(kind, equals)]
 
     def slice(
         self,
@@ -490,11 +248,7 @@ class StoreBase(ABC):
         """At most `limit` matches after `cursor`, by creation; `next_cursor` is None on the last page."""
         if limit < 1:
             raise UsageError(f"a page holds at least one item, not {limit}")
-        after = 0
-        if cursor is not None:
-            if not cursor.isdecimal():
-                raise UsageError(f"{cursor!r} is no cursor", hint="use the next_cursor of the page before")
-            after = int(cursor)
+        after = start_of(cursor)
         if getattr(self._open, "transaction", None) is not None:
             found = self.find(kind, **equals)  # with what is not committed yet
             if newest_first:
@@ -504,7 +258,7 @@ class StoreBase(ABC):
         else:
             self.check_fields(kind, equals)
             rows = self.slice(kind, equals, after=after, newest_first=newest_first, limit=limit + 1)
-            found = [_document(kind, row, fresh=self.fresh_rows) for row in rows]
+            found = [document_of(kind, row, fresh=self.fresh_rows) for row in rows]
         items = tuple(found[:limit])
         return Page(items, str(items[-1].number) if len(found) > limit else None)
 
@@ -522,15 +276,15 @@ class StoreBase(ABC):
         if inside is not None:
             return inside.count(kind)
         self.kind(kind)
-        meta = self.read(_META, _META)
-        count: int = meta["counters"].get(kind, 0) if meta else 0
-        return count
+        return self.meta().counters.get(kind, 0)
+
+    def meta(self) -> Meta:
+        """The number of the last commit, and of each kind the last number; committed state, also inside a block."""
+        return Meta.of(self.read(META, META))
 
     def seq(self) -> int:
         """The number of the last commit, 0 in an empty store."""
-        meta = self.read(_META, _META)
-        number: int = meta["commit"] if meta else 0
-        return number
+        return self.meta().commit
 
     def changes(self, since: int) -> list[Change]:
         """Each document or row written after commit `since`, once, ordered by its latest commit."""

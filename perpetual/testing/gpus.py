@@ -117,10 +117,14 @@ class GpuContract:
         except TypeError as problem:
             pytest.fail(f"read() and read(deadline_s=1.0) are calls of the lab: {problem}")
         for deadline_s in (self.deadline_s, 0.1, _TINY_S):
-            begun_s = time.monotonic()
-            backend.read(deadline_s)
-            took_s = time.monotonic() - begun_s
-            assert took_s <= deadline_s + _GRACE_S, f"{took_s:.2f} s, and it had {deadline_s:g} s"
+            for _ in range(3):  # a machine may stand still for a second, but not each time
+                begun_s = time.monotonic()
+                backend.read(deadline_s)
+                took_s = time.monotonic() - begun_s
+                if took_s <= deadline_s + _GRACE_S:
+                    break
+            else:
+                pytest.fail(f"{took_s:.2f} s at the third attempt, and it had {deadline_s:g} s")
 
     def test_a_reading_has_its_shape(self, backend: GpuBackend) -> None:
         """Records of the slot with values of the types that they name."""

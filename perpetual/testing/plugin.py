@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from perpetual.toolkit.agents import AGENT_VARIABLES
+
 if TYPE_CHECKING:
     from perpetual.lab import Lab
 
@@ -35,15 +37,14 @@ __all__ = [
     "write_distribution",
 ]
 
-# Under these an approval is refused.
-AGENT_VARIABLES = ("CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX", "CODEX_THREAD_ID", "OPENCODE")
 _OTHER_VARIABLES = ("NO_COLOR", "FORCE_COLOR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
 _GROUP = "perpetual.plugins"
 
 # pytest shows the values of a failed assertion for test files and for modules that it was told of before their import.
-for _file in Path(__file__).parent.glob("*.py"):
-    if f"perpetual.testing.{_file.stem}" not in sys.modules:
-        pytest.register_assert_rewrite(f"perpetual.testing.{_file.stem}")
+for _room in Path(__file__).parent.iterdir():
+    _name = f"perpetual.testing.{_room.stem}"
+    if (_room.suffix == ".py" or (_room / "__init__.py").exists()) and _name not in sys.modules:
+        pytest.register_assert_rewrite(_name)  # of a package: each of its modules
 
 
 # --- the project ----------------------------------------------------------------------------------------------------

@@ -41,8 +41,8 @@ def note(name, *ignored):
         json.dump(seen, file)
     os.rename(f"{folder}/{name}.tmp", f"{folder}/{name}")
 
-def polite(*ignored):
-    note("polite")
+def polite(name, *ignored):
+    note(name)
     os._exit(0)
 
 def burn(seconds):
@@ -84,7 +84,7 @@ for number, step in enumerate(steps):
     elif deed == "deaf":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     elif deed == "polite":
-        signal.signal(signal.SIGTERM, polite)
+        signal.signal(signal.SIGTERM, lambda *ignored, name=value or "polite": polite(name))
     elif deed in ("child", "session"):
         if os.fork() == 0:
             if deed == "session":
@@ -306,6 +306,18 @@ class Site:
         identity = platform.identity_of(self.noted(name)["pid"])
         assert identity is not None, f"the process {name} is gone"
         return identity
+
+    def came_to(self, name: str, run: Run) -> platform.Identity | None:
+        """The process of the run that noted this; None if the run has ended before, or as soon as that."""
+        path = self.marks / name
+        self.until(lambda: path.exists() or run.poll().state != "running", f"the command has not come so far ({name})")
+        return platform.identity_of(self.noted(name)["pid"]) if path.exists() else None
+
+    def left_something(self, log_dir: Path, limit_s: float) -> None:
+        """Waits until there is more in the folder than the kernel puts there, or the time is over."""
+        deadline = time.monotonic() + limit_s
+        while {*os.listdir(log_dir)} <= {*KERNELS} and time.monotonic() < deadline:
+            time.sleep(_TICK_S)
 
     def until(self, condition: Callable[[], bool], problem: str) -> None:
         """Waits for what comes soon."""

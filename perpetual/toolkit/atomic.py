@@ -7,6 +7,7 @@ Used by everything that writes a record to disk. The supervisor (`shim.py`) load
 from __future__ import annotations
 
 import os
+import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,17 +70,33 @@ def dump_json(obj: object) -> str:
     return json.dumps(obj, allow_nan=False, sort_keys=False, ensure_ascii=False)
 
 
+def read_file(path: _Path) -> bytes:
+    """The content of a file that somebody else may have replaced by a pipe, which would be waited on for ever.
+
+    Raises OSError; ValueError naming the path if it is no regular file.
+    """
+    # O_BINARY and O_NONBLOCK are each known to one family of platforms.
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError(f"{os.fspath(path)}: not a file")
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(descriptor)
+
+
 def read_json(path: _Path) -> Any | None:
     """The JSON document in `path`; None if there is no such file.
 
-    Raises ValueError naming the file if it is not JSON in UTF-8, or holds a bare `null`, NaN or infinity.
+    Raises ValueError naming the file if it is no regular file, not JSON in UTF-8, or holds a bare `null`, NaN or
+    infinity; OSError if it cannot be read.
     """
     import json
 
     try:
-        with open(path, "rb") as file:
-            raw = file.read()
-    except FileNotFoundError:
+        raw = read_file(path)
+    except (FileNotFoundError, NotADirectoryError):
         return None
     try:
         document = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)

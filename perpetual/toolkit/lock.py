@@ -8,6 +8,7 @@ otherwise lock two files of the same name.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import threading
@@ -75,11 +76,21 @@ class FileLock:
         self.release()
 
 
+def open_locked(path: _Path) -> int | None:
+    """A descriptor of `path` (made if missing) that holds its lock; None if the lock is not free.
+
+    For who hands it on: a process that inherits the descriptor holds the lock on, and it is free when the last copy is
+    closed. Close-on-exec until then. Raises OSError.
+    """
+    return _open_locked(os.fspath(path), False, None)
+
+
 def is_locked(path: _Path) -> bool:
     """True while somebody, this process included, holds the lock on `path`. Never waits, creates nothing."""
     try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
+        # A pipe in its place must not hold up who only asks.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except (FileNotFoundError, NotADirectoryError):
         return False
     try:
         if not _try_lock(descriptor, shared=True):
@@ -144,13 +155,22 @@ else:
         # A probe asks for a shared lock, so that probes never see each other.
         kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         try:
-            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            _flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
 
     def _wait_lock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        _flock(descriptor, fcntl.LOCK_EX)
+
+    def _flock(descriptor: int, kind: int) -> None:
+        try:
+            fcntl.flock(descriptor, kind)
+        except OSError as exc:
+            if exc.errno in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+                told = f"{exc.strerror}: this file system locks no files, and work needs one that does"
+                raise OSError(exc.errno, told) from exc
+            raise
 
     def _unlock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_UN)

@@ -41,7 +41,7 @@ def _holds_lock(pid: int, path: str) -> bool:
     """Whether the process has this lock file open, and somebody holds the lock."""
     import fcntl
 
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe in its place would be waited on
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -6,6 +6,8 @@ is done by `_json`, the C half of the standard library's `json`; a Python withou
 
 from __future__ import annotations
 
+from perpetual.toolkit import atomic
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -41,8 +43,7 @@ _SCAN, _QUOTED = _accelerated()
 
 def read(path: str) -> Any:
     """The document in a file. Raises OSError, ValueError."""
-    with open(path, encoding="utf-8") as file:
-        return load(file.read())
+    return load(atomic.read_file(path).decode("utf-8"))
 
 
 def load(text: str) -> Any:
@@ -52,6 +53,10 @@ def load(text: str) -> Any:
         value, end = _SCAN(text, 0)
     except StopIteration as stop:
         raise ValueError(f"not a JSON document: nothing to read at character {stop.value}") from None
+    except SystemError:
+        # Until Python 3.12 the scanner looks its error's class up in `json.decoder`, and sets none while that is not
+        # loaded: it never is in a supervisor.
+        raise ValueError("not a JSON document: it is torn or garbled") from None
     if end != len(text):
         raise ValueError(f"not a JSON document: more text at character {end}")
     return value

@@ -56,11 +56,6 @@ _FALLBACK_POLL_S = 0.05
 # One per cent of the machine's memory: more than the supervisor ever holds, so that the run is always the
 # bigger of the two, and too little to make it a victim before other large programs.
 _OOM_SCORE_STEP = 10
-_NETWORK_FILE_SYSTEMS = frozenset(
-    ("9p", "afs", "autofs", "beegfs", "ceph", "cifs", "coda", "davfs", "gfs", "gfs2", "glusterfs", "gpfs", "lustre",
-     "mfs", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "panfs", "prl_fs", "pvfs2", "smb2", "smb3", "smbfs", "vboxsf",
-     "virtiofs", "vmhgfs", "wekafs")
-)  # fmt: skip
 
 
 def boot_id() -> str:
@@ -100,6 +95,12 @@ def identity_of(pid: int) -> Identity | None:
 def is_alive(identity: Identity) -> bool:
     """True while this very process runs; False for a zombie, another boot, another owner of its pid."""
     return identity.boot_id == boot_id() and start_ticks(identity.pid) == identity.start_ticks
+
+
+def is_stopped(identity: Identity) -> bool:
+    """True if this very process was stopped (signal STOP) and does nothing until it is continued; Linux only."""
+    stat = _read_stat(identity.pid) if sys.platform == "linux" and is_alive(identity) else None
+    return stat is not None and stat.state in (b"T", b"t")
 
 
 def age_s(identity: Identity) -> float | None:
@@ -158,14 +159,17 @@ def wait_gone(identity: Identity, timeout_s: float) -> bool:
 def wait_any_gone(identities: list[Identity], timeout_s: float) -> list[int]:
     """Wait until one of these very processes has ended, at most `timeout_s`; the places of those that have.
 
-    Wakes at once for those that have a pidfd, within 50 ms for the others. Of none it waits for the time alone.
+    Wakes at once for those that have a pidfd, within 50 ms for the others: at most half of the descriptors that this
+    process may have are spent. Of none it waits for the time alone.
     """
+    limit = os.sysconf("SC_OPEN_MAX")
+    most = limit // 2 if limit > 0 else len(identities)
     deadline = time.monotonic() + max(0.0, min(timeout_s, _LONGEST_POLL_S))
     poller = select.poll()
     places: dict[int, int] = {}  # by pidfd
     try:
         for place, each in enumerate(identities):
-            descriptor = _open_pidfd(each.pid)
+            descriptor = _open_pidfd(each.pid) if len(places) < most else None
             if descriptor is not None:
                 places[descriptor] = place
                 poller.register(descriptor, select.POLLIN)
@@ -267,70 +271,33 @@ def supports_runs() -> str | None:
     return f"runs need a POSIX system (fork, signals, process groups); this is {sys.platform}"
 
 
+def claims_folder() -> str | None:
+    """Where this user's runs on this machine say, until its next boot, which devices they have; nothing is made.
+
+    Of all that one user starts on one machine, `XDG_STATE_HOME` (else `~/.local/state`) is the same whether it comes
+    from a terminal, a service or a scheduler; `XDG_RUNTIME_DIR` is not set in some of them, and is emptied at a logout
+    that runs outlive. The boot keeps apart machines that share a home.
+    None where a boot has no identity.
+    """
+    try:
+        boot = boot_id()
+    except OSError:
+        return None
+    base = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(base):  # as the specification of these folders has it
+        base = os.path.join(os.path.expanduser("~"), ".local", "state")
+    return os.path.join(base, "perpetual", "claims", boot)
+
+
+def host_name() -> str:
+    """What this machine calls itself; empty where it does not tell."""
+    return os.uname().nodename if hasattr(os, "uname") else ""
+
+
 def available_cpus() -> int:
     """CPUs that this process may be scheduled on, where the platform tells; else all of the machine's."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
-
-
-def file_system(path: str | os.PathLike[str]) -> str | None:
-    """The type of the file system that `path` is on or would be made on, as mount(8) names it; None if unknown.
-
-    From /proc/self/mountinfo (proc(5)): the longest mount point above the path, of equal ones the last, which covers
-    the others.
-    """
-    try:
-        with open("/proc/self/mountinfo", "rb") as file:
-            lines = file.read().splitlines()
-    except OSError:
-        return None  # no Linux, or no /proc
-    place = os.fsencode(os.path.realpath(path))
-    longest, found = -1, None
-    for line in lines:
-        fields = line.split(b" ")
-        point = _decode_mount(fields[4])
-        is_above = place == point or place.startswith(point.rstrip(b"/") + b"/")
-        if is_above and len(point) >= longest:
-            # Optional fields end at a lone dash; the type follows.
-            longest, found = len(point), fields[fields.index(b"-", 6) + 1]
-    return None if found is None else os.fsdecode(found)
-
-
-def is_network(kind: str) -> bool:
-    """Whether files on a file system of that type (see `file_system`) may be changed by another machine.
-
-    Locks are then promises of a server, and memory that is mapped from a file is not shared. None is excepted: NFSv4
-    and Lustre lock well when mounted so, which cannot be told from here. All that runs through FUSE counts, but for
-    `fuseblk`, which has a disk under it; so do a virtual machine's shares of its host.
-    """
-    return kind in _NETWORK_FILE_SYSTEMS or kind == "fuse" or kind.startswith("fuse.")
-
-
-def is_case_insensitive(folder: str | os.PathLike[str]) -> bool | None:
-    """Whether `folder` takes `Note.md` and `note.md` for one file; None if no name in it can tell. Writes nothing."""
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return None
-    present = set(names)
-    for name in names:
-        other = name.swapcase()
-        if other == name or other in present or other.swapcase() != name:
-            continue  # tells nothing: no letters, two files, or letters without a partner
-        try:
-            return os.path.samefile(os.path.join(folder, name), os.path.join(folder, other))
-        except FileNotFoundError:
-            if os.path.lexists(os.path.join(folder, name)):
-                return False
-    return None
-
-
-def _decode_mount(field: bytes) -> bytes:
-    """A path of mountinfo, in which blank, tab, newline and backslash stand as octal numbers."""
-    if b"\\" not in field:
-        return field
-    first, *parts = field.split(b"\\")
-    return first + b"".join(bytes([int(part[:3], 8)]) + part[3:] for part in parts)
 
 
 def _cgroup_files(proc: str, cgroups: str) -> list[str]:

@@ -1,9 +1,9 @@
 """Secrets taken out of what is kept beside a run: variables, command lines and addresses. Floor 0.
 
 What is known by its name (`HF_TOKEN`, `--api-key`), by its form (the prefixes that services give their keys, a private
-key's first line, a signed web token) or by its place (the credentials in a URL) is replaced by `MASK`. It is a guard
-against keeping secrets by accident: a secret of an unknown form under a harmless name is not seen. Used by the lab's
-flows; texts that people write go through the gates of memory instead.
+key's first line, a signed web token) or by its place (the credentials in a URL, an `Authorization` header) is replaced
+by `MASK`. It is a guard against keeping secrets by accident: a secret of an unknown form under a harmless name is not
+seen. Used by the lab's flows; texts that people write go through the gates of memory instead.
 """
 
 from __future__ import annotations
@@ -33,6 +33,13 @@ _FORMS = re.compile(
 _USERINFO = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<user>[^\s/?#'\"]*)@")
 _SSH_USER = re.compile(r"[A-Za-z0-9._-]+\Z")
 _QUERY = re.compile(r"(?P<before>[?&;](?P<name>[A-Za-z0-9_.-]+)=)(?P<value>[^\s&;#'\"]+)")
+# A header as `curl -H` takes it, and a token after the name of its scheme alone; both in any case.
+_HEADER = re.compile(
+    r"(?P<before>\b(?:(?:proxy-)?authorization|x-[a-z0-9-]*(?:key|token|secret))[\"']?\s*:\s*[\"']?(?:[a-z][a-z0-9-]*\s+)?)"
+    r"(?P<value>[^\s\"',;]+)"
+    r"|(?P<scheme>\bbearer\s+)(?=\S*\d)(?P<token>[A-Za-z0-9_.~+/=-]{16,})",
+    re.IGNORECASE,
+)
 _ASSIGNED = re.compile(r"(?P<before>-{0,2}(?P<name>[A-Za-z0-9_.-]+)=)(?P<value>[\s\S]+)\Z")
 
 
@@ -42,8 +49,9 @@ def is_secret_name(name: str) -> bool:
 
 
 def redact_text(text: str) -> str:
-    """The text without what is a secret by its form, and without the credentials of its URLs."""
+    """The text without what is a secret by its form, without a header's, and without the credentials of its URLs."""
     text = _FORMS.sub(MASK, text)
+    text = _HEADER.sub(lambda m: (m["before"] or m["scheme"]) + MASK, text)
     if "://" in text:
         text = _USERINFO.sub(_without_user, text)
         text = _QUERY.sub(lambda m: m["before"] + (MASK if is_secret_name(m["name"]) else m["value"]), text)

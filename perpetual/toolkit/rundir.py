@@ -27,7 +27,17 @@ from typing import Any, Literal
 from perpetual.toolkit import atomic, lock, platform
 from perpetual.toolkit.nested import is_supervisor
 from perpetual.toolkit.platform import Identity
-from perpetual.toolkit.runrecords import EXIT, STARTED, ExitRecord, Started, identity_in, read_exit, read_started, typed
+from perpetual.toolkit.runrecords import (
+    EXIT,
+    STARTED,
+    ExitRecord,
+    Started,
+    identity_in,
+    read_exit,
+    read_started,
+    started_in,
+    typed,
+)
 from perpetual.toolkit.steps import step
 
 __all__ = [
@@ -70,7 +80,7 @@ class Observation:
     """The state of a run directory at one moment.
 
     absent    no command was started here (`detail`: "launching" while a supervisor is about to)
-    running   its supervisor lives
+    running   its supervisor lives (`detail`: where it was stopped by a signal)
     ended     `exit` is there
     orphaned  the supervisor died without a record, the command goes on; its exit code can no longer be known
     lost      neither lives and there is no record (`detail`: "reboot" where the machine was restarted since)
@@ -98,6 +108,7 @@ def launch(
     grace_s: float,
     no_output_s: float | None = None,
     max_log_bytes: int | None = None,
+    held: int | None = None,
     timeout_s: float = 20.0,
 ) -> Started:
     """Start `argv` under a supervisor of its own and return once it executes; the caller may die then.
@@ -105,7 +116,8 @@ def launch(
     `run_dir` is created (0700) if missing. `env` is the whole environment. After `wall_s` seconds (None:
     never) the command gets TERM and `grace_s` later KILL, with all it started; so it does when it has written nothing
     for `no_output_s` seconds (None: never), neither to its logs nor to `metrics.jsonl` in `run_dir`. Each log is cut to
-    `max_log_bytes` by dropping its middle. `timeout_s` bounds the wait for the supervisor's answer.
+    `max_log_bytes` by dropping its middle. `held` is a descriptor that the supervisor keeps open until all of the run
+    is gone, for the lock on it; the command does not get it. `timeout_s` bounds the wait for the supervisor's answer.
     A directory whose launcher died before a supervisor was at work is as good as unused. Should that launcher's
     supervisor turn up late, one of the two starts the command, and whichever did is the answer.
     Raises LaunchFailed if the command could not be started (then `exit.json` may be there: 127 for a missing
@@ -128,37 +140,36 @@ def launch(
     _prepare(run_dir, spec)
     step("launch:spec")
     try:
-        verdict, _, text = _start_supervisor(run_dir, timeout_s).partition(" ")
+        verdict, _, text = _start_supervisor(run_dir, timeout_s, held).partition(" ")
     except LaunchFailed:
         _abandon(run_dir, grace_s)
         raise
-    started = read_started(run_dir)
-    if verdict == "error":
-        problem = json.loads(text)
-        if problem["reason"] not in _TAKEN or started is None:
-            raise LaunchFailed(problem["detail"])
+    answer = json.loads(text)
+    if verdict == "started":
+        return started_in(answer)
+    started = read_started(run_dir) if answer["reason"] in _TAKEN else None
     if started is None:
-        raise LaunchFailed(f"{run_dir / STARTED} vanished")
+        raise LaunchFailed(answer["detail"])
     return started
 
 
 def observe(run_dir: Path) -> Observation:
-    """The state now. Costs a few file reads. Raises ValueError naming an unreadable record."""
+    """The state now. Costs a few file reads. Raises ValueError naming an unreadable record; OSError."""
     record = read_exit(run_dir)
-    started = read_started(run_dir)
     if record is not None:
-        return Observation("ended", started, record)
+        return _ended(run_dir, record)
+    started = read_started(run_dir)
     if started is None:
         launching = (run_dir / _LAUNCH).exists() and lock.is_locked(run_dir / _LOCK)
         return Observation("absent", detail="launching" if launching else None)
     same_boot = started.supervisor.boot_id == platform.boot_id()
     # A lock that is held by somebody we cannot see is a supervisor in another pid namespace (a container).
     if same_boot and (platform.is_alive(started.supervisor) or lock.is_locked(run_dir / _LOCK)):
-        return Observation("running", started, age_s=_age_s(started))
+        return Observation("running", started, detail=_halt_of(started.supervisor), age_s=_age_s(started))
     # The record may have come between the first look at it and the supervisor's end; after the end it cannot.
     record = read_exit(run_dir)
     if record is not None:
-        return Observation("ended", started, record)
+        return _ended(run_dir, record)
     if not same_boot:
         return Observation("lost", started, detail="reboot")
     if started.child is not None and platform.is_alive(started.child):
@@ -169,6 +180,20 @@ def observe(run_dir: Path) -> Observation:
             detail += f", over its limit of {started.wall_s:g} s"
         return Observation("orphaned", started, detail=detail, age_s=age_s, overdue=overdue)
     return Observation("lost", started, detail="the supervisor died without an exit record")
+
+
+def _halt_of(supervisor: Identity) -> str | None:
+    if not platform.is_stopped(supervisor):
+        return None
+    return f"its supervisor was stopped, and keeps it to no limit: kill -CONT {supervisor.pid}"
+
+
+def _ended(run_dir: Path, record: ExitRecord) -> Observation:
+    """The record of the end decides, whatever has become of that of the start."""
+    try:
+        return Observation("ended", read_started(run_dir), record)
+    except ValueError:
+        return Observation("ended", None, record)
 
 
 def cancel(run_dir: Path, *, by: str, grace_s: float) -> bool:
@@ -182,7 +207,7 @@ def cancel(run_dir: Path, *, by: str, grace_s: float) -> bool:
     seen = observe(run_dir)
     if seen.started is None or seen.state not in ("running", "orphaned"):
         return False
-    with contextlib.suppress(FileNotFoundError):  # the folder was removed just now: then with the grace of the start
+    with contextlib.suppress(OSError):  # removed just now, or the disk is full: then with the grace of the start
         _write_cancellation(run_dir, by, grace_s)
     if seen.state == "running":
         return cancel_supervisor(seen.started.supervisor)
@@ -253,7 +278,7 @@ def _is_left_behind(launch: Path) -> bool:
         return False  # not ours, or unreadable: nothing is known of its launcher
 
 
-def _start_supervisor(run_dir: Path, timeout_s: float) -> str:
+def _start_supervisor(run_dir: Path, timeout_s: float, held: int | None) -> str:
     """The supervisor's answer, one line. Raises LaunchFailed if none comes."""
     deadline = time.monotonic() + timeout_s
     # Without `site` the start is twice as fast; on macOS psutil must be found.
@@ -262,7 +287,7 @@ def _start_supervisor(run_dir: Path, timeout_s: float) -> str:
     try:
         process = subprocess.Popen(
             [sys.executable, *isolation, str(_SHIM), str(run_dir)],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if held is None else held,  # from the fork on, whatever becomes of this process
             stdout=subprocess.PIPE,
             stderr=log,
             start_new_session=True,

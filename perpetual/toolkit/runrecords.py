@@ -5,6 +5,7 @@ For `rundir.py`, whose callers find all of it there.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from perpetual.toolkit.platform import Identity
 STARTED, EXIT = "started.json", "exit.json"
 ExitReason = Literal["exited", "signalled", "timeout", "killed", "exec_failed"]
 _Parsed = TypeVar("_Parsed")
+# What reading will meet again however often it is tried: no right to it, a link that leads to itself, a socket.
+_LASTING = (errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,26 +60,33 @@ class ExitRecord:
 
 
 def read_started(run_dir: Path) -> Started | None:
-    """Who runs it; None if nothing was started. Raises ValueError naming the file if that is unreadable."""
-    return _read(
-        run_dir / STARTED,
-        lambda found: Started(
-            supervisor=identity_in(found["supervisor"]),
-            child=None if found["child"] is None else identity_in(found["child"]),
-            started_at=typed(found, "started_at", str),
-            wall_s=_limit(found, "wall_s"),
-            grace_s=_limit(found, "grace_s"),
-        ),
+    """Who runs it; None if nothing was started. Raises ValueError naming the file if it holds no such record."""
+    return _read(run_dir / STARTED, started_in)
+
+
+def started_in(found: Any) -> Started:
+    """The record of a start, as it was read. Raises KeyError, TypeError."""
+    return Started(
+        supervisor=identity_in(found["supervisor"]),
+        child=None if found["child"] is None else identity_in(found["child"]),
+        started_at=typed(found, "started_at", str),
+        wall_s=_limit(found, "wall_s"),
+        grace_s=_limit(found, "grace_s"),
     )
 
 
 def read_exit(run_dir: Path) -> ExitRecord | None:
-    """How it ended; None if there is no record. Raises ValueError naming the file if that is unreadable."""
+    """How it ended; None if there is no record. Raises ValueError naming the file if it holds no such record."""
     return _read(run_dir / EXIT, _exit_record)
 
 
 def _read(path: Path, build: Callable[[Any], _Parsed]) -> _Parsed | None:
-    found = atomic.read_json(path)
+    try:
+        found = atomic.read_json(path)
+    except OSError as exc:
+        if exc.errno not in _LASTING:
+            raise
+        raise ValueError(f"{path}: cannot be read: {exc.strerror}") from exc
     if found is None:
         return None
     try:

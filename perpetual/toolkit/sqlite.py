@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perpetual.toolkit.atomic import fsync_dir
-from perpetual.toolkit.platform import file_system, is_network
+from perpetual.toolkit.filesystems import file_system, is_network
 
 __all__ = [
     "Opened",

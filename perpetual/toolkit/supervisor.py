@@ -6,8 +6,9 @@ last, the installation can be replaced or removed.
 
 In the run's directory it reads `launch.json` (removed once the child is recorded: it may hold secrets) and
 `cancel.json`; it writes `started.json`, `stdout.log`, `stderr.log`, `exit.json`, and complaints to stderr, which is
-`supervisor.log`. It holds an flock on `supervisor.lock` for life. The launcher reads one line from its
-stdout: `started PID` or `error {"reason": ..., "detail": ...}`.
+`supervisor.log`. It holds an flock on `supervisor.lock` for life, and keeps its standard input open as long, which may
+be a locked file of the launcher's. The launcher reads one line from its stdout: `started` with the content of
+`started.json`, which the command may have removed by then, or `error {"reason": ..., "detail": ...}`.
 
 Order of a start: fork, record the child durably, look for a cancellation, only then let the child execute. So
 no command ever runs unrecorded, and a cancellation written before the start is honoured.
@@ -29,6 +30,7 @@ from perpetual.toolkit.nested import is_supervisor
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
+    from collections.abc import Callable
     from types import FrameType
     from typing import Any, NoReturn
 else:
@@ -43,6 +45,7 @@ SETTLE_S = 0.2  # helpers that leave by themselves when the command ends are giv
 KILL_PATIENCE_S = 30.0  # for processes that survive KILL: stuck in the kernel, or another user's
 TICK_S = 1.0
 RECORD_RETRY_WAITS_S = (0.1, 0.5, 2.0, 5.0, 10.0, 20.0)
+RECORD_RETRY_AT_LAST_S = 30.0
 # Ignored signals stay ignored across exec, so whatever the launcher's world ignored is undone for the child.
 RESET_SIGNALS = "SIGHUP SIGINT SIGQUIT SIGTERM SIGPIPE SIGCHLD SIGXFSZ SIGUSR1 SIGUSR2"
 
@@ -58,6 +61,9 @@ def main(run_dir: str) -> int:
     most = os.sysconf("SC_OPEN_MAX")
     os.closerange(3, most if most > 0 else 65536)
     null = os.open(os.devnull, os.O_RDWR)
+    # A file that the launcher holds locked comes as standard input: its lock lives on in this copy, until this process
+    # ends. Python makes copies close-on-exec, so the command does not get it.
+    os.dup(0)
     os.dup2(null, 0)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -70,7 +76,7 @@ def main(run_dir: str) -> int:
         reason, detail = exc.args
         answer("error " + plainjson.dump({"reason": reason, "detail": detail}), null)
         return 1
-    answer(f"started {run.child}", null)
+    answer(f"started {run.started}", null)
     run.supervise()
     return 0 if record_exit(run.exit_record()) else 1
 
@@ -138,6 +144,7 @@ class Run:
         self.reason: str | None = None  # why we ended it, if we did
         self.detail: str | None = None
         self.started_at = ""
+        self.started = ""  # the record of the start
         self.started_s = 0.0  # monotonic, like every *_at below
         self.wall_at: float | None = None
         self.settle_at: float | None = None  # set once the command ended and others live
@@ -206,7 +213,8 @@ class Run:
             "wall_s": self.spec["wall_s"],
             "grace_s": self.spec["grace_s"],
         }
-        atomic.write_atomic("started.json", plainjson.dump(record) + "\n")
+        self.started = plainjson.dump(record)
+        atomic.write_atomic("started.json", self.started + "\n")
 
     def _release(self, gate: int, report: int) -> None:
         try:
@@ -405,20 +413,43 @@ def read_cancellation() -> tuple[str, float | None] | None:
         return "cancelled", None
 
 
-def record_exit(record: dict[str, Any], waits_s: tuple[float, ...] = RECORD_RETRY_WAITS_S) -> bool:
-    """Write `exit.json` durably, again after each wait if the disk refuses; False if it never went."""
+def record_exit(
+    record: dict[str, Any],
+    waits_s: tuple[float, ...] = RECORD_RETRY_WAITS_S,
+    then_every_s: float | None = RECORD_RETRY_AT_LAST_S,
+) -> bool:
+    """Write `exit.json` durably, again and again if the disk refuses: nobody else knows how the run ended.
+
+    False once its folder is gone, and where no more tries were wanted (`then_every_s` is None).
+    """
     content = plainjson.dump(record) + "\n"
-    for wait_s in (*waits_s, None):
-        try:
-            atomic.write_atomic("exit.json", content)
+    for wait_s in waits_s:
+        if write_exit(content, complain):
             return True
-        except OSError as exc:
-            complain(f"cannot write the exit record: {exc}; it reads {content.strip()}")
-            if folder_is_gone():
-                return False
-        if wait_s is not None:
-            time.sleep(wait_s)  # a full disk tells nobody when it has room again
-    return False
+        if folder_is_gone():
+            return False
+        time.sleep(wait_s)  # a full disk tells nobody when it has room again
+    tell = complain  # once more; beyond, complaints would fill the disk themselves
+    while not write_exit(content, tell):
+        if then_every_s is None or folder_is_gone():
+            return False
+        tell = keep_quiet
+        time.sleep(then_every_s)
+    return True
+
+
+def write_exit(content: str, tell: Callable[[str], None]) -> bool:
+    """One try to write `exit.json`; False, told, if it failed."""
+    try:
+        atomic.write_atomic("exit.json", content)
+    except OSError as exc:
+        tell(f"cannot write the exit record: {exc}; it reads {content.strip()}")
+        return False
+    return True
+
+
+def keep_quiet(text: str) -> None:
+    """What was said before is not said again."""
 
 
 def signal_group(group: int, signum: int) -> bool:

@@ -9,9 +9,28 @@ from datetime import UTC, datetime
 
 from perpetual.errors import UsageError
 
-__all__ = ["LONGEST_S", "bytes_of", "finite", "hours_of", "identifier", "iso", "posix_of", "seconds_of", "shown_hours"]
+__all__ = [
+    "LONGEST_REASON",
+    "LONGEST_S",
+    "bounded",
+    "bytes_of",
+    "counted",
+    "finite",
+    "hours_of",
+    "identifier",
+    "iso",
+    "posix_of",
+    "seconds_of",
+    "shown_hours",
+    "shown_number",
+    "shown_time",
+    "start_of",
+]
 
+# Characters of a statement or a reason: each is listed, and read by agents whose context is short. More is for a note.
+LONGEST_REASON = 4_000
 LONGEST_S = 10 * 365 * 86400.0  # ten years: a longer limit is a slip, and timers overflow somewhere beyond
+_SPELT_OUT = 1e9  # below it a large number is written in full: 408960, and not 4.0896e+05
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z]*)\s*\Z")
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _BYTES = {"b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30,
@@ -30,6 +49,20 @@ def _measure(text: str, what: str, example: str, units: Mapping[str, float], bar
     if not math.isfinite(size) or size < 0:
         raise UsageError(f"{what} must be a finite number of at least 0, not {text!r}", hint=f"for example {example}")
     return size
+
+
+def bounded(text: str, what: str, most: int = LONGEST_REASON) -> str:
+    """The text as it is.
+
+    Raises:
+        UsageError: if it has more than `most` characters.
+    """
+    if len(text) > most:
+        raise UsageError(
+            f"{what} has {len(text):,} characters, and at most {most:,} are kept",
+            hint="say it shorter, and put the rest into a note: perpetual memory write PATH < FILE",
+        )
+    return text
 
 
 def seconds_of(text: str, what: str) -> float:
@@ -90,6 +123,24 @@ def identifier(text: str) -> str:
     return text.strip().lower()
 
 
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """`1 run`, `2 runs`: how many there are of something; `many` where the plural is not `one` with an s."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def shown_number(value: float, form: str = ".3g") -> str:
+    """The value in a format of Python's, but large numbers in full, and no sign before a rounded nothing."""
+    text = format(value, form)
+    if "e+" in text and abs(value) < _SPELT_OUT:
+        return format(value, "+.0f" if form.startswith("+") else ".0f")
+    return text[1:] if text[:1] in ("+", "-") and not any(digit in text for digit in "123456789") else text
+
+
+def shown_time(time: str | None) -> str:
+    """A record's time to the second, for people: `2026-11-22 08:45:11`; it is UTC, as all of them are."""
+    return "-" if time is None else time[:19].replace("T", " ")
+
+
 def shown_hours(hours: float | None) -> str:
     """Hours for people: `-`, `3.2 s`, `4.1 min` or `2.50 h`."""
     if hours is None:
@@ -98,3 +149,14 @@ def shown_hours(hours: float | None) -> str:
     if seconds < 120:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{hours:.2f} h"
+
+
+def start_of(cursor: str | None) -> int:
+    """The number after which a page starts: the `next_cursor` of the page before, 0 for the first.
+
+    Raises:
+        UsageError: for what is no cursor.
+    """
+    if cursor is not None and not cursor.isdecimal():
+        raise UsageError(f"{cursor!r} is no cursor", hint="use the next_cursor of the page before")
+    return int(cursor or 0)

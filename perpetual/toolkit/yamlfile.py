@@ -11,10 +11,13 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from perpetual.errors import ConfigError
+from perpetual.errors import ConfigError, PerpetualError, TransientError
 from perpetual.toolkit import caches
+from perpetual.toolkit.lock import FileLock
 
-__all__ = ["line_of", "read_yaml", "set_value", "write_document"]
+__all__ = ["place_of", "read_yaml", "set_value", "write_document"]
+
+_PATIENCE_S = 10.0
 
 
 def _plain(value: Any) -> Any:
@@ -81,21 +84,47 @@ def read_yaml(path: Path) -> dict[str, Any] | None:
     return data
 
 
-def line_of(path: Path, *keys: str) -> int | None:
-    """The line (from 1) on which a key stands, or None."""
+def place_of(path: Path, *keys: str) -> str:
+    """Where a key stands, as a mistake is told: the path and, if the key is there, its line. Parses the file."""
     node: Any = _parse(path)
-    line: int | None = None
+    place = str(path)
     for key in keys:
         try:
-            line = node.lc.key(key)[0] + 1
+            place = f"{path}:{node.lc.key(key)[0] + 1}"
             node = node[key]
         except (AttributeError, KeyError, TypeError):
-            return line
-    return line
+            break
+    return place
 
 
 def set_value(path: Path, keys: tuple[str, ...], value: Any) -> None:
-    """Sets one value in the file, every comment and the order of the other keys kept; replaced atomically."""
+    """Sets one value in the file, every comment, the order of the other keys and its rights kept; replaced atomically.
+
+    A link is followed: the file that it leads to is replaced. Two who set at once both succeed: each reads what the
+    other has written, under a lock beside the file.
+
+    Raises:
+        ConfigError: if the file is no YAML.
+        TransientError: if somebody else has not finished within ten seconds.
+        PerpetualError: (not_written) for a full disk, or a folder that may not be written.
+    """
+    guard = FileLock(path.with_name(f"{path.name}.lock"))
+    try:
+        if not guard.acquire(timeout_s=_PATIENCE_S):
+            raise TransientError(f"{path} is being changed by somebody else", hint="the same again")
+        try:
+            _set_value(path, keys, value)
+        finally:
+            guard.release()
+    except OSError as problem:
+        raise PerpetualError(
+            f"{path} could not be written: {problem.strerror or problem}; nothing was changed",
+            hint="free some space or mend the folder's rights, then repeat",
+            code="not_written",
+        ) from problem
+
+
+def _set_value(path: Path, keys: tuple[str, ...], value: Any) -> None:
     from ruamel.yaml.comments import CommentedMap
 
     from perpetual.toolkit.atomic import write_atomic
@@ -111,7 +140,11 @@ def set_value(path: Path, keys: tuple[str, ...], value: Any) -> None:
     node[keys[-1]] = value
     stream = StringIO()
     _yaml().dump(document, stream)
-    write_atomic(path, stream.getvalue())
+    real = os.path.realpath(path)
+    mode = os.stat(real).st_mode & 0o777 if os.path.exists(real) else None
+    write_atomic(real, stream.getvalue(), mode=0o600 if mode is None else mode)
+    if mode is not None:
+        os.chmod(real, mode)  # the umask may have narrowed it
 
 
 def write_document(path: Path, entries: list[tuple[str, Any, str]], *, title: str) -> None:

@@ -8,17 +8,17 @@ from typing import Any
 import click
 
 from perpetual.api import Face, json_option, pass_face, printable
+from perpetual_adopt.source import KINDS
 
 __all__ = ["adopt"]
 
-_KINDS = ("perpetual-agent", "autoresearch", "mlflow")
 _SHOWN = 20  # of what was left out, for people
 _TELL_EVERY = 2000  # records
 
 
 @click.command()
 @click.argument("source", metavar="[SOURCE]", default=".")
-@click.option("--from", "kind", type=click.Choice(_KINDS), help="Which tool wrote it; by default its files say so.")
+@click.option("--from", "kind", type=click.Choice(KINDS), help="Which tool wrote it; by default its files say so.")
 @click.option("--experiment", "names", metavar="NAME", multiple=True, help="Only this one; may be repeated.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="At most N new experiments; do it again for more.")
 @click.option("--metric", metavar="M", help="What decides: a metric's name, or a column of the table.")

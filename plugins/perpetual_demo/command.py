@@ -78,6 +78,7 @@ def _close(face: Face, lab: Lab, last: Cycle, elapsed_s: float) -> int:
     following = [
         f"perpetual --project {shown} status",
         f"perpetual --project {shown} evidence list",
+        f"perpetual --project {shown} report --format html -o demo.html",
         f"perpetual --project {shown} memory list",
     ]
     document = {
@@ -132,7 +133,7 @@ def _verdict(lab: Lab, hypothesis: Any) -> dict[str, Any]:
 
 def _verdict_table(face: Face, verdicts: list[dict[str, Any]]) -> None:
     face.table(
-        ("", "hypothesis", "verdict", "confidence", "false-alarm bound", "evidence", "cost"),
+        ("id", "hypothesis", "verdict", "confidence", "false-alarm bound", "evidence", "cost"),
         [
             (
                 item["id"],
@@ -155,7 +156,7 @@ def _lines(face: Face, lab: Lab, began: float) -> Callable[[Cycle], None]:
         at = f"{time.monotonic() - began:5.1f} s"
         for change in done.changes:
             run = lab.runs.get(change["run_id"])
-            value = ", ".join(f"{name} {value:.3f}" for name, value in run.metrics.items() if value is not None)
+            value = ", ".join(f"{name} {value:.5g}" for name, value in run.metrics.items() if value is not None)
             face.progress(f"{at}  {run.id} of {run.experiment_id} {change['to']}: {value or change['reason'] or ''}")
         for row in done.evidence:
             hypothesis = lab.hypotheses.get(row["hypothesis_id"])

@@ -69,10 +69,8 @@ class GitMemory(Memory):
 
     def normalise(self, path: str) -> str:
         """NFC, forward slashes, ending in `.md`."""
-        try:
+        with _our_errors():
             return paths.check_path(path)
-        except paths.PathRefused as problem:
-            raise PathRefused(str(problem), hint=_HINT) from problem
 
     def blob_id(self, content: str) -> str:
         """Git's own id of the text as a blob."""

@@ -66,22 +66,13 @@ class View:
         return first, max(after, final + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Disguise:
-    """What was taken off, counted: remembered so that a caller can say why a note looked odd."""
-
-    format_characters: int = 0
-    tag_characters: int = 0
-    confusables: int = 0
-
-
-def _pairs(source: str, target: str) -> dict[str, str]:
-    return dict(zip(source, target, strict=True))
+def _pairs(source: str, target: str) -> dict[int, str]:
+    return dict(zip(map(ord, source), target, strict=True))
 
 
 # Letters of other scripts whose usual glyph is that of a Latin letter.  Compact on purpose: these are the ones a
 # reader cannot tell apart in an ordinary font (Unicode UTS 39 lists the idea; this table is our own selection).
-CONFUSABLES: dict[str, str] = {
+_CONFUSABLES: dict[int, str] = {
     **_pairs("абвгдезіјкӏмнорԛстухԝуһԁѕєԍյ", "a6brdezijklmhopqctyxwyhdsegj"),
     **_pairs("АВСЕНІЈКМОРЅТХУԜЅԌҺӀ", "ABCEHIJKMOPSTXYWSGHI"),
     **_pairs("αβγεζηικνορστυχωϲϳ", "abyeznikvopotuxwcj"),
@@ -89,9 +80,8 @@ CONFUSABLES: dict[str, str] = {
     **_pairs("աօոսցհքզյ", "wonughpqj"),
     **_pairs("ıɑɡɩʟɴʀʏɪᴀʙᴄᴅᴇᴊᴋᴍᴏᴘᴛᴜᴠᴡᴢꜱꜰɢʜ", "iagilnryiabcdejkmoptuvwzsfgh"),
     **_pairs("ⅼⅰⅽⅾⅿ∣ǀ׀", "licdmlll"),
-    **_pairs("łøđħŧƖƠơɛɔʋ", "lodhtlOoecu"),
+    **_pairs("ħŧƖƠơɛɔʋ", "htlOoecu"),
 }
-_CONFUSABLE_TABLE = {ord(key): value for key, value in CONFUSABLES.items() if key not in "łøđ"}
 
 _LEET = str.maketrans(
     {"0": "o", "1": "i", "3": "e", "4": "a", "5": "s", "7": "t", "@": "a", "$": "s", "!": "i", "|": "i"}
@@ -277,7 +267,7 @@ def _skeleton(view: View) -> View | None:
             pieces.append((char, offset))
             continue
         base = "".join(c for c in unicodedata.normalize("NFKD", char) if not unicodedata.combining(c))
-        pieces.append((base.translate(_CONFUSABLE_TABLE), offset))
+        pieces.append((base.translate(_CONFUSABLES), offset))
     skeleton = _remap(view, "skeleton", pieces)
     return None if skeleton.text == view.text else skeleton
 
@@ -383,19 +373,6 @@ def _clean_views(view: View) -> Iterator[View]:
         if reading is not None:
             yield reading
     yield from _turned(view)
-
-
-def disguise(text: str) -> Disguise:
-    """Count what hides in `text`: format characters, unicode tags, look-alikes of other scripts inside Latin words."""
-    if text.isascii():
-        return Disguise()
-    tags = sum(_TAG_BASE + 0x20 <= ord(char) <= _TAG_BASE + 0x7E for char in text)
-    formats = sum(char > "\x7f" and is_format(char) for char in text) - tags
-    mixed = 0
-    for word in re.findall(r"\w+", text):
-        if not word.isascii() and re.search(r"[a-zA-Z]", word):
-            mixed += sum(char in CONFUSABLES for char in word)
-    return Disguise(formats, tags, mixed)
 
 
 def views(text: str) -> tuple[View, ...]:

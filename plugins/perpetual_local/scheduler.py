@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from perpetual.api import CorruptData, Launched, LaunchError, LaunchSpec, Scheduler, Sighting
+from perpetual.api import CorruptData, Launched, LaunchError, LaunchSpec, Scheduler, Sighting, TransientError
 from perpetual.toolkit import platform, rundir
 
 __all__ = ["LocalScheduler", "build"]
@@ -64,6 +64,7 @@ class LocalScheduler(Scheduler):
                 grace_s=spec.grace_s,
                 no_output_s=spec.no_output_s,
                 max_log_bytes=self._max_log_bytes,
+                held=spec.held,
             )
         except rundir.LaunchFailed as problem:
             raise LaunchError(f"{spec.run_id} could not be started: {problem.reason}") from problem
@@ -79,11 +80,16 @@ class LocalScheduler(Scheduler):
             return _sighting(rundir.observe(log_dir), native_id)
 
     def cancel(self, native_id: str | None, log_dir: Path, *, by: str, grace_s: float) -> bool:
-        """TERM, `grace_s`, KILL, done by the supervisor; with the grace of the start if its folder was removed."""
+        """TERM, `grace_s`, KILL, done by the supervisor; with the grace of the start if its folder was spoilt."""
+        supervisor = _supervisor(native_id)
         with _readable():
-            if rundir.cancel(log_dir, by=by, grace_s=grace_s):
-                return True
-            supervisor = _supervisor(native_id)
+            try:
+                if rundir.cancel(log_dir, by=by, grace_s=grace_s):
+                    return True
+            except ValueError:  # the record of the start was spoilt; who supervises is known all the same
+                if supervisor is not None and rundir.cancel_supervisor(supervisor):
+                    return True
+                raise
             if supervisor is None or rundir.observe(log_dir).state != "absent":
                 return False
             return rundir.cancel_supervisor(supervisor)
@@ -91,13 +97,18 @@ class LocalScheduler(Scheduler):
     def wait(self, native_id: str | None, log_dir: Path, timeout_s: float) -> Sighting:
         """Waits on the supervisor's process."""
         deadline = time.monotonic() + timeout_s
+        supervisor = _supervisor(native_id)
         with _readable():
-            seen = _sighting(rundir.wait(log_dir, timeout_s), native_id)
-            supervisor = _supervisor(native_id)
-            if seen.detail == _FOLDERLESS and supervisor is not None:
+            try:
+                seen = _sighting(rundir.wait(log_dir, timeout_s), native_id)
+                if seen.detail != _FOLDERLESS:
+                    return seen
+            except ValueError:  # nothing says how it is, until the record of its end does
+                if supervisor is None:
+                    raise
+            if supervisor is not None:
                 platform.wait_gone(supervisor, deadline - time.monotonic())
-                seen = _sighting(rundir.observe(log_dir), native_id)
-            return seen
+            return _sighting(rundir.observe(log_dir), native_id)
 
     def wait_any(self, runs: Sequence[tuple[str | None, Path]], timeout_s: float) -> list[int]:
         """Waits on all their processes at once."""
@@ -139,7 +150,12 @@ def _readable() -> Iterator[None]:
     try:
         yield
     except ValueError as problem:
-        raise CorruptData(str(problem), hint="the run's folder was changed from outside") from problem
+        hint = "the run's folder was changed from outside: mend or remove that file, then perpetual scan"
+        raise CorruptData(str(problem), hint=hint) from problem
+    except OSError as problem:  # of the file system, or of this process: another look may succeed
+        raise TransientError(
+            f"a run's folder cannot be looked at: {problem}", hint="the same again, later"
+        ) from problem
 
 
 def _supervisor(native_id: str | None) -> platform.Identity | None:

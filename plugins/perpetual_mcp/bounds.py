@@ -60,11 +60,13 @@ def fit(document: dict[str, Any], most_tokens: int) -> dict[str, Any]:
 
     Long texts are cut first; then what holds most loses its last items, which are the least urgent ones.
     """
+    if size(document) <= most_tokens:
+        return {**document, "truncated": bool(document.get("truncated"))}
     cut = document
     for most in _CUTS:
+        cut = _cut(document, most)
         if size(cut) <= most_tokens:
             break
-        cut = _cut(document, most)
     is_cut = cut != document
     if size(cut) > most_tokens:
         cut = json.loads(json.dumps(cut))  # lists of our own, to take from

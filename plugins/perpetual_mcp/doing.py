@@ -16,6 +16,7 @@ from perpetual_mcp.reading import (
     Cursor,
     Limit,
     evidence_line,
+    experiment_line,
     list_evidence,
     list_hypotheses,
     read_memory,
@@ -38,6 +39,7 @@ __all__ = [
 
 Key = Annotated[str | None, "A second call with the same key answers what the first one made."]
 Amount = float | str  # a number, or text with a unit
+_MOST_WAIT_S = 20.0  # a client gives a call up after half a minute, where nobody set it another time
 
 
 def _text_of(amount: Amount) -> str:
@@ -48,14 +50,29 @@ def perpetual_hypotheses(
     lab: Lab,
     action: Annotated[Literal["list", "show", "add", "update"], "What to do."] = "list",
     id: Annotated[str | None, "show, update: the hypothesis, e.g. h1."] = None,
-    text: Annotated[str | None, "add, update: the claim, one that a number can contradict."] = None,
-    prior: Annotated[float | None, "add, update: how likely it is before any evidence; 0.5 without a reason."] = None,
-    status: Annotated[str | None, "list: only these; update: open or parked, supported or refuted by hand."] = None,
-    confidence: Annotated[float | None, "update: by hand; adds a manual row to the ledger."] = None,
-    metric: Annotated[str | None, "add: what its experiments measure, as their runs log it."] = None,
+    text: Annotated[
+        str | None,
+        "add: the claim, one that a number can contradict; update: the same in better words, before any evidence.",
+    ] = None,
+    prior: Annotated[
+        float | None,
+        "add, and update before any evidence: how likely it is; 0.5 without a reason. An agent's is 0.25 to 0.75.",
+    ] = None,
+    status: Annotated[
+        str | None,
+        "list: only these. update: parked, or open again; what is supported or refuted the evidence decides, and by "
+        "hand only a person.",
+    ] = None,
+    confidence: Annotated[
+        float | None,
+        "update: by hand, which counts as an opinion and decides nothing; it follows from the evidence otherwise.",
+    ] = None,
+    metric: Annotated[str | None, "add: what its experiments measure, by the name under which runs log it."] = None,
     direction: Annotated[Literal["max", "min"] | None, "add: whether more or less of it is better."] = None,
     mde: Annotated[float | None, "add: the smallest effect worth having, in the metric's units."] = None,
-    baseline: Annotated[float | str | None, "add: a number that was measured, or an experiment's id."] = None,
+    baseline: Annotated[
+        float | str | None, "add: what it is compared with: a number that was measured, or an experiment's id."
+    ] = None,
     params: Annotated[dict[str, list[Any]] | None, 'add: values to try, {"lr": [0.1, 0.01]}.'] = None,
     tags: Annotated[list[str] | None, "add, update: words to find it by."] = None,
     why: Annotated[str | None, "update: the reason, kept in the manual row."] = None,
@@ -96,8 +113,15 @@ def perpetual_propose(
         dict[str, Any] | None, "Part of the specification; the run reads it from $PERPETUAL_CONFIG."
     ] = None,
     notes: Annotated[str, "What it is to show, for the person who approves."] = "",
-    command: Annotated[str | None, "What runs, as typed in a shell without one: python train.py --lr 0.1"] = None,
-    metric: Annotated[str | None, "What it measures; by default what its hypothesis predicts."] = None,
+    command: Annotated[
+        str | None,
+        "What runs, as typed in a shell without one: python train.py --lr 0.1. It takes its seed from $PERPETUAL_SEED.",
+    ] = None,
+    metric: Annotated[
+        str | None,
+        "What it measures; by default what its hypothesis predicts. The run logs it: perpetual.log(val_loss=2.1) in "
+        'Python, a line {"val_loss": 2.1} appended to the file $PERPETUAL_METRICS, or val_loss=2.1 printed.',
+    ] = None,
     direction: Annotated[Literal["max", "min"] | None, "Whether more or less of the metric is better."] = None,
     mde: Annotated[float | None, "The smallest effect worth having, in the metric's units."] = None,
     noise: Annotated[float | None, "The standard deviation between seeds, if known."] = None,
@@ -130,7 +154,7 @@ def perpetual_propose(
     if auto is not None:
         picks = lab.experiments.propose_auto(auto, dry_run=dry_run, idempotency_key=idempotency_key)
         lines = [
-            {**_experiment_line(pick.experiment), **({"id": None} if dry_run and pick.new else {})} for pick in picks
+            {**experiment_line(pick.experiment), **({"id": None} if dry_run and pick.new else {})} for pick in picks
         ]
         told = "\n".join(
             f"{line['id'] or 'new'}: {plain(line['title'], 80)}: {plain(line['reason'], 120)}" for line in lines
@@ -165,25 +189,12 @@ def perpetual_propose(
         dry_run=dry_run,
         idempotency_key=idempotency_key,
     )
-    line = {**_experiment_line(made), **({"id": None} if dry_run else {})}
+    line = {**experiment_line(made), **({"id": None} if dry_run else {})}
     ahead = f"a person approves it: perpetual approve {made.id}" if made.status == "proposed" else ""
     ahead = "nothing was written" if dry_run else ahead
     head = f"{line['id'] or 'would propose'} {made.status}: {plain(made.title, 120)}"
     text = "\n".join(filter(None, [head, plain(made.score.reason, 200), ahead]))
     return fitted({**_experiments([line]), "experiment": None if dry_run else to_json(made)}, text)
-
-
-def _experiment_line(experiment: Any) -> dict[str, Any]:
-    return {
-        "id": experiment.id,
-        "hypothesis_id": experiment.hypothesis_id,
-        "title": experiment.title,
-        "status": experiment.status,
-        "replicates": experiment.design.replicates,
-        "runs": dict(experiment.runs),
-        "score": experiment.score.score,
-        "reason": experiment.score.reason,
-    }
 
 
 def _experiments(lines: list[dict[str, Any]]) -> dict[str, Any]:
@@ -202,7 +213,7 @@ def perpetual_approve(lab: Lab, ids: Annotated[list[str], "The experiments, e.g.
         raise UsageError("approve needs an experiment", hint='ids=["e1"]')
     changed = lab.experiments.approve_all(ids, allowed=True)
     text = "\n".join(f"{item.id} {item.status}: {plain(item.title, 80)}; it can run: perpetual_run" for item in changed)
-    return fitted(_experiments([_experiment_line(item) for item in changed]), text)
+    return fitted(_experiments([experiment_line(item) for item in changed]), text)
 
 
 def perpetual_run(
@@ -210,10 +221,20 @@ def perpetual_run(
     experiment: Annotated[str, "The approved experiment, e.g. e2."],
     command: Annotated[str | None, "Only the approved one, to be sure; another is refused."] = None,
     every: Annotated[bool, "Every missing replicate, as far as the budget holds them."] = False,
+    retry: Annotated[
+        str | None, "Instead of a new replicate: this run of it again, e.g. r4, which ended without a result."
+    ] = None,
     gpus: Annotated[list[int] | None, "Use these GPUs, by index."] = None,
     idempotency_key: Key = None,
 ) -> Answer:
     """Start the next missing replicate of an approved experiment and answer at once; what must wait is queued."""
+    if retry is not None:
+        if every or gpus or command is not None:
+            raise UsageError("a retry is the same run again: it takes no command, every or gpus")
+        of = lab.runs.get(retry).experiment_id
+        if of != lab.experiments.get(experiment).id:
+            raise UsageError(f"{plain(retry)} is a run of {of}, not of {plain(experiment)}", hint=f'experiment="{of}"')
+        return _runs([lab.runs.retry(retry, idempotency_key=idempotency_key)], "perpetual_scan records how it ends")
     started = lab.runs.launch(
         experiment, command=command, every=every, gpus=tuple(gpus or ()), idempotency_key=idempotency_key
     )
@@ -242,9 +263,20 @@ def _runs(runs: list[Any], ahead: str) -> Answer:
     return fitted(document, "\n".join([*map(say_run, lines), *([ahead] if ahead else [])]))
 
 
-def perpetual_scan(lab: Lab) -> Answer:
+def perpetual_scan(
+    lab: Lab,
+    wait: Annotated[
+        Amount, f"First wait so long for a live run to end: seconds, or with a unit; {_MOST_WAIT_S:g} at most."
+    ] = 0,
+) -> Answer:
     """Record what has happened to the runs, with debits and evidence, and start what was waiting."""
+    wait_s = seconds_of(_text_of(wait), "wait")
+    if wait_s > _MOST_WAIT_S:
+        raise UsageError(f"wait is at most {_MOST_WAIT_S:g} s, not {wait_s:g}", hint="call again: the runs go on")
     found = lab.scan()
+    if wait_s and not found["changes"]:
+        lab.loop.wait_any(wait_s)
+        found = lab.scan()
     document = {
         "schema": "perpetual.scan/1",
         "changes": found["changes"],
@@ -267,7 +299,9 @@ def perpetual_evidence(
     lab: Lab,
     action: Annotated[Literal["list", "add", "retract"], "What to do."] = "list",
     hypothesis: Annotated[str | None, "list: only its rows; add: the hypothesis, e.g. h1."] = None,
-    id: Annotated[str | None, "retract: the row, e.g. v3."] = None,
+    id: Annotated[
+        str | None, "retract: the row of an opinion, e.g. v3; what was measured is taken back by a person."
+    ] = None,
     verdict: Annotated[Literal["supports", "refutes", "inconclusive"] | None, "add: what you hold."] = None,
     strength: Annotated[float, "add: how strongly, 0 to 1; an opinion can never decide by itself."] = 1.0,
     why: Annotated[str | None, "add, retract: the reason, kept in the row."] = None,

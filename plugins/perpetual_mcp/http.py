@@ -13,6 +13,7 @@ import os
 import secrets
 import socket
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ TOKEN_VARIABLE = "PERPETUAL_MCP_TOKEN"
 _FILE = "mcp-token"
 _LEAST = 16  # characters of a token
 _GRACE_S = 2  # for open streams at the end
+_BACKLOG = 128  # connections that wait to be taken
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 App = Callable[[Any, Any, Any], Awaitable[None]]
@@ -74,16 +76,28 @@ def token_of(root: Path, environment: Mapping[str, str]) -> tuple[str, str]:
     if given is not None:
         return _checked(given, f"${TOKEN_VARIABLE}"), f"${TOKEN_VARIABLE}"
     file = root / ".perpetual" / _FILE
-    try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
-    except FileExistsError:
-        pass
-    else:
-        with os.fdopen(descriptor, "w", encoding="ascii") as new:
-            new.write(secrets.token_urlsafe(32) + "\n")
+    if not file.exists():
+        _make_token(file)
     if sys.platform != "win32" and file.stat().st_mode & 0o077:
         raise PerpetualError(f"others can read {file}", hint=f"remove it, and a new token is made: rm {file}")
     return _checked(file.read_text(encoding="utf-8").strip(), str(file)), str(file)
+
+
+def _make_token(file: Path) -> None:
+    """Writes a new token; where two servers do so at once, the first one's stands, and neither sees half of it."""
+    new = file.with_name(f"{_FILE}.{os.getpid()}-{threading.get_ident()}.tmp")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as out:
+            out.write(secrets.token_urlsafe(32) + "\n")
+        try:
+            os.link(new, file)
+        except FileExistsError:
+            return  # the other one's
+        except OSError:
+            os.replace(new, file)  # a file system without links
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def _checked(token: str, where: str) -> str:
@@ -97,7 +111,7 @@ class Guard:
 
     def __init__(self, app: App, port: int, token: str, hosts: Sequence[str] = ()) -> None:
         self._app = app
-        self._token = f"Bearer {token}".encode("ascii")
+        self._token = token.encode("ascii")
         names = [name.lower() for name in hosts] or ["127.0.0.1", "localhost", "[::1]"]
         ported = [name if name.rpartition("]")[2].count(":") else f"{name}:{port}" for name in names]
         self._hosts = {*ported, *(names if port == 80 or hosts else ())}
@@ -126,7 +140,9 @@ class Guard:
         if any(origin not in self._origins for origin in origins):
             return 403, "foreign_origin", "requests of that web page are not served"
         brought = [value for name, value in headers if name.lower() == b"authorization"]
-        if len(brought) != 1 or not secrets.compare_digest(brought[0], self._token):
+        scheme, _, token = brought[0].partition(b" ") if len(brought) == 1 else (b"", b"", b"")
+        # the scheme's name is case-insensitive (RFC 9110, section 11.1)
+        if scheme.lower() != b"bearer" or not secrets.compare_digest(token.strip(b" "), self._token):
             return 401, "no_token", "the request does not bring this server's token"
         return None
 
@@ -150,6 +166,8 @@ def serve_http(labs: Labs, make: Callable[[], MCPServer[Any]], address: str, hos
     import uvicorn
     from mcp.server.transport_security import TransportSecuritySettings
 
+    from perpetual_mcp.patience import PatientProtocol
+
     host, port = address_of(address, hosts)
     token, where = token_of(labs.lab().root, os.environ)
     try:
@@ -167,6 +185,7 @@ def serve_http(labs: Labs, make: Callable[[], MCPServer[Any]], address: str, hos
         )
         config = uvicorn.Config(
             Guard(app, port, token, hosts),
+            http=PatientProtocol,
             log_config=None,
             access_log=False,
             lifespan="on",
@@ -190,6 +209,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(place)
+        found.listen(_BACKLOG)  # at once: who reads the address may call before the server has started
     except OSError:
         found.close()
         raise

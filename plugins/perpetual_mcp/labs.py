@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from perpetual.api import LabOpener, Refused
@@ -36,19 +37,34 @@ class Labs:
         """Notes who is speaking, for what this message calls."""
         _speaker.set(actor)
 
+    @staticmethod
+    def speaker() -> str:
+        """Who sent the message that is being served."""
+        return _speaker.get()
+
     def lab(self) -> Lab:
-        """The lab in the name of the client that speaks."""
-        speaker = _speaker.get()
+        """The lab in the name of the client that speaks, under the configuration of this moment."""
+        lab = self._opened(_speaker.get())
+        lab.config.refresh()  # a server outlives a person's change of the rules
+        return lab
+
+    def _opened(self, speaker: str) -> Lab:
         with self._lock:
-            if speaker not in self._labs:
-                if len(self._labs) >= _MOST_NAMES:
-                    raise Refused(
-                        f"this server has served {_MOST_NAMES} clients of different names",
-                        hint="start it again",
-                        code="too_many_clients",
-                    )
-                self._labs[speaker] = self.open(speaker)
-            return self._labs[speaker]
+            known = self._labs.get(speaker)
+            if known is not None:
+                return known
+            if len(self._labs) >= _MOST_NAMES:
+                raise Refused(
+                    f"this server has served {_MOST_NAMES} clients of different names",
+                    hint="start it again",
+                    code="too_many_clients",
+                )
+        lab = self.open(speaker)  # not under the lock: it may wait for the store, and the others have theirs
+        with self._lock:
+            kept = self._labs.setdefault(speaker, lab)
+        if kept is not lab:
+            lab.close()  # two messages of a new client came at once
+        return kept
 
     def close(self) -> None:
         """Lets go of all."""
@@ -69,4 +85,10 @@ def actor_of(ctx: ServerRequestContext[Any, Any]) -> str:
         if known is None:
             return NOBODY
         name, version = known.client_info.name, known.client_info.version
-    return f"mcp:{plain(name or '') or 'unknown'}/{plain(version or '', 20) or '?'}"
+    return _actor(name if isinstance(name, str) else "", version if isinstance(version, str) else "")
+
+
+@lru_cache(maxsize=_MOST_NAMES)
+def _actor(name: str, version: str) -> str:
+    """Asked for at every message."""
+    return f"mcp:{plain(name) or 'unknown'}/{plain(version, 20) or '?'}"

@@ -5,6 +5,7 @@ A prompt says how to go on, in a few lines, with the state of the moment below; 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -87,6 +88,28 @@ def add_prompts(server: MCPServer[Any], labs: Labs) -> None:
         server.prompt(name=prompt.__name__, description=(prompt.__doc__ or "").strip())(
             without_lab(prompt.__name__, prompt, _spoken(labs, prompt), str)
         )
+    _check_first(server)
+
+
+def _check_first(server: MCPServer[Any]) -> None:
+    """Refuses what is asked wrongly in a few words: the SDK would log a trace and answer the code 0."""
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import INVALID_PARAMS, GetPromptRequestParams
+
+    arguments = {prompt.__name__: {*inspect.signature(prompt).parameters} - {"lab"} for prompt in PROMPTS}
+
+    async def get(ctx: Any, params: GetPromptRequestParams) -> Any:
+        if params.name not in arguments:
+            told = f"there is no prompt {plain(params.name)!r}: there is {', '.join(arguments)}"
+            raise MCPError(code=INVALID_PARAMS, message=told)
+        stray = (params.arguments or {}).keys() - arguments[params.name]
+        if stray:
+            has = ", ".join(arguments[params.name])
+            told = f"the prompt {params.name} has no argument {plain(min(stray))!r}: it has {has}"
+            raise MCPError(code=INVALID_PARAMS, message=told)
+        return await server._handle_get_prompt(ctx, params)
+
+    server._lowlevel_server.add_request_handler("prompts/get", GetPromptRequestParams, get)
 
 
 def _spoken(labs: Labs, prompt: Callable[..., str]) -> Callable[..., str]:

@@ -9,24 +9,27 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from perpetual import Lab
-from perpetual.api import Run, UsageError, to_json
+from perpetual.api import Experiment, Run, UsageError, to_json
 from perpetual_mcp.bounds import MOST_TOKENS, SMALL_TOKENS, Answer, end, fit, fitted, listed, piece, plain, size
 
 __all__ = [
     "Cursor",
     "Limit",
     "evidence_line",
+    "experiment_line",
     "list_evidence",
     "list_hypotheses",
     "list_runs",
     "perpetual_brief",
     "perpetual_budget",
+    "perpetual_experiments",
     "perpetual_logs",
     "perpetual_runs",
     "perpetual_status",
     "read_memory",
     "run_line",
     "say_evidence",
+    "say_experiment",
     "say_run",
     "show_hypothesis",
 ]
@@ -71,7 +74,7 @@ def perpetual_status(
     status = lab.status()
     document = {"schema": "perpetual.status/1", **{key: value for key, value in status.items() if key != "brief"}}
     document["truncated"] = len(status["hypotheses"]) < status["hypotheses_total"]
-    return Answer(fit(document, most), lab.brief(words))
+    return Answer(fit(document, most), lab.brief(words, of=status))
 
 
 def perpetual_brief(
@@ -95,16 +98,16 @@ def perpetual_budget(lab: Lab) -> Answer:
     document["truncated"] = any(len(document[name]) < len(shown[name]) for name in shown if name.startswith("by_"))
     limit = shown["limit_gpu_hours"]
     left = "unlimited" if limit is None else f"{shown['left_gpu_hours']:.3f} left of {limit:g}"
-    lines_ = [
+    told = [
         f"GPU-hours: {shown['spent_gpu_hours']:.3f} spent, {shown['reserved_gpu_hours']:.3f} reserved, {left}",
         f"run-hours: {shown['run_hours']:.4f} used",
     ]
-    lines_ += [
+    told += [
         f"{key}: {line['run_hours']:.4f} run-hours, {line['gpu_hours']:.3f} GPU-hours, {line['runs']} runs"
         for name in ("by_hypothesis", "by_experiment", "by_day")
         for key, line in document[name].items()
     ]
-    return fitted(document, "\n".join(lines_))
+    return fitted(document, "\n".join(told))
 
 
 # --- hypotheses -------------------------------------------------------------------------------------------------
@@ -144,6 +147,7 @@ def show_hypothesis(lab: Lab, id: str) -> Answer:
         f"evidence: {item.evidence_count} rows, e-values {item.e_support:.3g} for and {item.e_refute:.3g} against, "
         f"false-alarm bound {item.false_alarm_bound:.2g}",
     ]
+    lines += [f"to be known: {plain('; '.join(item.flags), 600)}"] if item.flags else []
     if said.metric:
         against = "" if said.baseline is None else f" against {said.baseline}"
         least = "" if said.mde is None else f" by at least {said.mde:g}"
@@ -152,6 +156,72 @@ def show_hypothesis(lab: Lab, id: str) -> Answer:
         told = ", ".join(f"{found.id} {found.status}" for found in experiments[:_BUDGET_LINES])
         lines.append(f"experiments: {told}{' ...' if len(experiments) > _BUDGET_LINES else ''}")
     return fitted(document, "\n".join(lines))
+
+
+# --- experiments ------------------------------------------------------------------------------------------------
+
+
+def perpetual_experiments(
+    lab: Lab,
+    id: Annotated[str | None, "Show this experiment in full, e.g. e2; without it experiments are listed."] = None,
+    status: Annotated[
+        str | None, "Only these: proposed, approved, rejected, expired, active, complete, analysed."
+    ] = None,
+    hypothesis: Annotated[str | None, "Only those that test this hypothesis, e.g. h1."] = None,
+    limit: Limit = None,
+    cursor: Cursor = None,
+) -> Answer:
+    """Experiments, oldest first: what waits for a person, what may be run and how often still, what it would teach."""
+    if id is None:
+        return listed(
+            "perpetual.experiments/1",
+            lambda count: lab.experiments.list(status=status, hypothesis_id=hypothesis, limit=count, cursor=cursor),
+            experiment_line,
+            say_experiment,
+            limit=limit,
+            empty="no such experiment" if status or hypothesis else "no experiment yet: perpetual_propose makes one",
+            extra={"experiment": None},
+        )
+    if status or hypothesis:
+        raise UsageError("an id names one experiment; status and hypothesis are for the list")
+    found = lab.experiments.get(id)
+    line = experiment_line(found)
+    lines = [
+        say_experiment(line),
+        f"command: {plain(found.command, 400)}",
+        f"proposed by {plain(found.proposed_by)}, approved by {plain(found.approved_by or 'nobody yet')}",
+        f"notes: {plain(found.notes, 400)}" if found.notes else "",
+    ]
+    document = {
+        "schema": "perpetual.experiments/1",
+        "items": [],
+        "experiment": to_json(found),
+        "next_cursor": None,
+        "truncated": False,
+    }
+    return fitted(document, "\n".join(filter(None, lines)))
+
+
+def experiment_line(experiment: Experiment) -> dict[str, Any]:
+    """An experiment in short."""
+    return {
+        "id": experiment.id,
+        "hypothesis_id": experiment.hypothesis_id,
+        "title": experiment.title,
+        "status": experiment.status,
+        "replicates": experiment.design.replicates,
+        "runs": dict(experiment.runs),
+        "score": experiment.score.score,
+        "reason": experiment.score.reason,
+    }
+
+
+def say_experiment(line: dict[str, Any]) -> str:
+    """An experiment on one line."""
+    of = f" of {line['hypothesis_id']}" if line["hypothesis_id"] else ""
+    runs = ", ".join(f"{count} {name}" for name, count in line["runs"].items()) or "no run yet"
+    head = f"{line['id']} {line['status']}{of}: {plain(line['title'], 80)}"
+    return f"{head}; {line['replicates']} replicates, {runs}; {plain(line['reason'], 120)}"
 
 
 # --- runs -------------------------------------------------------------------------------------------------------
@@ -202,8 +272,9 @@ def show_run(lab: Lab, id: str) -> Answer:
     left = len(run.annotations) - len(seen)
     lines += [f"seen: {left} more, in the run's annotations"] if left else []
     lines += [f"hint: {plain(hint, 300)}" for hint in lab.runs.hints(run)[:_ANNOTATIONS]]
+    seed = "unknown" if run.seed is None else run.seed
     lines.append(
-        f"seed {run.seed}; from {run.started_at or '-'} to {run.ended_at or '-'}; files in {plain(run.log_dir, 200)}"
+        f"seed {seed}; from {run.started_at or '-'} to {run.ended_at or '-'}; files in {plain(run.log_dir, 200)}"
     )
     return fitted(document, "\n".join(lines))
 

@@ -6,7 +6,8 @@ the stateless envelope (`server/discover`, 2026-07-28). The process may be ended
 has answered is durable by then, and what it had not finished did not happen.
 
 The rooms: `tools` (their table), `reading` and `doing` (what they do), `shapes` (what they answer), `bounds` (how
-much), `resources`, `prompts`, `notify` (changes told), `labs` (who speaks), `stdio` and `http` (the wires).
+much), `standing` (answers that still hold), `resources`, `prompts`, `notify` (changes told), `labs` (who speaks),
+`stdio`, `http` and `patience` (the wires).
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ __all__ = ["RESOURCE", "Labs", "SdkServer", "build", "make_server"]
 _SUMMARY_TOKENS = 350
 _ABOUT = """\
 Perpetual keeps this project's research record: hypotheses, experiments, runs, evidence, notes. Read the state below \
-before you act, and again with the tool perpetual_status. Register a hypothesis with its prediction before a run, \
-propose experiments and wait for a person's approval, quote numbers from the record only.
+before you act, and again with the tool perpetual_status. Where it names a command, as `perpetual run e1`, the tool \
+perpetual_run does the same. Register a hypothesis with its prediction before a run, propose experiments and wait for \
+a person's approval, quote numbers from the record only.
 """
 
 _log = logging.getLogger(__name__)
@@ -86,11 +88,9 @@ def make_server(labs: Labs, *, allow_approve: bool = False) -> MCPServer[Any]:
 
 
 async def _serve(server: MCPServer[Any], wire: Any) -> None:
-    from mcp.server.stdio import stdio_server
-
     lowlevel = server._lowlevel_server  # the SDK's own way to serve on given streams
-    async with wire.streams() as (incoming, outgoing), stdio_server(incoming, outgoing) as (read, write):
-        await lowlevel.run(read, write, lowlevel.create_initialization_options())
+    async with wire.streams() as (incoming, outgoing):
+        await lowlevel.run(incoming, outgoing, lowlevel.create_initialization_options())
 
 
 class SdkServer(McpServer):

@@ -50,6 +50,8 @@ class LiveRun(TypedDict):
     status: str
     started_at: str | None
     reason: str | None
+    gpus: list[str]
+    pid: int | None
 
 
 class LiveRuns(TypedDict):

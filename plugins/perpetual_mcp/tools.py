@@ -12,22 +12,26 @@ import logging
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+
+import anyio.to_thread
 
 from perpetual.api import PerpetualError, PluginError, UsageError
 from perpetual_mcp import doing, reading, shapes
 from perpetual_mcp.bounds import Answer, plain, refusal
 from perpetual_mcp.labs import Labs
+from perpetual_mcp.standing import Standing
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp.server.mcpserver import MCPServer
     from mcp_types import CallToolRequestParams, CallToolResult
+    from pydantic import ValidationError
 
 __all__ = ["APPROVE", "TOOLS", "Tool", "add_tools", "without_lab"]
 
-_SDK_REFUSALS = ("Error executing tool ", "Unknown tool")
+_SDK_REFUSALS = "Error executing tool "
+_MOST_WRONG = 4  # arguments that one refusal tells of
 _log = logging.getLogger(__name__)
 
 
@@ -41,6 +45,7 @@ class Tool:
     reads: bool = False  # it changes nothing
     destroys: bool = False  # it may end what cannot be brought back
     repeatable: bool = False  # the second call changes nothing more
+    follows: bool = False  # its answer follows from the record, the configuration and its arguments alone
 
     @property
     def name(self) -> str:
@@ -49,9 +54,10 @@ class Tool:
 
 
 TOOLS = (
-    Tool(reading.perpetual_status, "Research status", shapes.StatusAnswer, reads=True, repeatable=True),
-    Tool(reading.perpetual_brief, "Brief", shapes.BriefAnswer, reads=True, repeatable=True),
+    Tool(reading.perpetual_status, "Research status", shapes.StatusAnswer, reads=True, repeatable=True, follows=True),
+    Tool(reading.perpetual_brief, "Brief", shapes.BriefAnswer, reads=True, repeatable=True, follows=True),
     Tool(doing.perpetual_hypotheses, "Hypotheses", shapes.HypothesesAnswer),
+    Tool(reading.perpetual_experiments, "Experiments", shapes.ExperimentsAnswer, reads=True, repeatable=True),
     Tool(doing.perpetual_propose, "Propose an experiment", shapes.ExperimentsAnswer),
     Tool(doing.perpetual_run, "Run an approved experiment", shapes.RunsAnswer),
     Tool(reading.perpetual_runs, "Runs", shapes.RunsAnswer, reads=True, repeatable=True),
@@ -60,7 +66,7 @@ TOOLS = (
     Tool(doing.perpetual_scan, "Record what happened", shapes.ScanAnswer, repeatable=True),
     Tool(doing.perpetual_evidence, "Evidence", shapes.EvidenceAnswer),
     Tool(doing.perpetual_memory, "Notes", shapes.MemoryAnswer),
-    Tool(reading.perpetual_budget, "Budget", shapes.BudgetAnswer, reads=True, repeatable=True),
+    Tool(reading.perpetual_budget, "Budget", shapes.BudgetAnswer, reads=True, repeatable=True, follows=True),
 )
 APPROVE = Tool(doing.perpetual_approve, "Approve experiments", shapes.ExperimentsAnswer, repeatable=True)
 
@@ -74,7 +80,7 @@ def add_tools(server: MCPServer[Any], labs: Labs, *, allow_approve: bool) -> Non
 
     calls = _Calls(server, labs)
     for tool in (*TOOLS, *([APPROVE] if allow_approve else [])):
-        _add(server, labs, tool)
+        _add(server, tool)
         calls.own[tool.name] = tool
         calls.arguments[tool.name] = _names(tool.function)
     lab = labs.lab()
@@ -100,34 +106,76 @@ class _Calls:
 
     def __init__(self, server: MCPServer[Any], labs: Labs) -> None:
         self._server, self._labs = server, labs
+        self._standing = Standing()
         self.own: dict[str, Tool] = {}
         self.arguments: dict[str, frozenset[str]] = {}  # of every tool
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], params: CallToolRequestParams) -> Any:
-        import anyio.to_thread
         from mcp_types import CallToolResult
-        from pydantic import ValidationError
 
-        given = params.arguments or {}
-        known = self.arguments.get(params.name, frozenset(given))
-        if not given.keys() <= known:
-            # Ignored, a misspelt argument would mislead its caller.
-            stray = plain(sorted(given.keys() - known)[0])
-            hint = f"it has {', '.join(sorted(known)) or 'none'}"
-            return _failed(UsageError(f"{params.name} has no argument {stray!r}", hint=hint))
-        tool, found = self.own.get(params.name), self._server._tool_manager.get_tool(params.name)
-        if tool is not None and found is not None:
-            try:
-                arguments = found.fn_metadata.validate_arguments(given)
-            except ValidationError:
-                pass  # the SDK words it below
-            else:
-                return await anyio.to_thread.run_sync(partial(_answered, tool, self._labs, **arguments))
+        given, tool = params.arguments or {}, self.own.get(params.name)
+        if tool is not None and tool.follows:
+            asked = (self._labs.speaker(), params.name, json.dumps(given))
+            if (standing := self._standing.find(asked)) is not None:
+                return standing
+        else:
+            asked = None
+        try:
+            arguments = self._checked(params.name, given)
+        except PerpetualError as problem:
+            return _failed(problem)
+        if tool is not None:
+            return await anyio.to_thread.run_sync(self._done, tool, arguments, asked)
         result = await self._server._handle_call_tool(ctx, params)
         return _coded(result) if isinstance(result, CallToolResult) and result.is_error else result
 
+    def _checked(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
+        """The arguments in their types.
 
-def _answered(tool: Tool, labs: Labs, /, **arguments: Any) -> Any:
+        Raises:
+            UsageError: for an unknown tool, an unknown argument (ignored, a misspelt one would mislead its caller), and
+                one of the wrong type.
+        """
+        from pydantic import ValidationError
+
+        found = self._server._tool_manager.get_tool(name)
+        if found is None:
+            raise UsageError(f"there is no tool {plain(name)!r}", hint=f"there is {', '.join(sorted(self.arguments))}")
+        known = self.arguments[name]
+        hint = f"it has {', '.join(sorted(known)) or 'none'}"
+        if not given.keys() <= known:
+            raise UsageError(f"{name} has no argument {plain(min(given.keys() - known))!r}", hint=hint)
+        try:
+            return found.fn_metadata.validate_arguments(given)
+        except ValidationError as problem:
+            raise UsageError(f"{name}: {_wrong(problem)}", hint=hint) from problem
+
+    def _done(self, tool: Tool, arguments: dict[str, Any], asked: tuple[str, ...] | None) -> Any:
+        """What a tool of this server answers, kept if it will stand; blocks."""
+        if asked is None:
+            return _answered(tool, self._labs, **arguments)
+        try:
+            lab = self._labs.lab()
+            state = lab.feed.state()  # before the answer is begun
+        except PerpetualError as problem:
+            return _failed(problem)
+        result = _answered(tool, self._labs, **arguments)
+        if not result.is_error:
+            self._standing.keep(asked, lab, state, result.model_dump(by_alias=True, mode="json", exclude_none=True))
+        return result
+
+
+def _wrong(problem: ValidationError) -> str:
+    """What is wrong with arguments, an argument each: its name, what it has to be, and what came."""
+    told: dict[str, str] = {}
+    for error in problem.errors(include_url=False, include_context=False):
+        name = str(error["loc"][0]) if error["loc"] else ""
+        came = "" if error["type"] == "missing" else f", not {plain(json.dumps(error['input'], default=str), 40)}"
+        told.setdefault(name, f"{plain(name)}: {error['msg'][:1].lower()}{plain(error['msg'][1:], 120)}{came}")
+    return "; ".join([*told.values()][:_MOST_WRONG])
+
+
+def _answered(tool: Tool, labs: Labs, /, **arguments: Any) -> CallToolResult:
     """What a tool of this server answers, errors included."""
     from mcp_types import CallToolResult, TextContent
 
@@ -135,14 +183,20 @@ def _answered(tool: Tool, labs: Labs, /, **arguments: Any) -> Any:
         told = tool.function(labs.lab(), **arguments)
         return CallToolResult(content=[TextContent(type="text", text=told.text)], structured_content=told.document)
 
-    return _guarded(tool.name, deed)
+    answer: CallToolResult = _guarded(tool.name, deed)
+    return answer
 
 
-def _add(server: MCPServer[Any], labs: Labs, tool: Tool) -> None:
+def _never(**_: Any) -> Any:
+    raise AssertionError("tools of this server are called by _Calls, which has them from its own table")
+
+
+def _add(server: MCPServer[Any], tool: Tool) -> None:
+    """Registers a tool of this server: its schemas, which the SDK makes, and its annotations."""
     from mcp_types import CallToolResult, ToolAnnotations
 
     server.add_tool(
-        without_lab(tool.name, tool.function, partial(_answered, tool, labs), Annotated[CallToolResult, tool.shape]),
+        without_lab(tool.name, tool.function, _never, Annotated[CallToolResult, tool.shape]),
         title=tool.title,
         annotations=ToolAnnotations(
             title=tool.title,
@@ -232,7 +286,7 @@ def _failed(problem: PerpetualError) -> CallToolResult:
 
 
 def _coded(result: CallToolResult) -> CallToolResult:
-    """A refusal that the SDK worded (an unknown tool, an argument of the wrong type) as our error document."""
+    """A refusal that the SDK worded (an answer that is not of its tool's output schema) as our error document."""
     text = getattr(result.content[0], "text", "") if result.content else ""
     if not text.startswith(_SDK_REFUSALS):
         return result

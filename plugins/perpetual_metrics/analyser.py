@@ -45,6 +45,7 @@ class RuleAnalyser(Analyser):
             f"false-alarm bound {hypothesis.false_alarm_bound:.3g}; {len(rows)} measured runs.",
             "",
         ]
+        lines += [f"To be known: {'; '.join(hypothesis.flags)}.", ""] if hypothesis.flags else []
         for experiment in experiments:
             own = [row for row in rows if row.experiment_id == experiment.id and row.value is not None]
             if own:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perpetual.toolkit.units import shown_hours
+from perpetual.toolkit.units import shown_hours, shown_number
 
 __all__ = ["Book", "Number", "exact"]
 
@@ -61,7 +61,7 @@ class Book:
         self, key: str, value: float | None, source: str, *, form: str = ".4g", metric: str | None = None
     ) -> Number | None:
         """A number in a format of Python's."""
-        return None if value is None else self.put(key, value, format(value, form), source, metric=metric)
+        return None if value is None else self.put(key, value, shown_number(value, form), source, metric=metric)
 
     def count(self, key: str, value: int, source: str) -> Number:
         """How many there are of something."""

@@ -96,6 +96,10 @@ def compare(face: Face, ids: tuple[str, ...], format_: str) -> None:
     if face.as_json or format_ == "md":
         face.answer("comparison", found, lambda: markdown_of(found).rstrip())
         return
+    for arm in found["arms"]:
+        of = f" ({arm['hypothesis_id']})" if arm["hypothesis_id"] else ""
+        click.echo(printable(f"{arm['id']}  {arm['title']}{of}"))
+    click.echo()
     for table in tables_of(found):
         if table.rows:
             face.table(table.columns, table.rows, title=table.title)

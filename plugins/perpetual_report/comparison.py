@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perpetual.api import Experiment, Run, UsageError, to_json
 from perpetual.science.intervals import Interval, mean_of, paired_difference, welch_difference
+from perpetual.toolkit.units import shown_number
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -258,7 +259,7 @@ def _seen(values: Sequence[tuple[Run, float]]) -> list[Any]:
 
 def _difference(mine: Sequence[tuple[Run, float]], theirs: Sequence[tuple[Run, float]]) -> tuple[Interval, bool]:
     """Paired by seed where every run of the smaller arm has its partner, else the difference of two means."""
-    by_seed = {run.seed: value for run, value in theirs}
+    by_seed = {run.seed: value for run, value in theirs if run.seed is not None}  # unknown ones pair with nothing
     pairs = [(value, by_seed[run.seed]) for run, value in mine if run.seed in by_seed]
     if len(pairs) >= 2 and len(pairs) == min(len(mine), len(theirs)):
         return paired_difference([x for x, _ in pairs], [y for _, y in pairs]), True
@@ -291,14 +292,14 @@ def tables_of(found: Mapping[str, Any]) -> list[Table]:
     ids = [arm["id"] for arm in found["arms"]]
     differences = [(item["field"], *(_cell(item["values"][id]) for id in ids)) for item in found["differences"]]
     measured = [
-        (name, arm["id"], str(it["n"]), f"{it['mean']:.5g}", _number(it["sd"]), _range(it), _runs(arm, it))
+        (name, arm["id"], str(it["n"]), shown_number(it["mean"], ".5g"), _number(it["sd"]), _range(it), _runs(arm, it))
         for name in found["metrics"]
         for arm in found["arms"]
         if (it := arm["metrics"].get(name)) is not None
     ]
     pairs = [
-        (item["metric"], f"{item['a']} - {item['b']}", f"{item['difference']:+.4g}", _range(item, "+.4g"),
-         "by seed" if item["paired"] else "no", item["verdict"])
+        (item["metric"], f"{item['a']} - {item['b']}", shown_number(item["difference"], "+.4g"), _range(item, "+.4g"),
+         "by seed" if item["paired"] else "", item["verdict"])
         for item in found["pairs"]
     ]  # fmt: skip
     left_out = [(arm["id"], item["id"], item["why"]) for arm in found["arms"] for item in arm["left_out"]]
@@ -319,13 +320,13 @@ def _cell(value: Any) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3g}"
+    return "-" if value is None else shown_number(value)
 
 
 def _range(item: Mapping[str, Any], form: str = ".5g") -> str:
     if item["low"] is None:
         return "-"
-    return f"{format(item['low'], form)} to {format(item['high'], form)}"
+    return f"{shown_number(item['low'], form)} to {shown_number(item['high'], form)}"
 
 
 def _runs(arm: Mapping[str, Any], item: Mapping[str, Any]) -> str:

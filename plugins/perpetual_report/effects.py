@@ -1,6 +1,7 @@
-"""What an experiment measured against its baseline: the runs behind it, the difference, and its 95 % interval.
+"""What a design measured against its baseline: the runs behind it, the difference, and its 95 % interval.
 
-Imported by the modules beside it. It describes; what the difference is worth as evidence, the ledger says.
+Imported by the modules beside it. It describes; what the difference is worth as evidence, the ledger says. Which runs
+are one design, against which baseline, the fold of the evidence decides (`perpetual.lab.flows.fold`): this follows it.
 """
 
 from __future__ import annotations
@@ -11,18 +12,23 @@ from typing import Any
 
 from perpetual.api import Evidence, Experiment, Run
 from perpetual.science.intervals import Interval, mean_of, paired_difference, pooled_difference
-from perpetual_report.snapshot import Snapshot
+from perpetual_report.snapshot import Snapshot, number_of
 
-__all__ = ["Effect", "effects_of"]
+__all__ = ["Effect", "effects_of", "same_prediction"]
+
+_PREDICTION = ("metric", "direction", "kind", "baseline", "claim", "mde", "paired")
+_SPREAD = ("noise", "tau", "on_crash")
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One experiment's effect, oriented: more is better. Without a baseline that has run there is none, only rows.
+    """One design's effect, oriented: more is better. Without a baseline that has run there is none, only rows.
 
-    `points` are the rows' own differences from the baseline (its mean, or the paired run), in the order of `rows`.
+    `members` are the experiments whose runs are pooled, the one whose prediction holds first. `points` are the rows'
+    own differences from the baseline (its mean, or the paired run), in the order of `rows`.
     """
 
+    members: tuple[str, ...]
     rows: tuple[Evidence, ...]
     baseline: tuple[float, ...]
     baseline_runs: tuple[str, ...]
@@ -41,26 +47,65 @@ class Effect:
 
 
 def effects_of(snapshot: Snapshot) -> dict[str, Effect]:
-    """The effect of each experiment, by its id; what extends one is pooled with it and has none of its own."""
+    """The effect of each design, by the experiment whose prediction holds, as the fold pools them.
+
+    That is the one that was measured first of those that share code and settings. The others are not in it by
+    themselves; nor is an experiment that claims nothing.
+    """
     roots = {item.id: item.extends or item.id for item in snapshot.experiments}
-    rows: dict[str, list[Evidence]] = {}
-    for row in snapshot.evidence:
-        if row.kind == "measured" and row.retracted_by is None and row.weight > 0 and row.value is not None:
-            rows.setdefault(roots.get(row.experiment_id or "", ""), []).append(row)
     runs: dict[str, list[Run]] = {}
     for run in snapshot.runs:
         runs.setdefault(roots[run.experiment_id], []).append(run)
-    return {
-        item.id: _effect(item, tuple(rows.get(item.id, ())), runs.get(str(item.design.baseline), ()))
-        for item in snapshot.experiments
-    }
+    rows = _counted(snapshot)
+    groups: dict[tuple[str | None, str], list[Experiment]] = {}
+    for item in snapshot.experiments:
+        if item.design.claim is not None:
+            groups.setdefault((item.hypothesis_id, snapshot.designs[item.id]), []).append(item)
+    found = {}
+    for members in groups.values():
+        own = sorted((row for item in members for row in rows.get(item.id, ())), key=lambda row: number_of(row.id))
+        lead = next((item for item in members if own and item.id == own[0].experiment_id), members[0])
+        if lead.design.paired:  # who predicts otherwise does not share the baseline's seeds either
+            late = {item.id for item in members if not same_prediction(item, lead)}
+            own = [row for row in own if row.experiment_id not in late]
+        names = (lead.id, *(item.id for item in members if item is not lead))
+        others = runs.get(str(lead.design.baseline), ())
+        found[lead.id] = _effect(lead, names, tuple(row for row in own if row.metric == lead.design.metric), others)
+    return found
 
 
-def _effect(experiment: Experiment, rows: tuple[Evidence, ...], others: Sequence[Run]) -> Effect:
-    """The effect of an experiment's counted rows: measured, not taken back, not weightless."""
+def _counted(snapshot: Snapshot) -> dict[str, list[Evidence]]:
+    """The rows that count, by experiment: measured, not taken back, not weightless, and no run seen twice."""
+    rows: dict[str, list[Evidence]] = {}
+    seen: set[tuple[str, int, float]] = set()
+    for row in snapshot.evidence:
+        if row.kind != "measured" or row.retracted_by is not None or row.weight <= 0 or row.value is None:
+            continue
+        if row.seed is not None:
+            content = (row.hypothesis_id, row.seed, row.value)
+            if content in seen:
+                continue
+            seen.add(content)
+        rows.setdefault(row.experiment_id or "", []).append(row)
+    return rows
+
+
+def same_prediction(one: Experiment, other: Experiment, *, spread: bool = False) -> bool:
+    """Whether they predict the same, with `spread` of how far apart results lie too: the one measured first holds."""
+    names = (*_PREDICTION, *_SPREAD) if spread else _PREDICTION
+    return all(getattr(one.design, name) == getattr(other.design, name) for name in names)
+
+
+def _effect(
+    experiment: Experiment, members: tuple[str, ...], rows: tuple[Evidence, ...], others: Sequence[Run]
+) -> Effect:
+    """The effect of a design's counted rows under the prediction of one experiment of it."""
     design = experiment.design
     against = _baseline(experiment, others)
     if isinstance(against, dict):
+        if design.paired:
+            shared = {row.replicate for row in rows}
+            against = {replicate: found for replicate, found in against.items() if replicate in shared}
         runs, values = tuple(run for run, _ in against.values()), tuple(value for _, value in against.values())
     else:
         runs, values = (), () if against is None else (against,)
@@ -68,14 +113,14 @@ def _effect(experiment: Experiment, rows: tuple[Evidence, ...], others: Sequence
     here = mean_of(own) if own else None
     there = mean_of(values) if values else None
     if own and there is not None:
-        sign = 1.0 if design.direction == "max" else -1.0
+        sign = -1.0 if design.direction == "min" else 1.0  # without a direction as it was measured, as the fold has it
         interval, points, how = _interval(rows, own, against, sign, paired=design.paired)
         if design.kind == "binary" and interval is not None:
             interval, how = interval._replace(low=None, high=None), "a rate, which no t interval suits"
     else:
         interval, points, how = None, (), "its baseline has not run" if own else "nothing measured yet"
     return Effect(
-        rows, values, runs,
+        members, rows, values, runs,
         here.mean if here else None, here.sd if here else None,
         there.mean if there else None, there.sd if there else None,
         interval, points, how,

@@ -5,6 +5,7 @@ Imported by the modules beside it. Lists are bounded; what is left out is counte
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,8 +13,8 @@ from typing import Any
 from perpetual.api import Evidence, Experiment, Hypothesis, Run
 from perpetual.science.discoveries import discoveries
 from perpetual_report.book import Book, Number
-from perpetual_report.effects import Effect, effects_of
-from perpetual_report.snapshot import ENDED, Snapshot, number_of
+from perpetual_report.effects import effects_of, same_prediction
+from perpetual_report.snapshot import ADOPTED, ENDED, Snapshot, number_of
 
 __all__ = ["LIMITS", "facts_of"]
 
@@ -28,15 +29,17 @@ LIMITS = {
     "list": 100,
     "metrics": 6,
 }
+_REMARKS = 8  # of one run
 _FAILED = ("failed", "killed", "timeout", "lost")
 
 
 def facts_of(snapshot: Snapshot, book: Book) -> dict[str, Any]:
     """The tree that the templates walk; its numbers are those of the book."""
     runs = _Runs(snapshot, book)
-    effects = effects_of(snapshot)
+    designs = _Designs(snapshot, book, runs)
     detailed = snapshot.hypotheses[: LIMITS["hypotheses"]]
     shown = snapshot.runs[-LIMITS["runs"] :]
+    told = [_hypothesis(snapshot, book, runs, designs, item) for item in detailed]
     return {
         "project": snapshot.project,
         "time": snapshot.time,
@@ -44,14 +47,14 @@ def facts_of(snapshot: Snapshot, book: Book) -> dict[str, Any]:
         "thresholds": _thresholds(snapshot, book),
         "counts": _counts(snapshot, book),
         "budget": _budget(snapshot, book),
-        "verdicts": [_verdict(snapshot, book, runs, item) for item in snapshot.hypotheses],
-        "hypotheses": [_hypothesis(snapshot, book, runs, effects, item) for item in detailed],
+        "verdicts": [_verdict(snapshot, book, runs, designs, item) for item in snapshot.hypotheses],
+        "hypotheses": told,
         "not_pictured": _left(book, "not_pictured", snapshot, len(detailed) - LIMITS["pictured"]),
         "hypotheses_left": _left(book, "hypotheses", snapshot, len(snapshot.hypotheses) - len(detailed)),
         "baselines": [
             {"record": item, "runs": runs.by_status(item.id)}
             for item in snapshot.experiments
-            if item.design.claim is None
+            if item.hypothesis_id is None and item.design.claim is None
         ],
         "discoveries": _discoveries(snapshot, book),
         "refuted": [item for item in snapshot.hypotheses if item.status == "refuted"],
@@ -60,9 +63,8 @@ def facts_of(snapshot: Snapshot, book: Book) -> dict[str, Any]:
         "retractions": _bounded(
             book, "retractions", snapshot, [row for row in snapshot.evidence if row.kind == "retraction"]
         ),
-        "noted": _bounded(
-            book, "noted", snapshot, [run for run in snapshot.runs if run.tainted or run.annotations or run.chosen_seed]
-        ),
+        "noted": _bounded(book, "noted", snapshot, _noted(snapshot.runs)),
+        "steps": {step["row"].id for item in told for step in item["steps"] if step["row"]},
         "runs": [runs.row(run) for run in shown],
         "runs_left": _left(book, "runs", snapshot, len(snapshot.runs) - len(shown)),
         "titles": {item.id: item.title for item in snapshot.experiments},
@@ -81,6 +83,23 @@ def _bounded(book: Book, what: str, snapshot: Snapshot, items: Sequence[Any]) ->
     """The newest of a list, and how many older ones are left out."""
     kept = items[-LIMITS["list"] :]
     return {"items": kept, "left": _left(book, what, snapshot, len(items) - len(kept))}
+
+
+def _noted(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Runs with a remark; those of which the same is said stand together, where the last of them stands."""
+    groups: dict[str, dict[str, Any]] = {}
+    for run in runs:
+        marks = [word for word, holds in (
+            ("tainted: weighs nothing", run.tainted),
+            ("adopted: weighs nothing", run.scheduler == ADOPTED),
+            ("seed picked by hand: weighs nothing", run.chosen_seed and run.scheduler != ADOPTED),
+        ) if holds]  # fmt: skip
+        remarks = [*run.annotations[:_REMARKS]]
+        if marks or remarks:
+            said = repr((marks, [sorted(remark.items()) for remark in remarks]))
+            before = groups.pop(said, {"runs": []})
+            groups[said] = {"runs": [*before["runs"], run.id], "marks": marks, "remarks": remarks}
+    return [*groups.values()]
 
 
 def _lacks_metric(run: Run) -> bool:
@@ -169,6 +188,7 @@ class _Runs:
     def __init__(self, snapshot: Snapshot, book: Book) -> None:
         self._snapshot, self._book = snapshot, book
         self.by_id = {run.id: run for run in snapshot.runs}
+        self._declared = {item.id: item.design.metric for item in snapshot.experiments}
         self.of: dict[str, list[Run]] = {}
         for run in snapshot.runs:
             self.of.setdefault(run.experiment_id, []).append(run)
@@ -185,13 +205,17 @@ class _Runs:
     def row(self, run: Run) -> dict[str, Any]:
         """A run with its metrics, each with the line that it was read from."""
         book = self._book
-        known = [(name, value) for name, value in run.metrics.items() if value is not None]
+        declared = self._declared.get(run.experiment_id)  # first: it is what the run was for
+        known = sorted(
+            ((name, value) for name, value in run.metrics.items() if value is not None),
+            key=lambda item: item[0] != declared,
+        )
         kept = known[: LIMITS["metrics"]]
         return {
             "record": run,
             "replicate": book.count(f"{run.id}.replicate", run.replicate, run.id),
             "attempt": book.count(f"{run.id}.attempt", run.attempt, run.id),
-            "seed": book.count(f"{run.id}.seed", run.seed, run.id),
+            "seed": None if run.seed is None else book.count(f"{run.id}.seed", run.seed, run.id),
             "hours": book.hours(f"{run.id}.run_hours", run.run_hours, run.id),
             "metrics": [
                 (name, book.number(f"{run.id}.metrics.{name}", value, line_of(run, name), form=".5g", metric=name))
@@ -207,7 +231,7 @@ def line_of(run: Run, metric: str) -> str:
     return f"{run.id}/{place}" if place else run.id
 
 
-def _verdict(snapshot: Snapshot, book: Book, runs: _Runs, item: Hypothesis) -> dict[str, Any]:
+def _verdict(snapshot: Snapshot, book: Book, runs: _Runs, designs: _Designs, item: Hypothesis) -> dict[str, Any]:
     """The line of a hypothesis in the table of verdicts."""
     source = f"{item.id}{snapshot.at}"
     own = [run for experiment in snapshot.experiments if experiment.hypothesis_id == item.id
@@ -215,6 +239,7 @@ def _verdict(snapshot: Snapshot, book: Book, runs: _Runs, item: Hypothesis) -> d
     last = snapshot.steps[item.id][-1]
     return {
         "record": item,
+        "headline": designs.headline(item.id),
         "confidence": book.number(f"{item.id}.confidence", item.confidence, source, form=".3f"),
         "prior": book.number(f"{item.id}.prior", item.prior, source),
         "bound": book.number(f"{item.id}.false_alarm_bound", item.false_alarm_bound, source, form=".2g"),
@@ -227,21 +252,16 @@ def _verdict(snapshot: Snapshot, book: Book, runs: _Runs, item: Hypothesis) -> d
     }
 
 
-def _hypothesis(
-    snapshot: Snapshot, book: Book, runs: _Runs, effects: Mapping[str, Effect], item: Hypothesis
-) -> dict[str, Any]:
+def _hypothesis(snapshot: Snapshot, book: Book, runs: _Runs, designs: _Designs, item: Hypothesis) -> dict[str, Any]:
     own = [experiment for experiment in snapshot.experiments if experiment.hypothesis_id == item.id]
     rows = {row.id: row for row in snapshot.evidence if row.hypothesis_id == item.id}
     steps = [step for step in _steps(snapshot, book, item, rows) if step["moved"]]
     kept = steps[-LIMITS["steps"] :]
     return {
-        **_verdict(snapshot, book, runs, item),
+        **_verdict(snapshot, book, runs, designs, item),
         "steps": kept,
         "steps_left": _left(book, f"{item.id}.steps", snapshot, len(steps) - len(kept)),
-        "designs": [
-            _design(snapshot, book, runs, effects[experiment.id], experiment)
-            for experiment in own[: LIMITS["designs"]]
-        ],
+        "designs": [designs.document(experiment) for experiment in own[: LIMITS["designs"]]],
         "designs_left": _left(book, f"{item.id}.designs", snapshot, len(own) - LIMITS["designs"]),
         "by_hand": [_by_hand(book, row) for row in rows.values() if row.kind != "measured"],
     }  # fmt: skip
@@ -288,40 +308,93 @@ def _by_hand(book: Book, row: Evidence) -> dict[str, Any]:
     }
 
 
-def _design(snapshot: Snapshot, book: Book, runs: _Runs, effect: Effect, experiment: Experiment) -> dict[str, Any]:
-    id, design, interval = experiment.id, experiment.design, effect.interval
-    source, spec = f"{id}{snapshot.at}", f"{id}"
-    kept = effect.rows[-LIMITS["rows"] :]
-    baseline = design.baseline if isinstance(design.baseline, str) else None
-    return {
-        "experiment": experiment,
-        "metric": design.metric,
-        "mde": book.number(f"{id}.design.mde", design.mde, spec),
-        "baseline_id": baseline,
-        "baseline": book.number(f"{id}.design.baseline", None if baseline else design.baseline, spec),  # type: ignore[arg-type]
-        "replicates": book.count(f"{id}.design.replicates", design.replicates, spec),
-        "runs": runs.by_status(id),
-        "n": book.count(f"{id}.n", len(effect.rows), source),
-        "mean": book.number(f"{id}.mean", effect.mean, source, form=".5g", metric=design.metric),
-        "sd": book.number(f"{id}.sd", effect.sd, source, form=".2g", metric=design.metric),
-        "base": book.number(f"{id}.baseline_mean", effect.baseline_mean, source, form=".5g", metric=design.metric),
-        "base_sd": book.number(f"{id}.baseline_sd", effect.baseline_sd, source, form=".2g", metric=design.metric),
-        "base_n": book.count(f"{id}.baseline_n", len(effect.baseline), source) if effect.baseline_runs else None,
-        "effect": book.number(
-            f"{id}.effect", interval.mean if interval else None, source, form="+.4g", metric=design.metric
-        ),
-        "low": book.number(
-            f"{id}.effect_low", interval.low if interval else None, source, form="+.4g", metric=design.metric
-        ),
-        "high": book.number(
-            f"{id}.effect_high", interval.high if interval else None, source, form="+.4g", metric=design.metric
-        ),
-        "how": effect.how,
-        "nats": book.number(f"{id}.nats", effect.nats, source, form="+.2f"),
-        "rows": [_row(book, row, runs.by_id.get(row.run_id or "")) for row in kept],
-        "rows_left": _left(book, f"{id}.rows", snapshot, len(effect.rows) - len(kept)),
-        "drawn": effect,
-    }
+class _Designs:
+    """What was predicted and measured: one design where experiments share code and settings, as the fold has it."""
+
+    def __init__(self, snapshot: Snapshot, book: Book, runs: _Runs) -> None:
+        self._snapshot, self._book, self._runs = snapshot, book, runs
+        self._effects = effects_of(snapshot)
+        self._experiments = {item.id: item for item in snapshot.experiments}
+        self._lead = {member: id for id, effect in self._effects.items() for member in effect.members}
+        self._of: dict[str, list[str]] = {}
+        for id, effect in self._effects.items():
+            if effect.interval is not None:
+                self._of.setdefault(self._experiments[id].hypothesis_id or "", []).append(id)
+
+    def headline(self, hypothesis_id: str) -> dict[str, Any] | None:
+        """The effect that stands for a hypothesis in one line: of its design with the most runs, the oldest of equals.
+
+        Never the one with the largest effect: which one is shown must not hang on how it came out.
+        """
+        measured = self._of.get(hypothesis_id)
+        if not measured:
+            return None
+        id = min(measured, key=lambda id: (-len(self._effects[id].rows), number_of(id)))
+        others = len(measured) - 1
+        count = self._book.count(f"{hypothesis_id}.other_designs", others, f"{hypothesis_id}{self._snapshot.at}")
+        metric = self._experiments[id].design.metric
+        return {**self._effect(id), "id": id, "metric": metric, "others": count if others else None}
+
+    def _effect(self, id: str) -> dict[str, Number | None]:
+        """The effect with its interval, each to the digits that the interval leaves it."""
+        interval = self._effects[id].interval
+        mean, low, high = (interval.mean, interval.low, interval.high) if interval else (None, None, None)
+        form = _form(None if low is None or high is None else (high - low) / 2)
+        source, metric = f"{id}{self._snapshot.at}", self._experiments[id].design.metric
+        return {
+            name: self._book.number(f"{id}.{key}", value, source, form=form, metric=metric)
+            for name, key, value in (
+                ("effect", "effect", mean), ("low", "effect_low", low), ("high", "effect_high", high),
+            )
+        }  # fmt: skip
+
+    def document(self, experiment: Experiment) -> dict[str, Any]:
+        """An experiment with its prediction, and what its design measured, unless that stands with another one."""
+        book, id, design = self._book, experiment.id, experiment.design
+        baseline = design.baseline if isinstance(design.baseline, str) else None
+        lead = self._lead.get(id)
+        is_late = lead not in (None, id) and not same_prediction(experiment, self._experiments[str(lead)], spread=True)
+        return {
+            "experiment": experiment,
+            "metric": design.metric,
+            "mde": book.number(f"{id}.design.mde", design.mde, id),
+            "baseline_id": baseline,
+            "baseline": book.number(f"{id}.design.baseline", None if baseline else design.baseline, id),  # type: ignore[arg-type]
+            "replicates": book.count(f"{id}.design.replicates", design.replicates, id),
+            "runs": self._runs.by_status(id),
+            "lead": None if lead == id else lead,
+            "late": is_late,
+            "adopted": any(run.scheduler == ADOPTED for run in self._runs.of.get(id, ())),
+            **(self._measured(id) if lead == id else {"members": (), "rows": [], "drawn": None}),
+        }
+
+    def _measured(self, id: str) -> dict[str, Any]:
+        book, effect, metric = self._book, self._effects[id], self._experiments[id].design.metric
+        source = f"{id}{self._snapshot.at}"
+        kept = effect.rows[-LIMITS["rows"] :]
+        named = {row.experiment_id for row in effect.rows}
+        return {
+            "members": [member for member in effect.members if member in named],
+            "n": book.count(f"{id}.n", len(effect.rows), source),
+            "mean": book.number(f"{id}.mean", effect.mean, source, form=".5g", metric=metric),
+            "sd": book.number(f"{id}.sd", effect.sd, source, form=".2g", metric=metric),
+            "base": book.number(f"{id}.baseline_mean", effect.baseline_mean, source, form=".5g", metric=metric),
+            "base_sd": book.number(f"{id}.baseline_sd", effect.baseline_sd, source, form=".2g", metric=metric),
+            "base_n": book.count(f"{id}.baseline_n", len(effect.baseline), source) if effect.baseline_runs else None,
+            **self._effect(id),
+            "how": effect.how,
+            "nats": book.number(f"{id}.nats", effect.nats, source, form="+.2f"),
+            "rows": [_row(book, row, self._runs.by_id.get(row.run_id or "")) for row in kept],
+            "rows_left": _left(book, f"{id}.rows", self._snapshot, len(effect.rows) - len(kept)),
+            "drawn": effect,
+        }
+
+
+def _form(half_width: float | None) -> str:
+    """A format with the digits that mean something: two of the interval's half width."""
+    if not half_width or not 1e-9 < half_width < 1e5:
+        return "+.4g"
+    return f"+.{max(0, 1 - math.floor(math.log10(half_width)))}f"
 
 
 def _row(book: Book, row: Evidence, run: Run | None) -> dict[str, Any]:

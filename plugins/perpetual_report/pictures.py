@@ -30,7 +30,7 @@ COLOURS = {  # name -> on light, on dark; the words of a picture and its lines, 
     "blue": ("#2459a8", "#7fb0ff"),
     "green": ("#2c7a4b", "#63c586"),
     "red": ("#b3372f", "#f58d84"),
-    "amber": ("#a86a12", "#e6b35a"),
+    "amber": ("#8f5b0e", "#e6b35a"),
     "violet": ("#744a98", "#c8a2ea"),
     "grey": ("#7b8792", "#8b97a3"),
 }

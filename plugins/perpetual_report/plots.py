@@ -10,20 +10,22 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from perpetual.api import Experiment
+from perpetual.api import Experiment, Run
 from perpetual_report.effects import Effect
 from perpetual_report.pictures import Mark, axes_of, colour, draw, dress, legend, short, spread
-from perpetual_report.snapshot import ENDED, Snapshot, number_of
+from perpetual_report.snapshot import ADOPTED, ENDED, Snapshot, number_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["BARS", "NODES", "budget", "confidence", "effects", "graph", "timeline"]
+__all__ = ["BARS", "NODES", "budget", "confidence", "drawn_runs", "effects", "graph", "timeline"]
 
 _WIDTH = 9.2  # inches of every picture
 BARS = 60  # runs in the timeline
 NODES = 40  # experiments in the graph
 _STEPS, _DESIGNS = 60, 24
+_NAMED = 3  # experiments of one design
+_CHARACTER = 0.86  # of the graph's hundred units, at its font size, rather too much than too little
 _KINDS = {
     "prior": Mark("ink", "s", "prior"),
     "changed by hand": Mark("amber", "s", "changed by hand"),
@@ -93,10 +95,10 @@ def _step_name(step: Mapping[str, Any]) -> str:
 def effects(name: str, metric: str, designs: Sequence[Mapping[str, Any]]) -> str:
     """Each design's effect with its 95 % interval, its seeds behind it; 0 and the effect worth having as lines."""
     kept = [item for item in designs if item["drawn"].interval is not None][-_DESIGNS:]
-    words = "; ".join(_effect_words(item["experiment"].id, item["drawn"]) for item in kept)
+    words = "; ".join(_effect_words(", ".join(item["members"]), item["drawn"]) for item in kept)
 
     def paint(figure: Figure) -> None:
-        labels = [f"{item['experiment'].id}  {short(item['experiment'].title, 34)}" for item in reversed(kept)]
+        labels = [_design_name(item) for item in reversed(kept)]
         axes = axes_of(figure, left=0.25 + 0.082 * max(map(len, labels)), right=0.2)
         dress(axes, grid="x")
         axes.axvline(0.0, color=colour("ink"), linewidth=1.2)
@@ -107,10 +109,17 @@ def effects(name: str, metric: str, designs: Sequence[Mapping[str, Any]]) -> str
         axes.set_ylim(-0.7, len(kept) - 0.3)
         axes.spines["left"].set_visible(False)
         axes.tick_params(axis="y", length=0)
-        axes.set_xlabel(f"improvement of {short(metric, 40)} over the baseline")
+        axes.set_xlabel(f"improvement in {short(metric, 40)} over the baseline (right of 0 is better)")
         legend(axes)
 
     return draw(name, f"Effects on {short(metric, 60)}", words, (_WIDTH, 1.35 + 0.42 * len(kept)), paint)
+
+
+def _design_name(item: Mapping[str, Any]) -> str:
+    """The experiments of a design, as far as there is room, with the title of the one whose prediction holds."""
+    members = item["members"]
+    ids = ", ".join(members) if len(members) <= _NAMED else f"{members[0]} and {len(members) - 1} more"
+    return f"{ids}  {short(item['experiment'].title, 34)}"
 
 
 def _forest_line(axes: Any, place: int, effect: Effect, mde: float | None, named: set[str]) -> None:
@@ -218,9 +227,14 @@ def _dates(axes: Any, times: Sequence[datetime]) -> None:
     axes.set_xlabel(f"{day}UTC")
 
 
+def drawn_runs(snapshot: Snapshot) -> list[Run]:
+    """The runs that have a bar: those that started here; what was adopted ran at another time, on another machine."""
+    return [run for run in snapshot.runs if run.started_at is not None and run.scheduler != ADOPTED]
+
+
 def timeline(name: str, snapshot: Snapshot) -> str | None:
     """The newest runs as bars, grouped by experiment, named with how they ended; None before the first start."""
-    started = [run for run in snapshot.runs if run.started_at is not None]
+    started = drawn_runs(snapshot)
     if not started:
         return None
     newest = sorted(started, key=lambda run: number_of(run.id))[-BARS:]
@@ -251,7 +265,7 @@ def timeline(name: str, snapshot: Snapshot) -> str | None:
         axes.set_ylim(len(kept) - 0.4, -0.6)
         axes.set_xlim(min(starts) - width * 0.02, max(ends) + width * 0.14)
         axes.xaxis_date()
-        _dates(axes, [spans[0][0], spans[-1][1]])
+        _dates(axes, [min(a for a, _ in spans), max(b for _, b in spans)])
 
     words = ", ".join(f"{sum(run.status == word for run in kept)} {word}" for word in (*ENDED, "launching", "running")
                       if any(run.status == word for run in kept))  # fmt: skip
@@ -301,13 +315,16 @@ def _edges(
     for place, item in enumerate(kept):
         subjects.setdefault(item.hypothesis_id or "-", []).append(place)
         bases.setdefault(_against(item, known), []).append(place)
-        axes.text(40.0, place, f"{item.id}  {short(item.title, 28)}", fontsize=9.5, color=colour("ink"), va="center")
+        words = f"{item.id}  {short(item.title, 28)}"
+        axes.text(40.0, place, words, fontsize=9.5, color=colour("ink"), va="center")
+        _leader(axes, 40.0, words, place, 68.4)
     for id, places in subjects.items():
         middle = sum(places) / len(places)
         subject = statements.get(id)
         words = f"{id} ({subject.status})  {short(subject.statement, 28)}" if subject else "no hypothesis"
         shade = {"supported": "green", "refuted": "red"}.get(subject.status if subject else "", "ink")
         axes.text(0.0, middle, words, fontsize=9.5, color=colour(shade), va="center")
+        _leader(axes, 0.0, words, middle, 36.2)
         for place in places:
             axes.plot([36.2, 39.3], [middle, place], color=colour("grey"), linewidth=1.2)
     for words, places in bases.items():
@@ -315,3 +332,10 @@ def _edges(
         axes.text(73.0, middle, words, fontsize=9.5, color=colour("ink"), va="center")
         for place in places:
             axes.plot([68.4, 72.3], [place, middle], color=colour("grey"), linewidth=1.2, linestyle=(0, (4, 2)))
+
+
+def _leader(axes: Any, left: float, words: str, place: float, right: float) -> None:
+    """From the end of a node's words to where its edges begin, so that the eye finds the way."""
+    start = left + _CHARACTER * (len(words) + 2)
+    if start < right:
+        axes.plot([start, right], [place, place], color=colour("grid"), linewidth=0.8)

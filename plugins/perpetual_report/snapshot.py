@@ -15,12 +15,12 @@ from perpetual.api import Debit, Event, Evidence, Experiment, Hypothesis, Note, 
 if TYPE_CHECKING:
     from perpetual import Lab
 
-__all__ = ["ENDED", "Snapshot", "everything", "number_of", "take"]
+__all__ = ["ADOPTED", "ENDED", "Snapshot", "everything", "number_of", "take"]
 
 ENDED = ("done", "failed", "killed", "timeout", "lost")
+ADOPTED = "adopted"  # the scheduler's name of runs that another tool made; their files stand elsewhere, in its form
 STEPS = 100  # of each hypothesis, the newest
 _PAGE = 1000
-_KEYS = ("confidence_support_threshold", "confidence_refute_threshold", "min_replicates", "alpha")
 _FOLDED = ("confidence", "prior", "e_support", "e_refute", "false_alarm_bound", "status", "evidence_count")
 
 
@@ -29,7 +29,8 @@ class Snapshot:
     """The record after the event `seq`; lists are in the order of creation.
 
     `steps` are those of `lab.evidence.history`; `limits` are (time, GPU-hours or None) of each limit that was set;
-    `methodology` holds the keys that say when a hypothesis is decided.
+    `methodology` is as it stood then; `designs` tells, by experiment, which of a
+    hypothesis' experiments the fold takes for one design.
     """
 
     project: str
@@ -44,6 +45,7 @@ class Snapshot:
     limits: tuple[tuple[str, float | None], ...]
     methodology: Mapping[str, Any]
     notes: tuple[Note, ...]
+    designs: Mapping[str, str]
 
     @property
     def at(self) -> str:
@@ -82,6 +84,11 @@ def take(lab: Lab, *, seq: int | None = None, debits: int | None = None) -> Snap
     told = _told(past)
     commanded = {event.subject for event in later if event.kind == "spec_completed"}
     steps = lab.evidence.history(until=seq, last=STEPS)
+    experiments = tuple(
+        replace(item, command=None) if item.id in commanded else item
+        for item in everything(lab.experiments.list)
+        if item.id in told["experiment_proposed"]
+    )
     return Snapshot(
         project=lab.config["project"],
         seq=seq,
@@ -90,11 +97,7 @@ def take(lab: Lab, *, seq: int | None = None, debits: int | None = None) -> Snap
             _hypothesis(item, steps[item.id][-1], told) for item in everything(lab.hypotheses.list) if item.id in steps
         ),
         steps=steps,
-        experiments=tuple(
-            replace(item, command=None) if item.id in commanded else item
-            for item in everything(lab.experiments.list)
-            if item.id in told["experiment_proposed"]
-        ),
+        experiments=experiments,
         runs=tuple(
             _run(item, told["run_status"].get(item.id, "queued"), told["run_annotated"].get(item.id, ()))
             for item in sorted(everything(lab.runs.list), key=lambda item: number_of(item.id))
@@ -103,8 +106,9 @@ def take(lab: Lab, *, seq: int | None = None, debits: int | None = None) -> Snap
         evidence=_evidence(everything(lab.evidence.list), told["evidence_added"]),
         debits=tuple(lab.budget.rows(limit=debits)),
         limits=tuple((event.time, event.payload["limit_gpu_hours"]) for event in past if event.kind == "budget_set"),
-        methodology={key: _setting(key, lab.config.methodology[key], later) for key in _KEYS},
+        methodology=lab.settings.methodology_at(seq),
         notes=tuple(note for note in everything(lab.memory.list) if note.path in told["note_written"]),
+        designs={item.id: lab.experiments.design_of(item) for item in experiments},
     )
 
 
@@ -150,11 +154,3 @@ def _evidence(rows: Iterable[Evidence], present: Mapping[str, Any]) -> tuple[Evi
         for row in rows
         if row.id in present
     )
-
-
-def _setting(key: str, value: Any, later: Iterable[Event]) -> Any:
-    """The value of a key of the methodology before it was set again."""
-    for event in later:
-        if event.kind == "methodology_set" and event.subject == key and "was" in event.payload:
-            return event.payload["was"]
-    return value

@@ -20,24 +20,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from perpetual.api import Debit, MetricReader, MetricValue, Run, RunFolder, UsageError
 from perpetual.toolkit.units import posix_of
 from perpetual_report.book import Book, Number, exact
-from perpetual_report.document import UNVERIFIED, html_of, markdown_of, pictures_of
+from perpetual_report.document import UNVERIFIED, form, html_of, markdown_of, pictures_of
 from perpetual_report.facts import facts_of
 from perpetual_report.pictures import drawn_by
-from perpetual_report.snapshot import ENDED, Snapshot, take
+from perpetual_report.snapshot import ADOPTED, ENDED, Snapshot, take
 
 if TYPE_CHECKING:
     from perpetual import Lab
 
 __all__ = ["claims_of", "derive", "differences", "read", "verify"]
 
-_STATE = re.compile(r"<!-- perpetual report: version (\S+), seq (\d+), debits (\d+) -->")
+_STATE = re.compile(r"<!-- perpetual report: version (\S+), seq (\d+), debits (\d+)(?:, form (\w+))? -->")
+_QUANTITY = re.compile(r"([-+]?\d+(?:\.(\d+))?)(?:e([-+]?\d+))?(?: (s|min|h))?")
+_HOURS = {"s": 1 / 3600, "min": 1 / 60}
 _PICTURE = re.compile(r'<svg [^>]*?data-picture="([^"]*)".*?</svg>', re.S)
 _STYLE = re.compile(r"<style>.*?</style>", re.S)
 _TAG = re.compile(r"<[^>\n]*>")
 _DATA = re.compile(r"<data\b[^>]*>[^<]*</data>")
-
-
-_ADOPTED = "adopted"  # the scheduler's name of runs whose files stand elsewhere, in another tool's form
 
 
 class Problem(NamedTuple):
@@ -85,7 +84,8 @@ def verify(lab: Lab, path: Path) -> dict[str, Any]:
         *_debits(derived.snapshot, lab.budget.rows()),
         *_logs(lab, derived.snapshot, derived.book),
     ]
-    counted = len(claims.numbers) if claims.format == "html" else len(derived.book.numbers)
+    # Markdown says no keys: its numbers are looked at as its words are, where those can be written again.
+    counted = len(claims.numbers) if claims.format == "html" else len(derived.book.numbers) * _is_ours(claims)
     logs = sum(1 for _ in _cited(derived.snapshot, derived.book))
     return _answer(
         claims, problems, derived.notes, checked=counted, pictures=len(derived.pictures), logs=logs
@@ -119,8 +119,11 @@ def derive(lab: Lab, claims: Claims) -> Derived:
         fresh = html_of(snapshot, facts, standing, by=claims.marks.get("pictures", ""))
     else:
         fresh = markdown_of(snapshot, facts)
-    if claims.marks.get("version") != _version():
-        notes.append(f"written by perpetual {claims.marks.get('version')}: its numbers are compared, its words are not")
+    if not _is_ours(claims):
+        what = "only the values of its numbers" if claims.format == "html" else "only the logs, and no number of it,"
+        notes.append(
+            f"written by another perpetual ({claims.marks.get('version')}) in another form: {what} are looked at"
+        )
     parser = _Parser()
     parser.feed(fresh)
     shown = {values["data-key"]: (words, values["data-source"]) for _, values, words in parser.numbers}
@@ -129,10 +132,10 @@ def derive(lab: Lab, claims: Claims) -> Derived:
 
 def differences(claims: Claims, derived: Derived) -> list[Problem]:
     """Where the file and what was derived do not match; logs are looked at elsewhere."""
-    problems = [*_numbers(claims, derived.book)]
-    if claims.marks.get("version") == _version():
-        problems += _missing(claims, derived.shown)
-        problems += _words(_lines(claims.text), derived.lines)
+    if not _is_ours(claims):
+        return [*_values(claims, derived.book)]
+    problems = [*_numbers(claims, derived.book), *_missing(claims, derived.shown)]
+    problems += _words(_lines(claims.text), derived.lines)
     if derived.pictures:
         problems += _pictures(claims, derived.pictures)
     return problems
@@ -152,10 +155,11 @@ def _answer(claims: Claims, problems: list[Problem], notes: list[str], **counts:
     }
 
 
-def _version() -> str:
+def _is_ours(claims: Claims) -> bool:
+    """Whether the file has the form that is written here: then every word and picture of it can be derived again."""
     from perpetual import __version__
 
-    return __version__
+    return (claims.marks.get("version"), claims.marks.get("form")) == (__version__, form())
 
 
 # --- the file -------------------------------------------------------------------------------------------------------
@@ -185,7 +189,8 @@ def claims_of(text: str, name: str) -> Claims:
     state = _STATE.search(text)
     if state is None:
         raise UsageError(f"{name} is no report", hint="write one: perpetual report -o FILE")
-    return Claims("md", text, dict(zip(("version", "seq", "debits"), state.groups(), strict=True)))
+    marks = zip(("version", "seq", "debits", "form"), state.groups(""), strict=True)
+    return Claims("md", text, dict(marks))
 
 
 def _text_of(text: str, path: Path) -> str:
@@ -256,6 +261,32 @@ def _numbers(claims: Claims, book: Book) -> Iterator[Problem]:
                 yield Problem(key, where, claimed, found, known.source)
 
 
+def _values(claims: Claims, book: Book) -> Iterator[Problem]:
+    """The values of a file in another form: each that is derived here too, and its words as a rounding of it."""
+    for line, values, words in claims.numbers:
+        key, claimed = values.get("data-key", ""), values.get("value", "")
+        known = book.numbers.get(key)
+        if known is not None and claimed != exact(known.value):
+            yield Problem(key, f"line {line}", claimed, exact(known.value), known.source)
+        elif not _rounds(words, claimed):
+            yield Problem(key, f"line {line}", words, claimed, values.get("data-source", "") or "no source")
+
+
+def _rounds(words: str, value: str) -> bool:
+    """Whether the words are the value, to the digits that they have; hours may be told in a smaller unit."""
+    found = _QUANTITY.fullmatch(words)
+    try:
+        meant = float(value)
+    except ValueError:
+        return False
+    if found is None:
+        return False
+    unit = _HOURS.get(found[4], 1.0)
+    power = 10.0 ** int(found[3] or 0)
+    step = power * 10.0 ** -len(found[2] or "")
+    return abs(float(found[1]) * power - meant / unit) <= 0.5 * step * (1 + 1e-6) + 1e-12 * abs(meant / unit)
+
+
 def _missing(claims: Claims, shown: Mapping[str, tuple[str, str]]) -> Iterator[Problem]:
     """Numbers that this state has and the file has lost."""
     present = {values.get("data-key") for _, values, _ in claims.numbers}
@@ -320,12 +351,12 @@ def _lines(text: str) -> list[tuple[int, str]]:
 
 def _redrawn(claims: Claims, snapshot: Snapshot, facts: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
     """The pictures drawn again, if what drew the file's is at hand; else what to say."""
-    if claims.format != "html":
+    if claims.format != "html" or not _is_ours(claims):
         return {}, []
     by, here = claims.marks.get("pictures", ""), drawn_by()
     if here is None:
         return {}, ["the pictures are not checked: matplotlib is not installed (pip install 'perpetual-lab[report]')"]
-    if by != here or claims.marks.get("version") != _version():
+    if by != here:
         return {}, [f"the pictures are not checked: {by or 'something unknown'} drew them, and {here} is installed"]
     return pictures_of(snapshot, facts), []
 
@@ -355,7 +386,7 @@ def _cited(snapshot: Snapshot, book: Book) -> Iterator[tuple[Run, list[Number]]]
         if number.run is not None and "/" in number.source and number.metric is not None:
             of.setdefault(number.run, []).append(number)
     for run in snapshot.runs:
-        if run.id in of and run.scheduler != _ADOPTED:
+        if run.id in of and run.scheduler != ADOPTED:
             yield run, of[run.id]
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ def bench_policy(
         "seed": seed,
         "episodes": episodes,
         "world": world,
-        "results": [_row(result) for result in results],
+        "results": [asdict(result) for result in results],
         "path": os.fspath(output.absolute()) if output else None,
     }
     if output is not None:
@@ -121,11 +122,6 @@ def _check_output(output: Path) -> None:
         require_matplotlib()
     if not output.absolute().parent.is_dir():
         raise UsageError(f"there is no folder {output.absolute().parent}", hint="mkdir it, or write elsewhere")
-
-
-def _row(result: Result) -> dict[str, Any]:
-    said = result.said_true
-    return {**result._asdict(), "said_true": said._asdict() if said else None}
 
 
 def _write(output: Path, results: Sequence[Result], document: dict[str, Any]) -> None:

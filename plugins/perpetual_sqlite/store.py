@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from perpetual.api import (
+    META,
     Capabilities,
     Change,
     CorruptData,
+    Meta,
     PerpetualError,
     Row,
     StoreBase,
@@ -35,7 +37,6 @@ from perpetual_sqlite.head import FILE
 
 __all__ = ["SqliteStore", "open_store"]
 
-_META = "_meta"
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
 _CORRUPT = frozenset(
     {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH}
@@ -93,7 +94,7 @@ class SqliteStore(StoreBase):
         if not got:
             raise TransientError(
                 f"somebody else has been writing to {self.folder} for {self._lock_timeout_s:g} s",
-                hint="try again; `perpetual doctor` names who holds the store",
+                hint="try again when that program has ended; one that was killed holds nothing",
             )
         try:
             yield
@@ -138,7 +139,7 @@ class SqliteStore(StoreBase):
             raise UsageError("a transaction does not go on in a forked child", hint="begin one there")
         try:
             for kind, id, row in batch:
-                if kind == _META:
+                if kind == META:
                     handle.connection.execute(
                         "UPDATE _meta SET commit_number = ?, counters = ?", (row["commit"], _encode(row["counters"]))
                     )
@@ -186,8 +187,8 @@ class SqliteStore(StoreBase):
 
     def read(self, kind: str, id: str) -> Row | None:
         """One row, by the index on ids or the number."""
-        if kind == _META:
-            return self._meta()
+        if kind == META:
+            return self._own_row()
         table = layout.table(self.kinds[kind])
         if not table.kind.ledger:
             found = self._select(table, "id = ?", (id,))
@@ -245,7 +246,7 @@ class SqliteStore(StoreBase):
                     found += [Change(seq, table.kind.name, id) for seq, id in rows]
         return found
 
-    def _meta(self) -> Row | None:
+    def _own_row(self) -> Row | None:
         found = self._query(lambda handle: handle.connection.execute("SELECT * FROM _meta").fetchall())
         if not found:
             return None
@@ -254,7 +255,7 @@ class SqliteStore(StoreBase):
             counts = json.loads(counters)
         except ValueError as problem:
             raise self._corrupt(f"its counters are none: {problem}") from problem
-        return {"_id": _META, "_rev": number, "_no": 1, "_seq": number, "commit": number, "counters": counts}
+        return Meta(number, counts).row
 
     def _select(self, table: layout.Table, where: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         """Rows of the kind's table; none where it has no table yet."""

@@ -6,27 +6,27 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from perpetual.api import PerpetualError
-from perpetual_tinydb.journal import Journal
 from perpetual_tinydb.lines import Damaged, is_whole
 from perpetual_tinydb.snapshot import Snapshot, key_of
+from perpetual_tinydb.view import View
 
 __all__ = ["examine"]
 
 
-def examine(journal: Journal) -> list[str]:
-    """Each problem a sentence. `journal` must be a view that has read nothing yet."""
+def examine(view: View) -> list[str]:
+    """Each problem a sentence. The view must have read nothing yet."""
     try:
-        journal.refresh()
+        view.refresh()
     except PerpetualError as problem:
         return [problem.message]
-    problems = _examine_snapshot(journal.snapshot, journal.fields()) if journal.snapshot is not None else []
+    problems = _examine_snapshot(view.snapshot, view.fields()) if view.snapshot is not None else []
     problems += [
-        f"{journal.path}: {kind} {number} is missing"
-        for kind, last in sorted(journal.counters().items())
+        f"{view.path}: {kind} {number} is missing"
+        for kind, last in sorted(view.counters().items())
         for number in range(1, last + 1)
-        if not journal.holds(kind, number)
+        if not view.holds(kind, number)
     ]
-    for path in sorted(journal.folder.glob("quarantine-*")):
+    for path in sorted(view.folder.glob("quarantine-*")):
         if is_whole(path.read_bytes()):
             problems.append(f"{path} was cut off as half written, but ends as a whole commit does")
     return problems

@@ -1,341 +1,44 @@
-"""The files of the store and what they hold: an append-only journal over the last snapshot, and lookups in both.
+"""The files of the store and what they hold: an append-only journal over the last snapshot, and how both are written.
 
     lock                 flock of the one writer; never renamed, never removed
     journal.jsonl        a header, then commits; each is one write at the end, and on the disk before it is acknowledged
     snapshot-N.*         the rows of all commits before the journal's first
     quarantine-N-OFFSET  bytes that a crash left half written, cut off the journal by the next writer
 
-A reader takes no lock: one `os.stat` tells whether there is more to read. A writer appends behind the last whole
-commit. When the journal has outgrown the snapshot a new pair replaces both: snapshot, then journal, by rename, each
-durable before the next step, so that a crash at any instant leaves one generation whole. Used by `tables` and `store`.
+A reader takes no lock (`view`). A writer appends behind the last whole commit. When the journal has outgrown the
+snapshot a new pair replaces both: snapshot, then journal, by rename, each durable before the next step, so that a crash
+at any instant leaves one generation whole. Used by `tables` and `store`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
-import stat
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
 
 from perpetual.api import CorruptData, PerpetualError, Row
 from perpetual.toolkit.atomic import fsync_data, fsync_dir, write_atomic
 from perpetual_tinydb import legacy
-from perpetual_tinydb.head import FILE, head
-from perpetual_tinydb.lines import (
-    Damaged,
-    Entry,
-    commit_line,
-    commits,
-    dump,
-    has_commit,
-    parse,
-    row_line,
-    seal,
-    unseal,
-)
-from perpetual_tinydb.snapshot import SHARED, Key, Snapshot, key_of, write_snapshot
+from perpetual_tinydb.lines import commit_line, dump, row_line, seal
+from perpetual_tinydb.snapshot import write_snapshot
+from perpetual_tinydb.view import FORMAT, SEAL_BYTES, WAY_OUT, OpenFile, View
 
 __all__ = ["Journal"]
 
-FORMAT = 1
-_SEAL_BYTES = 1024  # a row or two with their checksums
 _LEAST_BYTES = 1 << 20  # a journal below this is never worth a snapshot
-_WAY_OUT = "nothing was changed; `perpetual store verify` lists what is damaged, and a backup of the folder mends it"
 Batch = Sequence[tuple[str, Row]]
 
 
-class _File:
-    """An open journal of one generation, closed when nobody uses it any more."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.fd = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-        self.inode = os.fstat(self.fd).st_ino
-        self._append: int | None = None
-
-    def append_fd(self) -> int:
-        """Opened by the first write: a reader need not be allowed to."""
-        if self._append is None:
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0))
-            if os.fstat(descriptor).st_ino != self.inode:  # the caller holds the lock and has just looked
-                os.close(descriptor)
-                raise CorruptData(f"{self.path} was replaced by somebody who does not hold the lock", hint=_WAY_OUT)
-            self._append = descriptor
-        return self._append
-
-    def __del__(self) -> None:
-        for descriptor in (getattr(self, "fd", None), getattr(self, "_append", None)):
-            if descriptor is not None:
-                os.close(descriptor)
-
-
-class _Tail:
-    """The rows of one kind that the journal holds: newer than the snapshot's, with their own index."""
-
-    def __init__(self, fields: Sequence[str]) -> None:
-        self.lines: dict[int, bytes] = {}
-        self.seqs: dict[int, int] = {}
-        self.names: dict[int, str] = {}
-        self.ids: dict[str, int] = {}
-        self._values: dict[int, list[Key]] = {}
-        self.fields: dict[str, dict[Key, dict[int, None]]] = {field: {} for field in fields}
-
-    def put(self, row: Row, line: bytes) -> None:
-        number = row["_no"]
-        for postings, old in zip(self.fields.values(), self._values.get(number, ()), strict=False):
-            del postings[old][number]
-        self._values[number] = [key_of(row.get(field)) for field in self.fields]
-        for postings, new in zip(self.fields.values(), self._values[number], strict=True):
-            postings.setdefault(new, {})[number] = None
-        self.lines[number], self.seqs[number] = line, row["_seq"]
-        self.names[number], self.ids[row["_id"]] = row["_id"], number
-
-
-class Journal:
-    """One process's view of the files. Not safe in threads by itself: the store guards it."""
+class Journal(View):
+    """The view of one who also writes. Whoever calls what changes the files holds the lock and has just looked."""
 
     def __init__(self, folder: Path, fields: Callable[[], Mapping[str, Sequence[str]]]) -> None:
-        """`fields` answers the indexed fields of each kind. Nothing is opened yet."""
-        self.folder, self.path = folder, folder / FILE
-        self.fields = fields
-        self.version = 0  # grows whenever the view does
+        """See `View`."""
+        super().__init__(folder, fields)
         self.compaction_problem: str | None = None
         self._fold_at = 0  # no compaction is tried below this offset
-        self._forget()
-
-    def _forget(self) -> None:
-        self.version += 1
-        self._file: _File | None = None
-        self.generation = 0
-        self._base = self._end = 0  # offsets behind the header, and behind the last whole commit
-        self._size = 0  # of the file when it was last looked at
-        self._seal = b""  # the last bytes before `_end`: they tell the file that was read from another one
-        self._mtime_ns = 0  # of the file when it was last looked at
-        self._snapshot: Snapshot | None = None
-        self._legacy: str | None = None  # where there is no journal: the head of the file of the format before
-        self.commit = 0
-        self._tails: dict[str, _Tail] = {}
-        self._last: dict[str, int] = {}
-        self._feed: list[tuple[int, str, int]] = []
-
-    # --- reading the files ----------------------------------------------------------------------------------
-
-    def refresh(self) -> None:
-        """Brings the view up to the files' present state.
-
-        Raises:
-            CorruptData: for files that no store left so.
-            OSError: if they cannot be read.
-        """
-        try:
-            self._look()
-        except BaseException:
-            self._forget()  # cut off between two steps (Ctrl-C, a file that cannot be read) it is no state at all
-            raise
-
-    def _look(self) -> None:
-        try:
-            found = os.stat(self.path)
-        except FileNotFoundError:
-            self._refresh_without()
-            return
-        self._size = found.st_size
-        if self._file is None or found.st_ino != self._file.inode:
-            self._load()
-        elif found.st_size < self._end:
-            self._load()  # somebody put a backup in its place
-        elif found.st_size > self._end or found.st_mtime_ns != self._mtime_ns:
-            self._advance()
-        self._mtime_ns = found.st_mtime_ns
-
-    def _refresh_without(self) -> None:
-        """The state of a folder that has no journal: it is new, or of the format before."""
-        token = head(os.fspath(self.folder))
-        if self._file is None and token == self._legacy:
-            return
-        self._forget()
-        if token:
-            self.commit, rows = legacy.load(self.folder)
-            for kind, row in rows:
-                self._apply(kind, row, row_line(kind, row)[:-1])
-        elif any(self.folder.glob("snapshot-*")):
-            raise CorruptData(f"{self.path} is missing beside its snapshot", hint=_WAY_OUT)
-        self._legacy = token
-
-    def _load(self) -> None:
-        """A generation from its start; again if it is replaced meanwhile."""
-        for _ in range(100):
-            self._forget()
-            try:
-                self._file = _File(self.path)
-                header = self._header()
-                self.generation = header["gen"]
-                if header["snapshot"] is not None:
-                    self._snapshot = self._open_snapshot(self.folder / header["snapshot"], header["bytes"])
-            except FileNotFoundError:
-                if self._file is not None and os.path.exists(self.path) and self._is_current():
-                    self._corrupt(f"{header['snapshot']}.jsonl is missing", self._file.path)
-                continue
-            self.commit = header["commit"]
-            self._last = {kind: self._snapshot.last(kind) for kind in self._snapshot.kinds()} if self._snapshot else {}
-            self._advance()
-            return
-        raise CorruptData(f"{self.path} is replaced faster than it can be read", hint=_WAY_OUT)
-
-    def _is_current(self) -> bool:
-        return self._file is not None and os.stat(self.path).st_ino == self._file.inode
-
-    def _header(self) -> dict[str, Any]:
-        assert self._file is not None
-        start = os.pread(self._file.fd, 4096, 0)
-        end = start.find(b"\n")
-        try:
-            found = unseal(start[: max(end, 0)])
-            version = found["format"]
-            if version == FORMAT:
-                int(found["gen"]), int(found["commit"]), int(found["bytes"]), found["snapshot"]
-        except (Damaged, KeyError, TypeError, ValueError) as problem:
-            self._corrupt(f"it does not begin as a journal does: {problem}", self.path, problem)
-        if version != FORMAT:
-            from perpetual.api import ForeignProject
-
-            raise ForeignProject(
-                f"{self.path} has format {version}; this Perpetual knows {FORMAT}", hint="upgrade perpetual-lab"
-            )
-        self._base = self._end = end + 1
-        self._seal = start[: end + 1]
-        return found
-
-    def _open_snapshot(self, stem: Path, size: int) -> Snapshot:
-        try:
-            return Snapshot(stem, size, self.fields())
-        except (Damaged, KeyError, TypeError) as problem:
-            self._corrupt(str(problem), stem.with_suffix(".jsonl"), problem)
-
-    def _corrupt(self, what: str, path: Path, problem: Exception | None = None) -> NoReturn:
-        where = f" at byte {problem.offset}" if isinstance(problem, Damaged) else ""
-        raise CorruptData(f"{path} cannot be read{where}: {what}", hint=_WAY_OUT) from problem
-
-    def _advance(self) -> None:
-        """Applies the commits behind the last known one. What follows the last whole one is left alone."""
-        assert self._file is not None
-        for attempt in (1, 2):
-            data = self._rest()
-            if data is None:
-                self._load()  # the file was written over in place: a backup was put back
-                return
-            try:
-                start = self._end
-                for commit in commits(data, start):
-                    if self.commit and commit.number not in (self.commit, self.commit + 1):
-                        raise Damaged(f"commit {commit.number} follows commit {self.commit}", self._end)
-                    for entry in commit.entries:
-                        self._apply(entry.kind, entry.row, _line_of(data, entry, start))
-                    self._seal = data[max(commit.end - start - _SEAL_BYTES, 0) : commit.end - start]
-                    self._end = commit.end
-                    self.commit = max(self.commit, commit.number)
-                    self.version += 1
-                return
-            except Damaged as problem:
-                rest = data[self._end - start :]
-                # a writer that cuts off a torn end while it is read here makes both look like damage, once
-                if has_commit(rest) and attempt == 2:
-                    self._corrupt(f"{problem}, and a commit stands behind it", self.path, problem)
-                if not has_commit(rest):
-                    return
-            except (KeyError, TypeError, AttributeError) as problem:
-                self._corrupt(f"it holds what no store writes: {problem}", self.path, problem)
-
-    def _rest(self) -> bytes | None:
-        """What stands behind the last known commit; None if that commit stands there no more."""
-        assert self._file is not None
-        size = os.fstat(self._file.fd).st_size
-        parts, position = [], self._end - len(self._seal)
-        while position < size and (part := os.pread(self._file.fd, size - position, position)):
-            parts.append(part)
-            position += len(part)
-        found = b"".join(parts)
-        return found[len(self._seal) :] if found.startswith(self._seal) else None
-
-    def _apply(self, kind: str, row: Row, line: bytes) -> None:
-        tail = self._tails.get(kind)
-        if tail is None:
-            tail = self._tails[kind] = _Tail(self.fields().get(kind, ()))
-        tail.put(row, line)
-        number = row["_no"]
-        self._last[kind] = max(number, self._last.get(kind, 0))
-        self._feed.append((row["_seq"], kind, number))
-
-    # --- looking things up ----------------------------------------------------------------------------------
-
-    def counters(self) -> dict[str, int]:
-        """The greatest number of each kind."""
-        return {kind: number for kind, number in self._last.items() if number}
-
-    def last(self, kind: str) -> int:
-        """The greatest number of the kind, 0 without rows."""
-        return self._last.get(kind, 0)
-
-    def number(self, kind: str, id: str) -> int | None:
-        """The number of the row with that id."""
-        tail = self._tails.get(kind)
-        found = tail.ids.get(id) if tail else None
-        if found is None and self._snapshot is not None:
-            columns = self._snapshot.kind(kind)
-            found = columns.number(id) if columns else None
-        return found
-
-    def row(self, kind: str, number: int) -> Row | None:
-        """The row, decoded anew: the caller's own."""
-        tail = self._tails.get(kind)
-        line = tail.lines.get(number) if tail else None
-        if line is not None:
-            found: Row = parse(line)["r"]
-            return found
-        if self._snapshot is None:
-            return None
-        try:
-            return self._snapshot.row(kind, number)
-        except Damaged as problem:
-            self._corrupt(str(problem), self._snapshot.path, problem)
-
-    def candidates(self, kind: str, equals: Mapping[str, Any]) -> tuple[Sequence[int], str | None]:
-        """Numbers in order, among which all rows are whose fields equal the values: the fewest that an index names.
-
-        The second is the field whose index it was, if each of these rows has its value.
-        """
-        best: list[int] | None = None
-        used: str | None = None
-        tail = self._tails.get(kind)
-        columns = self._snapshot.kind(kind) if self._snapshot else None
-        for field, value in equals.items():
-            key = key_of(value)
-            old = columns.postings(field, key) if columns else ()
-            new = tail.fields.get(field) if tail else {}
-            if old is None or new is None:
-                continue  # declared since the rows were written: the other fields, or all rows, must do
-            newer = tail.lines if tail else {}
-            numbers = [number for number in old if number not in newer]
-            numbers += new.get(key, ())
-            if best is None or len(numbers) < len(best):
-                best, used = numbers, field if key != SHARED else None
-        return (range(1, self.last(kind) + 1) if best is None else sorted(best)), used
-
-    def changes(self, since: int) -> Iterator[tuple[int, str, str]]:
-        """(seq, kind, id) of each row whose latest commit is later than `since`."""
-        if self._snapshot is not None:
-            for seq, kind, number, id in self._snapshot.changes(since):
-                if kind not in self._tails or number not in self._tails[kind].lines:
-                    yield seq, kind, id
-        for seq, kind, number in self._feed[bisect_right(self._feed, since, key=lambda item: item[0]) :]:
-            tail = self._tails[kind]
-            if tail.seqs[number] == seq:
-                yield seq, kind, tail.names[number]
-
-    # --- writing, with the lock held ------------------------------------------------------------------------
 
     def append(self, number: int, batch: Batch) -> object:
         """Puts a commit behind the last one; answers a token for `settle`. All or nothing.
@@ -354,7 +57,7 @@ class Journal:
         descriptor = file.append_fd()
         try:
             if (written := os.write(descriptor, data)) != len(data):
-                raise OSError(28, f"only {written} of {len(data)} bytes could be written: no space left")
+                raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes could be written: no space left")
         except OSError:
             self._size = -1
             # if even this fails the next writer cuts the rest off
@@ -375,9 +78,8 @@ class Journal:
                 self._apply(kind, row, line[:-1])
             self._end += len(data)
             self._size = self._end
-            self._seal = data[-_SEAL_BYTES:]
+            self._seal = data[-SEAL_BYTES:]
             self.commit = max(self.commit, number)
-            self.version += 1
         except BaseException:
             self._forget()
             raise
@@ -388,7 +90,7 @@ class Journal:
         Raises:
             OSError: if the disk would not confirm.
         """
-        wanted = file if isinstance(file, _File) else self._file
+        wanted = file if isinstance(file, OpenFile) else self._file
         if wanted is not None:
             fsync_data(wanted.fd)
 
@@ -409,7 +111,7 @@ class Journal:
         assert self._file is not None
         torn = self._rest()
         if torn is None:
-            raise CorruptData(f"{self.path} was written over by somebody who does not hold the lock", hint=_WAY_OUT)
+            raise CorruptData(f"{self.path} was written over by somebody who does not hold the lock", hint=WAY_OUT)
         if torn:
             self._set_aside(torn)
             descriptor = self._file.append_fd()
@@ -483,32 +185,7 @@ class Journal:
                 elif self._snapshot is not None:
                     yield kind, row, self._snapshot.line(kind, number)
 
-    # --- for who looks at the files -------------------------------------------------------------------------
-
-    @property
-    def snapshot(self) -> Snapshot | None:
-        """The snapshot under the journal."""
-        return self._snapshot
-
-    def holds(self, kind: str, number: int) -> bool:
-        """Whether there is a row of that number."""
-        if kind in self._tails and number in self._tails[kind].lines:
-            return True
-        columns = self._snapshot.kind(kind) if self._snapshot else None
-        return columns is not None and columns.place(number) is not None
-
-    def sizes(self) -> dict[str, int]:
-        """The bytes of each file."""
-        if not self.folder.is_dir():
-            return {}
-        found = {path.name: path.stat() for path in sorted(self.folder.iterdir())}
-        return {name: status.st_size for name, status in found.items() if stat.S_ISREG(status.st_mode)}
-
 
 def _header_line(generation: int, snapshot: str | None, commit: int, size: int = 0) -> bytes:
     named = f'"snapshot":{dump(snapshot)},"bytes":{size}'
     return seal(f'{{"format":{FORMAT},"gen":{generation},{named},"commit":{commit}')
-
-
-def _line_of(data: bytes, entry: Entry, start: int) -> bytes:
-    return data[entry.offset - start : entry.offset - start + entry.length]

@@ -1,4 +1,4 @@
-"""The lines of which a journal and a snapshot are made. Pure; used by `journal` and `snapshot`.
+"""The lines of which a journal and a snapshot are made. Pure; used by the modules beside it.
 
 Each line is a JSON object that ends in the checksum of what stands before it:
 
@@ -38,7 +38,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",",
 
 
 class Damaged(ValueError):
-    """Bytes that no store wrote, or not to their end; `offset` is where they begin, `last` that nothing follows."""
+    """Bytes that no store wrote, or not to their end; `offset` is where they begin."""
 
     def __init__(self, message: str, offset: int = 0) -> None:
         super().__init__(message)

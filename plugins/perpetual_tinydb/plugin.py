@@ -7,13 +7,13 @@ from perpetual.api import Option, Provider, hookimpl
 
 @hookimpl
 def perpetual_stores() -> list[Provider]:
-    """The default store: readable JSON under TinyDB."""
+    """The default store: readable JSON lines under TinyDB."""
     return [
         Provider(
             slot="store",
             name="tinydb",
             factory="perpetual_tinydb.store:open_store",
-            summary="readable JSON documents queried with TinyDB, replaced atomically",
+            summary="readable JSON lines queried with TinyDB, appended to a journal",
             options={
                 "lock_timeout_s": Option("float", 30.0, "seconds to wait for another process's write"),
             },

@@ -3,7 +3,8 @@
     snapshot-N.jsonl     the rows, a line each, by kind and number
     snapshot-N.index     a line of JSON, then arrays of 64-bit integers; derived, built anew in memory where it is bad
 
-Opened lazily: a look at one row reads that row's line and the arrays of its kind. Used by `journal` alone.
+Opened lazily: a look at one row reads that row's line and the arrays of its kind. Used by `view`, `journal` and
+`examine`.
 """
 
 from __future__ import annotations

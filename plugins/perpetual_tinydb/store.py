@@ -17,21 +17,21 @@ from typing import Any
 
 from tinydb.table import Document as TinyDocument
 
-from perpetual.api import Capabilities, Change, PerpetualError, Row, StoreBase, TransientError, UsageError
+from perpetual.api import META, Capabilities, Change, Meta, PerpetualError, Row, StoreBase, TransientError, UsageError
 from perpetual.toolkit.lock import FileLock
 from perpetual_tinydb.examine import examine
 from perpetual_tinydb.journal import Journal
 from perpetual_tinydb.tables import Database, JournalStorage, JournalTable
+from perpetual_tinydb.view import View
 
 __all__ = ["TinyStore", "open_store"]
-
-_META = "_meta"
 
 
 class TinyStore(StoreBase):
     """See `perpetual.slots.store` for the contract. Safe in threads; several processes may write."""
 
-    capabilities = Capabilities(multiprocess=True, wait=True, indexes=True)
+    # All rows are held in memory and read at every start.
+    capabilities = Capabilities(multiprocess=True, wait=True, indexes=True, most_records=10_000)
     fresh_rows = True
 
     def __init__(self, folder: Path, *, lock_timeout_s: float) -> None:
@@ -78,7 +78,7 @@ class TinyStore(StoreBase):
     def _busy(self) -> TransientError:
         return TransientError(
             f"somebody else has been writing to {self.folder} for {self._lock_timeout_s:g} s",
-            hint="try again; `perpetual doctor` names who holds the store",
+            hint="try again when that program has ended; one that was killed holds nothing",
         )
 
     def _acquire(self) -> bool:
@@ -107,21 +107,18 @@ class TinyStore(StoreBase):
         """One row, through the index of ids."""
         with self._guard:
             self._refresh()
-            if kind == _META:
-                return self._meta()
+            if kind == META:
+                return self._own_row()
             number = self._journal.number(kind, id)
             if number is None:
                 return None
             found = self._table(kind).get(doc_id=number)
             return found if isinstance(found, TinyDocument) else None
 
-    def _meta(self) -> Row | None:
+    def _own_row(self) -> Row | None:
         """The base's counters, which the journal knows by itself."""
         commit = self._journal.commit
-        if not commit:
-            return None
-        own = {"_id": _META, "_rev": commit, "_no": 1, "_seq": commit}
-        return {**own, "commit": commit, "counters": self._journal.counters()}
+        return Meta(commit, self._journal.counters()).row if commit else None
 
     def scan(self, kind: str, equals: Mapping[str, Any]) -> Iterable[Row]:
         """The matching rows in order, by index and TinyDB query."""
@@ -160,7 +157,7 @@ class TinyStore(StoreBase):
                 self._refresh()
                 commit = self._journal.commit
                 for kind, id, row in batch:
-                    if kind == _META:
+                    if kind == META:
                         commit = row["commit"]
                         continue
                     if row["_no"] != (self._journal.number(kind, id) or row["_no"]):
@@ -195,7 +192,7 @@ class TinyStore(StoreBase):
     def verify(self) -> list[str]:
         """Every checksum, the order of the commits, and the indexes against the rows; read anew from the disk."""
         with self._undisturbed():
-            return examine(Journal(self.folder, self._fields))
+            return examine(View(self.folder, self._fields))
 
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:

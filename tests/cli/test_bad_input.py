@@ -34,6 +34,13 @@ CLAIM = "propose -h h1 --command true --mde 0.1"
 CASES = [
     # hypotheses
     case("hypotheses add", 2, "usage", "needs a statement", "for example", "  "),
+    case("hypotheses add", 2, "usage", "4,001 characters|at most 4,000", "into a note", "x" * 4001),
+    case("hypotheses update h1 --statement", 2, "usage", "4,001 characters", "into a note", "x" * 4001),
+    case("hypotheses update h1 --status parked --why", 2, "usage", "the reason has 4,001", "", "x" * 4001),
+    case("evidence add h1 --verdict supports --why", 2, "usage", "the reason has 4,001", "", "x" * 4001),
+    case("reject e1 --why", 2, "usage", "the reason has 4,001", "", "x" * 4001),
+    case("propose --command true --title", 2, "usage", "the title has 501", "", "x" * 501),
+    case("propose --command true --notes", 2, "usage", "the text of the notes has 16,001", "", "x" * 16_001),
     case("hypotheses add x --prior nan", 2, "usage", "prior|finite"),
     case("hypotheses add x --prior inf", 2, "usage", "prior|finite"),
     case("hypotheses add x --prior 0", 2, "usage", "strictly between 0 and 1"),

@@ -27,12 +27,12 @@ GIB = 2**30
 
 def process(pid: int, owner: str = "foreign", run_id: str | None = None, **given: Any) -> dict[str, Any]:
     return {"pid": pid, "memory_bytes": GIB, "user": "alice", "name": "python", "owner": owner, "run_id": run_id,
-            **given}  # fmt: skip
+            "claim": None, **given}  # fmt: skip
 
 
 def part(**given: Any) -> dict[str, Any]:
     return {"memory_total_bytes": 20 * GIB, "memory_used_bytes": 3 * GIB, "processes": [], "run_ids": [],
-            "state": "free", "note": None, **given}  # fmt: skip
+            "claims": [], "state": "free", "note": None, **given}  # fmt: skip
 
 
 def device(index: int, **given: Any) -> dict[str, Any]:
@@ -44,6 +44,7 @@ def device(index: int, **given: Any) -> dict[str, Any]:
 UNTOLD = dict.fromkeys(
     ("name", "utilization", "memory_total_bytes", "memory_used_bytes", "temperature_celsius", "power_watts")
 )
+FAR = "/home/alice/projects/a-folder-with-a-long-name/and-one-below-it"
 NOBODY = {"user": None, "name": None}
 RACK = {
     "driver": "570.86.15",
@@ -62,6 +63,12 @@ RACK = {
         ),
         device(5, state="excluded", note="is excluded by gpus_excluded"),
         device(6, state="used", processes=[process(pid) for pid in range(100, 110)], name="odd\x1b[31m"),
+        device(
+            7,
+            state="leased",
+            claims=[{"project": f"{FAR}/other", "run_id": "r3", "memory_bytes": None}],
+            processes=[process(5, claim=f"r3 of {FAR}/other"), process(6, claim=f"r4 of {FAR}/third")],
+        ),
     ],
 }
 
@@ -79,13 +86,14 @@ def test_each_device_has_its_line_and_nothing_wraps(width: int) -> None:
     assert max(map(len, lines)) <= width
     assert lines[0].strip() == "driver 570.86.15"
     starts = [line.split()[0] for line in lines if line.split()[:1] and line.split()[0].strip(".").isdecimal()]
-    assert starts == ["0", "1", "2", "3", "4", ".0", ".1", "5", "6"]
+    assert starts == ["0", "1", "2", "3", "4", ".0", ".1", "5", "6", "7"]
     # as many as there are holders to name: a wrapped cell would add one
-    assert len([line for line in lines if line.strip()]) == 1 + 2 + 9 + 1 + 1 + 3
+    assert len([line for line in lines if line.strip()]) == 1 + 2 + 10 + 1 + 1 + 3 + 1
     text = "\n".join(lines)
     for words in ("0 %", "97 %", " 30.0 / 80.0 GiB", "61 C", "leased by r12, r13", "r9 without a lease",
                   "alice: python (4242)", "unknown process (4194", "sick: GPU is lost", "cut into 2", "held by pid 9",
-                  "leased by r44", "excluded by gpus_excl", "and 7 more"):  # fmt: skip
+                  "leased by r44", "excluded by gpus_excl", "and 7 more", "leased by r3 of other",
+                  "r4 of third without"):  # fmt: skip
         assert words in text
     assert ("412 W" in text, "H100" in text) == (width > 80, width > 80)
     assert "\x1b" not in text

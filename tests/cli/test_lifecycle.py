@@ -352,10 +352,12 @@ def test_people_are_shown_the_next_step(text: Callable[..., str]) -> None:
     assert "design: m max by 0.5 against 1.0; 2 replicates" in proposed
     assert "bits per run-hour" in proposed
     assert "next: perpetual approve e1" in proposed
-    assert "next: perpetual run e1" in text("approve", "e1")
+    assert "next: perpetual run e1 --all" in text("approve", "e1")
     assert "r1  running: replicate 1 of e1" in text("run", "e1")
-    assert "r1  done" in text("wait", "r1")
-    assert "false alarm" in text("hypotheses", "list")
+    ended = text("wait", "r1")
+    assert "r1  done" in ended
+    assert "h1  open: confidence" in ended
+    assert "false-alarm bound" in text("hypotheses", "list")
     assert "m 2" in text("evidence", "list")
     assert "m 2" in text("runs")
     assert "m: 2" in text("runs", "r1")

@@ -84,7 +84,7 @@ def test_bundled_plugins_are_listed_with_what_is_in_force(project: Path, capsys:
         assert "active" in {one["state"] for one in item["providers"] if one["slot"] == slot}
     assert run(["plugins", "list"]) == 0
     shown = capsys.readouterr().out
-    assert "gpus nvml, (gpus none)" in shown
+    assert "gpus nvml, (none)" in shown
 
 
 def test_the_choice_of_the_configuration_moves_what_is_active(

@@ -167,7 +167,7 @@ def test_who_writes_in_between_is_noticed(project: Path) -> None:
             other.memory.write("a.md", "second", type="skill_card")
             return found
 
-        lab.memory._gates.judge = and_then  # type: ignore[method-assign]
+        lab.memory._gates.judge = and_then  # type: ignore[assignment, method-assign]
         with pytest.raises(PerpetualError, match="changed while it was being decided on") as problem:
             lab.memory.promote("a.md", "read it")
         assert problem.value.exit == 6

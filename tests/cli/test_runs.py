@@ -479,15 +479,15 @@ def test_what_does_not_fit_the_run_hours_is_refused_with_numbers(
     call: Call, approved: Approved, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """--all starts what fits, and a refused run leaves no trace."""
-    set_key(project, "max_run_hours", "0.025")
-    approved("true", "--wall", "2m")
+    set_key(project, "max_run_hours", "0.25")
+    approved("true", "--wall", "20m")
     error = call("run", "e1", code=7)["error"]
     assert error["code"] == "budget"
-    assert "0.033 run-hours and 0.025" in error["message"]
+    assert "0.333 run-hours and 0.250" in error["message"]
     assert "max_run_hours" in error["hint"]
     assert call("run", "e1", "--dry-run", code=7)["error"] == error
     assert call("runs")["items"] == []
-    approved("exec sleep 600", "--wall", "36s", "--replicates", "3")
+    approved("exec sleep 600", "--wall", "6m", "--replicates", "3")
     assert len(call("run", "e2", "--all")["items"]) == 2
     assert run(["run", "e2", "--all"]) == 7
     call("kill", "r1", "--grace", "0")

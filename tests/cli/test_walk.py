@@ -22,6 +22,7 @@ import pytest
 from perpetual import Lab
 from perpetual.cli.app import program, run
 from perpetual.cli.table import COMMANDS
+from perpetual.lab.doctor import Doctor
 from perpetual.loop import EXITS
 
 PROMISED = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 130}
@@ -220,7 +221,12 @@ def place(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     (folder / "report-file").write_text("no folder", "utf-8")
     (folder / "results.tsv").write_text("commit\tval_loss\tstatus\nabc1234\t0.5\tkeep\n", "utf-8")
     monkeypatch.chdir(folder)
+    # The server that the doctor would start is started by a test of its own.
+    monkeypatch.setattr(Doctor, "_mcp", lambda _: (True, "not asked", None))
     yield folder
+    journal = Path(".perpetual/store/journal.jsonl")
+    if (folder / journal).exists() and (folder / journal).read_bytes() == (prepared / journal).read_bytes():
+        return  # nothing was started
     with Lab.open(folder) as lab:
         lab.queue.set_state("paused")
         for live in [*lab.runs.live()]:

@@ -149,7 +149,7 @@ class Bench:
         """Ends all that is left; AssertionError if anything was: a test that passes leaves nothing."""
         for supervisor in self._supervisors:
             platform.signal_process(supervisor, signal.SIGTERM)
-        patience = [platform.wait_gone(each, 5.0) for each in self._supervisors]
+        patience = [platform.wait_gone(each, LONG_S) for each in self._supervisors]
         left = self.alive()
         for each in left:
             platform.signal_process(each, signal.SIGKILL)

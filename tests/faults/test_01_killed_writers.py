@@ -7,21 +7,25 @@ are adopted again is the matter of test_demo_survives.py.
 from __future__ import annotations
 
 import os
+import queue
 import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from perpetual import Lab
 
 SEED = 20
 STORES = ("tinydb", "sqlite")
+LONG_S = 60.0  # below the limit of a test, so that what is said at its end is seen
 
 # Forks a writer for each line it reads; a writer that is forked has nothing to import, so that kills hit its deeds.
 _WRITERS = """
@@ -29,54 +33,92 @@ import os, sys
 from perpetual import Lab
 from perpetual_tinydb import journal
 
+def say(words):
+    # In one piece: where PYTHONUNBUFFERED is set `print` writes a line's end by itself, and a kill may come between.
+    os.write(1, f"{words}\\n".encode())
+
 journal._LEAST_BYTES = 20_000  # so that compactions are hit too
 with Lab.open() as lab:
     lab.status()
 for line in sys.stdin:
     if child := os.fork():
         os.waitpid(child, 0)
-        print("dead", flush=True)
+        say("dead")
         continue
-    print(os.getpid(), flush=True)
+    say(os.getpid())
     lab = Lab.open()
     while True:
         hypothesis = lab.hypotheses.add("acc rises", metric="acc", direction="max", mde=0.1, baseline=1.0)
-        print(hypothesis.id, flush=True)
+        say(hypothesis.id)
         experiment = lab.experiments.propose(hypothesis.id, command="echo acc=1.5", noise=0.05, cost_run_hours=0.001)
-        print(experiment.id, flush=True)
+        say(experiment.id)
         lab.experiments.approve(experiment.id)
-        print("approved", experiment.id, flush=True)
+        say(f"approved {experiment.id}")
 """
 
 
+class _Writers:
+    """The program that forks the writers, and what it says, line by line."""
+
+    def __init__(self, program: subprocess.Popen[str]) -> None:
+        self.program = program
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.program.stdout is not None
+        for line in self.program.stdout:
+            self._lines.put(line.strip())
+
+    def fork(self) -> int:
+        """Has a writer forked, and answers its pid."""
+        assert self.program.stdin is not None
+        self.program.stdin.write("go\n")
+        self.program.stdin.flush()
+        return int(self.line())
+
+    def line(self) -> str:
+        """The next line; a program that says nothing more is told with what it and its writers do."""
+        try:
+            return self._lines.get(timeout=LONG_S)
+        except queue.Empty:
+            family = [psutil.Process(self.program.pid), *psutil.Process(self.program.pid).children(recursive=True)]
+            states = [(member.pid, member.status(), member.cmdline()[-1:]) for member in family]
+            raise AssertionError(f"nothing was said for {LONG_S} s; {self.program.poll()}, {states}") from None
+
+    def end(self) -> None:
+        """Ends it with its writers."""
+        os.killpg(self.program.pid, signal.SIGKILL)
+        self.program.wait()
+        self._reader.join()
+        for stream in (self.program.stdin, self.program.stdout):
+            assert stream is not None
+            stream.close()
+
+
 @contextmanager
-def _writers(project: Path) -> Iterator[subprocess.Popen[str]]:
+def _writers(project: Path) -> Iterator[_Writers]:
     program = subprocess.Popen(
         [sys.executable, "-c", _WRITERS], cwd=project, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         start_new_session=True,
     )  # fmt: skip
+    writers = _Writers(program)
     try:
-        yield program
+        yield writers
     finally:
-        os.killpg(program.pid, signal.SIGKILL)  # a writer of a test that failed as well
-        program.communicate()
+        writers.end()
 
 
-def _kill(program: subprocess.Popen[str], delay_s: float) -> list[str]:
+def _kill(writers: _Writers, delay_s: float) -> list[str]:
     """Lets a writer work for a while, kills it, and answers what it had acknowledged."""
-    assert program.stdin is not None
-    assert program.stdout is not None
-    program.stdin.write("go\n")
-    program.stdin.flush()
-    child = int(program.stdout.readline())
-    told = [program.stdout.readline().strip()]
+    child = writers.fork()
+    told = [writers.line()]
     time.sleep(delay_s)  # the instant is what is tried
     os.kill(child, signal.SIGKILL)
-    for line in program.stdout:
-        if line == "dead\n":
-            return told
-        told.append(line.strip())
-    raise AssertionError(f"the program that starts the writers ended by itself: {program.wait()}")
+    while (line := writers.line()) != "dead":
+        told.append(line)
+    return told
 
 
 def _survive(project: Path, store: str, kills: int) -> None:
@@ -84,9 +126,9 @@ def _survive(project: Path, store: str, kills: int) -> None:
     with Lab.open(project) as lab:
         lab.config.set("store", store)
     acknowledged: list[str] = []
-    with _writers(project) as program:
+    with _writers(project) as writers:
         for number in range(kills):
-            acknowledged += _kill(program, chance.uniform(0.0, 0.03))
+            acknowledged += _kill(writers, chance.uniform(0.0, 0.03))
             if number % 5 == 4 or number == kills - 1:
                 _holds(project, acknowledged, number + 1)
 

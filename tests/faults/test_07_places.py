@@ -13,7 +13,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.cli.app import run
-from perpetual.toolkit import platform, sqlite
+from perpetual.toolkit import filesystems, sqlite
 
 pytestmark = pytest.mark.slow
 
@@ -95,7 +95,7 @@ def test_a_folder_on_a_server_is_told_and_works(
     project: Path, store: str, kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No memory is shared there: the database keeps the journal that needs none. Deeds go on as ever."""
-    monkeypatch.setattr(platform, "file_system", lambda path: kind)
+    monkeypatch.setattr(filesystems, "file_system", lambda path: kind)
     monkeypatch.setattr(sqlite, "file_system", lambda path: kind)
     with Lab.open(project) as lab:
         lab.config.set("store", store)
@@ -116,7 +116,7 @@ def test_a_folder_on_a_server_is_told_and_works(
 def test_a_folder_that_takes_capitals_for_small_letters_is_told(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(platform, "is_case_insensitive", lambda folder: True)
+    monkeypatch.setattr(filesystems, "is_case_insensitive", lambda folder: True)
     with Lab.open(project) as lab:
         for name in ("Alpha", "alpha"):  # ids are the record's and no names of files
             with lab.desks.ctx.store.transaction() as tx:

@@ -241,6 +241,7 @@ def test_patterns_that_are_none(tree: Path, pattern: str) -> None:
     found = look_at(tree, [pattern, "eval.py"])
     assert [entry["path"] for entry in found["files"]] == ["eval.py"]
     assert "protects nothing" in found["problems"][0]
+    assert found["unmatched"] == [pattern]
     assert unlike(tree, found, most=10) == ([], [])
 
 

@@ -9,13 +9,16 @@ import pytest
 from perpetual import Lab
 from perpetual.records import Run
 
-_OWN = "sh -c 'sleep 0.2; echo {\\\"acc\\\": 0.$PERPETUAL_SEED} > %s/results.json'"
+# Held until all are at work: how long it takes to start them is not to decide who shares a folder with whom.
+_HELD = "while test ! -e %s; do sleep 0.02; done; "
+_OWN = "sh -c '" + _HELD % "go" + 'echo {\\"acc\\": 0.$PERPETUAL_SEED} > %s/results.json\''
 
 
 def _runs(lab: Lab, command: str, replicates: int) -> list[Run]:
     made = lab.experiments.propose(command=command, metric="acc", replicates=replicates, wall_s=60.0)
     lab.experiments.approve(made.id)
     started = lab.runs.launch(made.id, every=True)
+    (lab.root / "go").touch()
     lab.wait([run.id for run in started], timeout_s=60)
     return [lab.runs.get(run.id) for run in started]
 
@@ -46,6 +49,7 @@ def test_one_after_another_they_may_use_the_same_folder(lab: Lab) -> None:
     with lab:
         made = lab.experiments.propose(command=_OWN % ".", metric="acc", replicates=2, wall_s=60.0)
         lab.experiments.approve(made.id)
+        (lab.root / "go").touch()
         scheduler = lab.part("scheduler")
         for _ in range(2):
             run = lab.runs.launch(made.id)[0]
@@ -58,7 +62,7 @@ def test_one_after_another_they_may_use_the_same_folder(lab: Lab) -> None:
 
 def test_what_waits_is_not_overtaken(tmp_path: Path) -> None:
     with Lab.init(tmp_path / "project", name="queue", methodology={"max_concurrent_runs": 1}) as lab:
-        made = [lab.experiments.propose(command="sleep 0.1", wall_s=60.0) for _ in range(2)]
+        made = [lab.experiments.propose(command=f"sh -c '{_HELD % 'go'} true'", wall_s=60.0) for _ in range(2)]
         for item in made:
             lab.experiments.approve(item.id)
         lab.queue.set_state("paused")
@@ -66,4 +70,5 @@ def test_what_waits_is_not_overtaken(tmp_path: Path) -> None:
         lab.queue.set_state("running")
         second = lab.runs.launch(made[1].id)[0]
         assert [lab.runs.get(first.id).status, second.status] == ["running", "queued"]
+        (lab.root / "go").touch()
         lab.wait([first.id, second.id], timeout_s=60)

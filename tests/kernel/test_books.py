@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,18 +39,23 @@ def _scan_until(lab: Lab, done: Callable[[], bool]) -> list[dict[str, Any]]:
     return changes
 
 
-def _orphaned(lab: Lab, run: Run) -> None:
-    """Ends a run's supervisor, and no more than that."""
-    started = rundir.read_started(lab.runs.log_dir(run.id))
-    assert started is not None
-    assert platform.signal_process(started.supervisor, signal.SIGKILL)
-    assert platform.wait_gone(started.supervisor, LONG_S)
+# A supervisor that has started its command and told of it, and then is no more: so it cannot keep it to its limit.
+_DIES_ONCE_IT_RUNS = f"""
+import os, sys
+sys.path.insert(0, {str(Path(rundir.__file__).parents[2])!r})
+from perpetual.toolkit import shim, supervisor
+supervisor.Run.supervise = lambda run: os.kill(os.getpid(), 9)
+shim.main(sys.argv)
+"""
 
 
 def _lost(lab: Lab, run: Run) -> None:
     """Ends a run's supervisor and its command, so that nobody knows how long it lasted."""
     child = platform.identity_of(run.pid or 0)
-    _orphaned(lab, run)
+    started = rundir.read_started(lab.runs.log_dir(run.id))
+    assert started is not None
+    assert platform.signal_process(started.supervisor, signal.SIGKILL)
+    assert platform.wait_gone(started.supervisor, LONG_S)
     assert child is not None
     assert platform.signal_process(child, signal.SIGKILL)
     assert platform.wait_gone(child, LONG_S)
@@ -93,6 +99,22 @@ def test_a_run_that_is_let_go_on_is_told_once_and_its_reservation_grows(lab: Lab
     assert lab.storage.verify() == []
 
 
+def test_a_reservation_grows_ahead_of_the_run(lab: Lab, campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a quarter: whoever waits looks each second, and the ledger must not grow with each look."""
+    lab.config.methodology.set("on_overrun", "warn")
+    _, experiment = campaign("sleep 600", wall_s=60.0, replicates=1)
+    (run,) = lab.runs.launch(experiment.id)
+    scheduler = lab.part("scheduler")
+    poll = scheduler.poll
+    for age_s, reserved_s in ((59.0, [60]), (100.0, [60, 65]), (101.0, [60, 65]), (124.0, [60, 65]),
+                              (126.0, [60, 65, 32.5])):  # fmt: skip
+        seen = replace(poll(run.native_id, lab.runs.log_dir(run.id)), age_s=age_s)
+        monkeypatch.setattr(scheduler, "poll", lambda native_id, log_dir, seen=seen: seen)
+        lab.scan()
+        assert [hours * 3600 for _, hours in _rows(lab, run.id)] == pytest.approx(reserved_s), age_s
+    monkeypatch.setattr(scheduler, "poll", poll)
+
+
 def test_what_was_started_under_a_limit_keeps_it(lab: Lab, campaign: Campaign) -> None:
     """The rule may change while it runs: its supervisor still ends it, and nobody says that it goes on."""
     _, experiment = campaign("sleep 60", wall_s=0.2, replicates=1)
@@ -102,12 +124,16 @@ def test_what_was_started_under_a_limit_keeps_it(lab: Lab, campaign: Campaign) -
     assert [kind for kind, _ in _rows(lab, run.id)] == ["reserve", "settle"]
 
 
-def test_a_command_that_outlives_supervisor_and_limit_is_ended(lab: Lab, campaign: Campaign) -> None:
+def test_a_command_that_outlives_supervisor_and_limit_is_ended(
+    lab: Lab, campaign: Campaign, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lab.config.methodology.set("kill_grace_s", "0")
     lab.config.methodology.set("auto_retry", "lost")
     _, experiment = campaign("sh -c 'trap \"\" TERM; while true; do sleep 0.05; done'", wall_s=0.4, replicates=1)
+    program = lab.root / "shim.py"
+    program.write_text(_DIES_ONCE_IT_RUNS)
+    monkeypatch.setattr(rundir, "_SHIM", program)
     (run,) = lab.runs.launch(experiment.id)
-    _orphaned(lab, run)
     changes = _scan_until(lab, lambda: lab.runs.get(run.id).status != "running")
     assert [(item["from"], item["to"]) for item in changes] == [("running", "lost")]
     ended = lab.runs.get(run.id)
@@ -126,7 +152,7 @@ def test_a_command_that_outlives_supervisor_and_limit_is_ended(lab: Lab, campaig
 
 @pytest.mark.parametrize("days", [-1, 0, 1])
 def test_a_lost_run_is_charged_a_bound_whatever_the_clock_says(lab: Lab, campaign: Campaign, days: int) -> None:
-    _, experiment = campaign("sleep 60", wall_s=30.0, replicates=1)
+    _, experiment = campaign("sleep 600", wall_s=600.0, replicates=1)
     (run,) = lab.runs.launch(experiment.id)
     _lost(lab, run)
     with Lab.open(lab.root, clock=lambda: datetime.now(UTC) + timedelta(days=days)) as later:
@@ -136,9 +162,9 @@ def test_a_lost_run_is_charged_a_bound_whatever_the_clock_says(lab: Lab, campaig
         assert "a bound: how long it lasted is not known" in str(ended.reason)
         assert ended.run_hours is not None
         if days:  # the clock cannot be right, or it was missed too late: all that was reserved, and no more
-            assert ended.run_hours == pytest.approx(30 / 3600)
+            assert ended.run_hours == pytest.approx(600 / 3600)
         else:
-            assert 0 < ended.run_hours < 30 / 3600
+            assert 0 < ended.run_hours < 600 / 3600
         assert later.budget.totals()["run_hours"] == ended.run_hours
         assert later.storage.verify() == []
 

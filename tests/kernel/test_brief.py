@@ -61,7 +61,7 @@ def _full() -> dict[str, Any]:
     )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     tokens=st.integers(0, 400),
     statements=st.lists(_WORDS, max_size=12),

@@ -297,3 +297,34 @@ def test_every_slot_of_the_configuration_has_a_meaning() -> None:
 def test_devices_may_be_excluded_by_number_without_quotes(root: Path) -> None:
     _write(root, "format: 1\ngpus_excluded: [0, GPU-ab, '2']\n")
     assert Config(root)["gpus_excluded"] == ["0", "GPU-ab", "2"]
+
+
+# --- programs that live long --------------------------------------------------------------------------------------
+
+
+def test_changed_files_are_read_again(root: Path) -> None:
+    config = Config(root, flags={"scheduler": "of-flag"})
+    known = config.methodology
+    config.refresh()
+    assert config.methodology is known  # nothing has changed
+    _write(root, "format: 1\nproject: renamed\n")
+    config.refresh()
+    assert (config["project"], config["scheduler"]) == ("renamed", "of-flag")
+    (root / FOLDER / METHODOLOGY_FILE).write_text("max_concurrent_runs: 7\n")
+    config.refresh()
+    assert config.methodology["max_concurrent_runs"] == 7
+    _write_user("gpus: of-user\n")
+    config.refresh()
+    assert config["gpus"] == "of-user"
+
+
+def test_a_file_that_became_wrong_is_told_and_the_old_values_stay(root: Path) -> None:
+    config = Config(root)
+    _write(root, "format: 1\nprojcet: lab\n")
+    for _ in range(2):
+        with pytest.raises(PerpetualError, match="projcet"):
+            config.refresh()
+        assert config["project"] == "lab"
+    _write(root, "format: 1\nproject: mended\n")
+    config.refresh()
+    assert config["project"] == "mended"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from perpetual import Lab
-from perpetual.lab import doctor
-from perpetual.toolkit import platform
+from perpetual.toolkit import filesystems
 
 pytestmark = pytest.mark.slow
 
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(params=["sqlite", "tinydb"])
 def lab(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
     """A fresh lab with either store, on a local disk that tells capitals from small letters."""
-    monkeypatch.setattr(platform, "file_system", lambda path: "ext4")
-    monkeypatch.setattr(platform, "is_case_insensitive", lambda folder: False)
+    monkeypatch.setattr(filesystems, "file_system", lambda path: "ext4")
+    monkeypatch.setattr(filesystems, "is_case_insensitive", lambda folder: False)
     with Lab.init(tmp_path / "project", name="test", store=request.param) as opened:
         yield opened
 
@@ -39,7 +39,7 @@ def test_a_store_that_is_well(lab: Lab) -> None:
 
 
 def test_a_folder_of_another_machine(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(platform, "file_system", lambda path: "nfs4")
+    monkeypatch.setattr(filesystems, "file_system", lambda path: "nfs4")
     found = _store(lab)
     assert found["ok"] is None
     assert "nfs4" in found["detail"]
@@ -47,16 +47,16 @@ def test_a_folder_of_another_machine(lab: Lab, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_folder_that_knows_no_case(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(platform, "is_case_insensitive", lambda folder: True)
+    monkeypatch.setattr(filesystems, "is_case_insensitive", lambda folder: True)
     found = _store(lab)
     assert found["ok"] is None
     assert "capital letters" in found["detail"]
 
 
 def test_many_records(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_TINYDB_RECORDS", 0)
+    store = type(lab.desks.ctx.store)
+    monkeypatch.setattr(store, "capabilities", replace(store.capabilities, most_records=0))
     found = _store(lab)
-    if lab.config["store"] == "tinydb":
-        assert (found["ok"], found["hint"]) == (None, "perpetual store migrate sqlite")
-    else:
-        assert (found["ok"], found["hint"]) == (True, None)
+    assert (found["ok"], found["hint"]) == (None, "perpetual store migrate sqlite")
+    monkeypatch.setattr(store, "capabilities", replace(store.capabilities, most_records=None))
+    assert (_store(lab)["ok"], _store(lab)["hint"]) == (True, None)

@@ -226,3 +226,19 @@ def test_text_that_is_no_command_has_a_design_too() -> None:
     keys = {design_key({**body, "command": text}) for text in ("it's", "it's  it", "its", None)}
     assert len(keys) == 4
     assert design_key({**body, "command": "a 'b'"}) == design_key({**body, "command": " a  b"})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"cwd": None}, {"cwd": "./"}),
+        ({"cwd": "a/b"}, {"cwd": "a//./b/"}),
+        ({"config": {"k": [1, 2.0]}}, {"config": {"k": [1.0, 2]}}),
+    ],
+)
+def test_settings_in_other_words_are_the_same_design(one: dict[str, Any], other: dict[str, Any]) -> None:
+    body = {"env": {}, "cwd": None, "config": {}, "design": {"claim": "value"}, "command": "true"}
+    assert design_key({**body, **one}) == design_key({**body, **other})
+    assert design_key({**body, "cwd": "c", "config": {"k": True}}) != design_key(
+        {**body, "cwd": "c", "config": {"k": 1}}
+    )

@@ -18,6 +18,7 @@ import pytest
 from perpetual import Lab
 from perpetual.api import Provider, hookimpl
 from perpetual.errors import Conflict, CorruptData, NotPermitted, PerpetualError, Refused, UsageError
+from perpetual.lab.doctor import Doctor
 from perpetual.records import Event, Experiment, Hypothesis
 from perpetual.registry import Registry
 from perpetual.toolkit import platform
@@ -223,7 +224,7 @@ def test_seeds_are_drawn_from_project_group_and_replicate(lab: Lab) -> None:
     assert seeds["e2"] == seeds["e1"]
     assert seeds["e3"] == [_seed(project, "e3", 1), _seed(project, "e3", 2)]
     assert len({*seeds["e1"], *seeds["e3"]}) == 4
-    assert all(0 <= seed < 2**63 for group in seeds.values() for seed in group)
+    assert all(seed is not None and 0 <= seed < 2**63 for group in seeds.values() for seed in group)
 
 
 def test_a_paired_design_compares_seed_by_seed(lab: Lab) -> None:
@@ -728,6 +729,11 @@ class _Observer:
         event.payload.clear()  # its own copy
 
 
+def _of_observers(lab: Lab) -> tuple[bool | None, str]:
+    ok, detail, _ = Doctor(lab.desks.ctx, lab.runs, lab.feed)._observers()  # alone: the others start a server
+    return ok, detail
+
+
 def test_every_observer_hears_everything_in_order(lab: Lab, campaign: Campaign) -> None:
     good, bad = _Observer(), _Observer()
     bad.failing = True
@@ -741,11 +747,16 @@ def test_every_observer_hears_everything_in_order(lab: Lab, campaign: Campaign) 
         assert [event.seq for event in good.heard] == [event.seq for event in told]  # once: the other holds nobody up
         assert all(event.payload for event in told)
         assert bad.heard == []
+        assert _of_observers(watched) == (False, "did not take what the feed offered: acme/bad: RuntimeError: not now")
+        noted = watched.desks.ctx.store.seq()
+        assert watched.feed.deliver()
+        assert watched.desks.ctx.store.seq() == noted  # failing on is no news, and wakes nobody
         bad.failing = False
         assert watched.feed.deliver() == {}
         assert [event.seq for event in bad.heard] == [event.seq for event in told]
         assert watched.feed.deliver() == {}
         assert len(bad.heard) == len(good.heard) == len(told)
+        assert _of_observers(watched) == (True, "2 plugins observe the feed")
     # The cursor is in the record: another process goes on where this one stopped.
     later = _Observer()
     with Lab.open(lab.root, registry=Registry(extra=[("acme", "good", "1", lambda: later)])) as again:

@@ -144,8 +144,8 @@ def test_it_stops_when_nothing_moves(lab: Lab, campaign: Campaign) -> None:
     campaign(noise=100.0, replicates=20)
     last = _stopped(lab, "no_progress", 8)
     assert "8" in (last.explanation or "")
-    assert len(lab.evidence.list().items) == 8
-    assert len(lab.runs.list().items) == 8
+    # Of the others that were live when the eighth was measured, some may have been measured with it.
+    assert 8 <= len(lab.evidence.list().items) <= len(lab.runs.list().items) <= 8 + 3
 
 
 def test_it_stops_when_the_queue_is_paused(lab: Lab, campaign: Campaign) -> None:

@@ -143,11 +143,15 @@ def _out_of_memory(lab: Lab) -> int:
 
 
 def _over_its_limit(lab: Lab) -> str:
-    """What is said of a run past its wall limit by the time it would have ended by itself."""
-    command = "sh -c 'sleep 1.5'"
-    experiment = lab.experiments.approve(lab.experiments.propose(command=command, wall_s=0.5).id)
-    _run(lab, experiment)
-    return lab.runs.get("r1").status
+    """What becomes of a run that goes on past its wall limit until somebody has taken note."""
+    command = "sh -c 'while test ! -e noted; do sleep 0.02; done'"
+    experiment = lab.experiments.approve(lab.experiments.propose(command=command, wall_s=0.2).id)
+    run = lab.runs.launch(experiment.id)[0]
+    while lab.runs.get(run.id).status == "running" and not lab.runs.get(run.id).annotations:
+        lab.scan()
+    (lab.root / "noted").touch()
+    lab.wait([run.id], timeout_s=30)
+    return lab.runs.get(run.id).status
 
 
 def _touching(lab: Lab) -> bool:
@@ -163,7 +167,7 @@ def _assumed_silence(lab: Lab) -> float | None:
 
 def _grace(lab: Lab) -> int | None:
     """The signal that ends a process which needs a moment after TERM."""
-    command = "sh -c 'trap \"sleep 0.1; exit 7\" TERM; echo ready; while :; do sleep 0.02; done'"
+    command = "sh -c 'trap \"sleep 0.7; exit 7\" TERM; echo ready; while :; do sleep 0.02; done'"
     experiment = lab.experiments.approve(lab.experiments.propose(command=command, wall_s=60.0).id)
     run = lab.runs.launch(experiment.id)[0]
     log = lab.root / run.log_dir / "stdout.log"

@@ -20,7 +20,7 @@ import pytest
 from perpetual import Lab, __version__
 from perpetual.cli.app import run as command_line
 from perpetual.errors import CorruptData, NotFound
-from perpetual.lab.flows import codestate
+from perpetual.lab.flows import codestate, untracked
 from perpetual.lab.flows.codestate import capture_code
 from perpetual.lab.flows.interpreter import interpreter_of
 from perpetual.records import Experiment, Hypothesis
@@ -87,15 +87,12 @@ def _restore(code: Path, place: Path, document: dict[str, Any], target: Path) ->
     git(target, "checkout", "-q", document["commit"])
     if document["patch"]:
         git(target, "apply", "--binary", str(place / document["patch"]))
+    if document["untracked"]:
+        shutil.copytree(place / "untracked", target, symlinks=True, dirs_exist_ok=True)
     for entry in document["untracked"]:
         name = bytes.fromhex(entry["path_hex"]) if "path_hex" in entry else os.fsencode(entry["path"])
         path = os.path.join(os.fsencode(target), name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        if "target" in entry:
-            os.symlink(entry["target"], path)
-        else:
-            kept = os.path.join(os.fsencode(place / "untracked"), name)
-            shutil.copy(kept, path)
+        if "target" not in entry:
             assert os.access(path, os.X_OK) == bool(int(entry["mode"], 8) & 0o100), "a script that is copied back runs"
             os.chmod(path, int(entry["mode"], 8) & 0o777)
 
@@ -379,14 +376,14 @@ def test_variables_that_point_git_elsewhere_do_not_count(
 
 
 def test_what_is_too_much_is_hashed_or_counted(code: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codestate, "_PATCH_BYTES", 100)
     for name, most in {
-        "_PATCH_BYTES": 100,
         "_KEPT_FILE_BYTES": 10,
         "_KEPT_BYTES": 15,
         "_HASHED_BYTES": 60,
         "_LISTED": 7,
     }.items():
-        monkeypatch.setattr(codestate, name, most)
+        monkeypatch.setattr(untracked, name, most)
     (code / "train.py").write_text("x" * 500)
     sizes = {"a": 9, "b": 5, "c": 5, "d": 11, "e": 100, "f": 40}
     for name, size in sizes.items():
@@ -410,6 +407,41 @@ def test_what_is_too_much_is_hashed_or_counted(code: Path, place: Path, monkeypa
     assert sorted(path.name for path in (place / "untracked").iterdir()) == ["b", "c"]
     assert document["untracked_left_out"] > 0
     assert len(problems) == 3
+
+
+def test_links_are_kept_as_links(code: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever they lead to: it is neither read nor written."""
+    (code / "outside").symlink_to("/etc/passwd")
+    (code / "odd").symlink_to(os.fsdecode(b"no \xff text"))
+    (code / "deep").mkdir()
+    (code / "deep" / "up").symlink_to("..")
+    _, document, problems = capture_code(code, place)
+    kept = place / "untracked"
+    assert os.readlink(os.fsencode(kept / "odd")) == b"no \xff text"
+    assert {entry["path"]: os.readlink(kept / entry["path"]) for entry in document["untracked"]} == {
+        "deep/up": "..", "odd": "no \udcff text", "outside": "/etc/passwd",
+    }  # fmt: skip
+    assert all(entry["kept"] and "why" not in entry for entry in document["untracked"])
+    assert problems == []
+    monkeypatch.setattr(untracked, "_KEPT_FILES", 2)
+    _, document, _ = capture_code(code, place)
+    assert [entry["why"] for entry in document["untracked"] if "why" in entry] == ["only described: it is one too many"]
+    assert all(entry["kept"] and entry["target"] for entry in document["untracked"])
+
+
+def test_nothing_is_written_through_a_kept_link(tmp_path: Path) -> None:
+    """A folder that became a link while git listed what is in it leads nothing out of the run's folder."""
+    top, place, outside = (tmp_path / name for name in ("top", "place", "outside"))
+    for folder in (top, outside):
+        folder.mkdir()
+    (outside / "inner").symlink_to("x" * 250)  # the longer one comes last
+    (top / "a").symlink_to(outside)
+    document: dict[str, Any] = {}
+    untracked.keep_untracked(os.fsencode(top), [b"a", b"a/inner"], place, document, [])
+    assert os.readlink(place / "a") == str(outside)
+    (refused,) = [entry["why"] for entry in document["untracked"] if "why" in entry]
+    assert refused == "only described: a link was kept in the place of its folder"
+    assert sorted(path.name for path in outside.iterdir()) == ["inner"]
 
 
 def test_an_earlier_launcher_s_leftovers_are_replaced(code: Path, place: Path) -> None:

@@ -82,10 +82,8 @@ def spoil(lab: Lab, kind: str, change: Callable[[list[Row]], None]) -> None:
     def load(target: Any) -> int:
         rows = {name: [dict(row) for row in store.slice(name, {})] for name in store.kinds}
         change(rows[kind])
-        meta = store.read("_meta", "_meta")
-        assert meta is not None
         flat = [(name, row) for name, found in rows.items() for row in found]
-        return housing.fill(target, flat, meta["commit"], meta["counters"])
+        return housing.fill(target, flat, store.meta())
 
     def build(path: Path) -> StoreBase:
         target = lab._ctx.build_store(lab.config["store"], path, claim=False)

@@ -421,7 +421,7 @@ def test_the_registry_names_the_bundled_store() -> None:
 @pytest.mark.parametrize("candidate", candidates())
 def test_a_store_answers_as_its_model(candidate: Candidate) -> None:
     with machine(candidate) as made:
-        run_state_machine_as_test(made, settings=_bounded(20, 25))
+        run_state_machine_as_test(made, settings=_bounded(10, 25))
 
 
 @pytest.mark.slow

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from perpetual.chaos import Certificate
-from perpetual.cli.documents.bundled import Adoption, BenchPolicy, Comparison, Demo, NoteText, Report, Verification
+from perpetual.cli.documents.bundled import Adoption, BenchPolicy, Comparison, Demo, Report, Verification
 from perpetual.cli.documents.ledger import Init, Refolded
 from perpetual.cli.documents.machine import Completion, Doctor, GpuStatus, Setting
-from perpetual.cli.documents.memory import MemoryDecision, MemoryWrite, NoteHistory, NoteHit, NoteWaiting
+from perpetual.cli.documents.memory import MemoryDecision, MemoryWrite, NoteHistory, NoteHit, NoteText, NoteWaiting
 from perpetual.cli.documents.page import Page
 from perpetual.cli.documents.plugins import Plugin, PluginNew, Plugins, PluginsCheck
 from perpetual.cli.documents.provenance import Provenance

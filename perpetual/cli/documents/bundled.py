@@ -2,46 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Any, NotRequired
+from typing import Any
 
-if sys.version_info >= (3, 12):
-    from typing import TypedDict
-else:
-    from typing_extensions import TypedDict  # pydantic reads the keys of this one only
-
-
-class SaidTrue(TypedDict):
-    """Of the hypotheses said to be true with at least 0.8: how many, the share that is, and the mean confidence."""
-
-    n: int
-    true_share: float | None
-    mean_confidence: float | None
-
-
-class PolicyResult(TypedDict):
-    """What a policy did at a threshold and batch size; `problem` says how it broke its contract, figures then null.
-
-    `low` and `high` bound `run_hours`, the mean of a campaign, with 95 %.
-    """
-
-    policy: str
-    threshold: float
-    batch: int
-    world: str
-    episodes: int
-    run_hours: float | None
-    low: float | None
-    high: float | None
-    runs: float | None
-    error_rate: float | None
-    undecided: float | None
-    brier: float | None
-    ece: float | None
-    said_true: SaidTrue | None
-    false_support_rate: float | None
-    false_support_bound: float
-    problem: str | None
+from perpetual.cli.documents.typed import TypedDict
+from perpetual.science.simulate import Result
 
 
 class BenchPolicy(TypedDict):
@@ -50,7 +14,7 @@ class BenchPolicy(TypedDict):
     seed: int
     episodes: int
     world: str
-    results: list[PolicyResult]
+    results: list[Result]
     path: str | None
 
 
@@ -143,7 +107,7 @@ class ArmValue(TypedDict):
     """What one run measured, and the line of its folder that it was read from."""
 
     run_id: str
-    seed: int
+    seed: int | None
     value: float
     source: str | None
 
@@ -240,9 +204,3 @@ class Demo(TypedDict):
     elapsed_s: float
     report: str
     next: list[str]
-
-
-class NoteText(TypedDict):
-    """A note, with its text where it was asked for."""
-
-    content: NotRequired[str]

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
-if sys.version_info >= (3, 12):
-    from typing import TypedDict
-else:
-    from typing_extensions import TypedDict  # pydantic reads the keys of this one only
+from perpetual.cli.documents.typed import TypedDict
 
 
 class Setting(TypedDict):
@@ -21,7 +17,10 @@ class Setting(TypedDict):
 
 
 class Process(TypedDict):
-    """A process that holds memory of a device; `owner` is run, ended, foreign or unknown, `run_id` its run, if ours."""
+    """A process that holds memory of a device; `owner` is run, ended, foreign or unknown, `run_id` its run, if ours.
+
+    `claim` is its run, with the project, if it is of another project's run: `owner` is then foreign.
+    """
 
     pid: int
     memory_bytes: int | None
@@ -29,6 +28,15 @@ class Process(TypedDict):
     name: str | None
     owner: str
     run_id: str | None
+    claim: str | None
+
+
+class GpuClaim(TypedDict):
+    """The lease of a run of another project of this user; without `memory_bytes` it has the device alone."""
+
+    project: str
+    run_id: str
+    memory_bytes: int | None
 
 
 class MigPart(TypedDict):
@@ -39,12 +47,13 @@ class MigPart(TypedDict):
     memory_used_bytes: int | None
     processes: list[Process]
     run_ids: list[str]
+    claims: list[GpuClaim]
     state: str
     note: str | None
 
 
 class Device(TypedDict):
-    """One GPU; `utilization` is percent, `run_ids` are our live runs that hold it.
+    """One GPU; `utilization` is percent, `run_ids` are our live runs that hold it, `claims` those of other projects.
 
     `state` is free, leased, used, excluded, sick or cut (into instances); `note` says why no further run gets it.
     """
@@ -62,6 +71,7 @@ class Device(TypedDict):
     processes: list[Process]
     mig: list[MigPart]
     run_ids: list[str]
+    claims: list[GpuClaim]
     healthy: bool
     error: str | None
     state: str

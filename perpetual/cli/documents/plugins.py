@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, NotRequired
 
-if sys.version_info >= (3, 12):
-    from typing import TypedDict
-else:
-    from typing_extensions import TypedDict  # pydantic reads the keys of this one only
+from perpetual.cli.documents.typed import TypedDict
 
 
 class ProviderLine(TypedDict):
@@ -39,8 +35,8 @@ class ProviderInFull(ProviderLine):
     options: list[OptionLine]
 
 
-class PluginLine(TypedDict):
-    """A plugin: `state` is active, available, disabled or failed."""
+class PluginHead(TypedDict):
+    """What every plugin tells: `state` is active, available, disabled or failed."""
 
     name: str
     qualified_name: str
@@ -48,6 +44,11 @@ class PluginLine(TypedDict):
     version: str
     state: str
     reason: str | None
+
+
+class PluginLine(PluginHead):
+    """A plugin: `state` is active, available, disabled or failed."""
+
     providers: list[ProviderLine]
 
 
@@ -68,15 +69,9 @@ class Plugins(TypedDict):
     problems: list[Problem]
 
 
-class Plugin(TypedDict):
+class Plugin(PluginHead):
     """One plugin in full."""
 
-    name: str
-    qualified_name: str
-    slots: list[str]
-    version: str
-    state: str
-    reason: str | None
     providers: list[ProviderInFull]
     hooks: list[str]
 

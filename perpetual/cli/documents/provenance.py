@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import NotRequired
 
-if sys.version_info >= (3, 12):
-    from typing import TypedDict
-else:
-    from typing_extensions import TypedDict  # pydantic reads the keys of this one only
+from perpetual.cli.documents.typed import TypedDict
 
 
 class Untracked(TypedDict):

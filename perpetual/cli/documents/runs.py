@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
+from perpetual.cli.documents.typed import TypedDict
 from perpetual.records import Debit, Evidence, Run
-
-if sys.version_info >= (3, 12):
-    from typing import TypedDict
-else:
-    from typing_extensions import TypedDict  # pydantic reads the keys of this one only
 
 Change = TypedDict("Change", {"run_id": str, "experiment_id": str, "from": str | None, "to": str, "reason": str | None})
 

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
-if sys.version_info >= (3, 12):
-    from typing import TypedDict
-else:
-    from typing_extensions import TypedDict  # pydantic reads the keys of this one only
+from perpetual.cli.documents.typed import TypedDict
 
 
 class Totals(TypedDict):
@@ -94,14 +89,14 @@ class Brief(TypedDict):
 class HookContext(TypedDict):
     """What a coding agent's hook reads."""
 
-    hookEventName: str
-    additionalContext: str
+    hookEventName: str  # noqa: N815 - harnesses name it so, and what follows
+    additionalContext: str  # noqa: N815
 
 
 class Hook(TypedDict):
     """A hook's answer, in the harness's own form."""
 
-    hookSpecificOutput: HookContext
+    hookSpecificOutput: HookContext  # noqa: N815
 
 
 class ErrorBody(TypedDict):

@@ -14,13 +14,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from perpetual.errors import NotFound, PerpetualError, Refused, TransientError
+from perpetual.errors import NotFound, PerpetualError, TransientError
 from perpetual.lab.experiments import spec_hash
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.adopt_files import Files
 from perpetual.lab.flows.fold import count_rows
 from perpetual.lab.flows.judge import update as amend
-from perpetual.lab.hypotheses import tags_of
+from perpetual.lab.hypotheses import AGENTS_PRIORS, tags_of
+from perpetual.lab.rights import is_agent
 from perpetual.records import Design, Experiment, GitState, Resources, Run, Score, to_json
 from perpetual.slots.store import Transaction
 from perpetual.toolkit.adopted import AdoptedExperiment, AdoptedHypothesis, AdoptedNote, AdoptedRun, Skipped
@@ -216,17 +217,23 @@ class _Taking:
             elif isinstance(item, AdoptedNote):
                 self._remember(item)
 
+    def _is_known(self, tx: Transaction, item: AdoptedHypothesis | AdoptedExperiment | AdoptedRun) -> bool:
+        """Whether an earlier adoption took it; it is counted either way."""
+        earlier = self._desks.ctx.recall(tx, _name(self._kind, item.key), _DEED)
+        self._note(item, earlier is None)
+        return earlier is not None
+
     def _hypothesis(self, tx: Transaction, item: AdoptedHypothesis, made: dict[str, list[str]]) -> None:
         if self._target is not None:
             return
         ctx = self._desks.ctx
-        earlier = ctx.recall(tx, _name(self._kind, item.key), _DEED)
-        self._note(item, earlier is None)
-        if earlier is not None:
+        if self._is_known(tx, item):
             return
+        bound = is_agent(ctx.actor) and not ctx.config.methodology["agents_may_approve"]
+        low, high = AGENTS_PRIORS
         id = self._desks.hypotheses.add(
             item.statement,
-            prior=item.prior,
+            prior=min(max(item.prior, low), high) if bound else item.prior,
             metric=item.metric,
             direction=item.direction,
             tags=(*item.tags, TAG),
@@ -236,14 +243,15 @@ class _Taking:
             amend(self._desks, id, status="parked")
         ctx.remember(tx, _name(self._kind, item.key), _DEED, id)
         made["hypotheses"].append(id)
-        if item.confidence is not None or item.verdict is not None:
-            amend(self._desks, id, confidence=item.confidence, status=item.verdict, why=item.why)
+        verdict = None if bound else item.verdict
+        if bound and item.verdict is not None:
+            self._skip(Skipped(f"the verdict of {id}", f"that it is {item.verdict} by hand is for a person to say"))
+        if item.confidence is not None or verdict is not None:
+            amend(self._desks, id, confidence=item.confidence, status=verdict, why=item.why)
 
     def _experiment(self, tx: Transaction, item: AdoptedExperiment, made: dict[str, list[str]]) -> None:
         ctx = self._desks.ctx
-        earlier = ctx.recall(tx, _name(self._kind, item.key), _DEED)
-        self._note(item, earlier is None)
-        if earlier is not None:
+        if self._is_known(tx, item):
             return
         record = Experiment(
             id="",
@@ -292,16 +300,14 @@ class _Taking:
         counted: dict[str, int],
     ) -> None:
         desks, ctx = self._desks, self._desks.ctx
-        earlier = ctx.recall(tx, _name(self._kind, item.key), _DEED)
-        self._note(item, earlier is None)
-        if earlier is not None:
+        if self._is_known(tx, item):
             return
         experiment = tx.get("experiment", self._needed(tx, item.experiment) or "")
         assert experiment is not None, item.key
         number = tx.count("run") + 1
         metrics, sources = dict(item.metrics), dict(item.sources)
         if not metrics and laid is not None:
-            metrics, sources, faults = self.files.measured(item, laid)
+            metrics, sources, faults = self.files.measured(item, laid, experiment.body["design"]["metric"])
             for fault in faults:
                 self._skip(fault)
         record = Run(
@@ -310,7 +316,7 @@ class _Taking:
             attempt=1,
             replicate=1 + sum(experiment.body["runs"].values()),
             status=item.status,
-            seed=item.seed or 0,
+            seed=item.seed,
             scheduler=SCHEDULER,
             native_id=None,
             pid=None,
@@ -399,12 +405,9 @@ class _Taking:
             answer = self._desks.notes.write(
                 item.path, item.text, message=item.message, idempotency_key=f"{_name(self._kind, item.key)}:note"
             )
-        except Refused as problem:
-            self._skip(Skipped(f"note {item.path}", problem.message))
-            return
+        except TransientError:
+            raise  # not the note's fault: the next adoption takes it
         except PerpetualError as problem:
-            if problem.exit == 3:
-                raise  # not the note's fault: the next adoption takes it
             self._skip(Skipped(f"note {item.path}", problem.message))
             return
         if is_new:

@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 
 from perpetual.lab.flows import Desks
+from perpetual.lab.flows.measure import read_all
 from perpetual.slots.analyser import MetricReader, RunFolder
 from perpetual.toolkit.adopted import AdoptedRun, Skipped
 from perpetual.toolkit.atomic import dump_json, write_atomic
@@ -59,23 +60,18 @@ class Files:
         else:
             os.rename(folder, target)
 
-    def measured(self, item: AdoptedRun, folder: Path) -> tuple[dict[str, float | None], dict[str, str], list[Skipped]]:
-        """What the metric readers find in a run's own files, where, and which of them failed.
+    def measured(
+        self, item: AdoptedRun, folder: Path, metric: str | None
+    ) -> tuple[dict[str, float | None], dict[str, str], list[Skipped]]:
+        """What the metric readers find in a run's own files, where, and what of it was left out.
 
         They never see the project's files, which belong to nobody's run.
         """
-        metrics: dict[str, float | None] = {}
-        sources: dict[str, str] = {}
-        faults: list[Skipped] = []
         readers: list[tuple[str, MetricReader]] = self._desks.ctx.parts("metric_reader")
         place = RunFolder(folder, folder, posix_of(item.started_at) if item.started_at else 0.0)
-        for name, reader in readers:
-            try:
-                found = reader.read(place)
-            except Exception as problem:  # noqa: BLE001 - one reader's fault must not hide the others' numbers; it is shown
-                faults.append(Skipped(f"metrics of {item.key}", f"reader {name}: {type(problem).__name__}: {problem}"))
-                continue
-            for metric, value in found.items():
-                metrics.setdefault(metric, value.value)
-                sources.setdefault(metric, value.source)
-        return metrics, sources, faults
+        found, told = read_all(readers, place, metric)
+        return (
+            {name: value.value for name, value in found.items()},
+            {name: value.source for name, value in found.items()},
+            [Skipped(f"metrics of {item.key}", remark["text"]) for remark in told],
+        )

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from perpetual.errors import PerpetualError, Refused
 from perpetual.lab.flows import Desks
 from perpetual.lab.states import ENDED
-from perpetual.records import Run, from_json
+from perpetual.records import Listing, Run, from_json
 from perpetual.slots.analyser import Analyser
 from perpetual.slots.store import Document
 
 __all__ = ["analyse"]
+
+_PAGE = 1_000
+_Record = TypeVar("_Record")
 
 
 def analyse(desks: Desks) -> list[str]:
@@ -52,16 +58,31 @@ def _analyse_run(desks: Desks, analysers: list[tuple[str, Analyser]], run: Docum
 
 def _conclude(desks: Desks, analysers: list[tuple[str, Analyser]], hypothesis: Document) -> None:
     record = desks.hypotheses.get(hypothesis.id)
-    evidence = desks.evidence.list(hypothesis_id=record.id, limit=10_000).items
-    experiments = desks.experiments.list(hypothesis_id=record.id, limit=10_000).items
-    for _, analyser in analysers:
-        found = analyser.conclude(record, evidence, experiments)
+    evidence = _every(desks.evidence.list, record.id)
+    experiments = _every(desks.experiments.list, record.id)
+    path = f"{_folder(desks)}/{record.id}.md"
+    for name, analyser in analysers:
+        try:
+            found = analyser.conclude(record, evidence, experiments)
+        except Exception as problem:  # noqa: BLE001 - as above: a verdict without words is one all the same, and is told
+            _tell_failed(desks, path, f"the analyser {name} failed: {type(problem).__name__}: {problem}")
+            continue
         if found is not None:
             key = f"verdict:{record.id}:{record.status}:{record.evidence_count}"
-            _note(desks, f"{_folder(desks)}/{record.id}.md", found.text, "episodic_case", key)
+            _note(desks, path, found.text, "episodic_case", key)
     with desks.ctx.store.transaction() as tx:
         fresh = desks.ctx.need("hypothesis", record.id)
         tx.put("hypothesis", record.id, {**fresh.body, "noted": record.status}, expect_revision=fresh.revision)
+
+
+def _every(pages: Callable[..., Listing[_Record]], hypothesis_id: str) -> list[_Record]:
+    """All of a hypothesis's records: a verdict is told from the whole of its case."""
+    page = pages(hypothesis_id=hypothesis_id, limit=_PAGE)
+    found = [*page.items]
+    while page.next_cursor is not None:
+        page = pages(hypothesis_id=hypothesis_id, limit=_PAGE, cursor=page.next_cursor)
+        found += page.items
+    return found
 
 
 def _folder(desks: Desks) -> str:
@@ -75,5 +96,9 @@ def _note(desks: Desks, path: str, text: str, type: str, key: str) -> None:
         return  # the verdict is on record: a rejected note is kept for audit and shown to nobody
     except PerpetualError as problem:
         # What was learned is in the ledger; the words must not stop the research, and the feed says what is missing.
-        with desks.ctx.store.transaction() as tx:
-            desks.ctx.emit(tx, "note_failed", path, {"error": problem.message})
+        _tell_failed(desks, path, problem.message)
+
+
+def _tell_failed(desks: Desks, path: str, error: str) -> None:
+    with desks.ctx.store.transaction() as tx:
+        desks.ctx.emit(tx, "note_failed", path, {"error": error.encode("utf-8", "backslashreplace").decode("utf-8")})

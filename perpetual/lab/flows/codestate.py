@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import stat
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
@@ -23,20 +22,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from perpetual.lab.flows.untracked import UNTRACKED, keep_untracked
 from perpetual.records import GitState
 from perpetual.toolkit.redact import redact_text
 
 __all__ = ["PATCH", "UNTRACKED", "Code", "capture_code"]
 
 PATCH = "code.patch"
-UNTRACKED = "untracked"
 
 _PATCH_BYTES = 10_000_000  # a longer patch is kept by its hash
-_KEPT_FILE_BYTES = 1_000_000
-_KEPT_BYTES = 10_000_000
-_HASHED_BYTES = 64_000_000  # of what is not kept; beyond, a size must do
-_LISTED = 5_000  # untracked files; more are counted
-_KEPT_FILES = 1_000
 _GIT_S = 20.0
 _TAIL_BYTES = 2_000  # of git's complaints
 _EMPTY_TREE = {40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
@@ -130,7 +124,7 @@ def _keep(
     names = [name for name in git.read(listing).split(b"\0") if name]
     if listing.returncode:
         raise _GitFailed(git.why(listing))
-    _untracked(os.fsencode(site.top), names, folder / UNTRACKED, document, problems)
+    keep_untracked(os.fsencode(site.top), names, folder / UNTRACKED, document, problems)
     if document["patch_bytes"] is not None or names:
         document["dirty"] = bool(document["patch_bytes"] or names)
     submodules = os.path.join(site.top, ".gitmodules")
@@ -324,7 +318,7 @@ def _patch(
     assert process.stdout is not None
     digest, size, file = sha256(), 0, None
     try:
-        while piece := process.stdout.read1(1 << 20):  # type: ignore[attr-defined]
+        while piece := os.read(process.stdout.fileno(), 1 << 20):
             digest.update(piece)
             size += len(piece)
             if file is None:
@@ -352,84 +346,6 @@ def _patch(
         problems.append(document["why"])
     else:
         document["patch"] = PATCH
-
-
-def _untracked(top: bytes, names: Sequence[bytes], place: Path, document: dict[str, Any], problems: list[str]) -> None:
-    """Keeps what git does not know: small files whole, the smallest first, the others by hash, or by size."""
-    found = []
-    for name in names[:_LISTED]:
-        try:
-            found.append((name, os.lstat(os.path.join(top, name))))
-        except OSError:
-            continue  # removed since git saw it
-    left = _Left()
-    entries = []
-    for name, seen in sorted(found, key=lambda pair: (pair[1].st_size, pair[0])):
-        try:
-            entries.append(_entry(top, name, seen, place, left))
-        except OSError as problem:
-            entries.append(_named(name) | {"kept": False, "why": f"cannot be kept: {problem.strerror}"})
-    document["untracked"] = sorted(entries, key=lambda entry: entry["path"])
-    document["untracked_left_out"] = max(0, len(names) - _LISTED)
-    if document["untracked_left_out"]:
-        problems.append(f"{len(names)} files are untracked, and only {_LISTED} of them are listed")
-    whole = sum(not entry["kept"] for entry in entries)
-    if whole:
-        problems.append(f"{whole} untracked files are not kept themselves; each says why")
-
-
-class _Left:
-    """What may still be spent on untracked files."""
-
-    def __init__(self) -> None:
-        self.kept_bytes, self.kept_files, self.hashed_bytes = _KEPT_BYTES, _KEPT_FILES, _HASHED_BYTES
-
-
-def _named(name: bytes) -> dict[str, Any]:
-    """A path for JSON; one that is no UTF-8 is also there byte by byte."""
-    try:
-        return {"path": name.decode("utf-8")}
-    except UnicodeDecodeError:
-        return {"path": name.decode("utf-8", "backslashreplace"), "path_hex": name.hex()}
-
-
-def _entry(top: bytes, name: bytes, seen: os.stat_result, place: Path, left: _Left) -> dict[str, Any]:
-    entry = _named(name) | {"bytes": seen.st_size, "mode": f"{seen.st_mode:06o}", "sha256": None, "kept": False}
-    source = os.path.join(top, name)
-    if stat.S_ISLNK(seen.st_mode):
-        target = os.readlink(source)
-        entry |= {"sha256": sha256(target).hexdigest(), "target": _named(target)["path"], "kept": True}
-        return entry
-    if stat.S_ISDIR(seen.st_mode):
-        return entry | {"bytes": None, "why": "a repository of its own"}
-    if not stat.S_ISREG(seen.st_mode):
-        return entry | {"bytes": None, "why": "not a file: it has no content to keep"}
-    is_small = seen.st_size <= min(_KEPT_FILE_BYTES, left.kept_bytes) and left.kept_files > 0
-    if not is_small and seen.st_size > left.hashed_bytes:
-        return entry | {"why": f"too big to be kept, and beyond the {_HASHED_BYTES} bytes that are hashed"}
-    descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as file:
-        if is_small:
-            content = file.read(_KEPT_FILE_BYTES + 1)  # it may have grown
-            if len(content) <= _KEPT_FILE_BYTES:
-                _write_kept(os.path.join(os.fsencode(place), name), content, 0o600 | seen.st_mode & 0o100)
-                left.kept_bytes -= len(content)
-                left.kept_files -= 1
-                return entry | {"bytes": len(content), "sha256": sha256(content).hexdigest(), "kept": True}
-            file.seek(0)
-        digest, size = sha256(), 0
-        while size <= left.hashed_bytes and (piece := file.read(1 << 20)):
-            digest.update(piece)
-            size += len(piece)
-    left.hashed_bytes -= size
-    return entry | {"bytes": size, "sha256": digest.hexdigest(), "why": "too big, or one too many, to be kept"}
-
-
-def _write_kept(path: bytes, content: bytes, mode: int) -> None:
-    # Not synced one by one: a power cut that takes a copy takes the run with it, and the hash tells.
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-        file.write(content)
 
 
 def _copy(source: str, target: Path) -> bool:

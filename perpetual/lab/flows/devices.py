@@ -1,28 +1,36 @@
 """The GPUs of this machine as launching sees them: asked for at most once, whether a run fits, and what it gets.
 
 The lease of a device is the `gpus` of a run's record while the run is launching or running; it is decided inside the
-transaction that makes the run `launching`. Used by the flows beside it; `gpu_watch` looks at what came of a lease.
+transaction that makes the run `launching`. A claim tells other projects of it: it is made when the lease is, and handed
+to the run's supervisor. Used by the flows beside it; `gpu_watch` looks at what came of a lease.
 """
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
+from math import inf
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from perpetual.errors import UsageError
 from perpetual.lab.context import Context
 from perpetual.lab.flows import Desks
+from perpetual.lab.gpus.backfill import first_start, pick_behind
+from perpetual.lab.gpus.claims import Claim, deciding, home_of, living, others
 from perpetual.lab.gpus.owners import Owner, owners_of
 from perpetual.lab.gpus.packing import Need, could_ever, pick, waits_for
 from perpetual.lab.gpus.units import Rules, Unit, holds_of, size, units_of
 from perpetual.slots.gpu import GpuBackend, Reading
 from perpetual.slots.scheduler import LaunchError, Scheduler
 from perpetual.slots.store import Document
+from perpetual.toolkit.units import posix_of
 
-__all__ = ["Devices", "Lease", "check_devices", "lease", "needs_driver", "places_gpus", "variables"]
+__all__ = ["Devices", "Lease", "Waiting", "check_devices", "lease", "need_of", "needs_driver", "places_gpus",
+           "variables"]  # fmt: skip
 
 # A driver that has just not answered is not asked again for so long: whoever waits for runs looks every second, and
 # would be held up each time.
@@ -36,6 +44,16 @@ class Lease(NamedTuple):
     gpus: tuple[str, ...] = ()
     numbers: tuple[int | None, ...] = ()  # as the driver counts; None for a MIG instance, which has none
     waits_for: str | None = None
+    held: int | None = None  # an open file: whoever has a copy of it holds the claim
+    unclaimed: str | None = None  # why other projects are not told
+    is_begun: bool = False  # by a launcher that died; its supervisor has the devices
+
+
+class Waiting(NamedTuple):
+    """A run that stands before another in the queue, and needs GPUs."""
+
+    experiment_id: str
+    need: Need
 
 
 class Devices:
@@ -66,15 +84,16 @@ class Devices:
     @cached_property
     def owners(self) -> dict[int, Owner]:
         """Whose the processes of the reading are, by pid."""
-        return owners_of(self._ctx, self.reading)
+        claims = others(living(), home_of(self._ctx.config)) if self.reading.gpus else []
+        return owners_of(self._ctx, self.reading, claims)
 
     def ask(self) -> None:
         """Has the driver asked now, so that no transaction waits for it."""
-        assert self.owners is not None
+        _ = self.owners  # looked at for its effect
 
-    def units(self, busy: Sequence[Document]) -> list[Unit]:
-        """What can be leased, given the runs that are launching or running."""
-        return units_of(self.reading, self.owners, holds_of(self._ctx, busy), Rules.of(self._ctx.config))
+    def units(self, busy: Sequence[Document], theirs: Sequence[Claim] = ()) -> list[Unit]:
+        """What can be leased, given the runs that are launching or running, and what other projects claim."""
+        return units_of(self.reading, self.owners, holds_of(self._ctx, busy, theirs), Rules.of(self._ctx.config))
 
 
 def places_gpus(desks: Desks) -> bool:
@@ -153,12 +172,23 @@ def _shortage(units: Sequence[Unit], need: Need) -> str:
 
 
 def lease(
-    desks: Desks, experiment: Document, wanted: Sequence[int], devices: Devices, busy: Sequence[Document]
+    desks: Desks,
+    experiment: Document,
+    wanted: Sequence[int],
+    devices: Devices,
+    busy: Sequence[Document],
+    before: Callable[[], Iterable[Waiting]],
+    run: Document | None,
+    *,
+    take: bool,
 ) -> Lease:
     """The devices that the run gets now, or what it waits for.
 
     Args:
         busy: the runs that are launching or running, whose leases count.
+        before: tells of the runs before it in the queue that need GPUs, in their order.
+        run: the one that is asked for, if there is one yet.
+        take: claims for the run what it gets.
     """
     need = need_of(experiment, wanted)
     if need is None or places_gpus(desks):
@@ -166,12 +196,95 @@ def lease(
     reading = devices.reading
     if not reading.gpus:
         return Lease(waits_for=reading.reason if reading.transient else f"{need}, and there is none: {reading.reason}")
-    units = devices.units(busy)
+    if run is None or not take:
+        claims = living()
+        begun = None if run is None else _begun(desks, devices, claims, run)
+        return begun or _lease(desks, experiment, need, devices, busy, before, claims)[0]
+    with deciding() as board:
+        if board.is_busy:
+            return Lease(waits_for="another process is choosing among the GPUs of this machine")
+        begun = _begun(desks, devices, board.claims, run)
+        if begun is not None:
+            return begun
+        got, chosen = _lease(desks, experiment, need, devices, busy, before, board.claims)
+        if chosen:
+            claim = _claim(desks, experiment, run, chosen, need)
+            got = got._replace(held=board.make(claim), unclaimed=board.problem)
+        return got
+
+
+def _lease(
+    desks: Desks,
+    experiment: Document,
+    need: Need,
+    devices: Devices,
+    busy: Sequence[Document],
+    before: Callable[[], Iterable[Waiting]],
+    claims: Sequence[Claim],
+) -> tuple[Lease, list[Unit]]:
+    theirs = others(claims, home_of(desks.ctx.config))
+    units = devices.units(busy, theirs)
     chosen = pick(units, need)
+    first = next((one for one in before() if pick(units, one.need) is None), None) if chosen is not None else None
+    if first is not None and chosen is not None:
+        start = first_start(units, first.need, _ends_s(desks, busy, theirs))
+        end_s = _end_s(experiment, desks.ctx.config.methodology["on_overrun"], _now_s(desks))
+        behind = pick_behind(units, need, end_s, first.need, start) if start is not None else chosen
+        if behind is None:
+            kept = {unit.uuid for unit in chosen}
+            units = [replace(unit, obstacle=f"is kept free for {first.experiment_id}") if unit.uuid in kept else unit
+                     for unit in units]  # fmt: skip
+        chosen = behind
     if chosen is None:
-        return Lease(waits_for=waits_for(units, need))
+        return Lease(waits_for=waits_for(units, need)), []
     numbers = tuple(None if unit.is_part else unit.number for unit in chosen)
-    return Lease(tuple(unit.uuid for unit in chosen), numbers)
+    return Lease(tuple(unit.uuid for unit in chosen), numbers), chosen
+
+
+def _begun(desks: Desks, devices: Devices, claims: Sequence[Claim], run: Document) -> Lease | None:
+    """What the run has already by a supervisor of a launcher that died, and went unseen when the run was queued again.
+
+    Nothing else is chosen for it: that supervisor may be about to start the command where it was told to.
+    """
+    home = home_of(desks.ctx.config)
+    own = next((claim for claim in claims if (claim.home, claim.run_id) == (home, run.id)), None)
+    if own is None:
+        return None
+    numbers = {unit.uuid: None if unit.is_part else unit.number for unit in devices.units(())}
+    return Lease((*own.units,), tuple(numbers.get(uuid) for uuid in own.units), is_begun=True)
+
+
+def _claim(desks: Desks, experiment: Document, run: Document, chosen: Sequence[Unit], need: Need) -> Claim:
+    config = desks.ctx.config
+    end_s = _end_s(experiment, config.methodology["on_overrun"], _now_s(desks))
+    return Claim(
+        project=os.fsencode(config.root).decode("utf-8", "replace"),  # it is told in other projects' records
+        home=home_of(config),
+        run_id=run.id,
+        run_dir=str(desks.runs.log_dir(run.id)),
+        units={unit.uuid: need.memory_bytes for unit in chosen},
+        ends_at_s=None if end_s == inf else end_s,
+    )
+
+
+def _ends_s(desks: Desks, busy: Sequence[Document], theirs: Sequence[Claim]) -> dict[str, float]:
+    """The latest end of each run that holds a device, by its wall limit."""
+    ends = {claim.who: inf if claim.ends_at_s is None else claim.ends_at_s for claim in theirs}
+    for run in busy:
+        started = run.body["started_at"]
+        since_s = _now_s(desks) if started is None else posix_of(started)
+        experiment = desks.ctx.need("experiment", run.body["experiment_id"])
+        ends[run.id] = _end_s(experiment, run.body.get("on_overrun"), since_s)
+    return ends
+
+
+def _end_s(experiment: Document, on_overrun: str | None, start_s: float) -> float:
+    wall_s: float | None = experiment.body["resources"]["wall_s"]
+    return inf if wall_s is None or on_overrun == "warn" else start_s + wall_s
+
+
+def _now_s(desks: Desks) -> float:
+    return desks.ctx.clock().timestamp()
 
 
 def variables(desks: Desks, gpus: Sequence[str], run: Document | None) -> dict[str, str]:

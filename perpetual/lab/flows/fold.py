@@ -4,22 +4,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from perpetual.lab.experiments import design_key
 from perpetual.lab.flows import Desks
+from perpetual.lab.flows.cautions import cautions
 from perpetual.lab.rights import is_agent
 from perpetual.science.evidence import confidence, live_rows
 from perpetual.slots.store import Document, Transaction
 
-__all__ = ["add_evidence", "baseline_values", "designs_of", "refold", "refold_users_of"]
+__all__ = [
+    "add_evidence",
+    "baseline_values",
+    "count_rows",
+    "designs_of",
+    "folded",
+    "oriented",
+    "pools_with",
+    "predictions_of",
+    "refold",
+    "refold_users_of",
+    "rows_of",
+]
 
 _COMPARED = "compared"  # the kept fold of who is compared with what
+_FIGURES = ("confidence", "log_odds", "e_support", "e_refute", "false_alarm_bound", "n_measured")
 _KEEP_EVERY = 64  # experiments
 _FLOOR_DF = 3  # a noise floor with this many degrees of freedom replaces a declared guess
 _GUESS_DF = 2.0
 # What runs kept back for it must say by themselves before they confirm: as much as all opinions together may.
 _CONFIRMING_NATS = math.log(3)
+_PREDICTION = ("metric", "direction", "kind", "baseline", "claim", "mde", "paired")
+# How far apart results are believed to lie. It is part of what was predicted: wider beliefs, had once the results are
+# there, would unsay what speaks against a claim, as narrower ones would overstate what speaks for it.
+_SPREAD = ("noise", "tau", "on_crash")
 _NEEDS = {
     "full_scale": "past a threshold on proxies only: it needs a run at full scale",
     "confirmation": "past the threshold: it needs a confirmation (propose --confirmation)",
@@ -50,7 +68,7 @@ def _weight(run: Mapping[str, Any]) -> float:
     return 0.0 if run["chosen_seed"] or run["tainted"] else 1.0
 
 
-def _oriented(
+def oriented(
     experiment: Document, baseline: dict[int, float] | float | None, rows: Sequence[Mapping[str, Any]]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
     """The design and its rows as the science wants them: differences from the baseline, bigger is better.
@@ -60,7 +78,7 @@ def _oriented(
     design = experiment.body["design"]
     if design["claim"] is None or baseline is None or baseline == {}:
         return None
-    sign = 1.0 if design["direction"] == "max" else -1.0
+    sign = -1.0 if design["direction"] == "min" else 1.0  # some effect, of no direction, is told as it was measured
     model: dict[str, Any]
     if design["kind"] == "binary":
         assert isinstance(baseline, float), experiment.id
@@ -130,30 +148,53 @@ def designs_of(
     designs: dict[str, Any] = {}
     sorts: dict[str, str] = {}
     ready: list[Mapping[str, Any]] = [row for row in rows if row["kind"] != "measured"]
-    groups: dict[str, list[Document]] = {}
-    for experiment in desks.ctx.store.find("experiment", hypothesis_id=hypothesis.id):
+    for group in _groups(desks, hypothesis.id, rows).values():
+        first = group.first
+        told = (*_PREDICTION, *_SPREAD)
+        late = {item.id for item in group.members if not _agree(item.body["design"], first.body["design"], told)}
+        mute = {item.id for item in group.members if not pools_with(item.body["design"], first.body["design"])}
+        own = [row for row in group.rows if row["experiment_id"] not in mute]
+        seen = oriented(first, baseline_values(desks, first.body["design"]), own)
+        if seen is not None:
+            designs[first.id] = seen[0]
+            if any(row["experiment_id"] in late for row in group.counting):
+                designs[first.id]["told"] = [f"a later prediction of the same command: that of {first.id} holds"]
+            sorts[first.id] = _sort(first.body["design"])
+            ready += [_pooled(row, first.id) for row in seen[1]]
+    ready.sort(key=lambda row: row["no"])
+    return designs, ready, sorts
+
+
+class _Group(NamedTuple):
+    """Experiments of one hypothesis that share a design, and what was measured of them."""
+
+    first: Document  # whose prediction holds
+    members: list[Document]
+    rows: list[Mapping[str, Any]]
+    counting: list[Mapping[str, Any]]  # those that stand
+
+
+def _groups(desks: Desks, hypothesis_id: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, _Group]:
+    """The designs of a hypothesis of which something was measured, by their keys."""
+    members_of: dict[str, list[Document]] = {}
+    for experiment in desks.ctx.store.find("experiment", hypothesis_id=hypothesis_id):
         if experiment.body["design"]["claim"] is not None:  # without one its rows say nothing; there may be thousands
-            groups.setdefault(design_key(experiment.body), []).append(experiment)
-    standing = {row["id"] for row in live_rows(rows, hypothesis.id)}
-    for members in groups.values():
+            members_of.setdefault(design_key(experiment.body), []).append(experiment)
+    standing = {row["id"] for row in live_rows(rows, hypothesis_id)}
+    groups = {}
+    for key, members in members_of.items():
         known = {member.id: member for member in members}
         own = [row for row in rows if row["kind"] == "measured" and row["experiment_id"] in known]
         counting = [row for row in own if row["id"] in standing]
-        if not own:
-            continue
-        first = known[(counting or own)[0]["experiment_id"]]
-        late = {member.id for member in members if not _same_prediction(member, first)}
-        if first.body["design"]["paired"]:  # who predicts otherwise does not share the baseline's seeds either
-            own = [row for row in own if row["experiment_id"] not in late]
-        oriented = _oriented(first, baseline_values(desks, first.body["design"]), own)
-        if oriented is not None:
-            designs[first.id] = oriented[0] | _widest([member for member in members if member.id not in late])
-            if any(row["experiment_id"] in late for row in counting):
-                designs[first.id]["told"] = [f"a later prediction of the same command: that of {first.id} holds"]
-            sorts[first.id] = _sort(first.body["design"])
-            ready += [_pooled(row, first.id) for row in oriented[1]]
-    ready.sort(key=lambda row: row["no"])
-    return designs, ready, sorts
+        if own:
+            groups[key] = _Group(known[(counting or own)[0]["experiment_id"]], members, own, counting)
+    return groups
+
+
+def predictions_of(desks: Desks, hypothesis_id: str) -> dict[str, Document]:
+    """By design key, the experiment whose prediction holds for whatever shares its design, once it was measured."""
+    groups = _groups(desks, hypothesis_id, rows_of(desks, hypothesis_id))
+    return {key: group.first for key, group in groups.items()}
 
 
 def _compute(desks: Desks, hypothesis: Document, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -171,19 +212,15 @@ def _compute(desks: Desks, hypothesis: Document, rows: Sequence[Mapping[str, Any
     }
 
 
-def _same_prediction(one: Document, other: Document) -> bool:
-    names = ("metric", "direction", "kind", "baseline", "claim", "mde", "paired")
-    return all(one.body["design"].get(name) == other.body["design"].get(name) for name in names)
+def pools_with(design: Mapping[str, Any], first: Mapping[str, Any]) -> bool:
+    """Whether runs of a design say anything under the prediction that was measured first of the same command."""
+    if first["paired"]:  # who predicts otherwise does not share the baseline's seeds either
+        return _agree(design, first, _PREDICTION)
+    return bool(design["metric"] == first["metric"])
 
 
-def _widest(members: Sequence[Document]) -> dict[str, float]:
-    """Of experiments that share a design, the widest spreads declared: asking again narrows nothing."""
-    found = {}
-    for name, key in (("tau", "tau"), ("s0", "noise")):
-        declared = [member.body["design"][key] for member in members if member.body["design"][key] is not None]
-        if len(members) > 1 and declared:
-            found[name] = max(declared)
-    return found
+def _agree(one: Mapping[str, Any], other: Mapping[str, Any], names: Sequence[str]) -> bool:
+    return all(one.get(name) == other.get(name) for name in names)
 
 
 def _sort(design: Mapping[str, Any]) -> str:
@@ -198,7 +235,8 @@ def _pooled(row: Mapping[str, Any], design_id: str) -> dict[str, Any]:
     return {**row, "design_id": design_id, **({"content_hash": f"{row['seed']}={row['value']!r}"} if known else {})}
 
 
-def _rows(desks: Desks, hypothesis_id: str) -> list[dict[str, Any]]:
+def rows_of(desks: Desks, hypothesis_id: str) -> list[dict[str, Any]]:
+    """The hypothesis's ledger, oldest row first, as the fold takes it."""
     rows = []
     for row in desks.ctx.store.find("evidence", hypothesis_id=hypothesis_id):
         body = {**row.body, "id": f"v{row.id}", "no": row.number, "design_id": row.body["experiment_id"]}
@@ -249,30 +287,45 @@ def _needs(result: Mapping[str, Any], reached: str, *, confirm: bool) -> str | N
     return None
 
 
-def refold(desks: Desks, tx: Transaction, hypothesis_id: str) -> str:
-    """Computes the hypothesis from its ledger, writes what changed, and answers its status."""
-    hypothesis = tx.get("hypothesis", hypothesis_id)
-    assert hypothesis is not None, hypothesis_id
-    rows = _rows(desks, hypothesis_id)
+def folded(desks: Desks, hypothesis: Document, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """All that follows from a hypothesis's ledger: the figures, the status and what it lacks, the flags."""
     result = _compute(desks, hypothesis, rows)
     status, needs = _status(desks, hypothesis, result, rows)
-    decided = status in ("supported", "refuted")
-    label = ["established"] if decided and result.get("established") else []
+    label = ["established"] if status in ("supported", "refuted") and result.get("established") else []
     label += [_NEEDS[needs]] if needs else []
-    body = {
-        **hypothesis.body,
-        "confidence": result["confidence"],
-        "log_odds": result["log_odds"],
-        "e_support": result["e_support"],
-        "e_refute": result["e_refute"],
-        "false_alarm_bound": result["false_alarm_bound"],
-        "n_measured": result["n_measured"],
+    return {name: result[name] for name in _FIGURES} | {
         "evidence_count": len(rows),
         "flags": sorted({flag for part in result["parts"] for flag in part["flags"]}) + label,
         "status": status,
+        "needs": needs,
     }
-    if needs or "needs" in body:
-        body["needs"] = needs
+
+
+def refold(desks: Desks, tx: Transaction, hypothesis_id: str, rows: Sequence[Mapping[str, Any]] | None = None) -> str:
+    """Computes the hypothesis from its ledger, writes what changed, and answers its status.
+
+    Args:
+        rows: the ledger, where the caller has read it.
+    """
+    hypothesis = tx.get("hypothesis", hypothesis_id)
+    assert hypothesis is not None, hypothesis_id
+    rows = rows_of(desks, hypothesis_id) if rows is None else rows
+    found = folded(desks, hypothesis, rows)
+    status: str = found["status"]
+    body = {
+        **hypothesis.body,
+        "confidence": found["confidence"],
+        "log_odds": found["log_odds"],
+        "e_support": found["e_support"],
+        "e_refute": found["e_refute"],
+        "false_alarm_bound": found["false_alarm_bound"],
+        "n_measured": found["n_measured"],
+        "evidence_count": found["evidence_count"],
+        "flags": found["flags"],
+        "status": status,
+    }
+    later = {"needs": found["needs"], "cautions": cautions(desks, hypothesis, rows)}  # which older records do not have
+    body |= {name: value for name, value in later.items() if value or name in body}
     if body != hypothesis.body:
         tx.put("hypothesis", hypothesis_id, body, expect_revision=hypothesis.revision)
     if status != hypothesis.body["status"]:
@@ -321,7 +374,7 @@ def add_evidence(desks: Desks, tx: Transaction, hypothesis_id: str, row: Mapping
     """Appends a row with the change in log odds that it makes, refolds, and answers its id."""
     hypothesis = tx.get("hypothesis", hypothesis_id)
     assert hypothesis is not None, hypothesis_id
-    before = _rows(desks, hypothesis_id)
+    before = rows_of(desks, hypothesis_id)
     number = tx.count("evidence") + 1
     new = {
         "weight": 1.0,
@@ -339,11 +392,11 @@ def add_evidence(desks: Desks, tx: Transaction, hypothesis_id: str, row: Mapping
     }
     new = _opined(new)
     earlier = _compute(desks, hypothesis, before)["log_odds"]
-    later = _compute(desks, hypothesis, [*before, new])["log_odds"]
-    id = desks.evidence.append(tx, {**row, "hypothesis_id": hypothesis_id, "log_bayes_factor": later - earlier})
-    payload = {"hypothesis_id": hypothesis_id, "kind": row["kind"], "log_bayes_factor": later - earlier}
+    moved = _compute(desks, hypothesis, [*before, new])["log_odds"] - earlier
+    id = desks.evidence.append(tx, {**row, "hypothesis_id": hypothesis_id, "log_bayes_factor": moved})
+    payload = {"hypothesis_id": hypothesis_id, "kind": row["kind"], "log_bayes_factor": moved}
     desks.ctx.emit(tx, "evidence_added", id, payload)
-    refold(desks, tx, hypothesis_id)
+    refold(desks, tx, hypothesis_id, [*before, new])
     return id
 
 

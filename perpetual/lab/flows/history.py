@@ -1,17 +1,20 @@
 """What the ledger said step by step: each hypothesis' fold over the record as it stood after each event.
 
-Today's rule, yesterday's record: a view of the record as of an event stands in for the store, and the fold reads from
-it as from any other. Reports draw the steps, and re-derive an older report's figures from them.
+Yesterday's record under yesterday's thresholds: a view of the record as of an event stands in for the store, and the
+fold reads from it as from any other. Reports draw the steps, and re-derive an older report's figures from them.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any, cast
 
 from perpetual.lab.context import Context
 from perpetual.lab.flows import Desks, fold
+from perpetual.lab.flows.cautions import cautions
+from perpetual.lab.settings import PastMethodology
 from perpetual.lab.states import ENDED
 from perpetual.slots.store import Document
 
@@ -23,7 +26,7 @@ _FIGURES = ("confidence", "log_odds", "e_support", "e_refute", "false_alarm_boun
 class _Past:
     """The record after some event; `advance` moves it on by one. The fold reads it as it reads a store."""
 
-    def __init__(self, desks: Desks) -> None:
+    def __init__(self, desks: Desks, methodology: PastMethodology) -> None:
         store = desks.ctx.store
         self.hypotheses = {item.id: item for item in store.find("hypothesis")}
         self.experiments = {item.id: item for item in store.find("experiment")}
@@ -38,7 +41,7 @@ class _Past:
         self._statuses: dict[str, str] = {}
         self._rows = 0
         self._own: dict[str, dict[str, Any]] = {}  # of each hypothesis: what a person may change
-        self._desks = desks._replace(ctx=cast(Context, _PastContext(self, desks.ctx)))
+        self._desks = desks._replace(ctx=cast(Context, _PastContext(self, desks.ctx, methodology)))
 
     def advance(self, event: Mapping[str, Any]) -> None:
         """Takes in one event."""
@@ -50,9 +53,9 @@ class _Past:
         elif kind == "evidence_added":
             self._rows = max(self._rows, int(subject[1:]))
         elif kind == "hypothesis_added":
-            self._own[subject] = {"prior": payload["prior"], "parked": False}
+            self._own[subject] = {"prior": payload["prior"], "parked": False, "restated": False}
         elif kind == "hypothesis_updated" and subject in self._own:
-            self._own[subject] |= {key: payload[key] for key in ("prior", "parked") if key in payload}
+            self._own[subject] |= {key: payload[key] for key in ("prior", "parked", "restated") if key in payload}
 
     def find(self, kind: str, /, **equals: Any) -> list[Document]:
         """Like a store's: all that match, oldest first, as they were."""
@@ -76,28 +79,29 @@ class _Past:
         return Document(run.kind, run.id, run.revision, run.number, run.seq,
                         {**run.body, "status": status, "metrics": {}})  # fmt: skip
 
-    def folded(self, id: str) -> dict[str, Any]:
-        """What the evidence amounted to, with the status that followed from it."""
+    def _then(self, id: str) -> Document:
         hypothesis = self.hypotheses[id]
         body = {**hypothesis.body, **self._own[id]}
-        then = Document(hypothesis.kind, id, hypothesis.revision, hypothesis.number, hypothesis.seq, body)
-        rows = fold._rows(self._desks, id)
-        result = fold._compute(self._desks, then, rows)
-        status, needs = fold._status(self._desks, then, result, rows)
-        flags = sorted({flag for part in result["parts"] for flag in part["flags"]})
-        if status in ("supported", "refuted") and result.get("established"):
-            flags.append("established")
-        flags += [fold._NEEDS[needs]] if needs else []
-        return {key: result[key] for key in _FIGURES} | {
-            "prior": body["prior"], "status": status, "flags": flags, "evidence_count": len(rows),
-        }  # fmt: skip
+        return Document(hypothesis.kind, id, hypothesis.revision, hypothesis.number, hypothesis.seq, body)
+
+    def cautions(self, id: str) -> list[str]:
+        """What was to be known beside the confidence."""
+        return cautions(self._desks, self._then(id), fold.rows_of(self._desks, id))
+
+    def folded(self, id: str) -> dict[str, Any]:
+        """What the evidence amounted to, with the status that followed from it."""
+        then = self._then(id)
+        found = fold.folded(self._desks, then, fold.rows_of(self._desks, id))
+        return {name: found[name] for name in (*_FIGURES, "status", "flags", "evidence_count")} | {
+            "prior": then.body["prior"]
+        }
 
 
 class _PastContext:
     """What the fold asks of its context."""
 
-    def __init__(self, store: _Past, ctx: Context) -> None:
-        self.store, self.config, self._ctx = store, ctx.config, ctx
+    def __init__(self, store: _Past, ctx: Context, methodology: PastMethodology) -> None:
+        self.store, self.config, self._ctx = store, SimpleNamespace(methodology=methodology), ctx
 
     def need(self, kind: str, id: str) -> Document:
         """The document of that id: an experiment's specification does not change once it runs."""
@@ -118,14 +122,12 @@ def history(desks: Desks, *, until: int | None = None, last: int = 100) -> dict[
     it: `confidence`, `log_odds`, `e_support`, `e_refute`, `false_alarm_bound`, `n_measured`, `prior`, `status`,
     `flags`, `evidence_count`. Causes: `prior` (added, or changed by a person), `evidence` (the subject is its row) and
     `baseline` (the subject is a run of an experiment that the hypothesis is compared with, or of one that extends it).
-    The last step is what the record said at `until`.
+    The last step is what the record said at `until`, and its flags have what is to be known beside the confidence.
     """
-    events = [
-        (row.number, row.body)
-        for row in desks.ctx.store.rows("event")
-        if until is None or row.number <= until
-    ]  # fmt: skip
-    past = _Past(desks)
+    everything = [(row.number, row.body) for row in desks.ctx.store.rows("event")]
+    events = [(number, event) for number, event in everything if until is None or number <= until]
+    methodology = PastMethodology(desks.ctx.config.methodology, everything)
+    past = _Past(desks, methodology)
     users: dict[str, set[str]] = defaultdict(set)  # of a baseline experiment
     for experiment in past.experiments.values():
         baseline, subject = experiment.body["design"]["baseline"], experiment.body["hypothesis_id"]
@@ -151,11 +153,16 @@ def history(desks: Desks, *, until: int | None = None, last: int = 100) -> dict[
     first = {id: max(1, len(numbers) - last + 1) for id, numbers in moved.items()}
     for number, event in events:
         past.advance(event)
+        methodology.at = number
         for id in wanted.get(number, ()):
             cause = {"evidence_added": "evidence", "run_status": "baseline"}.get(event["kind"], "prior")
             no = first[id] + len(steps[id])
             head = {"no": no, "seq": number, "time": event["time"], "actor": event["actor"], "cause": cause}
             steps[id].append({**head, "subject": event["subject"], **past.folded(id)})
+    methodology.at = events[-1][0] if events else 0
+    for id, own in steps.items():  # thresholds that were set, and runs that move nothing, change them too
+        own[-1] |= past.folded(id)
+        own[-1]["flags"] = [*own[-1]["flags"], *past.cautions(id)]
     return steps
 
 

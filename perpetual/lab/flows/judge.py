@@ -12,11 +12,11 @@ from perpetual.lab.flows.fold import add_evidence, refold
 from perpetual.lab.hypotheses import STATUSES
 from perpetual.lab.rights import is_agent
 from perpetual.records import Evidence, Hypothesis
-from perpetual.toolkit.units import finite
-
-_SAY = "say what you hold, and a person decides: perpetual evidence add ID --verdict supports|refutes --why TEXT"
+from perpetual.toolkit.units import bounded, finite
 
 __all__ = ["judge", "refold_all", "retract", "update"]
+
+_SAY = "say what you hold, and a person decides: perpetual evidence add ID --verdict supports|refutes --why TEXT"
 
 
 def judge(
@@ -36,7 +36,7 @@ def judge(
     """
     ctx = desks.ctx
     hypothesis = ctx.need("hypothesis", hypothesis_id)
-    desks.evidence.check_judgement(verdict, strength, why)
+    desks.evidence.check_judgement(verdict, strength, bounded(why, "the reason"))
     run = ctx.need("run", run_id) if run_id is not None else None
     row: dict[str, Any] = {"kind": "judged", "verdict": verdict, "strength": strength, "reason": why}
     if run is not None:
@@ -59,6 +59,7 @@ def retract(desks: Desks, evidence_id: str, *, why: str) -> Evidence:
     """
     if not why.strip():
         raise UsageError("a retraction needs a reason", hint="--why TEXT")
+    bounded(why, "the reason")
     with desks.ctx.store.transaction() as tx:
         target = desks.evidence.check_retractable(evidence_id)
         if target.body["kind"] == "measured" or not is_agent(target.body["actor"]):
@@ -88,6 +89,7 @@ def update(
         NotPermitted: if an agent would decide by hand, or undo what was decided so.
     """
     ctx = desks.ctx
+    bounded(why or "", "the reason")
     if all(value is None for value in (statement, prior, confidence, status, tags)):
         raise UsageError("nothing to update", hint="--statement, --prior, --confidence, --status or --tag")
     if status is not None and status not in STATUSES:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from perpetual.errors import Conflict, NotPermitted, PerpetualError, Refused, UsageError
 from perpetual.lab.experiments import argv_of
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.devices import Devices, check_devices
-from perpetual.lab.flows.room import check_cpus, room
+from perpetual.lab.flows.room import Moment, check_cpus, room
 from perpetual.lab.flows.specify import spec_of
 from perpetual.lab.flows.start import fold_experiment, scheduler_of, start, wanted_gpus
 from perpetual.lab.rights import harness
@@ -23,6 +23,14 @@ from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit.steps import step
 
 __all__ = ["launch", "plan", "plan_retry", "reserve", "retry", "try_again"]
+
+
+class _Wish(NamedTuple):
+    """What is asked of a run beyond its experiment."""
+
+    attempt: int = 1
+    seed: int | None = None  # picked by hand
+    gpus: Sequence[int] = ()  # by their numbers
 
 
 def launch(
@@ -67,11 +75,11 @@ def launch(
         if _candidate(desks, experiment, command) is not experiment:
             assert command is not None
             experiment = desks.experiments.complete_spec(tx, experiment, command)
-        missing = _open_replicates(desks, tx, experiment)
+        missing = _open_replicates(desks, experiment)
         made: list[str] = []
         for replicate in missing if every else missing[:1]:
             try:
-                made.append(_create(desks, tx, experiment, replicate, 1, seed, gpus).id)
+                made.append(_create(desks, tx, experiment, replicate, _Wish(1, seed, gpus)).id)
             except Refused:
                 if not made:
                     raise
@@ -91,8 +99,8 @@ def reserve(desks: Desks, experiment_id: str, devices: Devices) -> str:
     experiment = desks.ctx.need("experiment", experiment_id)
     _check_place(desks, _candidate(desks, experiment, None), (), devices)
     with desks.ctx.store.transaction() as tx:
-        missing = _open_replicates(desks, tx, experiment)
-        made = _create(desks, tx, experiment, missing[0], 1, None, ())
+        missing = _open_replicates(desks, experiment)
+        made = _create(desks, tx, experiment, missing[0], _Wish())
         fold_experiment(desks, tx, experiment_id)
         return made.id
 
@@ -125,8 +133,7 @@ def retry(desks: Desks, run_id: str, *, idempotency_key: str | None = None) -> R
 def _next_attempt(desks: Desks, tx: Transaction, run_id: str) -> Document:
     """The next attempt of the run's replicate, queued, with the same seed and the same wishes."""
     old, experiment = _retryable(desks, run_id)
-    chosen = old.body["seed"] if old.body["chosen_seed"] else None
-    made = _create(desks, tx, experiment, old.body["replicate"], old.body["attempt"] + 1, chosen, wanted_gpus(old))
+    made = _create(desks, tx, experiment, old.body["replicate"], _again(old))
     fold_experiment(desks, tx, experiment.id)
     return made
 
@@ -178,9 +185,8 @@ def plan(
     experiment = _candidate(desks, desks.ctx.need("experiment", experiment_id), command)
     devices = Devices(desks)
     spec = _check_place(desks, experiment, gpus, devices)
-    with desks.ctx.store.transaction() as tx:
-        missing = _open_replicates(desks, tx, experiment)
-    return _planned(desks, experiment, spec, missing if every else missing[:1], 1, seed, gpus, devices)
+    missing = _open_replicates(desks, experiment)
+    return _planned(desks, experiment, spec, missing if every else missing[:1], _Wish(1, seed, gpus), devices)
 
 
 def plan_retry(desks: Desks, run_id: str) -> dict[str, Any]:
@@ -188,9 +194,12 @@ def plan_retry(desks: Desks, run_id: str) -> dict[str, Any]:
     old, experiment = _retryable(desks, run_id)
     devices = Devices(desks)
     spec = _check_place(desks, experiment, wanted_gpus(old), devices)
-    chosen = old.body["seed"] if old.body["chosen_seed"] else None
-    attempt: int = old.body["attempt"] + 1
-    return _planned(desks, experiment, spec, [old.body["replicate"]], attempt, chosen, wanted_gpus(old), devices)
+    return _planned(desks, experiment, spec, [old.body["replicate"]], _again(old), devices)
+
+
+def _again(old: Document) -> _Wish:
+    """The same as was asked of a run that has ended."""
+    return _Wish(old.body["attempt"] + 1, old.body["seed"] if old.body["chosen_seed"] else None, wanted_gpus(old))
 
 
 def _recalled(desks: Desks, made: str) -> list[Run]:
@@ -252,11 +261,11 @@ def _check_place(desks: Desks, experiment: Document, gpus: Sequence[int], device
     return spec
 
 
-def _open_replicates(desks: Desks, tx: Transaction, experiment: Document) -> list[int]:
+def _open_replicates(desks: Desks, experiment: Document) -> list[int]:
     """The replicates that have no run yet, one at least."""
     if desks.runs.queue_state() == "draining":
         raise _draining()
-    taken = {run.body["replicate"] for run in tx.find("run", experiment_id=experiment.id)}
+    taken = {run.body["replicate"] for run in desks.ctx.store.find("run", experiment_id=experiment.id)}
     wanted = experiment.body["design"]["replicates"]
     missing = [number for number in range(1, wanted + 1) if number not in taken]
     if not missing:
@@ -309,52 +318,42 @@ def _planned(
     experiment: Document,
     spec: LaunchSpec,
     replicates: Sequence[int],
-    attempt: int,
-    seed: int | None,
-    gpus: Sequence[int],
+    wish: _Wish,
     devices: Devices,
 ) -> dict[str, Any]:
-    worst = _worst_case(experiment, gpus)
+    worst = _worst_case(experiment, wish.gpus)
     desks.budget.require_room(**worst)
     return {
         "experiment_id": experiment.id,
-        "attempt": attempt,
+        "attempt": wish.attempt,
         "replicates": [*replicates],
-        "seeds": [_seed(desks, experiment, number) if seed is None else seed for number in replicates],
+        "seeds": [_seed(desks, experiment, number) if wish.seed is None else wish.seed for number in replicates],
         "argv": [*spec.argv],
         "cwd": str(spec.cwd),
         "wall_s": spec.wall_s,
         **worst,
-        "waits_for": room(desks, experiment, gpus, devices).waits_for,
+        "waits_for": room(desks, experiment, wish.gpus, devices, Moment(desks)).waits_for,
     }
 
 
-def _create(
-    desks: Desks,
-    tx: Transaction,
-    experiment: Document,
-    replicate: int,
-    attempt: int,
-    seed: int | None,
-    gpus: Sequence[int],
-) -> Document:
+def _create(desks: Desks, tx: Transaction, experiment: Document, replicate: int, wish: _Wish) -> Document:
     """A queued run, its worst case reserved: refused here, not later, where the budget does not hold it.
 
     The caller folds the experiment anew when it has made all of its runs.
     """
-    worst = _worst_case(experiment, gpus)
+    worst = _worst_case(experiment, wish.gpus)
     desks.budget.require_room(**worst)
     run = desks.runs.create(
         tx,
         experiment,
         replicate=replicate,
-        attempt=attempt,
-        seed=_seed(desks, experiment, replicate) if seed is None else seed,
-        chosen_seed=seed is not None,
+        attempt=wish.attempt,
+        seed=_seed(desks, experiment, replicate) if wish.seed is None else wish.seed,
+        chosen_seed=wish.seed is not None,
         scheduler=desks.ctx.config["scheduler"],
         status="queued",
         reason=None,
-        wanted_gpus=gpus,
+        wanted_gpus=wish.gpus,
     )
     desks.budget.reserve(tx, run.body, **worst)
     return run

@@ -68,7 +68,12 @@ def _path(desks: Desks, run: Document, stderr: bool) -> Path:
         return path
     status = run.body["status"]
     why = f"it is {status}" + (f" ({run.body['reason']})" if run.body["reason"] else "")
-    hint = f"perpetual wait {run.id}" if status in LIVE else f"it never started, or {path.parent} was removed"
+    if status in LIVE:
+        hint = f"perpetual wait {run.id}"
+    elif path.parent.is_dir() and run.body["started_at"]:
+        hint = f"{path} was removed, or is no file any more"
+    else:
+        hint = f"it never started, or {path.parent} was removed"
     raise NotFound(f"{run.id} has no output: {why}", hint=hint, code="no_output")
 
 

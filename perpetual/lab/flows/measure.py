@@ -1,4 +1,4 @@
-"""Measuring: what the metric readers find of an ended run, as the record takes it. Used by `reconcile` alone.
+"""Measuring: what the metric readers find of an ended run, as the record takes it. For `reconcile` and `adopt_files`.
 
 The record takes a metric whose name is printable text of at most 200 characters, a thousand metrics of one run, and of
 values the finite ones up to 1e100: any other that is there is None, which nothing is compared with. What is left out is
@@ -8,6 +8,7 @@ told by an annotation. Readers are plugins, so what they answer is checked here.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from perpetual.lab.flows import Desks
@@ -17,7 +18,7 @@ from perpetual.slots.scheduler import Sighting
 from perpetual.slots.store import Document
 from perpetual.toolkit.units import posix_of
 
-__all__ = ["measure"]
+__all__ = ["measure", "read_all"]
 
 _LONGEST_NAME = 200
 _MOST = 1_000
@@ -25,6 +26,9 @@ _SHARED = (
     "another run was live in the same working directory, so files there were not looked at; "
     "print the metric, call perpetual.log, or write results.json into the folder that PERPETUAL_RUN_DIR names"
 )
+_LATE = "{source} was changed {late:.0f} s after the run had ended, so it is not the run's word"
+_CAPTURED = ("stdout.log", "stderr.log")
+_CLOCK_S = 2.0  # a few file systems keep times to two whole seconds
 # Beyond, differences and their squares leave the range of a float, and a comparison would mean nothing.
 _LARGEST = 1e100
 
@@ -38,10 +42,29 @@ def measure(desks: Desks, run: Document, seen: Sighting) -> tuple[dict[str, Metr
     # In a folder that several runs shared a file may be anybody's: only the run's own folder is its own.
     folder = RunFolder(log_dir, log_dir if is_shared else cwd, posix_of(started) if started else 0.0)
     declared = experiment["design"]["metric"]
+    readers: list[tuple[str, MetricReader]] = desks.ctx.parts("metric_reader")
+    found, told = read_all(readers, folder, declared)
+    if is_shared and declared is not None and declared not in found:
+        told.append(_annotation(_SHARED, "metrics"))
+    value = found.get(declared) if declared is not None else None
+    late = _late_by(value, folder, seen) if value is not None else None
+    if value is not None and late is not None:
+        del found[str(declared)]
+        told.append(_annotation(_LATE.format(source=value.source, late=late), "metrics"))
+    return found, told
+
+
+def read_all(
+    readers: Sequence[tuple[str, MetricReader]], folder: RunFolder, declared: str | None = None
+) -> tuple[dict[str, MetricValue], list[Json]]:
+    """What the readers, by name, find in a folder, as the record can hold it; what was left out, as annotations.
+
+    Args:
+        declared: the metric that is kept, however many there are.
+    """
     found: dict[str, MetricValue] = {}
     told: list[Json] = []
     odd: list[str] = []
-    readers: list[tuple[str, MetricReader]] = desks.ctx.parts("metric_reader")
     for name, reader in readers:
         try:
             values = {**reader.read(folder)}
@@ -58,8 +81,6 @@ def measure(desks: Desks, run: Document, seen: Sighting) -> tuple[dict[str, Metr
                     told.append(
                         _annotation(f"{metric} is {value.value:g}, beyond what can be computed with", value.source)
                     )
-    if is_shared and declared is not None and declared not in found:
-        told.append(_annotation(_SHARED, "metrics"))
     if odd:
         more = f" and {len(odd) - 3} more" if len(odd) > 3 else ""
         told.append(_annotation(f"no names of metrics, and left out: {', '.join(odd[:3])}{more}", "metrics"))
@@ -70,6 +91,22 @@ def measure(desks: Desks, run: Document, seen: Sighting) -> tuple[dict[str, Metr
             kept[-1] = declared
         found = {name: found[name] for name in kept}
     return found, told
+
+
+def _late_by(value: MetricValue, folder: RunFolder, seen: Sighting) -> float | None:
+    """By how many seconds the file of a value was changed after the run had ended; None where it was not.
+
+    It does not look at what the supervisor itself writes for the run, nor where the clock was set meanwhile.
+    """
+    name = value.source.partition(":")[0]
+    if name in _CAPTURED or seen.started_at is None or seen.ended_at is None or seen.duration_s is None:
+        return None
+    started, ended = posix_of(seen.started_at), posix_of(seen.ended_at)
+    if abs(ended - started - seen.duration_s) > _CLOCK_S:
+        return None
+    path = next((place / name for place in (folder.log_dir, folder.cwd) if (place / name).is_file()), None)
+    late = 0.0 if path is None else path.stat().st_mtime - ended
+    return late if late > _CLOCK_S else None
 
 
 def _annotation(text: str, source: str) -> Json:

@@ -18,14 +18,14 @@ _DRAFT = "(draft)"
 
 
 def explained(desks: Desks, experiment: Experiment, score: Score) -> Score:
-    """The score with the outlook added to its reason, where the experiment's design makes a prediction."""
+    """The score with the outlook added to its reason, where the experiment makes a claim."""
     words = _in_words(desks, to_json(experiment)) if experiment.hypothesis_id is not None else ""
     return replace(score, reason=f"{score.reason}; {words}") if words else score
 
 
 def _in_words(desks: Desks, body: Mapping[str, Any]) -> str:
     hypothesis = desks.ctx.need("hypothesis", body["hypothesis_id"])
-    designs, rows, _ = fold.designs_of(desks, hypothesis, fold._rows(desks, hypothesis.id))
+    designs, rows, _ = fold.designs_of(desks, hypothesis, fold.rows_of(desks, hypothesis.id))
     key = design_key(body)
     # Experiments of one design are pooled under the first one's id.
     id = next(
@@ -38,18 +38,16 @@ def _in_words(desks: Desks, body: Mapping[str, Any]) -> str:
     )
     if id not in designs:
         draft = Document("experiment", _DRAFT, 0, 0, 0, dict(body))
-        oriented = fold._oriented(draft, fold.baseline_values(desks, body["design"]), [])
-        if oriented is None:
+        seen = fold.oriented(draft, fold.baseline_values(desks, body["design"]), [])
+        if seen is None:
             return ""  # no claim, or a baseline that has not run
-        designs = {**designs, _DRAFT: oriented[0]}
+        designs = {**designs, _DRAFT: seen[0]}
     methodology = desks.ctx.config.methodology
     config = {
         "support": methodology["confidence_support_threshold"],
         "refute": methodology["confidence_refute_threshold"],
     }
     found = outlook({"id": hypothesis.id, "prior": hypothesis.body["prior"]}, designs, rows, id, config)
-    if found is None:
-        return ""
     words = explain(found, hypothesis.id, config)
     least = methodology["min_replicates"] - hypothesis.body.get("n_measured", 0) - 1
     decides = found.support is not None or found.refute is not None

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from perpetual.errors import Conflict, UsageError
+from perpetual.errors import Conflict, PerpetualError, UsageError
+from perpetual.lab.experiments import design_key
 from perpetual.lab.flows import Desks
-from perpetual.lab.flows.fold import baseline_values
+from perpetual.lab.flows.fold import baseline_values, predictions_of
 from perpetual.lab.flows.outlook import explained
-from perpetual.lab.flows.propose import ended_elsewhere, propose, scored, serves
+from perpetual.lab.flows.propose import as_weighed, ended_elsewhere, propose, serves, state_of
 from perpetual.records import Experiment, Score, to_json
 from perpetual.slots.analyser import Draft, Proposer
+from perpetual.slots.store import Document
 
 __all__ = ["Pick", "drafts", "pick"]
 
@@ -24,25 +26,50 @@ class Pick(NamedTuple):
     score: Score
 
 
-def drafts(desks: Desks) -> list[tuple[Draft, Experiment]]:
-    """What the proposers suggest for the open hypotheses and was not tried before, each as it would be written."""
+def drafts(desks: Desks, *, quiet: bool = False) -> list[tuple[Draft, Experiment]]:
+    """What the proposers suggest for the open hypotheses and was not tried before, each as it would be written.
+
+    A proposer that fails, and a draft that cannot be proposed, hold up no other; the feed names them, unless `quiet`.
+    """
     opened = [desks.hypotheses.get(item.id) for item in desks.ctx.store.find("hypothesis", status="open")]
     known = [desks.experiments.get(item.id) for item in desks.ctx.store.find("experiment")]
     lacking = {hypothesis.id: hypothesis.needs for hypothesis in opened}
     found: list[tuple[Draft, Experiment]] = []
     proposers: list[tuple[str, Proposer]] = desks.ctx.parts("proposer")
-    for _, proposer in proposers:
-        for draft in proposer.drafts(opened, known):
+    hashes: set[str] = set()
+    for name, proposer in proposers:
+        try:
+            answered = [*proposer.drafts(opened, known)]
+        except Exception as problem:  # noqa: BLE001 - of somebody's plugin; it is told in the feed
+            _tell(desks, name, f"{type(problem).__name__}: {problem}", quiet)
+            continue
+        for draft in answered:
             try:
                 preview = propose(desks, draft.hypothesis_id, **draft.arguments, dry_run=True)
             except Conflict:
                 continue  # tried before: the hypothesis has its result
+            except (PerpetualError, TypeError) as problem:
+                _tell(desks, name, f"a draft that cannot be proposed: {problem}", quiet)
+                continue
             needs = lacking.get(preview.hypothesis_id or "") if preview.design.claim else None
             if needs and not serves(to_json(preview.design), needs):
                 continue
-            if all(preview.spec_hash != other.spec_hash for _, other in found):
+            if preview.spec_hash not in hashes:
+                hashes.add(preview.spec_hash)
                 found.append((draft, preview))
     return found
+
+
+def _tell(desks: Desks, name: str, error: str, quiet: bool) -> None:
+    """Notes in the feed that a proposer failed; the same failure in the next cycles is no news."""
+    if quiet:
+        return
+    before = desks.ctx.store.find("event", kind="proposer_failed")
+    payload = {"error": error[:500]}
+    if any(event.body["subject"] == name and event.body["payload"] == payload for event in before):
+        return
+    with desks.ctx.store.transaction() as tx:
+        desks.ctx.emit(tx, "proposer_failed", name, payload)
 
 
 def pick(desks: Desks, count: int, *, dry_run: bool = False, idempotency_key: str | None = None) -> list[Pick]:
@@ -69,14 +96,19 @@ def pick(desks: Desks, count: int, *, dry_run: bool = False, idempotency_key: st
 
 def _pick(desks: Desks, count: int, dry_run: bool) -> list[Pick]:
     opened = desks.ctx.store.find("hypothesis", status="open")
-    state, scores = scored(desks, opened)
-    suggestions = {f"draft-{n}": pair for n, pair in enumerate(drafts(desks))}
+    state = state_of(desks, opened)
+    suggestions = {f"draft-{n}": pair for n, pair in enumerate(drafts(desks, quiet=dry_run))}
     candidates: list[dict[str, Any]] = [*state["candidates"]]
+    firsts: dict[str | None, dict[str, Document]] = {item.id: predictions_of(desks, item.id) for item in opened}
     for name, (_, preview) in suggestions.items():
         document = to_json(preview)
         claims = preview.hypothesis_id is not None and preview.design.claim is not None
         runs = ended_elsewhere(desks, document, None) if claims else []
-        candidate = desks.proposals.candidate(name, document, runs, baseline_values(desks, document["design"]))
+        first = firsts.get(preview.hypothesis_id, {}).get(design_key(document)) if claims else None
+        weighed = as_weighed(document, first)
+        if weighed is None:
+            continue
+        candidate = desks.proposals.candidate(name, weighed, runs, baseline_values(desks, weighed["design"]))
         if candidate is not None:
             candidates.append({**candidate, "n_left": preview.design.replicates})
     state = {**state, "candidates": candidates}

@@ -8,21 +8,25 @@ from typing import Any
 from perpetual.errors import Conflict, UsageError
 from perpetual.lab.experiments import argv_of, design_key, spec_hash
 from perpetual.lab.flows import Desks
+from perpetual.lab.flows.cautions import seen_before
 from perpetual.lab.flows.design import check_replicates, design_of
-from perpetual.lab.flows.fold import baseline_values
+from perpetual.lab.flows.fold import baseline_values, pools_with, predictions_of
 from perpetual.lab.hypotheses import tags_of
 from perpetual.lab.states import ENDED
 from perpetual.records import Design, Experiment, Resources, Score, from_json, to_json
-from perpetual.slots.store import Document, json_copy
-from perpetual.toolkit.units import LONGEST_S, finite
+from perpetual.slots.store import Document
+from perpetual.toolkit.jsoncopy import json_copy
+from perpetual.toolkit.units import LONGEST_S, bounded, finite
 
-__all__ = ["ended_elsewhere", "propose", "scored", "serves"]
+__all__ = ["as_weighed", "ended_elsewhere", "propose", "serves", "state_of"]
 
 _SMALLEST_WALL_S = 60.0
 # Beyond these a number is a slip of the keyboard.
 _MOST_GPUS = 10_000
 _MOST_CPUS = 100_000
-_LONGEST_TITLE = 120
+_LONGEST_TITLE = 120  # of one that is made
+_LONGEST_GIVEN_TITLE = 500
+_LONGEST_NOTES = 16_000
 
 
 def propose(
@@ -89,6 +93,8 @@ def propose(
         asked_for = None if hypothesis_id is None else ctx.need("hypothesis", hypothesis_id).id
         return _extend(desks, extends, asked_for, replicates, title=title, notes=notes, tags=tags, priority=priority,
                        key=idempotency_key, dry_run=dry_run)  # fmt: skip
+    bounded(title or "", "the title", _LONGEST_GIVEN_TITLE)
+    bounded(notes, "the text of the notes", _LONGEST_NOTES)
     hypothesis = ctx.need("hypothesis", hypothesis_id) if hypothesis_id is not None else None
     if command is not None:
         argv_of(command)
@@ -111,6 +117,7 @@ def propose(
         "hypothesis_id": hypothesis.id if hypothesis else None,
     }
     _check_new(desks, draft, idempotency_key)
+    draft |= seen_before(desks, draft)
     title = title or _title(hypothesis, command, draft["config"])
     return _write(desks, draft, hypothesis, title, notes, tags, priority, idempotency_key, dry_run)
 
@@ -201,6 +208,9 @@ def _write(
             design=from_json(Design, draft["design"]),
             score=score,
         )
+        told = {name: draft[name] for name in ("seen_before", "passed_over") if name in draft}
+        if told:
+            tx.put("experiment", document.id, {**document.body, **told}, expect_revision=document.revision)
         ctx.remember(tx, key, "experiment", document.id)
     return desks.experiments.get(document.id)
 
@@ -269,8 +279,14 @@ def _first_score(desks: Desks, draft: Mapping[str, Any], hypothesis: Document | 
             None,
             "no claim: a baseline or an exploration teaches nothing about a hypothesis by itself",
         )
-    baseline = baseline_values(desks, draft["design"])
-    candidate = desks.proposals.candidate("draft", draft, ended_elsewhere(desks, draft, None), baseline)
+    first = predictions_of(desks, hypothesis.id).get(design_key(draft))
+    weighed = as_weighed(draft, first)
+    if weighed is None:
+        assert first is not None, hypothesis.id
+        return Score(0.0, cost, 0.0, f"the same command was measured for {first.id}, whose prediction holds: it says "
+                     "nothing by another number, or on other seeds")  # fmt: skip
+    baseline = baseline_values(desks, weighed["design"])
+    candidate = desks.proposals.candidate("draft", weighed, ended_elsewhere(desks, draft, None), baseline)
     assert candidate is not None
     return desks.proposals.score(desks.proposals.state([candidate], [hypothesis]))["draft"]
 
@@ -310,21 +326,25 @@ def _title(hypothesis: Document | None, command: str | None, config: Mapping[str
     return hypothesis.body["statement"][:80] if hypothesis else "exploration"
 
 
-def scored(desks: Desks, hypotheses: Sequence[Document]) -> tuple[dict[str, Any], dict[str, Score]]:
-    """The scorer's state over every launchable replicate of these hypotheses' experiments, and the scores."""
+def state_of(desks: Desks, hypotheses: Sequence[Document]) -> dict[str, Any]:
+    """The scorer's state over every launchable replicate of these hypotheses' experiments."""
     candidates = []
     launched = dict.fromkeys((hypothesis.id for hypothesis in hypotheses), 0)
     least = desks.ctx.config.methodology["min_replicates"]
     for hypothesis in hypotheses:
+        firsts = predictions_of(desks, hypothesis.id)
         for experiment in desks.ctx.store.find("experiment", hypothesis_id=hypothesis.id):
             launched[hypothesis.id] += sum(experiment.body["runs"].values())
             if experiment.body["status"] not in ("approved", "active"):
                 continue
             runs = desks.ctx.store.find("run", experiment_id=experiment.id)
             left = experiment.body["design"]["replicates"] - len({run.body["replicate"] for run in runs})
-            baseline = baseline_values(desks, experiment.body["design"])
+            weighed = as_weighed(experiment.body, firsts.get(design_key(experiment.body)))
+            if weighed is None:
+                continue  # whoever wants to see it runs it by hand
+            baseline = baseline_values(desks, weighed["design"])
             runs = [*runs, *ended_elsewhere(desks, experiment.body, experiment.id)]
-            candidate = desks.proposals.candidate(experiment.id, experiment.body, runs, baseline)
+            candidate = desks.proposals.candidate(experiment.id, weighed, runs, baseline)
             if candidate is not None and left > 0 and baseline not in (None, {}):
                 needs = hypothesis.body.get("needs")
                 if needs and not serves(experiment.body["design"], needs):
@@ -342,7 +362,20 @@ def scored(desks: Desks, hypotheses: Sequence[Document]) -> tuple[dict[str, Any]
         row["missing_replicates"] = max(1, missing) if hypothesis.body.get("needs") else missing
         row["n_runs"] = launched[hypothesis.id]
     state["budget_left"] = desks.budget.room_run_hours()
-    return state, desks.proposals.score(state)
+    return state
+
+
+def as_weighed(body: Mapping[str, Any], first: Document | None) -> Mapping[str, Any] | None:
+    """The experiment as its runs will be weighed: under the prediction that was measured `first` of its design.
+
+    None where they will say nothing: in another metric, or on other seeds than a paired design's.
+    """
+    if first is None:
+        return body
+    if not pools_with(body["design"], first.body["design"]):
+        return None
+    own = {name: body["design"][name] for name in ("replicates", "cost_run_hours")}
+    return {**body, "design": {**first.body["design"], **own}}
 
 
 def serves(design: Mapping[str, Any], needs: str) -> bool:

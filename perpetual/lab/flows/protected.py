@@ -44,6 +44,7 @@ def look_at(root: Path, patterns: Sequence[str]) -> dict[str, Any]:
         why = _unusable(pattern)
         if why is not None:
             problems.append(f"protected_paths: {pattern!r} {why}, and protects nothing")
+            unmatched.append(pattern)
             continue
         matches = False
         for path in _matching(str(root), pattern, problems):

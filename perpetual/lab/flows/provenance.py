@@ -25,7 +25,7 @@ from perpetual.lab.flows.protected import Change, look_at, unlike
 from perpetual.records import GitState, to_json
 from perpetual.slots.scheduler import LaunchSpec
 from perpetual.slots.store import Document
-from perpetual.toolkit.atomic import write_atomic
+from perpetual.toolkit.atomic import read_file, write_atomic
 from perpetual.toolkit.platform import available_cpus
 from perpetual.toolkit.redact import redact_value, redact_words
 
@@ -110,7 +110,7 @@ def capture(desks: Desks, run: Document, experiment: Document, spec: LaunchSpec)
 def kept_of(log_dir: Path) -> Kept:
     """What stands in a run's folder, of a launcher that died before it could note it; empty if nothing does."""
     try:
-        data = (log_dir / FILE).read_bytes()
+        data = read_file(log_dir / FILE)
         document = json.loads(data)
         git, guarded = document["git"], document["protected"]
         return Kept(GitState(git["commit"], git["dirty"]), sha256(data).hexdigest(), tuple(guarded["unmatched"]))
@@ -129,7 +129,7 @@ def provenance(desks: Desks, run_id: str) -> dict[str, Any]:
     path = desks.runs.log_dir(run.id) / FILE
     noted = run.body.get("provenance_sha256")
     try:
-        data = path.read_bytes()
+        data = read_file(path)
     except FileNotFoundError:
         if noted is not None:
             why = f"{path} was removed"
@@ -138,6 +138,10 @@ def provenance(desks: Desks, run_id: str) -> dict[str, Any]:
         else:
             why = "it was never started, or by a version that kept none"
         raise NotFound(f"{run.id} has no provenance: {why}", hint=f"perpetual runs {run.id}") from None
+    except (OSError, ValueError) as problem:
+        raise CorruptData(
+            f"{run.id}'s provenance cannot be read: {problem}", hint="something has changed it since the run started"
+        ) from problem
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as problem:
@@ -170,12 +174,14 @@ def taint_of(desks: Desks, run: Document) -> Change:
     noted = run.body.get("provenance_sha256")
     path = desks.runs.log_dir(run.id) / FILE
     try:
-        data = path.read_bytes()
+        data = read_file(path)
     except FileNotFoundError:
         # Without a hash it never started, or by a version that kept no provenance.
         return Change([] if noted is None else [f"{FILE} was removed during the run"], [])
     except OSError as problem:
         return Change([f"{FILE} cannot be read any more: {problem.strerror}"], [])
+    except ValueError:
+        return Change([f"{FILE} was replaced by what is no file"], [])
     if noted is not None and sha256(data).hexdigest() != noted:
         return Change([f"{FILE} was altered during the run"], [])
     try:

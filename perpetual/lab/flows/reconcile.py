@@ -7,15 +7,16 @@ its logs are noted beside it and decide nothing.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from perpetual.errors import CorruptData, TransientError
+from perpetual.errors import Conflict, CorruptData, PerpetualError, TransientError
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.analyse import analyse as put_into_words
 from perpetual.lab.flows.devices import Devices
-from perpetual.lab.flows.fold import add_evidence, refold_users_of
+from perpetual.lab.flows.fold import add_evidence, refold, refold_users_of
 from perpetual.lab.flows.gpu_watch import verify_devices
 from perpetual.lab.flows.launch import try_again
 from perpetual.lab.flows.measure import measure
@@ -31,9 +32,10 @@ from perpetual.toolkit import platform
 from perpetual.toolkit.steps import step
 from perpetual.toolkit.units import LONGEST_S, finite, posix_of, shown_hours
 
-__all__ = ["catch_up", "kill", "look", "scan"]
+__all__ = ["catch_up", "kill", "look", "record", "scan"]
 
 _Answer = dict[str, list[Any]]
+_LAUNCH_TURN_S = 0.05  # how often a run that is being launched is looked at by who wants it ended
 _NEVER = "its launcher died before the command was started; it waits to be started again"
 
 
@@ -61,7 +63,7 @@ def scan(desks: Desks, *, first: Collection[str] = (), tell: Callable[[], object
         `{changes: [{run_id, experiment_id, from, to, reason}], debits: [...], evidence: [...],
         problems: [{run_id, code, message}]}`; a run that cannot be looked at stays as it is and holds up no other.
     """
-    answer: _Answer = {"changes": [], "debits": [], "evidence": [], "problems": []}
+    answer = _nothing()
     started = [run for run in desks.runs.live() if run.body["status"] != "queued"]
     awaited = [run for run in started if run.id in first]
     overdue = [run for run in awaited if _each(_look, desks, run, answer)]
@@ -72,9 +74,14 @@ def scan(desks: Desks, *, first: Collection[str] = (), tell: Callable[[], object
         _each(_end, desks, run, answer)
     devices = Devices(desks)
     verify_devices(desks, devices)
-    for run in advance_queue(desks, devices):
-        answer["changes"].append(_change(run, "queued"))
+    begun, problems = advance_queue(desks, devices)
+    answer["changes"] += [_change(run, "queued") for run in begun]
+    answer["problems"] += problems
     return answer
+
+
+def _nothing() -> _Answer:
+    return {"changes": [], "debits": [], "evidence": [], "problems": []}
 
 
 def catch_up(desks: Desks) -> None:
@@ -90,8 +97,6 @@ def kill(desks: Desks, run_id: str, *, grace_s: float | None = None, wait_s: flo
 
     Answers the run as it is after at most `grace + wait_s` seconds. Raises Conflict if it has ended.
     """
-    from perpetual.errors import Conflict
-
     ctx = desks.ctx
     run = ctx.need("run", run_id)
     grace = ctx.config.methodology["kill_grace_s"] if grace_s is None else grace_s
@@ -102,17 +107,49 @@ def kill(desks: Desks, run_id: str, *, grace_s: float | None = None, wait_s: flo
             return run
     if run.body["status"] not in ("launching", "running"):
         raise Conflict(f"{run.id} is {run.body['status']}; there is nothing to kill")
-    scheduler: Scheduler = ctx.part("scheduler")
-    log_dir = desks.runs.log_dir(run.id)
-    with ctx.store.transaction() as tx:  # on record first: what somebody wanted to end is not tried again by itself
-        run = ctx.need("run", run.id)
-        if run.body["status"] in ("launching", "running") and run.body.get("cancelled_by") != ctx.actor:
-            run = desks.runs.change(tx, run, {"cancelled_by": ctx.actor})
-    scheduler.cancel(run.body["native_id"], log_dir, by=ctx.actor, grace_s=grace)
-    scheduler.wait(run.body["native_id"], log_dir, grace + wait_s)
-    _look(desks, run, {"changes": [], "debits": [], "evidence": [], "problems": []})
+    try:
+        with ctx.store.transaction() as tx:  # on record first: what somebody wanted to end is not tried again by itself
+            run = ctx.need("run", run.id)
+            if run.body["status"] in ("launching", "running") and run.body.get("cancelled_by") != ctx.actor:
+                run = desks.runs.change(tx, run, {"cancelled_by": ctx.actor})
+    except PerpetualError as problem:
+        if problem.code == "not_written":  # what fills the disk must not live on because the disk is full
+            raise _ended_unrecorded(run, _cancel(desks, run, grace, wait_s), problem) from problem
+        raise
+    _cancel(desks, run, grace, wait_s)
+    run = ctx.need("run", run.id)
+    _look(desks, run, _nothing())
     # Where its launcher had died before anything ran, it waits again, and would be started at the next scan.
     return _take_from_queue(desks, ctx.need("run", run.id))
+
+
+def _cancel(desks: Desks, run: Document, grace_s: float, wait_s: float) -> Sighting:
+    """Has the run ended, and waits for that; how it is then.
+
+    One that is just being launched is waited for, and ended once it is there: its launcher may be anywhere on the way.
+    """
+    ctx = desks.ctx
+    scheduler: Scheduler = ctx.part("scheduler")
+    log_dir = desks.runs.log_dir(run.id)
+    deadline = time.monotonic() + grace_s + wait_s
+    while True:
+        scheduler.cancel(run.body["native_id"], log_dir, by=ctx.actor, grace_s=grace_s)
+        seen = scheduler.wait(run.body["native_id"], log_dir, max(0.0, deadline - time.monotonic()))
+        run = ctx.need("run", run.id)
+        left_s = deadline - time.monotonic()
+        is_coming = run.body["status"] == "launching" and seen.state in ("absent", "running") and _launcher_lives(run)
+        if not is_coming or left_s <= 0:
+            return seen
+        ctx.store.wait(ctx.store.seq(), min(left_s, _LAUNCH_TURN_S))
+
+
+def _ended_unrecorded(run: Document, seen: Sighting, problem: PerpetualError) -> PerpetualError:
+    told = "was told to end" if seen.state == "running" else "has ended"
+    return PerpetualError(
+        f"{run.id} {told}, and that is not recorded yet: {problem.message}",
+        hint="free some space, or mend the rights; then perpetual scan",
+        code=problem.code,
+    )
 
 
 def _take_from_queue(desks: Desks, run: Document) -> Document:
@@ -128,14 +165,14 @@ def _take_from_queue(desks: Desks, run: Document) -> Document:
 
 
 def look(desks: Desks, run_id: str) -> tuple[str, str | None]:
-    """A run's status and reason as its supervisor has them now; nothing is recorded."""
+    """A run's status now, with its reason or with what is wrong with its supervision; nothing is recorded."""
     run = desks.ctx.need("run", run_id)
     if run.body["status"] not in ("launching", "running"):
         return run.body["status"], run.body["reason"]
     scheduler: Scheduler = desks.ctx.part("scheduler")
     seen = scheduler.poll(run.body["native_id"], desks.runs.log_dir(run.id))
     if seen.state == "running" or (seen.state == "absent" and run.body["status"] == "launching"):
-        return run.body["status"], None
+        return run.body["status"], seen.detail if run.body["status"] == "running" else None
     return _verdict(seen)
 
 
@@ -209,6 +246,8 @@ def _found(desks: Desks, run: Document, seen: Sighting) -> _End:
     metrics, told = measure(desks, run, seen) if seen.state == "ended" else ({}, [])
     symptoms = _symptoms(desks, run, seen) if status != "done" else []
     taint, written = taint_of(desks, run)
+    if seen.state == "ended" and seen.reason == "exited" and seen.detail:  # where else it is in the reason
+        told.append({"kind": "leftover", "text": seen.detail, "source": "exit record"})
     told += [{"kind": "tainted", "text": why, "source": FILE} for why in taint]
     told += [{"kind": "protected", "text": text, "source": FILE} for text in written]
     return _End(seen, status, reason, metrics, [*symptoms, *told], taint)
@@ -335,8 +374,9 @@ def _settle(
     told = (status == "done" and value is not None) or (status == "failed" and design.get("on_crash"))
     evidence = _evidence(desks, tx, run, experiment, value) if told else None
     fold_experiment(desks, tx, experiment.id)
-    if value is not None:
-        refold_users_of(desks, tx, experiment.id)
+    if evidence is None and experiment.body["hypothesis_id"] is not None and design["claim"] is not None:
+        refold(desks, tx, experiment.body["hypothesis_id"])  # what was left out of it is told beside it
+    refold_users_of(desks, tx, experiment.id)
     for cause in _causes(run) if evidence is None else ():  # a failure that is a result needs no further attempt
         if try_again(desks, tx, run, cause) is not None:
             break

@@ -5,37 +5,98 @@ Used by the flows that launch and start runs. What the driver must be asked for 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
 
 from perpetual.lab.flows import Desks
-from perpetual.lab.flows.devices import Devices, Lease, lease
+from perpetual.lab.flows.devices import Devices, Lease, Waiting, lease, need_of
 from perpetual.slots.scheduler import LaunchError, Scheduler
 from perpetual.slots.store import Document
 from perpetual.toolkit.platform import available_cpus
 
-__all__ = ["check_cpus", "held_back", "room"]
+__all__ = ["Moment", "check_cpus", "held_back", "room"]
 
 
-def room(desks: Desks, experiment: Document, wanted: Sequence[int], devices: Devices) -> Lease:
-    """The GPUs that a run of the experiment gets now, none for a CPU run, or what it waits for."""
-    waits_for = held_back(desks, experiment)
+class Moment:
+    """The queue and the live runs, read when they are first looked at: once, where many runs are looked at."""
+
+    def __init__(self, desks: Desks) -> None:
+        self._desks = desks
+
+    @cached_property
+    def queue_state(self) -> str:
+        """`running`, `paused` or `draining`."""
+        return self._desks.runs.queue_state()
+
+    @cached_property
+    def busy(self) -> list[Document]:
+        """The runs that are launching or running."""
+        return [run for run in self._desks.runs.live() if run.body["status"] in ("launching", "running")]
+
+    @cached_property
+    def queue(self) -> list[tuple[tuple[float, float, float], Document]]:
+        """The queued runs with their ranks, in the order in which they start: by priority, score and age."""
+        ctx = self._desks.ctx
+        queued = ctx.store.find("run", status="queued")
+        experiments = {id: ctx.need("experiment", id) for id in {run.body["experiment_id"] for run in queued}}
+        ranked = [(_rank(experiments[run.body["experiment_id"]].body, run.number), run) for run in queued]
+        return sorted(ranked, key=lambda each: each[0])
+
+
+def room(
+    desks: Desks,
+    experiment: Document,
+    wanted: Sequence[int],
+    devices: Devices,
+    moment: Moment,
+    run: Document | None = None,
+    *,
+    take: bool = False,
+) -> Lease:
+    """The GPUs that a run of the experiment gets now, none for a CPU run, or what it waits for.
+
+    Args:
+        run: the one in the queue that is asked for; None for one that would come last of its rank.
+        take: claims what it gets.
+    """
+    waits_for = held_back(desks, experiment, moment)
     if waits_for is not None:
         return Lease(waits_for=waits_for)
-    return lease(desks, experiment, wanted, devices, _busy(desks))
+
+    def before() -> Iterator[Waiting]:
+        return _before(desks, experiment, moment, run)
+
+    return lease(desks, experiment, wanted, devices, moment.busy, before, run, take=take)
 
 
-def held_back(desks: Desks, experiment: Document) -> str | None:
+def _rank(experiment: Mapping[str, Any], number: float) -> tuple[float, float, float]:
+    return (-experiment["priority"], -(experiment["score"]["score"] or 0.0), number)
+
+
+def _before(desks: Desks, experiment: Document, moment: Moment, run: Document | None) -> Iterator[Waiting]:
+    """The queued runs before this one that nothing but GPUs can hold back."""
+    own = _rank(experiment.body, float("inf") if run is None else run.number)
+    for rank, other in moment.queue:
+        if rank >= own:
+            return
+        theirs = desks.ctx.need("experiment", other.body["experiment_id"])
+        need = need_of(theirs, other.body["wanted_gpus"])
+        if need is not None and held_back(desks, theirs, moment) is None:
+            yield Waiting(theirs.id, need)
+
+
+def held_back(desks: Desks, experiment: Document, moment: Moment) -> str | None:
     """What a run waits for whatever the GPUs are like; None if nothing but them can hold it back."""
-    if desks.runs.queue_state() == "paused":
+    if moment.queue_state == "paused":
         return "the queue is paused (perpetual queue resume)"
-    busy = _busy(desks)
     most = desks.ctx.config.methodology["max_concurrent_runs"]
-    if len(busy) >= most:
-        return f"{len(busy)} runs are live, and max_concurrent_runs is {most}"
+    if len(moment.busy) >= most:
+        return f"{len(moment.busy)} runs are live, and max_concurrent_runs is {most}"
     need = _cpus(experiment)
     if not need or _is_placed(desks):
         return None
-    held = {run.id: _cpus(desks.ctx.need("experiment", run.body["experiment_id"])) for run in busy}
+    held = {run.id: _cpus(desks.ctx.need("experiment", run.body["experiment_id"])) for run in moment.busy}
     free = available_cpus() - sum(held.values())
     if need <= free:
         return None
@@ -52,10 +113,6 @@ def check_cpus(desks: Desks, experiment: Document) -> None:
             hint="propose it with fewer --cpus, or choose another scheduler",
             code="does_not_fit",
         )
-
-
-def _busy(desks: Desks) -> list[Document]:
-    return [run for run in desks.runs.live() if run.body["status"] in ("launching", "running")]
 
 
 def _cpus(experiment: Document) -> int:

@@ -18,7 +18,7 @@ from perpetual.toolkit.redact import redact_value
 
 __all__ = ["prepare", "spec_of"]
 
-_SHELL_PREFIXES = ("python", "python3")
+_PYTHONS = ("python", "python3")
 
 
 def spec_of(
@@ -28,7 +28,7 @@ def spec_of(
     ctx, body = desks.ctx, experiment.body
     log_dir = desks.runs.log_dir(run_id)
     argv = argv_of(body["command"])
-    if argv[0] in _SHELL_PREFIXES and shutil.which(argv[0]) is None:
+    if argv[0] in _PYTHONS and shutil.which(argv[0]) is None:
         argv = (sys.executable, *argv[1:])  # a machine that has Python only as the one that runs us
     environment = {**os.environ, **{key: str(value) for key, value in body["env"].items()}}
     environment |= {

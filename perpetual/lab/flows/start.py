@@ -7,14 +7,14 @@ run whose folder tells the next reconciliation what happened. Used by `launch`, 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-from perpetual.errors import PerpetualError, Refused
+from perpetual.errors import PerpetualError
 from perpetual.lab.flows import Desks
-from perpetual.lab.flows.devices import Devices, needs_driver
+from perpetual.lab.flows.devices import Devices, Lease, needs_driver
 from perpetual.lab.flows.provenance import Kept, capture, kept_of
-from perpetual.lab.flows.room import held_back, room
+from perpetual.lab.flows.room import Moment, held_back, room
 from perpetual.lab.flows.specify import prepare, spec_of
 from perpetual.records import Run, from_json
 from perpetual.slots.scheduler import LaunchError, Scheduler, Sighting
@@ -39,79 +39,120 @@ def start(desks: Desks, run_id: str, devices: Devices) -> Run:
 
 def waiting(desks: Desks) -> list[Document]:
     """The queued runs in the order in which they start: by priority, score and age."""
-    queued = desks.ctx.store.find("run", status="queued")
-    experiments = {run.body["experiment_id"]: desks.ctx.need("experiment", run.body["experiment_id"]) for run in queued}
-
-    def rank(run: Document) -> tuple[float, float, int]:
-        body: Mapping[str, Any] = experiments[run.body["experiment_id"]].body
-        return (-body["priority"], -(body["score"]["score"] or 0.0), run.number)
-
-    return sorted(queued, key=rank)
+    return [run for _, run in Moment(desks).queue]
 
 
-def advance_queue(desks: Desks, devices: Devices) -> list[Document]:
-    """Starts queued runs for which there is room now; answers those that started, or failed to."""
-    started = []
-    for run in waiting(desks):
+def advance_queue(desks: Desks, devices: Devices) -> tuple[list[Document], list[dict[str, str]]]:
+    """Starts queued runs for which there is room now.
+
+    Returns:
+        Those that started, or failed to; and `{run_id, code, message}` of each that waits on since it could not be
+        looked at.
+    """
+    started: list[Document] = []
+    problems: list[dict[str, str]] = []
+    moment = Moment(desks)
+    for _, run in moment.queue:
         try:
+            if _waits_on(desks, run, devices, moment):
+                continue
             document = _start(desks, run.id, devices)
-        except Refused:
-            continue
-        except PerpetualError:
-            started.append(desks.ctx.need("run", run.id))  # it is recorded as failed with its reason
-            continue
+        except PerpetualError as problem:
+            document = desks.ctx.need("run", run.id)
+            if document.body["status"] == "queued":  # else it is recorded as failed, with its reason
+                problems.append({"run_id": run.id, "code": problem.code, "message": problem.message})
         if document.body["status"] != "queued":
             started.append(document)
-    return started
+            moment = Moment(desks)
+    return started, problems
+
+
+def _waits_on(desks: Desks, run: Document, devices: Devices, moment: Moment) -> bool:
+    """Whether it waits for what its record says already: then there is nothing to write, and no lock to wait for."""
+    experiment = desks.ctx.need("experiment", run.body["experiment_id"])
+    got = room(desks, experiment, wanted_gpus(run), devices, moment, run)
+    return got.waits_for is not None and got.waits_for == run.body["reason"]
+
+
+class _Turn(NamedTuple):
+    """What a look at a queued run has come to."""
+
+    run: Document
+    is_fresh: bool = False  # it is `launching` by this very look
+    again: bool = False  # a launcher died over it before
+    held: int | None = None  # the descriptor of its claim, which is to be closed
 
 
 def _start(desks: Desks, run_id: str, devices: Devices) -> Document:
     """Starts a queued run if there is room for it; says for what it waits otherwise."""
-    started = None
-    while started is None:
+    turn = None
+    while turn is None:
         experiment = desks.ctx.need("experiment", desks.ctx.need("run", run_id).body["experiment_id"])
         wanted = wanted_gpus(desks.ctx.need("run", run_id))
-        if needs_driver(desks, experiment, wanted) and held_back(desks, experiment) is None:
+        if needs_driver(desks, experiment, wanted) and held_back(desks, experiment, Moment(desks)) is None:
             devices.ask()  # now: it may hang, and no transaction waits for it
-        started = _try_start(desks, run_id, devices)
-    run, is_fresh, again = started
-    return _spawn(desks, run, experiment, again=again) if is_fresh else run
+        turn = _try_start(desks, run_id, devices)
+    if not turn.is_fresh:
+        return turn.run
+    try:
+        return _spawn(desks, turn, experiment)
+    finally:
+        if turn.held is not None:
+            os.close(turn.held)  # the supervisor has its own copy, if there is one
 
 
-def _try_start(desks: Desks, run_id: str, devices: Devices) -> tuple[Document, bool, bool] | None:
-    """The run, whether it is `launching` by this call, and whether a launcher died over it before.
-
-    None if the driver must be asked first, since what held the run back is over.
-    """
+def _try_start(desks: Desks, run_id: str, devices: Devices) -> _Turn | None:
+    """The run, `launching` if there was room; None if the driver must be asked first: what held it back is over."""
     ctx = desks.ctx
-    with ctx.store.transaction() as tx:
-        run = ctx.need("run", run_id)
-        if run.body["status"] != "queued":
-            return run, False, False
-        experiment = ctx.need("experiment", run.body["experiment_id"])
-        wanted = wanted_gpus(run)
-        if needs_driver(desks, experiment, wanted) and not devices.is_asked and held_back(desks, experiment) is None:
-            return None
-        got = room(desks, experiment, wanted, devices)
-        if got.waits_for is not None:
-            # Writing the same reason at every look would wake everybody who waits for a change.
-            same = run.body["reason"] == got.waits_for
-            return (run if same else desks.runs.change(tx, run, {"reason": got.waits_for})), False, False
-        me = platform.identity_of(os.getpid())
-        values = {
-            "status": "launching",
-            "reason": None,
-            "gpus": [*got.gpus],
-            "gpu_numbers": [*got.numbers],
-            "launcher": list(me) if me else None,
-            "on_overrun": ctx.config.methodology["on_overrun"],  # the rule that it starts under, and keeps
-            "shares_folder": _mark_neighbours(desks, tx, run, experiment),
-        }
-        again = run.body.get("launcher") is not None
-        run = desks.runs.change(tx, run, values)
-        fold_experiment(desks, tx, experiment.id)
-    step("launch:launching")
-    return run, True, again
+    held: int | None = None
+    try:
+        with ctx.store.transaction() as tx:
+            run = ctx.need("run", run_id)
+            if run.body["status"] != "queued":
+                return _Turn(run)
+            experiment = ctx.need("experiment", run.body["experiment_id"])
+            wanted = wanted_gpus(run)
+            moment = Moment(desks)
+            is_unasked = needs_driver(desks, experiment, wanted) and not devices.is_asked
+            if is_unasked and held_back(desks, experiment, moment) is None:
+                return None
+            got = room(desks, experiment, wanted, devices, moment, run, take=True)
+            held = got.held
+            if got.is_begun and _came_through(desks, run) is None:
+                got = got._replace(waits_for="an earlier launch of it is still under way")
+            if got.waits_for is not None:
+                # Writing the same reason at every look would wake everybody who waits for a change.
+                same = run.body["reason"] == got.waits_for
+                return _Turn(run if same else desks.runs.change(tx, run, {"reason": got.waits_for}))
+            again = run.body.get("launcher") is not None
+            run = _take_turn(desks, tx, run, experiment, got)
+        step("launch:launching")
+    except BaseException:
+        if held is not None:
+            os.close(held)
+        raise
+    return _Turn(run, True, again, held)
+
+
+def _take_turn(desks: Desks, tx: Transaction, run: Document, experiment: Document, got: Lease) -> Document:
+    """The run, `launching` with the devices that it got."""
+    me = platform.identity_of(os.getpid())
+    values = {
+        "status": "launching",
+        "reason": None,
+        "gpus": [*got.gpus],
+        "gpu_numbers": [*got.numbers],
+        "launcher": list(me) if me else None,
+        "on_overrun": desks.ctx.config.methodology["on_overrun"],  # the rule that it starts under, and keeps
+        "shares_folder": _mark_neighbours(desks, tx, run, experiment),
+    }
+    run = desks.runs.change(tx, run, values)
+    if got.unclaimed is not None:
+        text = f"other projects on this machine do not see what it has leased: {got.unclaimed}"
+        note = {"kind": "gpu", "text": text, "source": "claims"}
+        run = run if note in run.body.get("annotations", ()) else desks.runs.annotate(tx, run, [note])
+    fold_experiment(desks, tx, experiment.id)
+    return run
 
 
 def _mark_neighbours(desks: Desks, tx: Transaction, run: Document, experiment: Document) -> bool:
@@ -128,25 +169,23 @@ def _mark_neighbours(desks: Desks, tx: Transaction, run: Document, experiment: D
     return found
 
 
-def _spawn(desks: Desks, run: Document, experiment: Document, *, again: bool) -> Document:
+def _spawn(desks: Desks, turn: _Turn, experiment: Document) -> Document:
     """Starts the process of a `launching` run and notes what came of it.
 
-    Args:
-        again: a launcher died over it before, and what that one began may have come through since.
+    Where a launcher died over it before, what that one began may have come through since.
     """
-    ctx = desks.ctx
+    kept: Kept | None = None
     failure: PerpetualError | None = None
     values: dict[str, Any] = {}
-    kept: Kept | None = None
     try:
-        spec = spec_of(desks, experiment, run_id=run.id, gpus=run.body["gpus"], run=run)
-        prepare(spec, run, experiment)
-        has_come_through = again and _came_through(desks, run) is not None
+        spec = spec_of(desks, experiment, run_id=turn.run.id, gpus=turn.run.body["gpus"], run=turn.run)
+        prepare(spec, turn.run, experiment)
+        has_come_through = turn.again and _came_through(desks, turn.run) is not None
         # What the command was started from stands there already, if it was started.
-        kept = kept_of(spec.log_dir) if has_come_through else capture(desks, run, experiment, spec)
+        kept = kept_of(spec.log_dir) if has_come_through else capture(desks, turn.run, experiment, spec)
         step("launch:prepared")
-        launched = scheduler_of(desks).launch(spec)
-        values |= {
+        launched = scheduler_of(desks).launch(spec if turn.held is None else replace(spec, held=turn.held))
+        values = {
             "status": "running",
             "native_id": launched.native_id,
             "pid": launched.pid,
@@ -157,14 +196,30 @@ def _spawn(desks: Desks, run: Document, experiment: Document, *, again: bool) ->
     except PerpetualError as problem:
         failure = problem
     except OSError as problem:
-        failure = LaunchError(f"{run.id} could not be started: {problem}")
-    seen = _came_through(desks, run) if failure is not None and again else None
+        failure = LaunchError(f"{turn.run.id} could not be started: {problem}")
+    seen = _came_through(desks, turn.run) if failure is not None and turn.again else None
     if seen is not None:
-        failure = None
-        values |= {"status": "running", "pid": seen.pid, "started_at": seen.started_at}
+        failure, values = None, {"status": "running", "pid": seen.pid, "started_at": seen.started_at}
     step("launch:started")
+    run = _noted(desks, turn.run, values, kept, failure)
     if failure is not None:
-        values |= {
+        raise failure
+    step("launch:noted")
+    if run.body["status"] == "running" and run.body.get("cancelled_by"):
+        # By somebody who found nothing to end yet, and may have left.
+        grace_s = desks.ctx.config.methodology["kill_grace_s"]
+        log_dir = desks.runs.log_dir(run.id)
+        scheduler_of(desks).cancel(run.body["native_id"], log_dir, by=run.body["cancelled_by"], grace_s=grace_s)
+    return run
+
+
+def _noted(
+    desks: Desks, run: Document, values: dict[str, Any], kept: Kept | None, failure: PerpetualError | None
+) -> Document:
+    """The run after its start, or the failure to start it, is on record."""
+    ctx = desks.ctx
+    if failure is not None:
+        values = {
             "status": "failed",
             "reason": failure.message,
             "ended_at": ctx.now(),
@@ -179,13 +234,10 @@ def _spawn(desks: Desks, run: Document, experiment: Document, *, again: bool) ->
             fresh = desks.runs.change(tx, fresh, values)
             if failure is not None:
                 desks.budget.settle(tx, fresh.body, gpu_hours=0.0, run_hours=0.0)
-            fold_experiment(desks, tx, experiment.id)
+            fold_experiment(desks, tx, fresh.body["experiment_id"])
         elif failure is None:
             late = ("git", "provenance_sha256", "annotations", "native_id")
             fresh = desks.runs.change(tx, fresh, {key: values[key] for key in late if key in values})
-    if failure is not None:
-        raise failure
-    step("launch:noted")
     return fresh
 
 

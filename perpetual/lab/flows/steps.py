@@ -10,9 +10,10 @@ from perpetual.lab.flows import Desks
 from perpetual.lab.flows.devices import Devices, needs_driver
 from perpetual.lab.flows.fold import refold
 from perpetual.lab.flows.launch import reserve
+from perpetual.lab.flows.outlook import explained
 from perpetual.lab.flows.pick import drafts
 from perpetual.lab.flows.propose import propose as propose_one
-from perpetual.lab.flows.propose import scored
+from perpetual.lab.flows.propose import state_of
 from perpetual.lab.flows.start import start
 from perpetual.lab.states import ENDED
 from perpetual.records import to_json
@@ -140,13 +141,15 @@ def _next_plain(desks: Desks) -> str | None:
 def _next_claim(desks: Desks) -> str | None:
     """The claim whose next replicate teaches most per run-hour, given what is pending."""
     opened = desks.ctx.store.find("hypothesis", status="open")
-    state, scores = scored(desks, opened)
+    state = state_of(desks, opened)
     picked = desks.proposals.pick(state, 1) if state["candidates"] else []
     if not picked:
         return None
+    scores = desks.proposals.score(state)
     with desks.ctx.store.transaction() as tx:
         document = desks.ctx.need("experiment", picked[0])
-        tx.put("experiment", document.id, {**document.body, "score": to_json(scores[document.id])})
+        score = explained(desks, desks.experiments.get(document.id), scores[document.id])
+        tx.put("experiment", document.id, {**document.body, "score": to_json(score)})
     return picked[0]
 
 
@@ -155,7 +158,8 @@ def _park(desks: Desks) -> list[str]:
     if desks.runs.live():
         return []
     opened = desks.ctx.store.find("hypothesis", status="open")
-    state, scores = scored(desks, opened)
+    state = state_of(desks, opened)
+    scores = desks.proposals.score(state)
     least = desks.ctx.config.methodology["min_information_gain_bits"]
     parked = []
     for hypothesis in opened:
@@ -173,8 +177,8 @@ def halt_reason(desks: Desks) -> tuple[str, str] | None:
 
     Only what happened since the loop last stopped counts: whoever starts it again has seen the rest.
     """
-    stops = desks.ctx.store.find("event", kind="loop_stopped")
-    since = stops[-1].body["time"] if stops else ""
+    stops = desks.ctx.store.page("event", limit=1, newest_first=True, kind="loop_stopped").items
+    since = stops[0].body["time"] if stops else ""
     failure = _failure_rate(desks, since)
     if failure is not None:
         return "failure_rate", failure

@@ -5,10 +5,12 @@ Used by `perpetual.lab.flows` and `perpetual.lab.inventory`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from perpetual.lab.context import Context
+from perpetual.lab.gpus.claims import Claim
 from perpetual.slots.gpu import Gpu, GpuProcess, Reading
 
 __all__ = ["FOREIGN", "UNKNOWN", "Owner", "owners_of", "processes_of"]
@@ -17,7 +19,10 @@ _RECENT = 100  # ended runs whose processes are still looked for; the driver for
 
 
 class Owner(NamedTuple):
-    """`kind`: run (a live one), ended (a run that has ended), foreign, or unknown (not to be seen from here)."""
+    """`kind`: run (a live one), ended (a run that has ended), foreign, or unknown (not to be seen from here).
+
+    A run of another project that has claimed its devices is `other`, and `run_id` says of which project it is.
+    """
 
     kind: str
     run_id: str | None = None
@@ -32,29 +37,46 @@ def processes_of(gpu: Gpu) -> list[GpuProcess]:
     return [*({process.pid: process for process in gpu.processes} | found).values()]
 
 
-def owners_of(ctx: Context | None, reading: Reading) -> dict[int, Owner]:
+def owners_of(ctx: Context | None, reading: Reading, others: Sequence[Claim] = ()) -> dict[int, Owner]:
     """The owner of each process of the reading, by pid; the record is read only if there are processes.
 
-    Without a context, outside a project, no run is known.
+    Without a context, outside a project, no run is known but those of `others`.
+
+    Args:
+        others: the claims of other projects' runs.
     """
     pids = {process.pid for gpu in reading.gpus for process in processes_of(gpu)}
     if not pids:
         return {}
-    if ctx is None:
-        return {pid: _owner(pid, {}, (), "") for pid in pids}
-    live = [run for status in ("launching", "running") for run in ctx.store.find("run", status=status)]
-    of_pid = {run.body["pid"]: run.id for run in live if run.body["pid"] is not None}
-    known = {run.id for run in live}
-    found = {pid: _owner(pid, of_pid, known, str(ctx.config.root)) for pid in pids}
+    of_pid = {pid: Owner("other", claim.who) for claim in others for pid in _pid_of(claim)}
+    marked = {(claim.project, claim.run_id): Owner("other", claim.who) for claim in others}
+    known: set[str] = set()
+    if ctx is not None:
+        live = [run for status in ("launching", "running") for run in ctx.store.find("run", status=status)]
+        of_pid |= {run.body["pid"]: Owner("run", run.id) for run in live if run.body["pid"] is not None}
+        marked |= {(str(ctx.config.root), run.id): Owner("run", run.id) for run in live}
+        known = {run.id for run in live}
+    found = {pid: _owner(pid, of_pid, marked) for pid in pids}
     unseen = [pid for pid, owner in found.items() if owner == UNKNOWN]
-    if unseen:
+    if unseen and ctx is not None:
         newest = ctx.store.page("run", limit=_RECENT, newest_first=True).items
         ended = {run.body["pid"]: run.id for run in newest if run.id not in known}
         found |= {pid: Owner("ended", ended[pid]) for pid in unseen if pid in ended}
     return found
 
 
-def _owner(pid: int, of_pid: Mapping[int, str], live: Collection[str], root: str) -> Owner:
+def _pid_of(claim: Claim) -> list[int]:
+    """The command of a claim's run, where its folder tells it: it is read from outside the project that wrote it."""
+    from perpetual.toolkit.rundir import read_started
+
+    try:
+        started = read_started(Path(claim.run_dir))
+    except (OSError, ValueError):
+        return []
+    return [] if started is None or started.child is None else [started.child.pid]
+
+
+def _owner(pid: int, of_pid: Mapping[int, Owner], marked: Mapping[tuple[str, str], Owner]) -> Owner:
     """By descent first, which no program can change; what left its tree still has the variables of its run.
 
     A process that cannot be seen has ended, or lives outside this container: NVML numbers processes as the host does.
@@ -66,7 +88,7 @@ def _owner(pid: int, of_pid: Mapping[int, str], live: Collection[str], root: str
         above = [pid, *(parent.pid for parent in process.parents())]
         for each in above:  # the nearest: a run may have been launched by another run
             if each in of_pid:
-                return Owner("run", of_pid[each])
+                return of_pid[each]
         if process.status() == psutil.STATUS_ZOMBIE:
             return UNKNOWN
     except psutil.Error:
@@ -75,6 +97,4 @@ def _owner(pid: int, of_pid: Mapping[int, str], live: Collection[str], root: str
         variables = process.environ()
     except (psutil.Error, OSError):
         return FOREIGN  # another user's
-    run_id = variables.get("PERPETUAL_RUN")
-    ours = run_id in live and variables.get("PERPETUAL_PROJECT") == root
-    return Owner("run", run_id) if ours else FOREIGN
+    return marked.get((variables.get("PERPETUAL_PROJECT", ""), variables.get("PERPETUAL_RUN", "")), FOREIGN)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from perpetual.config import Config
 from perpetual.lab.context import Context
+from perpetual.lab.gpus.claims import Claim
 from perpetual.lab.gpus.owners import UNKNOWN, Owner
 from perpetual.slots.gpu import Gpu, GpuProcess, MigDevice, Reading
 from perpetual.slots.store import Document
@@ -24,10 +25,14 @@ _UNSEEN_BYTES = _GIB
 
 
 class Hold(NamedTuple):
-    """A live run's lease of one unit; without `memory_bytes` the run has it alone."""
+    """A live run's lease of one unit; without `memory_bytes` the run has it alone.
+
+    Of another project's run, `run_id` says of which project it is too, and `claim` is what that project claims.
+    """
 
     run_id: str
     memory_bytes: int | None
+    claim: Claim | None = None
 
 
 Holds = Mapping[str, Sequence[Hold]]  # by the unit's uuid
@@ -57,20 +62,24 @@ class Unit:
     capacity_bytes: int | None  # what an idle one offers
     used_bytes: int | None
     left_bytes: int | None  # what one more run may take
+    strange_bytes: int  # what is in use by processes that are no run's
     holds: tuple[Hold, ...]
     never: str | None  # why no run gets it, until somebody changes a setting
     obstacle: str | None  # why no run gets it now
     is_sick: bool  # it failed, or its backend cannot tell how it fares
 
 
-def holds_of(ctx: Context, busy: Sequence[Document]) -> dict[str, list[Hold]]:
-    """The leases of these launching and running runs, by uuid."""
+def holds_of(ctx: Context | None, busy: Sequence[Document], others: Sequence[Claim] = ()) -> dict[str, list[Hold]]:
+    """The leases of these launching and running runs, and what other projects have claimed, by uuid."""
     found: dict[str, list[Hold]] = {}
     for run in busy:
-        if run.body["gpus"]:
+        if ctx is not None and run.body["gpus"]:
             resources = ctx.need("experiment", run.body["experiment_id"]).body["resources"]
             for uuid in run.body["gpus"]:
                 found.setdefault(uuid, []).append(Hold(run.id, resources["gpu_memory_bytes"]))
+    for claim in others:
+        for uuid, memory_bytes in claim.units.items():
+            found.setdefault(uuid, []).append(Hold(claim.who, memory_bytes, claim))
     return found
 
 
@@ -106,6 +115,7 @@ def _units(gpu: Gpu, owners: Mapping[int, Owner], holds: Holds, rules: Rules) ->
         capacity_bytes=capacity,
         used_bytes=used,
         left_bytes=_left(capacity, used, gpu.processes, owners, held),
+        strange_bytes=_strange(gpu.processes, owners),
         holds=held,
         never=never,
         # Sharing with a stranger is not the configuration's to allow where the driver lets one process in.
@@ -134,6 +144,7 @@ def _part(
         capacity_bytes=total,
         used_bytes=part.memory_used_bytes,
         left_bytes=_left(total, part.memory_used_bytes, part.processes, owners, held),
+        strange_bytes=_strange(part.processes, owners),
         holds=held,
         never=never,
         obstacle=sick or _intruder(part.memory_used_bytes, part.processes, owners, held, rules.allows_foreign),
@@ -197,7 +208,7 @@ def in_words(process: GpuProcess, owner: Owner) -> str:
     """What a process makes of its device, said after the device's name."""
     if owner.kind == "ended":
         return f"is still held by pid {process.pid} of {owner.run_id}, which has ended"
-    if owner.kind == "run":
+    if owner.kind in ("run", "other"):
         return f"is used by {owner.run_id}, which did not lease it"
     if owner.kind == "unknown":
         return f"is used by pid {process.pid}, which cannot be seen from here"
@@ -219,12 +230,10 @@ def _left(
     if capacity is None:
         return None
     taken: dict[str | None, int] = {}
-    strange = 0
+    strange = _strange(processes, owners)
     for process in processes:
         owner = owners.get(process.pid, UNKNOWN)
-        if owner.kind == "foreign":
-            strange += process.memory_bytes or 0
-        else:  # under None what cannot be told apart: of any of our runs
+        if owner.kind != "foreign":  # under None what cannot be told apart: of any of our runs
             taken[owner.run_id] = taken.get(owner.run_id, 0) + (process.memory_bytes or 0)
     if used is not None:  # by processes that are not told of, or do not tell how much
         taken[None] = taken.get(None, 0) + max(0, used - strange - sum(taken.values()))
@@ -234,6 +243,10 @@ def _left(
     pending = max(0, missing - taken.get(None, 0))
     free = capacity - (used if used is not None else strange + sum(taken.values()))
     return max(0, min(free - pending, capacity - sum(declared.values()) - strange))
+
+
+def _strange(processes: Sequence[GpuProcess], owners: Mapping[int, Owner]) -> int:
+    return sum(one.memory_bytes or 0 for one in processes if owners.get(one.pid, UNKNOWN).kind == "foreign")
 
 
 def size(number_bytes: int, *, up: bool = False) -> str:

@@ -10,7 +10,8 @@ before it tell the reader to run it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
 
 from perpetual_immune.rules.hit import Hit, negated, reported
 from perpetual_immune.rules.shell import base_name
@@ -28,6 +29,9 @@ _PROSE_WORDS = re.compile(
     r"\b(?:the|is|are|was|were|this|that|which|of|should|will|you|we|it|an|our|your|not|has|have)\b", re.I
 )
 _PROMPT = re.compile(r"^\s{0,8}(?:\$|%|>|❯|➜|#|PS [^>]{0,60}>|[\w.-]+@[\w.-]+[:~][^$#]{0,60}[$#])\s+(?=\S)")
+_SHELL_FENCES = frozenset(("", "bash", "sh", "shell", "console", "zsh", "terminal", "shell-session", "text"))
+_MOST_LINES_ALONE = 12  # a longer text is no mere command, whatever its lines look like
+_LONGEST_COMMAND = 400  # characters of a line without a prompt
 _FENCE = re.compile(r"(?ms)^[ \t]*(?:```|~~~)[ \t]*([\w+-]*)[^\n]*\n(.*?)^[ \t]*(?:```|~~~)")
 _FIELD = re.compile(
     r"[\"'](?:command|cmd|script|shell|bash|exec|run|code)[\"']\s{0,3}:\s{0,3}\"((?:[^\"\\\n]|\\.){3,800})\"",
@@ -94,64 +98,74 @@ def find(text: str) -> Iterator[Hit]:
     """Commands of `text` that should not be kept, each weighted by what it does and by where it stands."""
     if not _TRIGGER.search(text):
         return
-    stripped = text.strip()
-    lines = [line for line in stripped.splitlines() if line.strip() and not line.lstrip().startswith(("#", "```"))]
-    alone = bool(lines) and len(lines) <= 12 and all(_is_command_line(_PROMPT.sub("", line)) for line in lines)
-    if alone:
+    lines = [line for line in text.strip().splitlines() if line.strip() and not line.lstrip().startswith(("#", "```"))]
+    if lines and len(lines) <= _MOST_LINES_ALONE and all(_is_command_line(_PROMPT.sub("", line)) for line in lines):
         for match in re.finditer(r"[^\n]+", text):
             yield from _as_hits(_PROMPT.sub("", match.group(0)).strip("` "), match.start(), match.end(), 1.0)
         return
-    covered: list[tuple[int, int]] = []
-    for match in _FENCE.finditer(text):
-        covered.append(match.span())
-        if match.group(1).lower() in (
-            "",
-            "bash",
-            "sh",
-            "shell",
-            "console",
-            "zsh",
-            "terminal",
-            "shell-session",
-            "text",
-        ):
-            for row in re.finditer(r"[^\n]+", match.group(2)):
-                line = _PROMPT.sub("", row.group(0)).strip()
-                if _is_command_line(line):
-                    at = match.start(2) + row.start()
-                    yield from _as_hits(line, at, at + len(row.group(0)), 0.0)
+    fences = [*_FENCE.finditer(text)]
+    fenced = _Spans(fences)
+    quoted = [
+        match for match in _INLINE.finditer(text) if _is_command_line(match.group(1)) and match.start() not in fenced
+    ]
+    inline = _Spans(quoted)
+    yield from _in_fences(fences)
+    yield from _in_code(text)
+    for match in quoted:
+        yield from _as_hits(match.group(1), match.start(), match.end(), _standing(text, match.start(), match.end()))
+    yield from _on_lines(text, lambda at: at in fenced or at in inline, alone=len(lines) <= 1)
+
+
+def _in_fences(fences: Iterable[re.Match[str]]) -> Iterator[Hit]:
+    """Fenced blocks of a shell, or of nothing that is named: commands to run."""
+    for match in fences:
+        if match.group(1).lower() not in _SHELL_FENCES:
+            continue
+        for row in re.finditer(r"[^\n]+", match.group(2)):
+            line = _PROMPT.sub("", row.group(0)).strip()
+            if _is_command_line(line):
+                at = match.start(2) + row.start()
+                yield from _as_hits(line, at, at + len(row.group(0)), 0.0)
+
+
+def _in_code(text: str) -> Iterator[Hit]:
+    """Commands that a field of a tool call or a call in a program carries."""
     for match in _FIELD.finditer(text):
         yield from _as_hits(match.group(1).replace('\\"', '"'), match.start(), match.end(), 1.0)
     for match in _CALL.finditer(text):
         yield from _as_hits(match.group(2), match.start(), match.end(), 0.5)
     for match in _CALL_LIST.finditer(text):
         yield from _as_hits(re.sub(r"[\"',]+", " ", match.group(1)), match.start(), match.end(), 0.5)
-    for match in _INLINE.finditer(text):
-        if _is_command_line(match.group(1)) and not _inside(match.start(), covered):
-            covered.append(match.span())
-            yield from _as_hits(match.group(1), match.start(), match.end(), _standing(text, match.start(), match.end()))
+
+
+def _on_lines(text: str, is_covered: Callable[[int], bool], *, alone: bool) -> Iterator[Hit]:
+    """Lines that are commands, and commands in the midst of a line; `alone` is the text's only line."""
     position = 0
     for text_line in text.splitlines(keepends=True):
         start, position = position, position + len(text_line)
+        if is_covered(start):
+            continue
         prompted = _PROMPT.match(text_line)
         line = text_line[prompted.end() :] if prompted else text_line
-        if _inside(start, covered):
-            continue
-        if (prompted and _is_command_line(line)) or (_is_command_line(line.strip()) and len(line) < 400):
-            yield from _as_hits(
-                line.strip(),
-                start,
-                start + len(text_line.rstrip()),
-                0.0 if prompted or len(lines) > 1 else 1.0,
-            )
+        if (prompted and _is_command_line(line)) or (_is_command_line(line.strip()) and len(line) < _LONGEST_COMMAND):
+            end = start + len(text_line.rstrip())
+            yield from _as_hits(line.strip(), start, end, 1.0 if alone and not prompted else 0.0)
             continue
         for match in _EMBEDDED.finditer(text_line):
-            if not _inside(start + match.start(), covered):
+            at = start + match.start()
+            if not is_covered(at):
                 line = re.split(r"(?<=[\w/~*])[.!?](?:\s|$)", match.group(0), maxsplit=1)[0]
-                at = start + match.start()
                 yield from _as_hits(line, at, at + len(line), _standing(text, at, at + len(line)))
                 break
 
 
-def _inside(position: int, spans: list[tuple[int, int]]) -> bool:
-    return any(start <= position < end for start, end in spans)
+class _Spans:
+    """The spans of matches that do not overlap, in order; whether a position is in one costs no look at the others."""
+
+    def __init__(self, matches: Iterable[re.Match[str]]) -> None:
+        spans = [match.span() for match in matches]
+        self._starts, self._ends = [start for start, _ in spans], [end for _, end in spans]
+
+    def __contains__(self, position: int) -> bool:
+        before = bisect_right(self._starts, position)
+        return before > 0 and position < self._ends[before - 1]

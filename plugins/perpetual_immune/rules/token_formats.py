@@ -327,6 +327,13 @@ FORMATS: tuple[TokenFormat, ...] = (
         ignore_case=True,
     ),
     _format(
+        "bearer-header",  # without its header's name, as people paste it
+        "bearer ",
+        r"\bbearer\s{1,4}[\"']?([A-Za-z0-9_.~+/=-]{20,2000})",
+        3.0,
+        ignore_case=True,
+    ),
+    _format(
         "header-token",
         "token: key: secret:",
         r"-(?:H|-header)[= ]{1,4}[\"'](?:[\w-]{0,40}(?:token|key|secret|auth)):\s{0,4}(?:bearer |token )?([A-Za-z0-9_.~+/=:@-]{8,2000})[\"']",

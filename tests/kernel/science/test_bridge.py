@@ -86,7 +86,7 @@ def test_no_answer_holds_a_number_that_json_lacks() -> None:
         assert "Infinity" not in reply
     overflow = {**DESIGNS["d"], "mu1": 1e308, "mu0": -1e308, "sigma": None, "s0": 1.0}
     request = {"fn": "confidence", "args": [HYPOTHESIS, {"d": overflow}, EVIDENCE, {}]}
-    assert list(asked(request)) == ["error"]
+    assert "Infinity" not in json.dumps(asked(request)["result"])
 
 
 def test_the_program_answers_each_line_and_goes_on_after_a_bad_one() -> None:

@@ -52,6 +52,25 @@ def spread(mean: float, sd: float) -> list[float]:
     return [mean - sd / math.sqrt(2), mean + sd / math.sqrt(2)]
 
 
+_SIZES = (5e-324, 1e-9, 1.0, 1e155, 1.7e308)
+
+
+@pytest.mark.parametrize("sigma", [None, 1.0])
+def test_no_size_of_number_breaks_the_fold(sigma: float | None) -> None:
+    for mde, tau, noise in itertools.product(_SIZES, (0.0, *_SIZES), (0.0, *_SIZES)):
+        design = {"mu1": mde, "mu0": 0.0, "mde": mde, "tau": tau, "s0": noise, "sigma": sigma and noise}
+        for value in (*_SIZES, *(-size for size in _SIZES)):
+            result = fold(rows([value, -value, 0.0]), design)
+            for name in ("confidence", "log_odds", "e_support", "e_refute", "false_alarm_bound"):
+                assert math.isfinite(result[name]), (design, value)
+
+
+@pytest.mark.parametrize("name", ["tau", "sigma", "s0"])
+def test_a_negative_spread_is_none(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be at least 0"):
+        fold([row(1, 1.0)], {**KNOWN, name: -0.1})
+
+
 # Check values
 
 

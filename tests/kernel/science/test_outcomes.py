@@ -48,9 +48,7 @@ class Case:
         self.config = {"support": rng.choice([0.8, 0.95]), "refute": rng.choice([0.2, 0.05])}
 
     def outlook(self) -> Outlook:
-        found = outlook(self.hypothesis, {"d": self.design}, self.rows, "d", self.config)
-        assert found is not None
-        return found
+        return outlook(self.hypothesis, {"d": self.design}, self.rows, "d", self.config)
 
     def said(self, value: float) -> float:
         more = {"id": "new", "kind": "measured", "design_id": "d", "value": value}
@@ -89,7 +87,6 @@ def test_confidence_crosses_at_each_boundary_and_nowhere_else() -> None:
 def test_the_boundary_of_a_known_noise_is_the_closed_form() -> None:
     design = {"mu1": 1.0, "mu0": 0.0, "tau": 0.25, "sigma": 0.5}
     found = outlook({"id": "h", "prior": 0.5}, {"d": design}, [], "d", THRESHOLDS)
-    assert found is not None
     v = 0.25**2 + 0.5**2
     assert found.support is not None
     assert found.refute is not None
@@ -101,7 +98,6 @@ def test_the_boundary_of_a_known_noise_is_the_closed_form() -> None:
 def test_where_a_design_can_say_too_little_no_outcome_decides() -> None:
     design = {"mu1": 1.0, "mu0": 0.0, "tau": 0.25, "s0": 3.0, "nu0": 2.0}
     found = outlook({"id": "h", "prior": 0.5}, {"d": design}, [], "d", THRESHOLDS)
-    assert found is not None
     assert (found.support, found.refute) == (None, None)
     assert explain(found, "h3", THRESHOLDS) == "no single outcome decides h3"
     capped = outlook({"id": "h", "prior": 0.001}, {"d": {**design, "s0": None, "sigma": 0.1}}, [], "d", THRESHOLDS)
@@ -112,17 +108,39 @@ def test_where_a_design_can_say_too_little_no_outcome_decides() -> None:
 def test_a_success_or_a_failure_may_decide() -> None:
     design = {"model": "binary", "mu1": 0.9, "mu0": 0.1}
     found = outlook({"id": "h", "prior": 0.62}, {"d": design}, [], "d", THRESHOLDS)
-    assert found is not None
     assert (found.support, found.refute) == (Span(1.0, 1.0), Span(0.0, 0.0))
     words = "a success would support h3 (0.62 -> 0.80), a failure would refute it (-> 0.20)"
     assert explain(found, "h3", THRESHOLDS) == words
     timid = outlook({"id": "h", "prior": 0.5}, {"d": {**design, "mu1": 0.6, "mu0": 0.4}}, [], "d", THRESHOLDS)
-    assert timid is not None
     assert explain(timid, "h3", THRESHOLDS) == "no single outcome decides h3"
 
 
-def test_what_predicts_nothing_has_no_outlook() -> None:
-    assert outlook({"id": "h", "prior": 0.5}, {"d": {"model": "any"}}, [], "d", THRESHOLDS) is None
+def _covers(span: Span | None, value: float) -> bool:
+    return span is not None and (span.low is None or value >= span.low) and (span.high is None or value <= span.high)
+
+
+@pytest.mark.parametrize(
+    ("values", "baseline_n", "shift"),
+    [([], 4, -1.1), ([0.3], 0, 1.2), ([0.9, 1.2], 0, 1.25), ([-0.9, -1.2, -1.0], 0, 0.0), ([0.2, 0.4], 4, 0.7)],
+)
+def test_of_some_effect_either_side_may_decide(values: list[float], baseline_n: int, shift: float) -> None:
+    design = {"model": "any"} | ({"baseline_n": baseline_n, "baseline_ss": 0.03} if baseline_n else {})
+    rows = rows_of(values, shift)
+    found = outlook({"id": "h", "prior": 0.5}, {"d": design}, rows, "d", THRESHOLDS)
+    assert "an effect" in explain(found, "h1", THRESHOLDS)
+    for step in range(-100, 101):
+        value = step / 20 + 0.0123
+        more = {"id": "new", "kind": "measured", "design_id": "d", "value": value}
+        said = confidence({"id": "h", "prior": 0.5}, {"d": design}, [*rows, more], {})["confidence"]
+        supports = _covers(found.support, value) or _covers(found.also, value)
+        assert supports == (said >= THRESHOLDS["support"]), value
+        assert not _covers(found.refute, value) or said <= THRESHOLDS["refute"], value
+
+
+def test_a_first_run_says_nothing_of_some_effect() -> None:
+    found = outlook({"id": "h", "prior": 0.5}, {"d": {"model": "any"}}, [], "d", THRESHOLDS)
+    assert (found.support, found.refute, found.also) == (None, None, None)
+    assert explain(found, "h1", THRESHOLDS) == "no single outcome decides h1"
 
 
 def test_other_designs_and_retracted_rows_are_what_they_are_in_the_rule() -> None:
@@ -133,8 +151,6 @@ def test_other_designs_and_retracted_rows_are_what_they_are_in_the_rule() -> Non
         {"id": "h", "prior": 0.5}, designs, [other, {"id": "r", "kind": "retraction", "target": "o"}], "d", THRESHOLDS
     )
     alone = outlook({"id": "h", "prior": 0.5}, designs, [], "d", THRESHOLDS)
-    assert with_it is not None
-    assert alone is not None
     assert taken_back == alone
     assert with_it.support is not None
     assert alone.support is not None
@@ -156,6 +172,10 @@ def test_other_designs_and_retracted_rows_are_what_they_are_in_the_rule() -> Non
         (
             Outlook(0.5, Span(0.9, 1.7), None, False, 1.0),
             "an effect from +0.9 to +1.7 would support h3 (0.50 -> 0.80)",
+        ),
+        (
+            Outlook(0.5, Span(1.1, None), None, False, 1.0, Span(None, -1.1)),
+            "an effect above +1.1 or below -1.1 would support h3 (0.50 -> 0.80)",
         ),
         (Outlook(0.5, Span(0.9, 50.0), None, False, 1.0), "an effect above +0.9 would support h3 (0.50 -> 0.80)"),
     ],

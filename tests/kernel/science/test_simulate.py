@@ -15,6 +15,7 @@ from perpetual.science.simulate import (
     Cell,
     Episode,
     Result,
+    Said,
     StrategyPolicy,
     _Design,
     bench,
@@ -214,7 +215,7 @@ def test_calibration_figures() -> None:
     vain = [(True, 0.95), (False, 0.95)]
     assert calibration_error(vain) == pytest.approx(0.45)
     assert brier_score(vain) == pytest.approx((0.05**2 + 0.95**2) / 2)
-    assert said_true([(True, 0.5)]) == (0, None, None)
+    assert said_true([(True, 0.5)]) == Said(0, None, None)
 
 
 @pytest.mark.slow

@@ -13,7 +13,8 @@ import pytest
 
 from perpetual.errors import CorruptData
 from perpetual.slots.memory import Memory, NoteCommit, PathRefused
-from perpetual.testing.memories import DurableMemoryContract, MemoryContract, _Peer
+from perpetual.testing.memories import DurableMemoryContract, MemoryContract
+from perpetual.testing.memories.processes import Peer
 from perpetual.testing.memory_notes import FolderMemory
 from perpetual.toolkit.atomic import dump_json, write_atomic
 
@@ -529,7 +530,9 @@ class ReservesItsFile(FolderMemory):
 
 
 class WritesInPlace(FolderMemory):
-    """A file is written by and by."""
+    """A file is written by and by: of all but the first, whose end is waited for, it takes nearly all the time."""
+
+    pause_s = 0.0
 
     def commit(self, **given: Any) -> str:
         file = self._folder / f"{given['intent']:012d}.json"
@@ -540,8 +543,9 @@ class WritesInPlace(FolderMemory):
             with file.open("w", encoding="utf-8") as open_file:
                 open_file.write(text[:50])
                 open_file.flush()
-                time.sleep(0.01)
+                time.sleep(self.pause_s)
                 open_file.write(text[50:])
+            self.pause_s = 0.5
         return super().commit(**given)
 
 
@@ -571,10 +575,10 @@ def test_a_memory_that_is_broken_for_processes_fails(
     source = _MODULE.format(source=inspect.getsource(broken), name=broken.__name__)
     (tmp_path / "broken_memory.py").write_text(source, "utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
-    given, begun = _fixtures(broken, tmp_path), list[_Peer]()
+    given, begun = _fixtures(broken, tmp_path), list[Peer]()
 
-    def peers() -> _Peer:
-        begun.append(_Peer("broken_memory:build", {}, tmp_path / "place" / "memory"))
+    def peers() -> Peer:
+        begun.append(Peer("broken_memory:build", {}, tmp_path / "place" / "memory"))
         return begun[-1]
 
     try:

@@ -25,6 +25,7 @@ import pytest
 from perpetual.slots.scheduler import Launched, LaunchError, LaunchSpec, Scheduler, Sighting
 from perpetual.testing.scheduler_site import make_site
 from perpetual.testing.schedulers import SchedulerContract
+from perpetual.testing.schedulers.commands import Commands
 from perpetual.toolkit import platform, rundir
 from perpetual.toolkit.units import iso, posix_of
 from perpetual_local.scheduler import LocalScheduler
@@ -308,6 +309,12 @@ class TakesItWithIt(Sound):
         self._watcher = subprocess.Popen(argv, start_new_session=True)
         return launched
 
+    def poll(self, native_id: str | None, log_dir: Path) -> Sighting:
+        started = rundir.read_started(log_dir)
+        if started is not None and started.child is not None:
+            platform.wait_gone(started.child, 20.0)  # what ends it may come late on a busy machine
+        return super().poll(native_id, log_dir)
+
 
 class RemembersIt(Sound):
     """What is known of a run is in the launcher's memory."""
@@ -389,7 +396,7 @@ class MixesThemUp(Sound):
 
     def launch(self, spec: LaunchSpec) -> Launched:
         self._spec = spec
-        time.sleep(0.02)
+        time.sleep(0.2)
         return super().launch(self._spec)
 
 
@@ -771,7 +778,8 @@ SLOWLY_TOLD = {
 
 
 def _tests() -> dict[str, Callable[..., None]]:
-    return {name: test for name, test in vars(SchedulerContract).items() if name.startswith("test_")}
+    rooms = (Commands, SchedulerContract)
+    return {name: test for room in rooms for name, test in vars(room).items() if name.startswith("test_")}
 
 
 def _run(suite: SchedulerContract, name: str, twin: type[Sound], folder: Path, patch: pytest.MonkeyPatch) -> None:

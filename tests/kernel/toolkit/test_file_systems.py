@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from perpetual.toolkit import platform
+from perpetual.toolkit import filesystems
 
 _MOUNTS = rb"""22 27 0:21 / /proc rw,relatime - proc proc rw
 27 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,discard
@@ -39,23 +39,23 @@ _MOUNTS = rb"""22 27 0:21 / /proc rw,relatime - proc proc rw
     ],
 )
 def test_the_longest_mount_point_counts(monkeypatch: pytest.MonkeyPatch, path: str, kind: str) -> None:
-    monkeypatch.setattr(platform, "open", lambda *given: io.BytesIO(_MOUNTS), raising=False)
+    monkeypatch.setattr(filesystems, "open", lambda *given: io.BytesIO(_MOUNTS), raising=False)
     monkeypatch.setattr(os.path, "realpath", lambda path: path)
-    assert platform.file_system(path) == kind
+    assert filesystems.file_system(path) == kind
 
 
 def test_what_is_mounted_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if sys.platform == "linux":
-        assert platform.file_system("/proc/self") == "proc"
+        assert filesystems.file_system("/proc/self") == "proc"
         (tmp_path / "link").symlink_to("/proc")
-        assert platform.file_system(tmp_path / "link" / "self") == "proc"
-        assert platform.file_system(tmp_path / "not yet" / "there") == platform.file_system(tmp_path) is not None
+        assert filesystems.file_system(tmp_path / "link" / "self") == "proc"
+        assert filesystems.file_system(tmp_path / "not yet" / "there") == filesystems.file_system(tmp_path) is not None
 
     def absent(*given: Any) -> Any:
         raise FileNotFoundError
 
-    monkeypatch.setattr(platform, "open", absent, raising=False)
-    assert platform.file_system(tmp_path) is None
+    monkeypatch.setattr(filesystems, "open", absent, raising=False)
+    assert filesystems.file_system(tmp_path) is None
 
 
 @pytest.mark.parametrize(
@@ -68,19 +68,19 @@ def test_what_is_mounted_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ],
 )  # fmt: skip
 def test_network_file_systems(kind: str, network: bool) -> None:
-    assert platform.is_network(kind) is network
+    assert filesystems.is_network(kind) is network
 
 
 def test_a_folder_that_knows_case(tmp_path: Path) -> None:
     """Told from the names that are there; nothing is written to find out."""
-    assert platform.is_case_insensitive(tmp_path) is None
-    assert platform.is_case_insensitive(tmp_path / "absent") is None
+    assert filesystems.is_case_insensitive(tmp_path) is None
+    assert filesystems.is_case_insensitive(tmp_path / "absent") is None
     (tmp_path / "123").touch()
     (tmp_path / "straße").touch()
-    assert platform.is_case_insensitive(tmp_path) is None  # in capitals this name is another one in small letters
+    assert filesystems.is_case_insensitive(tmp_path) is None  # in capitals this name is another one in small letters
     (tmp_path / "Note.md").touch()
     has_case = not (tmp_path / "nOTE.MD").exists()
-    assert platform.is_case_insensitive(tmp_path) is (not has_case)
+    assert filesystems.is_case_insensitive(tmp_path) is (not has_case)
     assert sorted(os.listdir(tmp_path)) == ["123", "Note.md", "straße"]
 
 
@@ -91,8 +91,8 @@ def test_a_folder_that_knows_no_case(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(
         os.path, "samefile", lambda one, other: seen(one, tmp_path / "Note.md" if "nOTE" in str(other) else other)
     )
-    assert platform.is_case_insensitive(tmp_path) is True
+    assert filesystems.is_case_insensitive(tmp_path) is True
     monkeypatch.undo()
     if not (tmp_path / "nOTE.MD").exists():
         (tmp_path / "nOTE.MD").touch()  # both are there
-        assert platform.is_case_insensitive(tmp_path) is None
+        assert filesystems.is_case_insensitive(tmp_path) is None

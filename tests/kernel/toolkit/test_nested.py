@@ -77,7 +77,7 @@ def _outer(folder: Path, gate: Path, how: str, wall_s: float | None = None) -> N
 
 @pytest.mark.parametrize("how", ["exit", "cancel", pytest.param("wall", marks=pytest.mark.slow)])
 def test_a_run_lives_on_when_the_one_that_launched_it_ends(tmp_path: Path, gate: Path, how: str) -> None:
-    _outer(tmp_path, gate, how, wall_s=4.0 if how == "wall" else None)
+    _outer(tmp_path, gate, how, wall_s=8.0 if how == "wall" else None)
     if how == "cancel":
         assert rundir.cancel(tmp_path / "outer", by="tester", grace_s=0.2)
     outer = rundir.wait(tmp_path / "outer", LONG_S).exit

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,25 @@ def test_what_is_no_json_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         json.loads(text, parse_constant=plainjson._Context.parse_constant)
     assert str(caught.value)
+
+
+def test_it_is_refused_in_a_program_that_has_not_loaded_json_too() -> None:
+    """As a supervisor has not: until Python 3.12 the accelerated half alone cannot name its own error."""
+    program = (
+        "import sys\n"
+        "sys.path.insert(0, sys.argv[1])\n"
+        "from perpetual.toolkit import plainjson\n"
+        "for text in sys.argv[2:]:\n"
+        "    try:\n"
+        "        plainjson.load(text)\n"
+        "    except ValueError as problem:\n"
+        "        print(problem)\n"
+    )
+    texts = ["{", "nul", '"a\nb"', "[1,]", '{"a" 1}']
+    argv = [sys.executable, "-I", "-S", "-c", program, str(Path(plainjson.__file__).parents[2]), *texts]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(done.stdout.splitlines()) == len(texts)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

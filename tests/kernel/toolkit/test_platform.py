@@ -19,6 +19,8 @@ from perpetual.toolkit.platform import Identity
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
+LONG_S = 30.0  # never reached, unless the test fails
+
 
 @contextmanager
 def process(*argv: str, group: bool = False) -> Iterator[subprocess.Popen[bytes]]:
@@ -102,14 +104,14 @@ def test_a_process_whose_first_thread_ended_is_alive(kernel: str) -> None:
     )
     with process(sys.executable, "-I", "-S", "-c", program) as headless:
         assert line_of(headless) == "up"
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + LONG_S
         while b") Z " not in Path(f"/proc/{headless.pid}/stat").read_bytes():
             assert time.monotonic() < deadline
         identity = known(headless.pid)
         assert platform.is_alive(identity)
         assert not platform.wait_gone(identity, 0.01)
         assert platform.signal_process(identity, signal.SIGKILL)
-        assert platform.wait_gone(identity, 10.0)
+        assert platform.wait_gone(identity, LONG_S)
 
 
 def test_a_pid_that_never_was_is_nobody() -> None:
@@ -124,7 +126,7 @@ def test_a_signal_reaches_the_process_and_its_end_is_noticed(kernel: str) -> Non
         identity = known(target.pid)
         assert not platform.wait_gone(identity, 0.01)
         assert platform.signal_process(identity, signal.SIGTERM)
-        assert platform.wait_gone(identity, 10.0)
+        assert platform.wait_gone(identity, LONG_S)
         assert target.wait() == -signal.SIGTERM
         assert not platform.signal_process(identity, signal.SIGTERM)
 
@@ -139,7 +141,7 @@ def test_a_later_owner_of_the_pid_is_never_signalled(kernel: str) -> None:
         ):
             assert not platform.is_alive(former)
             assert not platform.signal_process(former, signal.SIGKILL)
-            assert platform.wait_gone(former, 10.0)
+            assert platform.wait_gone(former, LONG_S)
         assert platform.is_alive(identity)
         assert innocent.stdin is not None
         innocent.stdin.close()
@@ -170,6 +172,26 @@ def test_of_several_the_one_that_ends_is_named(kernel: str) -> None:
         # A later owner of the pid is another process: the one that was meant is gone.
         former = identities[0]._replace(start_ticks=identities[0].start_ticks - 1)
         assert platform.wait_any_gone([identities[2], former], 60.0) == [1]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pidfds are Linux only")
+def test_waiting_for_many_leaves_descriptors_for_everything_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who may have few of them waits for the rest by looking."""
+    opened: list[int] = []
+    open_pidfd = os.pidfd_open
+
+    def counted(pid: int) -> int:
+        opened.append(pid)
+        return open_pidfd(pid)
+
+    monkeypatch.setattr(os, "pidfd_open", counted)
+    monkeypatch.setattr(os, "sysconf", lambda name: 4)
+    with process() as first, process() as second, process() as third:
+        identities = [known(each.pid) for each in (first, second, third)]
+        assert third.stdin is not None
+        third.stdin.close()
+        assert platform.wait_any_gone(identities, 60.0) == [2]
+    assert opened == [first.pid, second.pid]
 
 
 def test_a_reboot_can_be_played(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +231,7 @@ def tree() -> Iterator[tuple[int, list[int]]]:
             for identity in identities:
                 platform.signal_process(identity, signal.SIGKILL)
             for identity in identities:
-                assert platform.wait_gone(identity, 10.0)
+                assert platform.wait_gone(identity, LONG_S)
 
 
 def test_descendants_are_found_whole_in_both_ways() -> None:
@@ -223,12 +245,12 @@ def test_descendants_are_signalled_but_for_a_group() -> None:
     with tree() as (root, below):
         first, nested, inner = (known(pid) for pid in below)
         assert platform.signal_descendants(root, signal.SIGKILL, except_group=nested.pid) == 1
-        assert platform.wait_gone(first, 10.0)
+        assert platform.wait_gone(first, LONG_S)
         assert platform.is_alive(nested)
         assert platform.is_alive(inner)
         assert platform.signal_descendants(root, signal.SIGKILL) == 2
-        assert platform.wait_gone(nested, 10.0)
-        assert platform.wait_gone(inner, 10.0)
+        assert platform.wait_gone(nested, LONG_S)
+        assert platform.wait_gone(inner, LONG_S)
         assert platform.signal_descendants(root, signal.SIGKILL) == 0
 
 

@@ -16,6 +16,7 @@ import pytest
 from perpetual import Lab
 from perpetual.cli.app import run
 from perpetual.errors import NotFound, TransientError
+from perpetual.records import Run, from_json, to_json
 from perpetual.toolkit.adopted import AdoptedExperiment, AdoptedHypothesis, AdoptedRun, Skipped
 from perpetual.toolkit.lock import FileLock
 
@@ -180,8 +181,42 @@ def test_python_does_the_same(project: Path) -> None:
         assert lab.adoption.id_of("notebook", "q:2") is None
         assert lab.hypotheses.get("h1").status == "parked"
         assert (lab.runs.get("r1").seed, lab.runs.get("r2").replicate) == (3, 2)
+        assert lab.runs.get("r2").seed is None, "nobody tells it"
         assert lab.evidence.get("v1").seed == 3
         assert lab.storage.verify() == []
+        older = {**to_json(lab.runs.get("r2")), "seed": 0, "is_seed_known": False}
+        assert from_json(Run, older).seed is None
+        assert from_json(Run, {**older, "is_seed_known": True}).seed == 0
+
+
+def test_what_an_agent_adopts_is_its_word(project: Path) -> None:
+    """A file that says it is sure is written in a moment."""
+    items = [AdoptedHypothesis("q", "does it help?", prior=0.99, confidence=0.9999, verdict="supported")]
+    with Lab.open(actor="agent:claudecode") as agent:
+        told = agent.adoption.take(items, kind="notebook", source="mine")
+        found = agent.hypotheses.get("h1")
+        assert (found.status, found.prior) == ("open", 0.75)
+        assert found.confidence == pytest.approx(0.9), "a prior and an opinion, both bounded"
+        assert "is for a person" in told["skipped"][0]["why"]
+        assert agent.evidence.refold(check=True) == []
+    with Lab.open() as lab:
+        more = [AdoptedHypothesis("other", "does it help?", prior=0.99, confidence=0.9999, verdict="supported")]
+        lab.adoption.take(more, kind="notebook", source="mine")
+        assert (lab.hypotheses.get("h2").status, lab.hypotheses.get("h2").prior) == ("supported", 0.99)
+
+
+def test_numbers_that_the_record_cannot_hold_are_left_out_of_what_is_adopted(project: Path) -> None:
+    def series(path: Path) -> None:
+        path.write_text(json.dumps({"step": 1, "acc": 0.5, "huge": 1e200, "odd\u0007": 1.0, "x" * 300: 1.0}) + "\n")
+
+    items: list[AdoptedExperiment | AdoptedRun] = [
+        AdoptedExperiment("q:1", None, "one", metric="acc", direction="max"),
+        AdoptedRun("q:1:r", "q:1", "done", series=series),
+    ]
+    with Lab.open() as lab:
+        told = lab.adoption.take(items, kind="notebook", source="mine")
+        assert lab.runs.get("r1").metrics == {"acc": 0.5, "huge": None}
+        assert len(told["skipped"]) == 2
 
 
 def test_a_reader_that_names_what_it_did_not_give_leaves_nothing_of_the_batch(project: Path) -> None:

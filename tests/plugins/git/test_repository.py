@@ -462,7 +462,7 @@ def test_a_lock_file_left_by_a_killed_git_is_named_after_a_bounded_wait(folder: 
         started_s = time.monotonic()
         with pytest.raises(RefBusy) as busy:
             put(notes, 2, "a", b"two")
-        assert 0.2 <= time.monotonic() - started_s < 5
+        assert 0.2 <= time.monotonic() - started_s < 30
         assert str(lock) in str(busy.value)
         assert busy.value.lock_file == lock
         assert busy.value.waited_s >= 0.2

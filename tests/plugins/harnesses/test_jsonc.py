@@ -68,7 +68,7 @@ def _blocked(document: Any, keys: tuple[str, ...]) -> bool:
     return False
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(parts=_TEXTS, keys=_PATHS, value=_VALUES)
 def test_comments_and_other_keys_survive_and_removal_gives_the_text_back(
     parts: tuple[str, str, str], keys: tuple[str, ...], value: Any
@@ -98,7 +98,7 @@ def test_comments_and_other_keys_survive_and_removal_gives_the_text_back(
         assert undone == text or "".join(undone.split()) == "".join(text.split())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(parts=_TEXTS, value=_VALUES)
 def test_any_entry_can_be_taken_out_and_the_comments_stay(parts: tuple[str, str, str], value: Any) -> None:
     text = "".join(parts)

@@ -54,7 +54,7 @@ def _blocked(document: Any, keys: tuple[str, ...]) -> bool:
     return False
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(text=_texts(), keys=_PATHS, value=_VALUES)
 def test_put_changes_the_one_value_and_drop_gives_the_text_back(text: str, keys: tuple[str, ...], value: Any) -> None:
     document = json.loads(text)
@@ -77,7 +77,7 @@ def test_put_changes_the_one_value_and_drop_gives_the_text_back(text: str, keys:
         assert undone == text or "".join(undone.split()) == "".join(text.split())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(text=_texts(), items=st.lists(_VALUES, min_size=1, max_size=3))
 def test_items_are_added_once_and_taken_out_alone(text: str, items: list[Any]) -> None:
     keys = ("list", "of")

@@ -61,7 +61,7 @@ def _dumped(document: Any, indent: int | str | None, ascii_only: bool, end: str,
     return (text.replace("\n", "\r\n") if crlf else text).encode("utf-8")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     servers=_SERVERS,
     settings_file=_SETTINGS,
@@ -109,7 +109,7 @@ def test_what_was_there_survives_and_comes_back_to_the_byte(
         assert _snapshot(root) == before
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(servers=_SERVERS, added=_SERVERS, indent=st.sampled_from([None, 2, "\t"]))
 def test_an_edit_between_survives_the_removal(
     servers: dict[str, Any], added: dict[str, Any], indent: int | str | None

@@ -56,7 +56,7 @@ def config() -> Iterator[Config]:
 # --- properties -----------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(parts=_JSONC._TEXTS, name=st.sampled_from(["opencode.json", "opencode.jsonc"]))
 def test_opencode_json_with_comments_survives_and_comes_back(parts: tuple[str, str, str], name: str) -> None:
     text = "".join(parts)
@@ -79,7 +79,7 @@ def test_opencode_json_with_comments_survives_and_comes_back(parts: tuple[str, s
         assert _snapshot(config.root) == {name: text.encode()}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(text=_TOML._texts(), edited=st.booleans())
 def test_codex_configuration_survives_and_comes_back(text: str, edited: bool) -> None:
     before = tomllib.loads(text)
@@ -103,7 +103,7 @@ def test_codex_configuration_survives_and_comes_back(text: str, edited: bool) ->
             assert _snapshot(config.root) == {".codex": None, ".codex/config.toml": text.encode()}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=40), behind=st.sampled_from(["", "\nmine\n"]))
 @example(text="\r", behind="\nmine\n")  # with the line feed behind it, it looks like another kind of file
 @example(text="a\r\nb\n", behind="\nmine\n")
@@ -237,3 +237,51 @@ def test_all_of_a_clone_without_a_record_go(config: Config) -> None:
     assert left.pop("AGENTS.md") == b"# Agents\n"
     # files that were shared stay as they may have been there before, without anything of ours
     assert all(b"perpetual" not in content for content in left.values())
+
+
+# --- files as editors and people leave them ---------------------------------------------------------------------------
+
+_CONFIGURATIONS = [
+    ("opencode", "opencode.json"),
+    ("claude-code", ".mcp.json"),
+    ("claude-code", ".claude/settings.json"),
+    ("cursor", ".cursor/mcp.json"),
+    ("codex", ".codex/hooks.json"),
+]
+
+
+@pytest.mark.parametrize(("harness", "name"), _CONFIGURATIONS)
+@pytest.mark.parametrize("edited", [False, True])
+def test_a_byte_order_mark_stays_in_front(config: Config, harness: str, name: str, edited: bool) -> None:
+    path = config.root / name
+    path.parent.mkdir(exist_ok=True)
+    content = b'\xef\xbb\xbf{"mine": [1, 2]}\r\n'
+    path.write_bytes(content)
+    assert _actions(scaffold(config, _SHARED, [harness]))[name] == "merged"
+    merged = path.read_bytes()
+    assert merged.startswith(b'\xef\xbb\xbf{"mine": [1, 2]')
+    assert json.loads(merged.decode("utf-8-sig")).keys() > {"mine"}
+    assert set(_actions(scaffold(config, _SHARED, [harness])).values()) == {"unchanged"}
+    if edited:
+        path.write_bytes(merged.replace(b"[1, 2]", b"[1, 2, 3]"))
+    scaffold(config, _SHARED, remove=[harness])
+    if edited:
+        assert json.loads(path.read_bytes().removeprefix(b"\xef\xbb\xbf")) == {"mine": [1, 2, 3]}
+    else:
+        assert path.read_bytes() == content
+
+
+def test_a_link_that_leads_to_itself_is_left_alone(config: Config) -> None:
+    (config.root / ".mcp.json").symlink_to(".mcp.json")
+    planned, done = scaffold(config, _SHARED, ["mcp"], dry_run=True), scaffold(config, _SHARED, ["mcp"])
+    assert _actions(planned)[".mcp.json"] == _actions(done)[".mcp.json"] == "conflict"
+    assert os.readlink(config.root / ".mcp.json") == ".mcp.json"
+
+
+def test_a_file_where_a_folder_is_needed_is_told_before_anything_is_written(config: Config) -> None:
+    (config.root / ".codex").write_text("mine")
+    planned = scaffold(config, _SHARED, ["codex"], dry_run=True)
+    reasons = {item["path"]: item["reason"] for item in planned["files"] if item["action"] == "conflict"}
+    assert reasons[".codex/config.toml"] == ".codex/config.toml: .codex is no folder"
+    assert _actions(scaffold(config, _SHARED, ["codex"])) == _actions(planned)
+    assert (config.root / ".codex").read_text() == "mine"

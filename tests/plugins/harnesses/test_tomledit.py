@@ -47,7 +47,7 @@ def _texts(draw: st.DrawFn) -> str:
     return text.replace("\n", "\r\n") if draw(st.booleans()) else text
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(text=_texts())
 def test_put_changes_the_one_table_and_drop_gives_the_text_back(text: str) -> None:
     before = tomllib.loads(text)
@@ -60,7 +60,7 @@ def test_put_changes_the_one_table_and_drop_gives_the_text_back(text: str) -> No
     assert tomledit.drop(edited, KEYS, floor=floor) == text
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(text=_texts(), behind=_texts())
 def test_what_was_written_behind_ours_stays(text: str, behind: str) -> None:
     edited = tomledit.put(text, KEYS, TABLE) + "# a person's note\n[later]\nx = 1 # one\n"

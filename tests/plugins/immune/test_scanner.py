@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from perpetual_immune.rules import families, payloads, requests, scoring
+from perpetual_immune.rules import commands, families, payloads, requests, scoring
 from perpetual_immune.rules.hit import fold
 from perpetual_immune.scanner import EXCERPT_CHARS, MAX_CHARS, Scan, redact, scan
 
@@ -176,6 +176,8 @@ SECRET_LINES = [(value, f"the key for run 12 is {value} (rotate it)") for value 
     ("v9Kp2!xQz7Lm", "db_password = 'v9Kp2!xQz7Lm'"),
     ("Zt7Qm2Lx9Rw4Kd8P", 'export SERVICE_TOKEN="Zt7Qm2Lx9Rw4Kd8P"'),
     ("hT5rW9qLx2", "postgres://lab:hT5rW9qLx2@db.internal:5432/runs"),
+    ("Qm9Lr3Xk7Vt2Zp5W", "curl -H 'authorization: bearer Qm9Lr3Xk7Vt2Zp5W' https://api.internal/v1"),
+    ("Qm9Lr3Xk7Vt2Zp5Wd8Gh", "it works with bearer Qm9Lr3Xk7Vt2Zp5Wd8Gh and the header set"),
     ("Qm9Lr3Xk7Vt2Zp5W", "curl -H 'Authorization: Bearer Qm9Lr3Xk7Vt2Zp5W' https://api.internal/v1"),
 ]
 
@@ -296,6 +298,17 @@ def test_repetition_cannot_make_the_scan_slow(unit: str) -> None:
     started = time.process_time()  # not the clock: what else the machine does is not the scanner's matter
     scan(text)
     assert time.process_time() - started < 1.0
+
+
+def test_many_commands_cost_what_each_costs() -> None:
+    """Eight times the text takes eight times as long, and not sixty-four times."""
+    took = []
+    for count in (400, 3_200):
+        text = "see `rm x`\n" * count
+        started = time.process_time()
+        list(commands.find(text))
+        took.append(time.process_time() - started)
+    assert took[1] < 14 * took[0]
 
 
 def test_needles_never_hide_a_match() -> None:

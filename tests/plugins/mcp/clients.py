@@ -127,7 +127,7 @@ def raw(folder: Path, *words: str, quiet: bool = True) -> Iterator[Raw]:
     try:
         yield server
         if server.process.poll() is None:
-            _, errors = server.process.communicate(timeout=20)  # closes standard input: the client leaves
+            _, errors = server.process.communicate(timeout=60)  # closes standard input: the client leaves
             assert server.process.returncode == 0, errors
             assert not quiet or errors == ""
     finally:

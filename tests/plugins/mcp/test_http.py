@@ -6,24 +6,30 @@ import http.client
 import json
 import os
 import signal
+import socket
 import stat
 import subprocess
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
 import httpx2
 import pytest
+import uvicorn
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Implementation
+from uvicorn.server import ServerState
 
 from perpetual import Lab
 from perpetual.api import PerpetualError, UsageError
 from perpetual.cli.app import run
 from perpetual_mcp.http import TOKEN_VARIABLE, Guard, address_of, token_of
+from perpetual_mcp.patience import PATIENCE_S, PatientProtocol
 from perpetual_mcp.resources import RESOURCE
 from tests.plugins.mcp.clients import COMMAND, ENVELOPE, initialize
 
@@ -44,7 +50,7 @@ class Served:
         self, method: str, path: str, headers: Mapping[str, str], body: dict[str, Any] | None = None
     ) -> tuple[int, str]:
         """Status and text of one request, sent as it is."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.putrequest(method, path, skip_host="host" in headers, skip_accept_encoding=True)
             text = b"" if body is None else json.dumps(body).encode()
@@ -74,7 +80,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     port = int(address.rpartition(":")[2].partition("/")[0])
     yield Served(folder, port, token.partition("Bearer ")[2].split()[0], process)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=20) == -signal.SIGTERM
+    assert process.wait(timeout=60) == -signal.SIGTERM
     assert "Traceback" not in process.stderr.read()
     process.stderr.close()
 
@@ -83,7 +89,7 @@ def test_the_sdk_s_client_is_served(served: Served) -> None:
     async def talk(mode: str, name: str) -> Any:
         url, headers = f"http://127.0.0.1:{served.port}/mcp", {"Authorization": f"Bearer {served.token}"}
         info = Implementation(name=name, version="1")
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with (
                 httpx2.AsyncClient(headers=headers) as web,
                 Client(streamable_http_client(url, http_client=web), mode=mode, client_info=info) as client,
@@ -106,6 +112,8 @@ def test_the_sdk_s_client_is_served(served: Served) -> None:
         ({}, 401),
         ({"Authorization": "Bearer wrong"}, 401),
         ({"Authorization": "Basic {token}"}, 401),
+        ({"Authorization": "{token}"}, 401),
+        ({"Authorization": "Bearer"}, 401),
         ({"Authorization": "Bearer {token}", "host": "evil.example"}, 421),
         ({"Authorization": "Bearer {token}", "host": "evil.example:{port}"}, 421),
         ({"Authorization": "Bearer {token}", "host": "127.0.0.1:1"}, 421),
@@ -156,9 +164,10 @@ def test_a_token_can_be_given_and_a_weak_one_is_refused(project: Path) -> None:
             token_of(project, {TOKEN_VARIABLE: weak})
     assert not (project / ".perpetual" / "mcp-token").exists()
     token_of(project, {})
-    (project / ".perpetual" / "mcp-token").chmod(0o644)
-    with pytest.raises(PerpetualError, match="others can read"):
-        token_of(project, {})
+    for mode in (0o640, 0o604):
+        (project / ".perpetual" / "mcp-token").chmod(mode)
+        with pytest.raises(PerpetualError, match="others can read"):
+            token_of(project, {})
 
 
 def test_only_this_machine_is_served_unless_hosts_are_named(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -211,8 +220,83 @@ def test_the_guard_takes_named_hosts_and_no_web_socket() -> None:
     anyio.run(ask, "http", (b"host", b"127.0.0.1:8321"), token)
     anyio.run(ask, "http", (b"host", b"lab.example"), (b"host", b"lab.example"), token)
     anyio.run(ask, "http", (b"host", b"lab.example"), token, token)
+    own, foreign = (b"origin", b"http://lab.example"), (b"origin", b"http://evil.example")
+    anyio.run(ask, "http", (b"host", b"lab.example"), token, own, foreign)
     assert reached == ["http", "http", "lifespan"]
-    assert [item.get("status") for item in sent if item["type"] != "http.response.body"] == [None, 421, 421, 401]
+    assert [item.get("status") for item in sent if item["type"] != "http.response.body"] == [None, 421, 421, 401, 403]
+    anyio.run(ask, "http", (b"host", b"lab.example"), token, own)
+    assert reached == ["http", "http", "lifespan", "http"]
+
+
+def test_the_scheme_goes_by_any_case(served: Served) -> None:
+    """RFC 9110, section 11.1; the token does not."""
+    for scheme, token, status in (("bearer", served.token, 405), ("BEARER", served.token.swapcase(), 401)):
+        assert served.ask("PUT", "/mcp", {"Authorization": f"{scheme} {token}"})[0] == status
+
+
+def test_servers_that_start_at_once_agree_on_the_token(project: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        found = set(pool.map(lambda _: token_of(project, {}), range(24)))
+    assert len(found) == 1
+    assert [path.name for path in (project / ".perpetual").glob("mcp-token*")] == ["mcp-token"]
+
+
+def test_a_connection_that_sends_nothing_whole_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reaches the port could otherwise hold as many as the process has descriptors."""
+    monkeypatch.setattr(PatientProtocol, "patience_s", 0.2)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        raise AssertionError("no request was whole")
+
+    async def talk() -> None:
+        config = uvicorn.Config(app, http=PatientProtocol, lifespan="off", log_config=None)
+        server = uvicorn.Server(config)
+        config.load()
+        server.lifespan = config.lifespan_class(config)
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            await server.startup(sockets=[listening])
+            with anyio.fail_after(30):
+                async with await anyio.connect_tcp("127.0.0.1", listening.getsockname()[1]) as slow:
+                    await slow.send(b"GET / HTTP/1.1\r\nHost: ")
+                    with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
+                        await slow.receive()
+            await server.shutdown(sockets=[listening])
+
+    anyio.run(talk)
+
+
+def test_a_connection_lasts_while_it_is_served_and_a_moment_after() -> None:
+    clock, waiting, ended = [0.0], [], []
+
+    def call_later(delay_s: float, look: Any) -> Any:
+        waiting.append((clock[0] + delay_s, look))
+        return SimpleNamespace(cancel=lambda: None)
+
+    def pass_s(seconds: float) -> None:
+        clock[0] += seconds
+        due = [item for item in waiting if item[0] <= clock[0]]
+        waiting[:] = [item for item in waiting if item[0] > clock[0]]
+        for _, look in due:
+            look()
+
+    loop: Any = SimpleNamespace(time=lambda: clock[0], call_later=call_later)
+    transport: Any = SimpleNamespace(
+        abort=lambda: ended.append(clock[0]), get_extra_info=lambda name: None, is_closing=lambda: True
+    )
+    config = uvicorn.Config(lambda *_: None, http=PatientProtocol, lifespan="off", log_config=None)
+    protocol = PatientProtocol(config, ServerState(), {}, loop)
+    protocol.connection_made(transport)
+    protocol.cycle = cycle = SimpleNamespace(response_complete=False)  # type: ignore[assignment]
+    for _ in range(20):
+        pass_s(PATIENCE_S / 2)  # a stream of events
+    assert ended == []
+    cycle.response_complete = True
+    protocol.on_response_complete()
+    pass_s(PATIENCE_S * 0.9)
+    assert ended == []
+    pass_s(PATIENCE_S * 0.9)
+    pass_s(PATIENCE_S * 0.9)
+    assert len(ended) == 1
 
 
 def test_the_newer_era_needs_no_session(served: Served) -> None:

@@ -120,6 +120,25 @@ def test_prompts_carry_the_state_of_the_moment(filled: Path) -> None:
     talk(opener(filled), deed)
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "told"),
+    [
+        ("automatic", {}, "there is no prompt 'automatic': there is auto, stop, report, catchup"),
+        ("auto", {"aim": "x"}, "the prompt auto has no argument 'aim': it has goal"),
+    ],
+)
+def test_a_prompt_asked_for_wrongly_is_refused_in_few_words(
+    project: Path, name: str, arguments: dict[str, str], told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def deed(client: Client) -> None:
+        with pytest.raises(MCPError) as refusal:
+            await client.get_prompt(name, arguments)
+        assert (refusal.value.error.code, refusal.value.error.message) == (-32602, told)
+
+    talk(opener(project), deed)
+    assert caplog.records == []
+
+
 COMPLETED = [
     ("report", "hypothesis", "", ["h2", "h1"]),
     ("catchup", "focus", "h", ["h2", "h1"]),

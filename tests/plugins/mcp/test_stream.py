@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from perpetual import Lab
 from perpetual.testing.plugin import write_distribution
+from perpetual_mcp.stdio import refusal_of
 from tests.plugins.mcp.clients import COMMAND, ENVELOPE, Raw, initialize, raw
 
 VALUES = st.recursive(
@@ -88,7 +89,7 @@ class Battered:
 
     def until(self, what: str, number: Any) -> Any:
         while True:
-            message = self.answers.get(timeout=20)
+            message = self.answers.get(timeout=60)
             assert message["jsonrpc"] == "2.0"
             if message.get("id") == number:
                 return message
@@ -114,16 +115,54 @@ def battered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Battered]:
 
 
 @given(lines=st.lists(LINES, min_size=1, max_size=8))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_garbage_is_survived(battered: Battered, lines: list[bytes]) -> None:
     for line in lines:
         battered.send(line)
     assert battered.is_alive()
 
 
-def test_a_message_that_is_too_long_is_dropped_and_the_next_one_served(battered: Battered) -> None:
+def test_a_message_that_is_too_long_is_refused_and_the_next_one_served(battered: Battered) -> None:
     battered.send(b'{"jsonrpc":"2.0","id":1,"method":"' + b"x" * (17 * 1024 * 1024) + b'"}')
+    assert "longer than" in battered.until("refusal", None)["error"]["message"]
     assert battered.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (b'[{"jsonrpc":"2.0","id":5,"method":"ping"}]', (None, -32600)),
+        (b"[]", (None, -32600)),
+        (b'"text"', (None, -32600)),
+        (b'{"jsonrpc":"2.0","id":6}', (6, -32600)),
+        (b'{"jsonrpc":"1.0","id":"seven","method":"ping"}', ("seven", -32600)),
+        (b'{"jsonrpc":"2.0","id":8,"method":"ping","params":[1]}', (8, -32600)),
+        (b'{"id":true}', (None, -32600)),
+        (b'{"jsonrpc":"2.0","id":9,"method":', (None, -32700)),
+        (b"", (None, -32600)),  # as the wire tells one that is too long
+    ],
+)
+def test_who_waits_for_an_answer_gets_the_error_of_json_rpc(line: bytes, told: tuple[object, int]) -> None:
+    refusal = refusal_of(line)
+    assert refusal is not None
+    assert (refusal["id"], refusal["error"]["code"]) == told
+
+
+@pytest.mark.parametrize("line", [b"  ", b'{"jsonrpc":"2.0"}', b'{"id":1,"result":3}', b'{"id":1,"error":{}}'])
+def test_who_waits_for_none_gets_none(line: bytes) -> None:
+    assert refusal_of(line) is None
+
+
+def test_a_line_that_is_no_message_is_answered_in_its_place(battered: Battered) -> None:
+    for line, number in ((b'{"jsonrpc":"2.0","id":"no method"}', "no method"), (b"garbage", None)):
+        battered.send(line)
+        assert battered.until("refusal", number)["error"]["code"] in (-32600, -32700)
+    assert battered.is_alive()
+
+
+def test_bytes_that_are_no_text_are_replaced_and_the_rest_is_read(battered: Battered) -> None:
+    battered.send(b'{"jsonrpc":"2.0","id":"bytes","method":"no \xff such"}')
+    assert battered.until("error", "bytes")["error"]["code"] == -32601
 
 
 @pytest.mark.parametrize("half", ["\\ud83d", "\\uDE00", "\\ud83d \\ud83d\\ude00"])
@@ -140,15 +179,15 @@ def test_a_text_cut_through_an_emoji_is_answered(battered: Battered, half: str) 
 
 def test_a_long_answer_and_a_large_request_pass_whole(battered: Battered) -> None:
     """More than a pipe holds, both ways at once."""
-    long = "a long statement " * 8000
-    arguments = {"action": "add", "text": long, "tags": ["long"]}
-    call = {"id": "long", "method": "tools/call", "params": {"name": "perpetual_hypotheses", "arguments": arguments}}
+    long = "a long note " * 11_000
+    arguments = {"action": "write", "file": "notes/long.md", "content": long}
+    call = {"id": "long", "method": "tools/call", "params": {"name": "perpetual_memory", "arguments": arguments}}
     for number in range(6):
         battered.send(json.dumps({"jsonrpc": "2.0", "id": f"list {number}", "method": "tools/list"}).encode())
     battered.send(json.dumps({"jsonrpc": "2.0", **call}).encode())
     assert not battered.until("call", "long")["result"].get("isError")
     with Lab.open(battered.folder) as lab:
-        assert long.strip() in [item.statement for item in lab.hypotheses.list().items if item.tags == ("long",)]
+        assert lab.memory.read("notes/long.md") == long
 
 
 NOISY = """\
@@ -196,7 +235,7 @@ def test_what_a_store_prints_as_it_opens_stays_out_of_the_stream(
         server.process.stdin.close()
         assert server.process.stderr is not None
         assert {"imported", "opened", "by a library", "by a child"} <= set(server.process.stderr.read().splitlines())
-        assert server.process.wait(timeout=20) == 0
+        assert server.process.wait(timeout=60) == 0
         for pipe in (server.process.stdout, server.process.stderr):
             assert pipe is not None
             pipe.close()
@@ -233,7 +272,26 @@ def test_a_socket_is_served_as_a_pipe_is(project: Path) -> None:
         with ours.makefile("rb") as stream:
             assert json.loads(stream.readline())["result"]["protocolVersion"] == "2025-11-25"
         ours.shutdown(socket.SHUT_WR)
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=60) == 0
+
+
+def test_a_client_that_listens_no_more_ends_the_server(project: Path) -> None:
+    """Although it would still speak: nothing that it asks for could be answered."""
+    server = Raw(project)
+    try:
+        server.send(initialize("2025-06-18"))
+        server.receive()
+        assert server.process.stdout is not None
+        server.process.stdout.close()
+        assert server.process.wait(timeout=30) == 0
+        assert server.process.stderr is not None
+        assert server.process.stderr.read() == ""
+    finally:
+        server.process.kill()
+        server.process.wait()
+        for pipe in (server.process.stdin, server.process.stderr):
+            assert pipe is not None
+            pipe.close()
 
 
 @pytest.mark.slow
@@ -249,7 +307,7 @@ def test_a_client_that_dies_ends_the_server(project: Path) -> None:
         assert process.stdin is not None
         process.stdout.close()
         process.stdin.close()
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=60) == 0
         assert process.stderr is not None
         assert "Traceback" not in process.stderr.read()
     finally:
@@ -270,7 +328,7 @@ def test_a_signal_loses_nothing_that_was_answered(project: Path, number: signal.
         last = {"name": "perpetual_hypotheses", "arguments": {"action": "add", "text": "claim 3"}}
         server.send({"id": 9, "method": "tools/call", "params": last})
         os.kill(server.process.pid, number)
-        assert server.process.wait(timeout=10) == -number
+        assert server.process.wait(timeout=60) == -number
         server.process.communicate()
     with Lab.open(project) as lab:
         assert [item.statement for item in lab.hypotheses.list().items][:3] == ["claim 0", "claim 1", "claim 2"]

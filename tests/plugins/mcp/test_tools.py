@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
+import anyio
 import pytest
 from jsonschema import Draft202012Validator
 from mcp.client.client import Client
@@ -13,6 +14,9 @@ from mcp_types import CallToolResult
 
 from perpetual import Lab
 from perpetual.brief import tokens_of
+from perpetual.cli.documents import state
+from perpetual.lab.hypotheses import AGENTS_PRIORS
+from perpetual_mcp import shapes
 from tests.plugins.mcp.clients import error_of, opener, talk, text_of
 
 SIX = {
@@ -24,7 +28,8 @@ SIX = {
     "perpetual_budget": set(),
 }
 READERS = {
-    "perpetual_status", "perpetual_brief", "perpetual_runs", "perpetual_logs", "perpetual_budget", "perpetual_report",
+    "perpetual_status", "perpetual_brief", "perpetual_experiments", "perpetual_runs", "perpetual_logs",
+    "perpetual_budget", "perpetual_report",
 }  # fmt: skip
 OTHERS = {"perpetual_run", "perpetual_kill", "perpetual_evidence"}
 PRINTS = "python -c 'print(\"val_loss=2.1\")'"
@@ -98,14 +103,17 @@ def test_a_campaign_over_the_tools_alone(project: Path) -> None:
         assert (made["experiment"]["id"], made["experiment"]["status"]) == ("e1", "proposed")
         assert made["experiment"]["proposed_by"] == "mcp:c/1"
         assert made["experiment"]["resources"]["wall_s"] == 60
+        waits = await call("perpetual_experiments", status="proposed", hypothesis="h1")
+        assert [(item["id"], item["runs"]) for item in waits["items"]] == [("e1", {})]
+        assert (await call("perpetual_experiments", id="E1"))["experiment"]["command"] == PRINTS
         refused = await client.call_tool("perpetual_run", {"experiment": "e1"})
         assert (error_of(refused)["code"], error_of(refused)["exit"]) == ("not_approved", 4)
         with Lab.open(project) as person:
             person.experiments.approve("e1")
         assert (await call("perpetual_run", experiment="e1"))["items"][0]["id"] == "r1"
-        with Lab.open(project) as person:
-            person.wait(["r1"], timeout_s=30)
-        await call("perpetual_scan")
+        with anyio.fail_after(60):
+            while (await call("perpetual_runs"))["items"][0]["status"] != "done":
+                await call("perpetual_scan", wait="20s")
         assert (await call("perpetual_runs", id="r1"))["run"]["metrics"] == {"val_loss": 2.1}
         assert [run["status"] for run in (await call("perpetual_runs"))["items"]] == ["done"]
         assert (await call("perpetual_logs", run="r1"))["text"] == "val_loss=2.1\n"
@@ -248,7 +256,7 @@ def test_no_tool_starts_what_nobody_approved(filled: Path) -> None:
         assert error_of(approve)["code"] == "usage"  # there is no such tool
         return [tool.name for tool in tools]
 
-    assert len(talk(opener(filled), deed)) == 13
+    assert len(talk(opener(filled), deed)) == 14
     with Lab.open(filled) as lab:
         assert {lab.experiments.get(id).status for id in ("e2", "e3")} == {"proposed"}
         assert not [run for run in lab.runs.list().items if run.experiment_id != "e1"]
@@ -427,3 +435,92 @@ def test_what_is_approved_is_not_said_to_wait(filled: Path) -> None:
     assert "a person approves it: perpetual approve e3" in first
     assert second.startswith("e3 approved")
     assert "a person approves it" not in second
+
+
+def test_a_run_without_a_result_is_tried_again(filled: Path) -> None:
+    async def deed(client: Client) -> Any:
+        async def refusal(name: str, **arguments: Any) -> str:
+            error = error_of(await client.call_tool(name, arguments))
+            return f"{error['code']}: {error['message']}"
+
+        async def end(run: str) -> None:
+            with anyio.fail_after(60):
+                while (await client.call_tool("perpetual_runs", {"id": run})).structured_content["run"][
+                    "ended_at"
+                ] is None:
+                    await client.call_tool("perpetual_scan", {"wait": 20})
+
+        await client.call_tool("perpetual_run", {"experiment": "e3"})
+        await end("r1")
+        again = await client.call_tool("perpetual_run", {"experiment": "E3", "retry": "R1", "idempotency_key": "k"})
+        same = await client.call_tool("perpetual_run", {"experiment": "e3", "retry": "r1", "idempotency_key": "k"})
+        await end("r2")
+        return (
+            again.structured_content["run"],
+            same.structured_content["run"]["id"],
+            await refusal("perpetual_run", experiment="e1", retry="r1"),
+            await refusal("perpetual_run", experiment="e3", retry="r1", every=True),
+            await refusal("perpetual_run", experiment="e3", retry="r99"),
+            await refusal("perpetual_scan", wait=21),
+            await refusal("perpetual_scan", wait=-1),
+            await refusal("perpetual_experiments", id="e1", status="proposed"),
+            await refusal("perpetual_experiments", status="nice"),
+        )
+
+    with Lab.open(filled) as lab:
+        lab.experiments.propose(command="false", cost_run_hours=0.01)
+        lab.experiments.approve("e3")
+    run, same, *refused = talk(opener(filled), deed)
+    assert (run["id"], run["attempt"], run["replicate"]) == ("r2", 2, 1)
+    assert same == "r2"
+    assert "usage: r1 is a run of e3, not of e1" in refused[0]
+    assert [told.partition(":")[0] for told in refused[1:]] == [
+        "usage", "not_found", "usage", "usage", "usage", "usage",
+    ]  # fmt: skip
+
+
+def test_a_wrong_argument_is_told_in_our_words(project: Path) -> None:
+    async def deed(client: Client) -> list[dict[str, Any]]:
+        calls: list[tuple[str, dict[str, Any]]] = [
+            ("perpetual_status", {"detail": 3}),
+            ("perpetual_run", {}),
+            ("perpetual_propose", {"replicates": "many", "gpus": "none", "command": ["ls"]}),
+            ("perpetual_stats", {}),
+        ]
+        return [error_of(await client.call_tool(name, arguments)) for name, arguments in calls]
+
+    detail, missing, several, unknown = talk(opener(project), deed)
+    assert detail["message"] == "perpetual_status: detail: input should be 'low' or 'full', not 3"
+    assert detail["hint"] == "it has detail"
+    assert missing["message"] == "perpetual_run: experiment: field required"
+    for name in ("replicates", "gpus", "command"):
+        assert f"{name}: " in several["message"]
+    assert unknown["message"] == "there is no tool 'perpetual_stats'"
+    assert "perpetual_status" in unknown["hint"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "document"),
+    [
+        (shapes.Totals, state.Totals),
+        (shapes.Spent, state.Spent),
+        (shapes.BudgetAnswer, state.Budget),
+        (shapes.HypothesisLine, state.HypothesisLine),
+        (shapes.LiveRun, state.RunLine),
+        (shapes.LiveRuns, state.RunsNow),
+        (shapes.StatusAnswer, state.StatusDocument),
+    ],
+)
+def test_the_shapes_name_what_the_documents_hold(shape: type, document: type) -> None:
+    """An output schema that is silent about a key leaves an agent to guess it."""
+    assert {*get_type_hints(shape)} - {"schema", "truncated"} == {*get_type_hints(document)} - {"schema"}
+
+
+def test_the_prior_that_an_agent_is_told_is_the_one_that_it_may_hold(project: Path) -> None:
+    low, high = AGENTS_PRIORS
+
+    async def deed(client: Client) -> Any:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        return tools["perpetual_hypotheses"].input_schema["properties"]["prior"]["description"]
+
+    assert f"{low:g} to {high:g}" in talk(opener(project), deed)

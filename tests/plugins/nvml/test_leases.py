@@ -218,7 +218,6 @@ def test_instances_are_leased_one_by_one(machine: GpuMachine, gpu_lab: Lab) -> N
     assert [(part["state"], part["run_ids"]) for part in cut["mig"]] == [("leased", ["r2"]), ("leased", ["r1"])]
 
 
-@pytest.mark.slow
 def test_cpus_are_counted(machine: GpuMachine, gpu_lab: Lab) -> None:
     """No driver is asked for them: this machine has none."""
     usable = len(os.sched_getaffinity(0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from perpetual import Lab
 from perpetual.api import PerpetualError
 from perpetual.cli.app import run
+from perpetual.lab.flows.fold import designs_of, rows_of
 from perpetual_report import facts
 from perpetual_report.book import Book, Number
 from perpetual_report.document import markdown_of, render, render_html
@@ -198,8 +200,8 @@ def test_lists_are_bounded_and_say_what_they_leave_out(lab: Lab, monkeypatch: py
     page = Page(render_html(lab))
     words = " ".join("".join(page.words).split())
     for left in (
-        "and 2 more hypotheses", "and 1 more experiments", "and 1 more rows", "earlier steps", "more older runs",
-        "1 of these hypotheses have tables and no pictures",
+        "and 2 more hypotheses", "and 1 more experiment,", "and 1 more row,", "earlier steps", "more older runs",
+        "1 of these hypotheses has tables and no pictures",
     ):  # fmt: skip
         assert left in words
     targets = {item["href"].removeprefix("#") for item in page.all("a")}
@@ -265,3 +267,81 @@ def test_pictures_need_what_draws_them(monkeypatch: pytest.MonkeyPatch, lab: Lab
     with pytest.raises(PerpetualError) as caught:
         render_html(lab)
     assert caught.value.exit == 1
+
+
+def test_experiments_that_share_a_command_are_pooled_as_the_fold_pools_them(lab: Lab) -> None:
+    """Asked again with another mde under another title: one design, under the prediction that was measured first."""
+    command = lab.experiments.get("e3").command
+    again = lab.experiments.propose(
+        "h1", command=command, title="asked again", metric="loss", direction="min", mde=0.2, baseline="e1",
+        replicates=2, cost_run_hours=0.001,
+    )  # fmt: skip
+    lab.experiments.approve(again.id)
+    lab.wait([started.id for started in lab.runs.launch(again.id, every=True)], timeout_s=60)
+    snapshot = take(lab)
+    effects = effects_of(snapshot)
+    assert again.id not in effects
+    pooled = effects["e3"]
+    assert pooled.members == ("e3", again.id)
+    rows = [row for row in snapshot.evidence if row.experiment_id in ("e3", again.id)]
+    assert pooled.rows == tuple(rows)
+    assert len(rows) == 3
+    assert pooled.interval is not None
+    assert pooled.interval.n == 3
+    desks = lab.desks
+    designs, counted, _ = designs_of(desks, desks.ctx.need("hypothesis", "h1"), rows_of(desks, "h1"))
+    assert set(designs) == {"e2", "e3"}
+    folded = [row["value"] for row in counted if row.get("design_id") == "e3"]
+    assert pooled.points == pytest.approx(folded)  # what the evidence was folded from is what is drawn
+    words = " ".join("".join(Page(render_html(lab)).words).split())
+    assert f"The same command and settings as {again.id}: one design, its runs pooled here." in words
+    assert "What is predicted here came after it was measured, and the prediction of e3 holds." in words
+    assert "the prediction of e3 holds" in render(lab)
+
+
+def test_a_hypothesis_is_told_in_one_line_by_the_design_with_the_most_runs(lab: Lab) -> None:
+    told = facts.facts_of(take(lab), Book())["verdicts"]
+    first = told[0]["headline"]
+    assert (first["id"], str(first["others"])) == ("e2", "1")  # three runs; e3 has one and the larger effect or not
+    assert told[-1]["headline"] is None
+
+
+@pytest.mark.parametrize(
+    ("value", "form", "said"),
+    [(408955.4, ".5g", "408955"), (7092.0, ".3g", "7092"), (-0.0004, "+.2f", "0.00"), (2.5e12, ".3g", "2.5e+12"),
+     (0.0, "+.3f", "0.000"), (-3.68, "+.2f", "-3.68")],
+)  # fmt: skip
+def test_numbers_are_written_as_people_write_them(value: float, form: str, said: str) -> None:
+    number = Book().number("x", value, "r1", form=form)
+    assert number is not None
+    assert number.text == said
+
+
+def _luminance(shade: str) -> float:
+    parts = [int(shade[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize(("column", "papers"), [(0, ("#ffffff", "#f6f7f9")), (1, ("#14181d", "#1c2229"))])
+def test_what_is_read_stands_out_and_what_is_drawn_is_seen(text: str, column: int, papers: tuple[str, str]) -> None:
+    """WCAG 2.1 AA: 4.5 to 1 for words, 3 to 1 for marks; lines of a grid carry nothing."""
+    for paper in papers:
+        assert paper in text
+        for name, shades in COLOURS.items():
+            lighter, darker = sorted((_luminance(shades[column]), _luminance(paper)), reverse=True)
+            needed = {"grid": 1.0, "grey": 3.0}.get(name, 4.5)
+            assert (lighter + 0.05) / (darker + 0.05) >= needed, (name, paper)
+
+
+def test_a_reader_of_the_screen_is_told_what_each_part_is(page: Page) -> None:
+    headings = [int(tag[1]) for tag, _ in page.tags if re.fullmatch(r"h[1-6]", tag)]
+    assert headings[0] == 1
+    assert headings.count(1) == 1
+    assert all(later <= earlier + 1 for earlier, later in itertools.pairwise(headings))
+    assert {item.get("scope") for item in page.all("th")} == {"col"}
+    for region in page.all("div"):
+        if "tabindex" in region:  # what is scrolled by keys has a name
+            assert region["role"] in ("region", "group")
+            assert region["aria-label"]
+    assert next(item["href"] for item in page.all("a")) == "#verdicts"  # the first thing that a key reaches

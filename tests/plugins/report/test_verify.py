@@ -12,7 +12,8 @@ import pytest
 from perpetual import Lab
 from perpetual.cli.app import run
 from perpetual_report.document import UNVERIFIED, render, render_html
-from perpetual_report.verification import claims_of, derive, differences, verify
+from perpetual_report.snapshot import take
+from perpetual_report.verification import _rounds, claims_of, derive, differences, verify
 
 _DIGIT = re.compile(r"\d")
 
@@ -72,7 +73,7 @@ def test_each_number_of_the_page_is_held_to_the_record(campaign: Path, page: str
     assert wanted <= {problem.number for problem in differences(claims, derived)}
 
 
-_FEW_AND_MANY = pytest.mark.parametrize("count", [10, pytest.param(400, marks=pytest.mark.slow)])
+_FEW_AND_MANY = pytest.mark.parametrize("count", [5, pytest.param(400, marks=pytest.mark.slow)])
 
 
 @_FEW_AND_MANY
@@ -181,7 +182,7 @@ def test_a_number_or_a_picture_that_was_taken_out_is_a_problem(lab: Lab, page: s
 
 
 def test_the_state_of_the_file_is_one_of_its_claims(lab: Lab, study: Path, markdown: str) -> None:
-    found = re.search(r"seq (\d+), debits (\d+) -->", markdown)
+    found = re.search(r"seq (\d+), debits (\d+), form \w+ -->", markdown)
     assert found is not None
     for state in (int(found[1]) - 1, 3, int(found[1]) + 100):
         Path("report.md").write_text(markdown.replace(found[0], found[0].replace(f"seq {found[1]}", f"seq {state}")))
@@ -285,3 +286,67 @@ def test_a_log_that_is_gone_is_found(lab: Lab, study: Path, page: str) -> None:
     problems = verify(lab, Path("report.html"))["problems"]
     assert {problem["number"] for problem in problems} == {"v2.value", "r5.metrics.loss", "r5.metrics.steps"}
     assert {problem["found"] for problem in problems} == {"the source is gone"}
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["a feed that says what was", "an old feed, which does not"])
+def test_thresholds_that_were_set_later_do_not_turn_what_was_written(
+    lab: Lab, study: Path, monkeypatch: pytest.MonkeyPatch, told: bool
+) -> None:
+    """A report is held to the thresholds of its own time, and a new one shows the verdicts of today."""
+    written = study / "before.html"
+    written.write_text(render_html(lab))
+    if not told:
+        emit = type(lab.desks.ctx).emit
+
+        def old(self: Any, tx: Any, kind: str, subject: str, payload: dict[str, Any]) -> Any:
+            kept = {key: value for key, value in payload.items() if key != "was"}
+            return emit(self, tx, kind, subject, kept)
+
+        monkeypatch.setattr(type(lab.desks.ctx), "emit", old)
+        lab.settings.set_methodology("alpha", "0.1")  # as it stands: an old feed knows what was set and no more
+        written.write_text(render_html(lab))
+    before = lab.hypotheses.get("h1").status
+    lab.settings.set_methodology("min_replicates", "50")
+    lab.settings.set_methodology("alpha", "0.001")
+    lab.settings.set_methodology("min_replicates", "60")
+    assert verify(lab, written)["problems"] == []
+    now = lab.hypotheses.get("h1")
+    assert (before, now.status) == ("supported", "open")
+    found = next(item for item in take(lab).hypotheses if item.id == "h1")
+    assert (found.status, found.flags) == (now.status, now.flags)
+
+
+def test_a_report_in_another_form_is_held_to_its_values(lab: Lab, study: Path, page: str, markdown: str) -> None:
+    """A perpetual that words or rounds otherwise wrote it: that is no difference, and a changed digit is one."""
+    number = next(found for found in _NUMBER.finditer(page) if found[2] == "h1.confidence")
+    assert '<meta name="perpetual-form"' in page
+    other_form = page.replace('<meta name="perpetual-form" content="', '<meta name="perpetual-form" content="0')
+    longer = f">{float(number[1]):.7f}<"
+    worded = other_form.replace("Skip to the verdicts", "To the verdicts").replace(f">{number[4]}<", longer, 1)
+    written = study / "other.html"
+    written.write_text(worded)
+    found = verify(lab, written)
+    assert found["problems"] == []
+    assert "in another form: only the values" in found["notes"][0]
+    written.write_text(worded.replace(longer, f">{1 - float(number[1]):.7f}<", 1))
+    assert [problem["number"] for problem in verify(lab, written)["problems"]] == ["h1.confidence"]
+    value = f'value="{number[1]}" data-key="h1.confidence"'
+    assert value in worded
+    written.write_text(worded.replace(value, 'value="0.123" data-key="h1.confidence"'))
+    assert {problem["number"] for problem in verify(lab, written)["problems"]} == {"h1.confidence"}
+    text = study / "other.md"
+    text.write_text(re.sub(r", form \w+ -->", " -->", markdown))
+    found = verify(lab, text)
+    assert (found["ok"], found["checked"]) == (True, 0)
+    assert found["logs"] > 0
+    assert "no number of it" in found["notes"][0]
+
+
+@pytest.mark.parametrize(
+    ("words", "value", "fits"),
+    [("0.986", "0.98612", True), ("0.987", "0.98612", False), ("3.9 s", "0.001085", True), ("4.1 s", "0.001085", False),
+     ("2.50 h", "2.503", True), ("7092", "7092.31", True), ("1.2e+12", "1.23e12", True), ("+0.00", "-0.004", True),
+     ("-", "1", False), ("0.5", "nonsense", False)],
+)  # fmt: skip
+def test_words_are_a_rounding_of_their_value_or_not(words: str, value: str, fits: bool) -> None:
+    assert _rounds(words, value) is fits

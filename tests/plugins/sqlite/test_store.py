@@ -234,7 +234,7 @@ def test_a_lock_that_another_process_holds_is_a_transient_error(folder: Path) ->
         assert str(folder) in caught.value.message
         assert impatient.rows("event") == []
     finally:
-        holder.communicate("\n", timeout=20)
+        holder.communicate("\n", timeout=60)
     _append(impatient, 1)
     impatient.close()
 
@@ -316,7 +316,7 @@ for n in range(300):
     handle.connection.execute("INSERT INTO setting VALUES (?, ?, 1, 99, ?)", (n, str(n), "x" * 500))
 os._exit(0)
 """
-    assert _python(code, folder).communicate(timeout=30)[0] == ""
+    assert _python(code, folder).communicate(timeout=60)[0] == ""
     assert Path(f"{file}-journal").stat().st_size > 0
 
 

@@ -65,18 +65,22 @@ print([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
 
 def test_a_writer_that_is_killed_leaves_every_acknowledged_write(folder: Path, store: TinyStore) -> None:
     code = """
+def say(words):
+    # In one piece: where PYTHONUNBUFFERED is set `print` writes a line's end by itself, and a kill may come between.
+    os.write(1, f"{words}\\n".encode())
+
 for line in sys.stdin:
     if child := os.fork():
-        print(child, flush=True)
         os.waitpid(child, 0)
-        print("dead", flush=True)
+        say("dead")
         continue
+    say(os.getpid())
     n = store.count("event")
     while True:
         with store.transaction() as tx:
             tx.append("event", {"n": n, "text": "x" * 3000})
             tx.put("setting", "last", {"n": n})
-        print(n, flush=True)
+        say(n)
         n += 1
         if n % 7 == 0:
             store.compact()
@@ -127,7 +131,7 @@ def test_a_lock_that_another_process_holds_is_a_transient_error(folder: Path) ->
             assert str(folder) in caught.value.message
             assert (caught.value.exit, impatient.rows("event")) == (3, [])
     finally:
-        holder.communicate("\n", timeout=20)
+        holder.communicate("\n", timeout=60)
     for deed in deeds:
         deed()
 
@@ -157,7 +161,7 @@ for n in range(10):
         tx.append("event", {"n": 1000 + n})
 print([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children], store.count("event"))
 """
-    assert python(code, folder).communicate(timeout=30)[0] == "[0, 0, 0] 61\n"
+    assert python(code, folder).communicate(timeout=60)[0] == "[0, 0, 0] 61\n"
     assert sorted(ns(store)) == sorted(
         [*range(21), *(100 * w + n for w in range(3) for n in range(10)), *range(1000, 1010)]
     )
@@ -172,19 +176,19 @@ def test_readers_do_not_wait_for_a_writer(store: TinyStore) -> None:
         with store.transaction() as tx:
             tx.append("event", {"n": 2})
             inside.set()
-            leave.wait(20)
+            leave.wait(60)
 
     thread = threading.Thread(target=write)
     thread.start()
-    assert inside.wait(20)
+    assert inside.wait(60)
     read: list[int] = []
     reader = threading.Thread(target=lambda: read.extend(ns(store)))
     reader.start()
-    reader.join(2.0)
+    reader.join(30)
     blocked = reader.is_alive()
     leave.set()
-    thread.join(20)
-    reader.join(20)
+    thread.join(60)
+    reader.join(60)
     assert not blocked
     assert read == [1]
 

@@ -1,0 +1,199 @@
+"""What a reader of a confidence should know and no weight can say: what was left out of it, and what departs from it.
+
+Runs that were ended early, predictions that differ from the hypothesis's own, looks that were taken beforehand: none of
+it is evidence, and each of it can make evidence look better than it is. Folded beside the confidence, shown with it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from perpetual.lab.experiments import design_key
+from perpetual.lab.flows import Desks
+from perpetual.lab.states import ENDED
+from perpetual.slots.store import Document
+
+__all__ = ["cautions", "seen_before"]
+
+_LISTED = 3
+_WITHOUT = {"done": "without the metric"}
+
+
+def cautions(desks: Desks, hypothesis: Document, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Sentences to be shown with the hypothesis's confidence, given its ledger's rows; most are shown none."""
+    measured = {row["run_id"] for row in rows if row["kind"] == "measured"}
+    claims = [
+        item
+        for item in desks.ctx.store.find("experiment", hypothesis_id=hypothesis.id)
+        if item.body["design"]["claim"] is not None and item.body["runs"]
+    ]
+    ended = {item.id: _ended(desks, item.id) for item in claims}
+    tried = [item for item in claims if ended[item.id]]
+    found = _left_out([run for runs in ended.values() for run in runs], measured, "runs")
+    found += _of_baselines(desks, tried)
+    weighed = [item for item in tried if any(run.id in measured for run in ended[item.id])]
+    found += _few([
+        text for item in weighed
+        for text in _without_partner(desks, item, [run for run in ended[item.id] if run.id in measured])
+    ])  # fmt: skip
+    found += _few([text for item in weighed for text in _departures(hypothesis, item)])
+    found += _few([
+        f"the command of {item.id} had been measured before: {_named(item.body['seen_before'])}"
+        for item in weighed if item.body.get("seen_before")
+    ])  # fmt: skip
+    found += _few([
+        f"{item.id} is compared with {item.body['design']['baseline']}, and {_named(item.body['passed_over'])} had "
+        "measured the same" for item in weighed if item.body.get("passed_over")
+    ])  # fmt: skip
+    found += _shared_baselines(weighed)
+    confirming = {design_key(item.body) for item in weighed if item.body["design"].get("confirmation")}
+    if len(confirming) > 1:
+        found.append(f"{len(confirming)} designs are confirmations: data is kept back only until it is looked at")
+    if hypothesis.body.get("restated"):
+        found.append("its statement was changed after evidence had come in")
+    return found
+
+
+def _few(texts: list[str]) -> list[str]:
+    """The first of what is said alike of many experiments, and how many more there are."""
+    left = len(texts) - _LISTED
+    return [*texts[:_LISTED], f"the like of {left} more experiments"] if left > 1 else texts
+
+
+def _named(ids: Sequence[str]) -> str:
+    return ", ".join(ids[:_LISTED]) + (f" and {len(ids) - _LISTED} more" if len(ids) > _LISTED else "")
+
+
+def _ended(desks: Desks, experiment_id: str) -> list[Document]:
+    """Its runs that have started and ended; what was taken from the queue nobody had seen."""
+    runs = desks.ctx.store.find("run", experiment_id=experiment_id)
+    return [run for run in runs if run.body["status"] in ENDED and run.body["started_at"] is not None]
+
+
+def _left_out(runs: Sequence[Document], measured: set[Any], name: str) -> list[str]:
+    """How many of the runs gave no value, since who ends a run that looks bad selects; and how many weigh nothing."""
+    without = Counter(_WITHOUT.get(run.body["status"], run.body["status"]) for run in runs if run.id not in measured)
+    mute = Counter(
+        "tainted" if run.body["tainted"] else "with a seed picked by hand"
+        for run in runs
+        if run.id in measured and _is_mute(run)
+    )
+    found = []
+    if without:
+        how, count = _counts(without), without.total()
+        were = "were ended before they were" if count > 1 else "was ended before it was"
+        found.append(f"{count} of {len(runs)} {name} {were} measured ({how})")
+    if mute:
+        weigh = "weigh" if mute.total() > 1 else "weighs"
+        found.append(f"{mute.total()} of {len(runs)} {name} {weigh} nothing ({_counts(mute)})")
+    return found
+
+
+def _is_mute(run: Document) -> bool:
+    """Whether what the run measured weighs nothing."""
+    return bool(run.body["tainted"] or run.body["chosen_seed"])
+
+
+def _counts(counter: Counter[str]) -> str:
+    return ", ".join(f"{count} {word}" for word, count in sorted(counter.items()))
+
+
+def _of_baselines(desks: Desks, tried: Sequence[Document]) -> list[str]:
+    """The same of what the claims are compared with, extensions included: a baseline can be selected too."""
+    found = []
+    metrics = {(item.body["design"]["baseline"], item.body["design"]["metric"]): None for item in tried}
+    for id, metric in metrics:
+        if isinstance(id, str):
+            further = desks.ctx.need("experiment", id).body.get("extended_by", [])
+            runs = [run for one in (id, *further) for run in _ended(desks, one)]
+            measured = {
+                run.id for run in runs
+                if run.body["status"] == "done" and run.body["metrics"].get(metric) is not None
+            }  # fmt: skip
+            found += _left_out(runs, measured, f"runs of the baseline {id}")
+    return found
+
+
+def _without_partner(desks: Desks, experiment: Document, own: Sequence[Document]) -> list[str]:
+    """Runs of a paired design that are left out because the baseline has no value on their seed."""
+    design = experiment.body["design"]
+    if not design["paired"]:
+        return []
+    partners = {
+        run.body["replicate"]
+        for run in _ended(desks, design["baseline"])
+        if run.body["status"] == "done" and run.body["metrics"].get(design["metric"]) is not None and not _is_mute(run)
+    }
+    count = sum(run.body["replicate"] not in partners for run in own)
+    have = "have" if count > 1 else "has"
+    return [f"{count} of {len(own)} runs of {experiment.id} {have} no partner in {design['baseline']}"] if count else []
+
+
+def _departures(hypothesis: Document, experiment: Document) -> list[str]:
+    """Where an experiment claims something else than its hypothesis says."""
+    prediction, design = hypothesis.body["prediction"], experiment.body["design"]
+    found = []
+    names = ["metric", "direction", "mde"]
+    if not (design.get("proxy_of") or design.get("confirmation")):  # which are compared with like
+        names.append("baseline")
+    for name in names:
+        said, claimed = prediction.get(name), design[name]
+        if said is not None and claimed is not None and said != claimed:
+            found.append(f"{experiment.id} claims {name} {claimed} where {hypothesis.id} predicts {said}")
+    return found
+
+
+def _shared_baselines(weighed: Sequence[Document]) -> list[str]:
+    """Baselines that were run and stand under several designs, whose factors are multiplied as if independent."""
+    users: dict[str, set[str]] = {}
+    for item in weighed:
+        if isinstance(item.body["design"]["baseline"], str):
+            users.setdefault(item.body["design"]["baseline"], set()).add(design_key(item.body))
+    return [
+        f"{len(keys)} designs share the baseline {id} and its luck: the false-alarm bound takes them as independent"
+        for id, keys in users.items()
+        if len(keys) > 1
+    ]
+
+
+def seen_before(desks: Desks, draft: Mapping[str, Any]) -> dict[str, list[str]]:
+    """What had been measured when a claim was proposed and does not count: whoever proposes it may have chosen by it.
+
+    `seen_before`: experiments of the same command and settings that are not pooled with it, since they are another
+    hypothesis's or none's. `passed_over`: those that measured the same as its baseline and are left out of it.
+    """
+    design = draft["design"]
+    if design["claim"] is None or draft["command"] is None:
+        return {}
+    found = {"seen_before": _alike(desks, draft, {design["baseline"]})}
+    own = desks.ctx.store.find("experiment", hypothesis_id=draft["hypothesis_id"])
+    pooled = {item.id for item in own if item.body["design"]["claim"] is not None}
+    found["seen_before"] = [id for id in found["seen_before"] if id not in pooled]
+    if isinstance(design["baseline"], str):
+        baseline = desks.ctx.need("experiment", design["baseline"])
+        further = baseline.body.get("extended_by", [])
+        found["passed_over"] = _alike(desks, baseline.body, {baseline.id, baseline.body.get("extends"), *further})
+    return {name: ids for name, ids in found.items() if ids}
+
+
+def _alike(desks: Desks, body: Mapping[str, Any], but: set[Any]) -> list[str]:
+    """Other experiments with the same command and settings of which a run was measured in the same metric."""
+    metric = body["design"]["metric"]
+    settings = ("env", "config")  # cheaper to compare than what follows
+    return [
+        item.id
+        for item in desks.ctx.store.find("experiment")
+        if item.id not in but
+        and item.body["runs"].get("done")
+        and "approved_hash" in item.body  # adopted work ran elsewhere, and is told as such
+        and all(item.body[name] == body[name] for name in settings)
+        and item.body["design"]["metric"] in (None, metric)
+        and _command(item.body) == _command(body)
+    ]
+
+
+def _command(body: Mapping[str, Any]) -> str:
+    """What makes commands the same, whoever claims what of them."""
+    return design_key({**body, "design": {"claim": None}})

@@ -1,0 +1,139 @@
+"""What a store keeps and hands out: kinds with their indexes, stored rows, and the documents made of them.
+
+Read through `perpetual.slots.store`, which names what plugin authors need of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from perpetual.toolkit.jsoncopy import plain_copy
+
+__all__ = [
+    "KINDS",
+    "META",
+    "Capabilities",
+    "Change",
+    "Document",
+    "Kind",
+    "Meta",
+    "Page",
+    "Row",
+    "document_of",
+    "matches",
+]
+
+Row = dict[str, Any]  # a stored row: the body's keys, and _id, _rev, _no, _seq
+
+META = "_meta"  # kind and id of the store's own row
+
+
+class Meta(NamedTuple):
+    """The store's own row: the number of its last commit, and by kind the last number that was given."""
+
+    commit: int
+    counters: Mapping[str, int]
+
+    @classmethod
+    def of(cls, row: Row | None) -> Meta:
+        """What a store has kept; of an empty one nothing was committed yet."""
+        return cls(0, {}) if row is None else cls(row["commit"], row["counters"])
+
+    @property
+    def row(self) -> Row:
+        """As a store keeps it: its revision and its commit are the last commit's."""
+        own = {"_id": META, "_rev": self.commit, "_no": 1, "_seq": self.commit}
+        return {**own, "commit": self.commit, "counters": dict(self.counters)}
+
+    @property
+    def entry(self) -> tuple[str, str, Row]:
+        """The row as it is written, with its kind and id."""
+        return META, META, self.row
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A sort of record: a ledger or documents; `indexes` are the fields that `find` may filter on.
+
+    `version` is that of the bodies; it grows when their keys change their meaning, together with a step that rewrites
+    the older ones (`perpetual.lab.upgrades`).
+    """
+
+    name: str
+    ledger: bool = False
+    prefix: str = ""  # of generated ids: "h" gives h1, h2, ...
+    indexes: tuple[str, ...] = ()
+    version: int = 1
+
+
+KINDS: dict[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind("hypothesis", prefix="h", indexes=("status",)),
+        Kind("experiment", prefix="e", indexes=("status", "hypothesis_id", "spec_hash")),
+        Kind("run", prefix="r", indexes=("status", "experiment_id", "analysed")),
+        Kind("note", indexes=("status",)),
+        Kind("setting"),
+        Kind("fold"),
+        Kind("key"),
+        Kind("event", ledger=True, indexes=("kind", "subject")),
+        Kind("evidence", ledger=True, indexes=("hypothesis_id", "experiment_id", "run_id", "kind")),
+        Kind("debit", ledger=True, indexes=("run_id",)),
+        Kind("intent", ledger=True, indexes=("path",)),
+        Kind("verdict", ledger=True, indexes=("path",)),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a store promises beyond the core."""
+
+    multiprocess: bool = False  # several processes may write; without it the kernel refuses a second writer
+    wait: bool = False  # `wait` returns within milliseconds of another process's commit
+    indexes: bool = False  # `find` costs the matches, not the kind
+    most_records: int | None = None  # beyond so many another store serves better, which the doctor says
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document or ledger row as handed out. `number` orders a kind by creation; `seq` is its last commit."""
+
+    kind: str
+    id: str
+    revision: int
+    number: int
+    seq: int
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One entry of the feed."""
+
+    seq: int
+    kind: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some documents in the order asked for, and the cursor of the next page or None."""
+
+    items: tuple[Document, ...]
+    next_cursor: str | None
+
+
+def document_of(kind: str, row: Row, *, fresh: bool = False) -> Document:
+    """The row as handed out; a `fresh` one belongs to nobody else, so its values need no copy."""
+    body = {key: value for key, value in row.items() if key[:1] != "_"}
+    if not fresh:
+        body = plain_copy(body)
+    return Document(kind, row["_id"], row["_rev"], row["_no"], row["_seq"], body)
+
+
+def matches(row: Row, equals: Mapping[str, Any]) -> bool:
+    """Whether the row's fields have these values."""
+    return all(row.get(field) == value for field, value in equals.items())

@@ -1,0 +1,19 @@
+"""The contract suite of the store slot: every promise of `perpetual.slots.store`, as tests to be subclassed.
+
+    class TestAcmeStore(SharedStoreContract):
+        factory = "acme_store.store:open_store"
+        options = {"timeout_s": 30.0}
+
+`StoreContract` is for any store, `DurableStoreContract` for one that outlives its object, `SharedStoreContract` for one
+that several processes may write (`capabilities.multiprocess`). Both build the store with `factory`, as the kernel does;
+a subclass may override the fixture `store` (a fresh, empty store) and `reopen` (a callable that opens the same place
+once more) instead. Nothing but pytest is needed.
+"""
+
+from __future__ import annotations
+
+from perpetual.testing.stores.contract import StoreContract
+from perpetual.testing.stores.given import Reopen
+from perpetual.testing.stores.processes import DurableStoreContract, SharedStoreContract
+
+__all__ = ["DurableStoreContract", "Reopen", "SharedStoreContract", "StoreContract"]

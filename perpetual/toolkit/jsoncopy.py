@@ -1,0 +1,93 @@
+"""Copies of JSON values: what is handed to a store, and what it hands out, is nobody else's. Floor 0.
+
+Used by the base of every store, and by whoever takes a user's settings into the record.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from perpetual.errors import UsageError
+
+__all__ = ["json_copy", "plain_copy"]
+
+
+def json_copy(value: Any, where: str = "value") -> Any:
+    """A deep copy of a JSON value.
+
+    Raises:
+        UsageError: for anything that JSON cannot carry, naming where it stands.
+    """
+    try:
+        return plain_copy(value)
+    except (_NotPlain, UnicodeEncodeError):
+        return _checked_copy(value, where)
+
+
+class _NotPlain(Exception):
+    """A value that has to be looked at more closely."""
+
+
+def plain_copy(value: Any) -> Any:
+    """The copy of what is almost always there, and of every stored row: the very types that JSON is decoded to.
+
+    Raises:
+        _NotPlain, UnicodeEncodeError: for anything else; `json_copy` then looks at it more closely.
+    """
+    sort = type(value)
+    if sort is dict:
+        made = {}
+        for key, item in value.items():
+            if type(key) is not str:
+                raise _NotPlain
+            if not key.isascii():
+                key.encode()
+            kind = type(item)
+            if kind is str:
+                if not item.isascii():
+                    item.encode()
+                made[key] = item
+            else:
+                made[key] = item if item is None or kind is int or kind is bool else plain_copy(item)
+        return made
+    if sort is list:
+        return [plain_copy(item) for item in value]
+    if sort is str:
+        if not value.isascii():
+            value.encode()
+        return value
+    if value is None or sort is int or sort is bool or (sort is float and math.isfinite(value)):
+        return value
+    raise _NotPlain
+
+
+def _checked_copy(value: Any, where: str) -> Any:
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, str):
+        if not value.isascii():
+            _check_text(value, where)
+        return value
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return value
+        raise UsageError(f"{where} is {value!r}, which JSON cannot carry", hint="leave an unknown value out")
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise UsageError(f"{where} has the key {key!r}, which is no text")
+            if not key.isascii():
+                _check_text(key, where)
+        return {key: _checked_copy(item, f"{where}.{key}") for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_checked_copy(item, f"{where}[{n}]") for n, item in enumerate(value)]
+    raise UsageError(f"{where} is a {type(value).__name__}, which JSON cannot carry")
+
+
+def _check_text(text: str, where: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as problem:
+        raise UsageError(f"{where} holds bytes that are no text (UTF-8), at character {problem.start}") from problem

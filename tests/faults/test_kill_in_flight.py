@@ -1,0 +1,83 @@
+"""A run that is ended while it is being launched: wherever its launcher is on its way, the run does not live on."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perpetual import Lab
+from perpetual.lab.flows import reconcile, start
+from perpetual.toolkit import rundir
+from tests.faults.run_harness import LONG_S, approved, opened, single_books
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the whole supervisor is Linux only")
+
+
+@contextmanager
+def _halted_launch(project: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """A launch of r1 that stands still before anything of it is started, until the event is set."""
+    there, go_on = threading.Event(), threading.Event()
+    experiment = approved(lab, "sleep 600")
+
+    def step(name: str) -> None:
+        if name == "launch:prepared":
+            there.set()
+            assert go_on.wait(LONG_S)
+
+    monkeypatch.setattr(start, "step", step)
+
+    def launch() -> None:
+        with Lab.open(project) as own:
+            own.runs.launch(experiment)
+
+    launcher = threading.Thread(target=launch)
+    launcher.start()
+    try:
+        assert there.wait(LONG_S)
+        assert lab.runs.get("r1").status == "launching"
+        yield go_on
+    finally:
+        go_on.set()
+        launcher.join(LONG_S)
+
+
+def _check_gone(lab: Lab) -> None:
+    seen = rundir.observe(lab.runs.log_dir("r1"))
+    assert seen.state == "ended"
+    assert seen.exit is not None
+    assert seen.exit.reason == "killed"
+    (found,) = single_books(lab)
+    assert (found.status, found.reason) == ("killed", f"cancelled by {lab.actor}")
+
+
+def test_who_kills_waits_for_the_launcher(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(project) as lab, _halted_launch(project, lab, monkeypatch) as go_on:
+        scheduler = lab.part("scheduler")
+        cancel = scheduler.cancel
+        tries: list[bool] = []
+
+        def counted(*given: Any, **named: Any) -> bool:
+            tries.append(cancel(*given, **named))
+            go_on.set()  # only now: the first try came too early for certain
+            return tries[-1]
+
+        monkeypatch.setattr(scheduler, "cancel", counted)
+        ended = reconcile.kill(lab.desks, "r1", grace_s=0.0, wait_s=LONG_S)
+        assert tries[0] is False
+        assert ended.body["status"] == "killed"
+        _check_gone(lab)
+
+
+def test_the_launcher_ends_what_was_killed_meanwhile(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever killed it has left: the record says so, and the launcher reads it there."""
+    with opened(project) as lab:
+        with _halted_launch(project, lab, monkeypatch):
+            assert reconcile.kill(lab.desks, "r1", grace_s=0.0, wait_s=0.0).body["status"] == "launching"
+        assert lab.wait(["r1"], timeout_s=LONG_S) == {"r1": "killed"}
+        _check_gone(lab)

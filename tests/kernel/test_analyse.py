@@ -1,0 +1,78 @@
+"""Putting verdicts into words: the whole case is shown to the analysers, and one that fails holds up nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perpetual import Lab
+from perpetual.lab.context import Context
+from perpetual.lab.flows import analyse
+from perpetual.records import Evidence, Experiment, Hypothesis, Run
+from perpetual.slots.analyser import Analyser, Analysis
+
+
+class _Words(Analyser):
+    """Remembers the cases that it was shown; says what it was given to say, or fails."""
+
+    def __init__(self, said: Analysis | None) -> None:
+        self.said = said
+        self.cases: list[tuple[str, int, int]] = []
+
+    def analyse(self, run: Run, experiment: Experiment, hypothesis: Hypothesis | None) -> None:
+        return None
+
+    def conclude(
+        self, hypothesis: Hypothesis, evidence: Sequence[Evidence], experiments: Sequence[Experiment]
+    ) -> Analysis | None:
+        self.cases.append((hypothesis.id, len(evidence), len(experiments)))
+        if self.said is None:
+            raise RuntimeError("no words \udcff")
+        return self.said
+
+
+@pytest.fixture
+def decided(project: Path) -> Any:
+    """A lab with a hypothesis that was just decided, on three rows and two experiments."""
+    with Lab.open(project) as lab:
+        id = lab.hypotheses.add("acc rises").id
+        for _ in range(3):
+            lab.evidence.add(id, verdict="supports", strength=1.0, why="seen")
+        for command in ("true", "true again"):
+            lab.experiments.propose(id, command=command)
+        lab.hypotheses.update(id, status="supported")
+        yield lab
+
+
+def _use(monkeypatch: pytest.MonkeyPatch, **analysers: Analyser) -> None:
+    parts = Context.parts
+
+    def chosen(self: Context, slot: str) -> Any:
+        return [*analysers.items()] if slot == "analyser" else parts(self, slot)
+
+    monkeypatch.setattr(Context, "parts", chosen)
+
+
+def test_an_analyser_that_fails_holds_up_no_scan(decided: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told once, the others are heard, and the same verdict is not asked about again."""
+    broken, sound = _Words(None), _Words(Analysis(summary="", text="# It rises\n"))
+    _use(monkeypatch, broken=broken, sound=sound)
+    decided.scan()
+    decided.scan()
+    assert len(broken.cases) == len(sound.cases) == 1
+    (told,) = [event for event in decided.events() if event.kind == "note_failed"]
+    assert told.payload["error"] == "the analyser broken failed: RuntimeError: no words \\udcff"
+    assert [note.type for note in decided.memory.list().items] == ["episodic_case"]
+
+
+def test_the_whole_case_is_shown(decided: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = _Words(Analysis(summary="", text="# It rises\n"))
+    _use(monkeypatch, words=words)
+    monkeypatch.setattr(analyse, "_PAGE", 1)
+    decided.scan()
+    rows = len(decided.evidence.list(hypothesis_id="h1").items)
+    assert rows >= 3
+    assert words.cases == [("h1", rows, 2)]

@@ -1,0 +1,290 @@
+"""What no weight can say is said beside the confidence: runs that were ended early, looks beforehand, other claims."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perpetual import Lab
+from perpetual.cli.app import run as program
+from perpetual.errors import NotPermitted
+from perpetual.records import Experiment, Hypothesis
+from perpetual.slots.analyser import Draft
+
+AGENT = "mcp:c/1"
+# It waits as long as there is a file `hold`, and fails if there is a file `fail`.
+SCRIPT = """touch begun
+while [ -e hold ]; do sleep 0.02; done
+[ ! -e fail ] && echo "score=1.2$PERPETUAL_SEED"
+"""
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    """A project without runs, and the script."""
+    with Lab.init(
+        tmp_path / "project", name="honest", project_id="fixed", methodology={"max_concurrent_runs": 8}
+    ) as made:
+        (made.root / "score.sh").write_text(SCRIPT)
+        yield made
+
+
+def _propose(lab: Lab, hypothesis: Hypothesis, **design: Any) -> Experiment:
+    given: dict[str, Any] = {"command": "echo score=1.2", "metric": "score", "direction": "max", "mde": 1.0,
+                             "noise": 0.1, "tau": 0.8, "baseline": 0.0, "wall_s": 60.0}  # fmt: skip
+    made = lab.experiments.propose(hypothesis.id, **{**given, **design})
+    lab.experiments.approve(made.id)
+    return made
+
+
+def _measure(lab: Lab, experiment: Experiment) -> Experiment:
+    lab.wait([run.id for run in lab.runs.launch(experiment.id, every=True)], timeout_s=60)
+    return experiment
+
+
+def _baseline(lab: Lab, command: str = "echo score=0", replicates: int = 1) -> Experiment:
+    made = lab.experiments.propose(command=command, metric="score", replicates=replicates, wall_s=60.0)
+    lab.experiments.approve(made.id)
+    return _measure(lab, made)
+
+
+def _flags(lab: Lab, hypothesis: Hypothesis) -> tuple[str, ...]:
+    """The flags, which are the same wherever they are told, and folded anew."""
+    found = lab.hypotheses.get(hypothesis.id).flags
+    assert tuple(lab.evidence.history()[hypothesis.id][-1]["flags"]) == found
+    assert lab.evidence.refold(check=True) == []
+    assert lab.storage.verify() == []
+    return found
+
+
+def test_a_run_that_was_ended_before_it_was_measured_is_told(
+    lab: Lab, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hypothesis = lab.hypotheses.add("it matters")
+    claim = _propose(lab, hypothesis, command="sh score.sh", replicates=4)
+    hold = lab.root / "hold"
+    hold.touch()
+    (first,) = lab.runs.launch(claim.id)
+    _until_there(lab.root / "begun")
+    lab.runs.kill(first.id)
+    said = "1 of 1 runs was ended before it was measured (1 killed)"
+    assert _flags(lab, hypothesis) == (said,)
+    hold.unlink()
+    (lab.root / "fail").touch()
+    lab.wait([run.id for run in lab.runs.launch(claim.id)], timeout_s=60)
+    (lab.root / "fail").unlink()
+    before = lab.hypotheses.get(hypothesis.id).confidence
+    _measure(lab, claim)
+    said = "2 of 4 runs were ended before they were measured (1 failed, 1 killed)"
+    assert _flags(lab, hypothesis) == (said,)
+    assert lab.hypotheses.get(hypothesis.id).confidence > before == 0.5, "a flag weighs nothing"
+    lab.close()
+    monkeypatch.chdir(lab.root)
+    for words in (("hypotheses", "show", "h1"), ("evidence", "list"), ("brief",)):
+        assert program([*words]) == 0
+        assert said in " ".join(capsys.readouterr().out.split())
+    assert program(["evidence", "list", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["items"]) == 2
+
+
+def test_what_was_taken_from_the_queue_nobody_had_seen(lab: Lab) -> None:
+    hypothesis = lab.hypotheses.add("it matters")
+    claim = _propose(lab, hypothesis)
+    lab.queue.set_state("paused")
+    (waiting,) = lab.runs.launch(claim.id)
+    assert lab.runs.kill(waiting.id).status == "killed"
+    assert _flags(lab, hypothesis) == ()
+
+
+def test_a_baseline_can_be_selected_too(lab: Lab) -> None:
+    made = lab.experiments.propose(command="sh score.sh", metric="score", replicates=2, wall_s=60.0)
+    lab.experiments.approve(made.id)
+    (lab.root / "fail").touch()
+    lab.wait([run.id for run in lab.runs.launch(made.id)], timeout_s=60)
+    (lab.root / "fail").unlink()
+    _measure(lab, made)
+    hypothesis = lab.hypotheses.add("it matters")
+    _measure(lab, _propose(lab, hypothesis, baseline=made.id))
+    assert _flags(lab, hypothesis) == (
+        "1 of 2 runs of the baseline e1 was ended before it was measured (1 failed)",
+    )  # fmt: skip
+
+
+def test_a_replicate_that_was_spent_on_a_picked_seed_is_told(lab: Lab) -> None:
+    hypothesis = lab.hypotheses.add("it matters")
+    claim = _propose(lab, hypothesis, replicates=2)
+    lab.wait([run.id for run in lab.runs.launch(claim.id, seed=7)], timeout_s=60)
+    _measure(lab, claim)
+    assert _flags(lab, hypothesis) == ("1 of 2 runs weighs nothing (1 with a seed picked by hand)",)
+
+
+def test_a_pair_without_its_other_half_is_told(lab: Lab) -> None:
+    base = lab.experiments.propose(command="sh score.sh", metric="score", replicates=2, wall_s=60.0)
+    lab.experiments.approve(base.id)
+    lab.wait([run.id for run in lab.runs.launch(base.id)], timeout_s=60)
+    hypothesis = lab.hypotheses.add("it matters")
+    _measure(lab, _propose(lab, hypothesis, baseline=base.id, paired=True, replicates=2))
+    assert _flags(lab, hypothesis) == ("1 of 2 runs of e2 has no partner in e1",)
+    _measure(lab, base)
+    assert "no partner" not in " ".join(_flags(lab, hypothesis))
+
+
+def test_an_experiment_that_claims_less_than_its_hypothesis_is_told(lab: Lab) -> None:
+    hypothesis = lab.hypotheses.add("it matters", metric="score", direction="max", mde=5.0, baseline=0.0)
+    _measure(lab, _propose(lab, hypothesis, mde=1.0))
+    assert _flags(lab, hypothesis) == ("e1 claims mde 1.0 where h1 predicts 5.0",)
+    _propose(lab, hypothesis, mde=2.0, command="echo score=3")
+    assert len(_flags(lab, hypothesis)) == 1, "what was not measured weighs nothing yet"
+    _measure(lab, _propose(lab, hypothesis, mde=5.0, baseline=-3.0, command="echo score=4"))
+    assert _flags(lab, hypothesis)[-1] == "e3 claims baseline -3.0 where h1 predicts 0.0"
+
+
+def test_what_had_been_measured_before_it_was_claimed_is_told(lab: Lab) -> None:
+    """An exploration, another hypothesis's claim; not more of the same claim, and not what came later."""
+    lab.experiments.approve(lab.experiments.propose(command="echo score=1.2", wall_s=60.0).id)
+    _measure(lab, lab.experiments.get("e1"))
+    first, second = lab.hypotheses.add("it matters"), lab.hypotheses.add("it matters indeed")
+    claim = _measure(lab, _propose(lab, first))
+    other = _measure(lab, _propose(lab, second, command="echo  'score=1.2'"))
+    more = lab.experiments.propose(extends=claim.id, replicates=1)
+    lab.experiments.approve(more.id)
+    _measure(lab, more)
+    assert _flags(lab, first)[-1] == "the command of e2 had been measured before: e1"
+    assert _flags(lab, second) == (f"the command of {other.id} had been measured before: e1, e2",)
+
+
+def test_a_baseline_that_was_picked_and_one_that_is_shared_are_told(lab: Lab) -> None:
+    bases = [_baseline(lab) for _ in range(2)]
+    hypothesis = lab.hypotheses.add("it matters")
+    _measure(lab, _propose(lab, hypothesis, baseline=bases[1].id))
+    _baseline(lab)
+    picked = "e3 is compared with e2, and e1 had measured the same"
+    assert _flags(lab, hypothesis) == (picked,)
+    _measure(lab, _propose(lab, hypothesis, baseline=bases[1].id, command="echo score=1.21"))
+    found = _flags(lab, hypothesis)
+    assert found[0] == picked
+    assert found[-1].startswith("2 designs share the baseline e2 and its luck")
+
+
+def test_a_second_confirmation_is_told(lab: Lab) -> None:
+    hypothesis = lab.hypotheses.add("it matters")
+    _measure(lab, _propose(lab, hypothesis, confirmation=True))
+    assert _flags(lab, hypothesis) == ()
+    _measure(lab, _propose(lab, hypothesis, confirmation=True, command="echo score=1.1"))
+    assert _flags(lab, hypothesis) == ("2 designs are confirmations: data is kept back only until it is looked at",)
+
+
+def test_the_words_of_what_was_measured_are_not_an_agents_to_change(lab: Lab) -> None:
+    hypothesis = lab.hypotheses.add("it matters")
+    with Lab.open(lab.root, actor=AGENT) as agent:
+        agent.hypotheses.update(hypothesis.id, statement="it matters a lot")
+        _measure(lab, _propose(lab, hypothesis))
+        with pytest.raises(NotPermitted, match="h1 has 1 rows of evidence"):
+            agent.hypotheses.update(hypothesis.id, statement="it does not matter")
+    assert _flags(lab, hypothesis) == ()
+    lab.hypotheses.update(hypothesis.id, statement="it matters a lot!")
+    assert _flags(lab, hypothesis) == ("its statement was changed after evidence had come in",)
+
+
+@pytest.mark.parametrize("is_run", [False, True])
+def test_wider_beliefs_that_come_later_unsay_nothing(lab: Lab, is_run: bool) -> None:
+    """A claim that fails is not saved by saying afterwards that its results may lie anywhere."""
+    hypothesis = lab.hypotheses.add("it matters")
+    _measure(lab, _propose(lab, hypothesis, command="echo score=0", tau=0.1))
+    before = lab.hypotheses.get(hypothesis.id)
+    assert before.confidence < 0.2
+    excuse = _propose(lab, hypothesis, command="echo score=0", tau=1e6, noise=1e6)
+    if is_run:
+        _measure(lab, excuse)
+    after = lab.hypotheses.get(hypothesis.id)
+    assert after.confidence == pytest.approx(before.confidence, abs=0.01)
+    told = ("a later prediction of the same command: that of e1 holds", "seed not applied") if is_run else ()
+    assert _flags(lab, hypothesis) == told
+
+
+def test_another_number_of_a_command_that_was_seen_is_worth_nothing(lab: Lab) -> None:
+    hypothesis = lab.hypotheses.add("it matters")
+    _measure(lab, _propose(lab, hypothesis))
+    other = _propose(lab, hypothesis, metric="other", mde=0.01, noise=0.01)
+    assert (other.score.information_gain_bits, other.score.score) == (0.0, 0.0)
+    assert "the same command was measured for e1" in other.score.reason
+    assert lab.experiments.propose_auto(3) == []
+    assert lab.loop.launch().runs == ()
+
+
+def test_a_later_prediction_is_scored_as_it_will_be_weighed(lab: Lab) -> None:
+    hypothesis = lab.hypotheses.add("it matters")
+    _measure(lab, _propose(lab, hypothesis, command="echo score=0.5"))
+    same = lab.experiments.propose(extends="e1", replicates=1)
+    sharper = _propose(lab, hypothesis, command="echo score=0.5", mde=100.0, tau=0.0, noise=0.001)
+    assert sharper.score.information_gain_bits == pytest.approx(same.score.information_gain_bits)
+
+
+def test_a_proposer_that_fails_holds_up_no_other(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    hypothesis = lab.hypotheses.add("it matters", params={"lr": [0.1, 0.2]})
+    _propose(lab, hypothesis, config={"lr": 0.1})
+
+    def fail(*_: object) -> None:
+        raise ValueError("no idea")
+
+    monkeypatch.setattr("perpetual_metrics.rules.NoiseFloor.drafts", fail)
+    impossible = Draft(hypothesis.id, {"command": "echo 'open"}, "a slip")
+    monkeypatch.setattr("perpetual_metrics.rules.Proxies.drafts", lambda *_: [impossible])
+    before = len([*lab.events()])
+    assert [pick.new for pick in lab.experiments.propose_auto(2, dry_run=True)].count(True) == 1
+    assert len([*lab.events()]) == before, "looking writes nothing"
+    assert lab.loop.propose() == ["e2"]
+    lab.loop.propose()
+    told = [event for event in lab.events() if event.kind == "proposer_failed"]
+    assert [event.payload["error"].partition(":")[0] for event in told] == [
+        "ValueError", "a draft that cannot be proposed",
+    ]  # fmt: skip
+
+
+def test_what_the_loop_launches_says_what_would_decide(lab: Lab) -> None:
+    hypothesis = lab.hypotheses.add("it matters")
+    claim = _propose(lab, hypothesis, tau=0.1)
+    lab.wait([*lab.loop.launch().runs], timeout_s=60)
+    assert "would support h1" in lab.experiments.get(claim.id).score.reason
+
+
+def test_some_effect_has_an_outlook_too(lab: Lab) -> None:
+    base = _baseline(lab, "sh score.sh", replicates=2)
+    hypothesis = lab.hypotheses.add("it changes something")
+    given = {"mde": None, "tau": None, "noise": None, "direction": None, "claim": "any", "baseline": base.id}
+    claim = _propose(lab, hypothesis, **given)
+    (pick,) = lab.experiments.propose_auto(1)
+    assert pick.experiment.id == claim.id
+    assert "an effect below" in pick.score.reason
+    assert "would support h1" in pick.score.reason
+
+
+def test_what_is_written_once_the_run_has_ended_is_not_its_word(lab: Lab) -> None:
+    hypothesis = lab.hypotheses.add("it matters")
+    claim = _propose(lab, hypothesis, command="true")
+    (run,) = lab.runs.launch(claim.id)
+    ended = lab.root / ".perpetual" / "runs" / run.id / "exit.json"
+    _until_there(ended)
+    forged = lab.root / "results.json"
+    forged.write_text(json.dumps({"metrics": {"score": 1.3}}))
+    later = ended.stat().st_mtime + 60.0
+    os.utime(forged, (later, later))
+    lab.scan()
+    found = lab.runs.get(run.id)
+    assert (found.metrics, found.reason) == ({}, "no_metric: score was not found in the run's output")
+    assert any("after the run had ended" in item["text"] for item in found.annotations)
+    assert lab.evidence.list().items == ()
+
+
+def _until_there(path: Path) -> None:
+    from time import monotonic, sleep
+
+    deadline = monotonic() + 30.0
+    while not path.exists():
+        assert monotonic() < deadline, path
+        sleep(0.01)

@@ -1,0 +1,81 @@
+"""How the queue is served: what waits costs nothing to look at, and what cannot be looked at holds up nobody."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perpetual import Lab
+from perpetual.errors import TransientError
+from perpetual.lab.flows import start
+from perpetual.lab.flows.devices import Devices
+from tests.faults.run_harness import approved, opened
+
+
+def three_runs(lab: Lab) -> list[str]:
+    """A run of each of three experiments; with one that is live at a time, two of them wait."""
+    return [lab.runs.launch(approved(lab, "sleep 600"))[0].id for _ in range(3)]
+
+
+def test_a_run_that_waits_for_the_same_is_not_written_and_takes_no_lock(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever waits for runs looks each second, and a queue may be long."""
+    with opened(project, max_concurrent_runs="1") as lab:
+        three_runs(lab)
+        transaction = lab.desks.ctx.store.transaction
+        begun: list[object] = []
+
+        def counted(*given: Any, **named: Any) -> Any:
+            begun.append(given)
+            return transaction(*given, **named)
+
+        monkeypatch.setattr(lab.desks.ctx.store, "transaction", counted)
+        assert start.advance_queue(lab.desks, Devices(lab.desks)) == ([], [])
+        assert begun == []
+        monkeypatch.undo()
+        assert {run.reason for run in lab.queue.waiting().items} == {"1 runs are live, and max_concurrent_runs is 1"}
+        lab.config.methodology.set("max_concurrent_runs", "2")
+        assert [change["run_id"] for change in lab.scan()["changes"]] == ["r2"]
+        assert lab.runs.get("r3").reason == "2 runs are live, and max_concurrent_runs is 2"
+
+
+def test_a_run_that_cannot_be_looked_at_is_told_and_holds_up_no_other(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(project) as lab:
+        lab.queue.set_state("paused")
+        ids = three_runs(lab)
+        lab.queue.set_state("running")
+        real = start._try_start
+
+        def busy(desks: Any, run_id: str, devices: Any) -> Any:
+            if run_id == ids[0]:
+                raise TransientError("another process writes")
+            return real(desks, run_id, devices)
+
+        monkeypatch.setattr(start, "_try_start", busy)
+        told = lab.scan()
+        assert told["problems"] == [{"run_id": "r1", "code": TransientError.code, "message": "another process writes"}]
+        assert [(change["run_id"], change["to"]) for change in told["changes"]] == [
+            ("r2", "running"),
+            ("r3", "running"),
+        ]
+        assert lab.runs.get("r1").status == "queued"
+        monkeypatch.undo()
+        assert [change["run_id"] for change in lab.scan()["changes"]] == ["r1"]
+
+
+def test_a_run_that_cannot_be_started_has_failed_and_is_no_problem_of_the_queue(project: Path) -> None:
+    with opened(project) as lab:
+        lab.queue.set_state("paused")
+        run = lab.runs.launch(approved(lab, "sleep 600"))[0]
+        (project / ".perpetual/runs").mkdir(exist_ok=True)
+        (project / ".perpetual/runs" / run.id).write_text("in the way")
+        lab.queue.set_state("running")
+        told = lab.scan()
+        assert told["problems"] == []
+        assert [(change["from"], change["to"]) for change in told["changes"]] == [("queued", "failed")]
+        assert "could not be started" in (lab.runs.get(run.id).reason or "")

@@ -1,0 +1,80 @@
+"""Changing one value of a YAML file: nobody's change is lost, its rights and links stay, a refusal changes nothing."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from perpetual.errors import PerpetualError, TransientError
+from perpetual.toolkit import yamlfile
+from perpetual.toolkit.lock import FileLock
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "settings.yaml"
+    path.write_text("# by a person\none: 1 # kept\n", "utf-8")
+    return path
+
+
+def test_changes_at_the_same_time_are_all_there(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each reads only what the one before has written: all have read before one could write, if nobody waited."""
+    everybody = threading.Barrier(4)
+    parse = yamlfile._parse
+
+    def parsed(path: Path) -> object:
+        found = parse(path)
+        try:
+            everybody.wait(0.05)  # without a lock all four meet here; under it this is only a pause
+        except threading.BrokenBarrierError:
+            everybody.reset()
+        return found
+
+    monkeypatch.setattr(yamlfile, "_parse", parsed)
+    names = ["a", "b", "c", "d"]
+    threads = [threading.Thread(target=yamlfile.set_value, args=(file, (name,), 1)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    monkeypatch.undo()
+    found = yamlfile.read_yaml(file)
+    assert found is not None
+    assert sorted(found) == [*names, "one"]
+    assert file.read_text("utf-8").startswith("# by a person\none: 1 # kept\n")
+
+
+def test_who_cannot_have_its_turn_is_told(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yamlfile, "_PATIENCE_S", 0.01)
+    before = file.read_bytes()
+    with (
+        FileLock(file.with_name("settings.yaml.lock")),
+        pytest.raises(TransientError, match="being changed by somebody else"),
+    ):
+        yamlfile.set_value(file, ("one",), 2)
+    assert file.read_bytes() == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="rights and links of POSIX")
+def test_rights_and_links_stay(file: Path, tmp_path: Path) -> None:
+    file.chmod(0o664)
+    link = tmp_path / "link.yaml"
+    link.symlink_to(file.name)
+    before = os.umask(0o077)
+    try:
+        yamlfile.set_value(link, ("one",), 2)
+    finally:
+        os.umask(before)
+    assert link.is_symlink()
+    assert file.stat().st_mode & 0o777 == 0o664
+    assert yamlfile.read_yaml(file) == {"one": 2}
+
+
+def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PerpetualError, match=r"gone.*settings\.yaml could not be written.*nothing was changed") as told:
+        yamlfile.set_value(tmp_path / "gone" / "settings.yaml", ("one",), 1)
+    assert told.value.code == "not_written"
