@@ -19,6 +19,7 @@ from perpetual.lab.flows import history as _history
 from perpetual.lab.flows import judge as _judge
 from perpetual.lab.flows import launch as _launch
 from perpetual.lab.flows import logs as _logs
+from perpetual.lab.flows import measure as _measure
 from perpetual.lab.flows import pick as _pick
 from perpetual.lab.flows import propose as _propose
 from perpetual.lab.flows import provenance as _provenance
@@ -32,6 +33,7 @@ from perpetual.lab.hypotheses import Hypotheses
 from perpetual.lab.rights import is_agent, require_person
 from perpetual.lab.runs import QUEUE_STATES, RunLedger
 from perpetual.lab.settings import Settings
+from perpetual.lab.specification import Specification
 from perpetual.lab.storage import Storage
 from perpetual.records import Evidence, Experiment, Hypothesis, Listing, Run, from_json
 from perpetual.schema import Item
@@ -39,6 +41,7 @@ from perpetual.toolkit.units import identifier, start_of
 
 if TYPE_CHECKING:
     from perpetual.lab.flows.adopt import Item as Adopted
+    from perpetual.slots.analyser import MetricValue
 
 __all__ = [
     "AdoptionDoor",
@@ -81,9 +84,20 @@ class HypothesesDoor(_Connected, Hypotheses):
 class ExperimentsDoor(_Connected, Experiments):
     """`lab.experiments`."""
 
-    def propose(self, hypothesis_id: str | None = None, **specification: Any) -> Experiment:
-        """See `perpetual.lab.flows.propose.propose` for the keyword arguments."""
-        return _propose.propose(self._desks, hypothesis_id, **specification)
+    def propose(
+        self,
+        hypothesis_id: str | None = None,
+        *,
+        idempotency_key: str | None = None,
+        dry_run: bool = False,
+        **specification: Any,
+    ) -> Experiment:
+        """A new proposed experiment; the other arguments are those of `perpetual.lab.specification.Specification`.
+
+        See `perpetual.lab.flows.propose.propose` for what it raises.
+        """
+        spec = Specification(**specification)
+        return _propose.propose(self._desks, hypothesis_id, spec, idempotency_key=idempotency_key, dry_run=dry_run)
 
     def propose_auto(
         self, count: int, *, dry_run: bool = False, idempotency_key: str | None = None
@@ -152,6 +166,10 @@ class RunsDoor(_Connected, RunLedger):
     def provenance(self, run_id: str) -> dict[str, Any]:
         """What a run was started from, as its `provenance.json` has it; see `perpetual.lab.flows.provenance`."""
         return _provenance.provenance(self._desks, run_id)
+
+    def read_metrics(self, run_id: str) -> dict[str, MetricValue]:
+        """What the metric readers find of a run now; see `perpetual.lab.flows.measure.read_again`."""
+        return _measure.read_again(self._desks, run_id)
 
     def logs(self, run_id: str, **options: Any) -> dict[str, Any]:
         """See `perpetual.lab.flows.logs.logs`: stderr, tail."""

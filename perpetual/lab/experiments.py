@@ -5,21 +5,22 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from hashlib import sha256
 from posixpath import normpath
 from typing import Any
 
 from perpetual.errors import Conflict, NotPermitted, UsageError, unknown
 from perpetual.lab.context import Context
-from perpetual.lab.states import LIVE
-from perpetual.records import Design, Experiment, Listing, Resources, Score, from_json, to_json
+from perpetual.lab.specification import Specification
+from perpetual.lab.states import EXPERIMENT_STATES, LIVE
+from perpetual.records import Experiment, Listing, Score, from_json, to_json
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit.units import bounded
 
 __all__ = ["STATUSES", "Experiments", "argv_of", "design_key", "spec_hash"]
 
-STATUSES = ("proposed", "approved", "rejected", "expired", "active", "complete", "analysed")
+STATUSES = EXPERIMENT_STATES
 
 _OPERATORS = frozenset({"|", "||", "&", "&&", ";", ";;", ">", ">>", "<", "<<", "(", ")", ">&", "|&", "&>"})
 
@@ -111,46 +112,32 @@ class Experiments:
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
 
-    def create(
-        self,
-        tx: Transaction,
-        *,
-        hypothesis_id: str | None,
-        title: str,
-        command: str | None,
-        cwd: str | None,
-        env: Mapping[str, str],
-        config: Mapping[str, Any],
-        notes: str,
-        tags: Sequence[str],
-        priority: int,
-        resources: Resources,
-        design: Design,
-        score: Score,
-    ) -> Document:
-        """Writes a new proposed experiment."""
-        body: dict[str, Any] = {
-            "hypothesis_id": hypothesis_id,
-            "title": title,
+    def drafted(self, draft: Mapping[str, Any], spec: Specification, score: Score) -> dict[str, Any]:
+        """The record of a new proposed experiment.
+
+        Args:
+            draft: what is hashed of it (see `spec_hash`), and what is noted beside.
+            spec: what it says of itself for people: title, notes, tags and priority, as they are to be kept.
+        """
+        return {
+            **draft,
+            "title": spec.title,
             "status": "proposed",
-            "command": command,
-            "cwd": cwd,
-            "env": dict(env),
-            "config": dict(config),
-            "notes": notes,
-            "tags": sorted(set(tags)),
-            "priority": priority,
-            "resources": to_json(resources),
-            "design": to_json(design),
+            "notes": spec.notes,
+            "tags": [*spec.tags],
+            "priority": spec.priority,
             "score": to_json(score),
             "runs": {},
             "proposed_by": self._ctx.actor,
             "approved_by": None,
             "created_at": self._ctx.now(),
+            "spec_hash": spec_hash(draft),
         }
-        body["spec_hash"] = spec_hash(body)
-        document = tx.create("experiment", body)
-        payload = {"hypothesis_id": hypothesis_id, "spec_hash": body["spec_hash"], "title": title}
+
+    def create(self, tx: Transaction, body: Mapping[str, Any]) -> Document:
+        """Writes a new proposed experiment, as `drafted`."""
+        document = tx.create("experiment", dict(body))
+        payload = {key: body[key] for key in ("hypothesis_id", "spec_hash", "title")}
         self._ctx.emit(tx, "experiment_proposed", document.id, payload)
         return document
 

@@ -8,6 +8,7 @@ from typing import Any
 from perpetual.errors import Conflict, NotPermitted, UsageError, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.rights import is_agent
+from perpetual.lab.states import HYPOTHESIS_STATES
 from perpetual.records import Hypothesis, Listing, Prediction, from_json, to_json
 from perpetual.slots.store import Document, Page
 from perpetual.toolkit.units import bounded, finite, identifier
@@ -23,7 +24,7 @@ __all__ = [
     "tags_of",
 ]
 
-STATUSES = ("open", "supported", "refuted", "parked")
+STATUSES = HYPOTHESIS_STATES
 DIRECTIONS = ("max", "min")
 AGENTS_PRIORS = (0.25, 0.75)  # as far from even as all opinions together may go
 

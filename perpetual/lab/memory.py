@@ -11,6 +11,7 @@ from perpetual.lab import promotion
 from perpetual.lab.context import Context
 from perpetual.lab.gates import Gates
 from perpetual.lab.rights import BEHAVIOUR_TYPES, is_agent, shown_version
+from perpetual.lab.states import NOTE_STATES
 from perpetual.records import Listing, Note, Verdict, from_json
 from perpetual.slots.memory import Memory, NoteCommit
 from perpetual.slots.store import Document, Transaction
@@ -19,7 +20,7 @@ from perpetual.toolkit.units import start_of
 
 __all__ = ["STATUSES", "TYPES", "Hit", "Notes", "Waiting"]
 
-STATUSES = ("candidate", "quarantined", "promoted", "rejected", "expired")
+STATUSES = NOTE_STATES
 TYPES = ("note", "episodic_case", "failure_pattern", *BEHAVIOUR_TYPES)
 _LIMIT_BYTES = 256 * 1024
 _FLUSH_AT_ONCE = 50  # fewer than the commits among which a memory knows its intents again
@@ -358,13 +359,6 @@ class Notes:
     def history(self, path: str, *, limit: int = 50) -> Sequence[NoteCommit]:
         """The note's versions in git, newest first."""
         return [*self._memory.history(self._need(path).id, limit)]
-
-    def counts(self) -> dict[str, int]:
-        """How many notes there are of each status."""
-        counts: dict[str, int] = {}
-        for document in self._ctx.store.find("note"):
-            counts[document.body["status"]] = counts.get(document.body["status"], 0) + 1
-        return counts
 
 
 def _excerpt(text: str, words: Sequence[str]) -> str:

@@ -6,12 +6,14 @@ from, and is trusted only while both are the same. Whoever finds it stale comput
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from perpetual.kept import STATUS_FILE, read_status
 from perpetual.lab.context import Context
 from perpetual.lab.present import Present
 from perpetual.lab.rights import shown_version
+from perpetual.lab.states import EXPERIMENT_STATES, HYPOTHESIS_STATES, NOTE_STATES
 from perpetual.slots.store import Document
 
 if TYPE_CHECKING:  # it is given these departments and imports none
@@ -21,6 +23,7 @@ if TYPE_CHECKING:  # it is given these departments and imports none
 __all__ = ["Status"]
 
 TOP = 20
+_RECENT = 8
 _OF_HYPOTHESIS = ("id", "statement", "status", "confidence", "false_alarm_bound", "evidence_count")
 _OF_RUN = ("id", "experiment_id", "replicate", "status", "started_at", "reason", "gpus", "pid")
 
@@ -56,52 +59,60 @@ class Status:
 
     def _compute(self) -> dict[str, Any]:
         store = self._ctx.store
-        hypotheses = store.find("hypothesis")
-        experiments = store.find("experiment")
-        by_status: dict[str, int] = {}
-        for experiment in experiments:
-            status = experiment.body["status"]
-            by_status[status] = by_status.get(status, 0) + 1
         live = self._runs.live()
-        notes: dict[str, int] = {}
-        for note in store.find("note"):
-            notes[note.body["status"]] = notes.get(note.body["status"], 0) + 1
-        waiting = by_status.get("proposed", 0)
+        top = self._top()
+        by_status = self._counts("experiment", EXPERIMENT_STATES)
         document = {
             "project": self._ctx.config["project"],
             "seq": store.count("event"),
             "experiments": by_status,
-            "hypotheses": [_pick(document, _OF_HYPOTHESIS) for document in _top(hypotheses)],
-            "hypotheses_total": len(hypotheses),
+            "hypotheses": [_pick(hypothesis, _OF_HYPOTHESIS) for hypothesis in top],
+            "hypotheses_total": store.count("hypothesis"),
             "runs": {
                 "active": [_pick(run, _OF_RUN) for run in live if run.body["status"] != "queued"][:TOP],
                 "queued": sum(run.body["status"] == "queued" for run in live),
             },
             "budget": self._budget.totals(),
-            "memory": notes,
-            "approvals_waiting": waiting,
+            "memory": self._counts("note", NOTE_STATES),
+            "approvals_waiting": by_status.get("proposed", 0),
             "queue": self._runs.queue_state(),
         }
-        document["next"] = self._next(document, hypotheses, experiments)
-        document["brief"] = self._brief(experiments, hypotheses)
+        document["next"] = self._next(document)
+        document["brief"] = self._brief(top)
         return document
 
-    def _next(self, document: dict[str, Any], hypotheses: list[Document], experiments: list[Document]) -> list[str]:
+    def _counts(self, kind: str, states: Sequence[str]) -> dict[str, int]:
+        """How many there are in each state that any is in."""
+        counts = {state: self._ctx.store.count(kind, status=state) for state in states}
+        return {state: count for state, count in counts.items() if count}
+
+    def _top(self) -> list[Document]:
+        """The hypotheses that are shown: the open ones first, the newest of each status first, at most `TOP`."""
+        found: list[Document] = []
+        for state in HYPOTHESIS_STATES:
+            if len(found) < TOP:
+                found += self._newest("hypothesis", TOP - len(found), status=state)
+        return found
+
+    def _newest(self, kind: str, limit: int, **equals: Any) -> Sequence[Document]:
+        return self._ctx.store.page(kind, limit=limit, newest_first=True, **equals).items
+
+    def _next(self, document: dict[str, Any]) -> list[str]:
         """What to do next, the most useful first; each line is a command that works as it stands or names its slot."""
-        steps = []
+        store, steps = self._ctx.store, []
         if document["runs"]["active"]:
             steps.append("perpetual scan  (runs are live; record those that have ended)")
-        proposed = [item.id for item in experiments if item.body["status"] == "proposed"]
+        proposed = [item.id for item in store.page("experiment", limit=5, status="proposed").items]
         if proposed:
-            steps.append(f"perpetual approve {' '.join(proposed[:5])}")
+            steps.append(f"perpetual approve {' '.join(proposed)}")
+        begun = [item for state in ("approved", "active") for item in store.find("experiment", status=state)]
         ready = [
             item.id
-            for item in experiments
-            if item.body["status"] in ("approved", "active")
-            and sum(item.body["runs"].values()) < item.body["design"]["replicates"]
+            for item in sorted(begun, key=lambda item: item.number)
+            if sum(item.body["runs"].values()) < item.body["design"]["replicates"]
         ]
         steps += [f"perpetual run {id}" for id in ready[:3]]
-        opened = [item for item in hypotheses if item.body["status"] == "open"]
+        opened = store.find("hypothesis", status="open")
         unconfirmed = [item.id for item in opened if item.body.get("needs") == "confirmation"]
         steps += [
             f"perpetual propose -h {id} --confirmation --command '... on data kept back'  ({id} is past the threshold)"
@@ -109,55 +120,55 @@ class Status:
         ]
         if opened and not proposed and not ready and not document["runs"]["active"]:
             steps.append(f"perpetual propose -h {opened[0].id} --command 'python train.py' --metric NAME ...")
-        if not hypotheses:
+        if not document["hypotheses_total"]:
             steps.append('perpetual hypotheses add "what you believe"')
         elif not opened:
             steps.append("perpetual report  (every hypothesis is decided or parked)")
         return steps
 
-    def _brief(self, experiments: list[Document], hypotheses: list[Document]) -> dict[str, Any]:
+    def _brief(self, top: Sequence[Document]) -> dict[str, Any]:
         """The newest results and the dead ends, for the agent's brief."""
-        store = self._ctx.store
-        finished = [run for run in store.page("run", limit=TOP, newest_first=True).items if run.body["ended_at"]]
-        titles = {item.id: item.body["title"] for item in experiments}
-        metric_of = {item.id: item.body["design"]["metric"] for item in experiments}
+        finished = [run for run in self._newest("run", TOP) if run.body["ended_at"]][:_RECENT]
         results = []
-        for run in finished[:8]:
-            declared = metric_of.get(run.body["experiment_id"])  # what the run was for comes first
+        for run in finished:
+            experiment = self._ctx.need("experiment", run.body["experiment_id"]).body
+            declared = experiment["design"]["metric"]  # what the run was for comes first
             named = sorted(run.body["metrics"].items(), key=lambda item: item[0] != declared)
             metrics = {name: value for name, value in named if value is not None}
             results.append(
                 {
                     "id": run.id,
                     "experiment_id": run.body["experiment_id"],
-                    "title": titles.get(run.body["experiment_id"], ""),
+                    "title": experiment["title"],
                     "status": run.body["status"],
                     "reason": run.body["reason"],
                     "metrics": dict(list(metrics.items())[:3]),
                 }
             )
-        refuted = store.find("hypothesis", status="refuted")
-        methodology = self._ctx.config.methodology
-        notes = [note for note in store.find("note") if shown_version(note.body, methodology) is not None]
+        refuted = self._newest("hypothesis", _RECENT, status="refuted")[::-1]
         return {
             "results": results,
-            "dead_ends": [_pick(item, _OF_HYPOTHESIS) for item in refuted[-8:]],
-            "cautions": {
-                item.id: item.body["cautions"]
-                for item in [*_top(hypotheses), *refuted[-8:]]
-                if item.body.get("cautions")
-            },
+            "dead_ends": [_pick(item, _OF_HYPOTHESIS) for item in refuted],
+            "cautions": {item.id: item.body["cautions"] for item in (*top, *refuted) if item.body.get("cautions")},
             "notes": [
-                {"path": note.id, "title": note.body["title"], "status": note.body["status"]} for note in notes[-8:]
+                {"path": note.id, "title": note.body["title"], "status": note.body["status"]}
+                for note in self._shown_notes()
             ],
             "strategy": self._ctx.config.methodology["exploration_strategy"],
         }
 
-
-def _top(hypotheses: list[Document]) -> list[Document]:
-    """The open ones first, the newest of each status first, at most `TOP`."""
-    rank = {"open": 0, "supported": 1, "refuted": 2, "parked": 3}
-    return sorted(hypotheses, key=lambda item: (rank[item.body["status"]], -item.number))[:TOP]
+    def _shown_notes(self) -> list[Document]:
+        """The newest notes that agents are shown, in order."""
+        methodology = self._ctx.config.methodology
+        found: list[Document] = []
+        cursor: str | None = None
+        while len(found) < _RECENT:
+            page = self._ctx.store.page("note", limit=TOP, newest_first=True, cursor=cursor)
+            found += [note for note in page.items if shown_version(note.body, methodology) is not None]
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        return found[:_RECENT][::-1]
 
 
 def _pick(document: Document, keys: tuple[str, ...]) -> dict[str, Any]:

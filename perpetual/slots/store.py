@@ -270,13 +270,20 @@ class StoreBase(ABC):
             last = min(last, since + limit)
         return [found for number in range(since + 1, last + 1) if (found := self.get(kind, str(number))) is not None]
 
-    def count(self, kind: str) -> int:
-        """How many documents or rows of the kind there are."""
+    def count(self, kind: str, /, **equals: Any) -> int:
+        """How many documents or rows of the kind there are, or how many of them match, as `find` finds them."""
         inside: Transaction | None = getattr(self._open, "transaction", None)
         if inside is not None:
-            return inside.count(kind)
+            return inside.count(kind, **equals)
+        if equals:
+            self.check_fields(kind, equals)
+            return self.tally(kind, equals)
         self.kind(kind)
         return self.meta().counters.get(kind, 0)
+
+    def tally(self, kind: str, equals: Mapping[str, Any]) -> int:
+        """How many committed rows match. A store whose indexes can tell overrides this, so that no row is read."""
+        return sum(1 for _ in self.scan(kind, equals))
 
     def meta(self) -> Meta:
         """The number of the last commit, and of each kind the last number; committed state, also inside a block."""

@@ -90,8 +90,10 @@ class Transaction:
         self._stage(kind, str(number), 1, number, row)
         return number
 
-    def count(self, kind: str) -> int:
-        """How many documents or rows of the kind there are."""
+    def count(self, kind: str, /, **equals: Any) -> int:
+        """How many documents or rows of the kind there are, or how many of them match."""
+        if equals:
+            return len(self.find(kind, **equals))
         self._store.kind(kind)
         return self._counters.get(kind, 0)
 

@@ -17,8 +17,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from perpetual.api import Debit, MetricReader, MetricValue, Run, RunFolder, UsageError
-from perpetual.toolkit.units import posix_of
+from perpetual.api import Debit, Run, UsageError
 from perpetual_report.book import Book, Number, exact
 from perpetual_report.document import UNVERIFIED, form, html_of, markdown_of, pictures_of
 from perpetual_report.facts import facts_of
@@ -392,12 +391,8 @@ def _cited(snapshot: Snapshot, book: Book) -> Iterator[tuple[Run, list[Number]]]
 
 def _logs(lab: Lab, snapshot: Snapshot, book: Book) -> Iterator[Problem]:
     """Every cited line read again, by the readers that read it when the run ended."""
-    readers: list[tuple[str, MetricReader]] = lab.parts("metric_reader")
-    folders = {item.id: item.cwd or "." for item in snapshot.experiments}
     for run, numbers in _cited(snapshot, book):
-        cwd = lab.root / (run.log_dir if run.shares_folder else folders.get(run.experiment_id, "."))
-        started = posix_of(run.started_at) if run.started_at else 0.0
-        now = _measured(readers, RunFolder(lab.root / run.log_dir, cwd, started))
+        now = lab.runs.read_metrics(run.id)
         for number in numbers:
             assert number.metric is not None
             seen = now.get(number.metric)
@@ -409,16 +404,3 @@ def _logs(lab: Lab, snapshot: Snapshot, book: Book) -> Iterator[Problem]:
                 yield Problem(number.key, place, number.text, found, number.source)
             elif place != number.source:
                 yield Problem(number.key, place, number.source, place, number.source)
-
-
-def _measured(readers: list[tuple[str, MetricReader]], folder: RunFolder) -> dict[str, MetricValue]:
-    """Every metric of a run's folder; the first reader that has one wins, as when the run ended."""
-    found: dict[str, MetricValue] = {}
-    for name, reader in readers:
-        try:
-            values = reader.read(folder)
-        except Exception as problem:  # noqa: BLE001 - a reader of somebody's plugin; what it read before is then gone
-            values = {f"reader {name} failed": MetricValue(None, f"{type(problem).__name__}: {problem}")}
-        for metric, value in values.items():
-            found.setdefault(metric, value)
-    return found

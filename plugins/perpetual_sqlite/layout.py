@@ -59,6 +59,7 @@ class Table:
     name: str
     parts: dict[str, str]  # name -> SQL of what makes it: the table first, then indexes and triggers
     select: str  # to be gone on with a condition; answers number, seq, body, id, revision
+    count: str  # the same; answers how many
     insert: str  # of (number, seq, body) into a ledger, else of (number, id, revision, seq, body)
     feed: str  # of what was written after a commit: seq, id
 
@@ -85,6 +86,7 @@ def table(kind: Kind) -> Table:
         name,
         {**_table(kind), **_indexes(kind), **_triggers(kind)},
         f"SELECT number, seq, body, {id}, {revision} FROM {quote} WHERE ",
+        f"SELECT count(*) FROM {quote} WHERE ",
         insert,
         f"SELECT seq, {id} FROM {quote} WHERE {later}",
     )

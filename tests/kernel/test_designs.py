@@ -317,3 +317,26 @@ def test_many_replicates_are_queued_at_once_without_reading_all_of_them_for_each
     assert len(lab.runs.launch(made.id, every=True)) == 12
     assert sum(looks) <= 2 * 12
     assert lab.experiments.get(made.id).runs == {"queued": 12}
+
+
+_OTHERS: dict[str, Any] = {
+    "command": "true", "config": {"lr": 0.1}, "cwd": "code", "env": {"A": "b"}, "metric": "m", "direction": "max",
+    "mde": 0.1, "noise": 0.1, "tau": 0.1, "baseline": 1.0, "paired": True, "kind": "binary", "claim": "any",
+    "on_crash": "refutes", "confirmation": True, "proxy": {"args": "--fast"}, "proxy_of": "e1", "cost_run_hours": 1.0,
+    "gpus": 1, "gpu_memory_bytes": 2**30, "cpus": 2, "wall_s": 60.0, "no_output_s": 60.0,
+}  # fmt: skip
+
+
+def test_an_extension_says_nothing_that_its_source_has_said(lab: Lab) -> None:
+    from dataclasses import fields
+
+    from perpetual.lab.specification import Specification
+
+    own = {"extends", "title", "notes", "tags", "priority", "replicates"}
+    assert set(_OTHERS) == {field.name for field in fields(Specification)} - own, "say what a new field is here"
+    source = lab.experiments.propose(command="true")
+    for name, value in _OTHERS.items():
+        with pytest.raises(UsageError, match=f"and {name} would be another"):
+            lab.experiments.propose(extends=source.id, **{name: value})
+    with pytest.raises(TypeError, match="metrc"):
+        lab.experiments.propose(metrc="m")

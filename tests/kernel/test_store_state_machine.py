@@ -284,6 +284,7 @@ class StoreMachine(RuleBasedStateMachine):
     def _finds(self, kind: str, data: st.DataObject) -> None:
         equals = data.draw(st.sampled_from(_EQUALS[kind]))
         assert [told(item) for item in self.store.find(kind, **equals)] == self.model.all(kind, **equals)
+        assert self.store.count(kind, **equals) == len(self.model.all(kind, **equals))
 
     def _pages(self, kind: str, data: st.DataObject) -> None:
         equals, limit = data.draw(st.sampled_from(_EQUALS[kind])), data.draw(st.integers(1, 4))

@@ -8,6 +8,7 @@ from typing import Any
 from perpetual.errors import UsageError, nearest, unknown
 from perpetual.lab.flows import Desks
 from perpetual.lab.hypotheses import baseline_value, check_direction, check_metric
+from perpetual.lab.specification import Specification
 from perpetual.records import Design
 from perpetual.slots.store import Document
 from perpetual.toolkit.units import finite
@@ -24,72 +25,56 @@ _MOST_REPLICATES = 10_000
 _MOST_RUN_HOURS = 1e6
 
 
-def design_of(
-    desks: Desks,
-    hypothesis: Document | None,
-    *,
-    metric: str | None,
-    direction: str | None,
-    mde: float | None,
-    noise: float | None,
-    tau: float | None,
-    baseline: float | str | None,
-    paired: bool,
-    kind: str,
-    claim: str | None,
-    on_crash: str | None,
-    confirmation: bool,
-    proxy: Mapping[str, Any] | None,
-    proxy_of: str | None,
-    replicates: int,
-    cost: float | None,
-) -> Design:
+def design_of(desks: Desks, hypothesis: Document | None, spec: Specification) -> Design:
     """The design; what it leaves out comes from the hypothesis's prediction.
 
     Raises:
         UsageError: for an impossible number or a combination that predicts nothing.
     """
     prediction: dict[str, Any] = hypothesis.body["prediction"] if hypothesis else {}
-    metric = check_metric(metric) or prediction.get("metric")
-    direction = check_direction(direction) or prediction.get("direction")
-    _check_words(kind, claim, on_crash)
+    metric = check_metric(spec.metric) or prediction.get("metric")
+    direction = check_direction(spec.direction) or prediction.get("direction")
+    _check_words(spec.kind, spec.claim, spec.on_crash)
+    mde, baseline = spec.mde, spec.baseline
     if hypothesis is not None:
-        mde = prediction.get("mde") if mde is None and claim not in ("any", "none") else mde
-        baseline = prediction.get("baseline") if baseline is None and claim != "none" else baseline
-    _check_numbers(mde, noise, tau, cost)
-    check_replicates(replicates)
+        mde = prediction.get("mde") if mde is None and spec.claim not in ("any", "none") else mde
+        baseline = prediction.get("baseline") if baseline is None and spec.claim != "none" else baseline
+    _check_numbers(mde, spec.noise, spec.tau, spec.cost_run_hours)
+    check_replicates(spec.replicates)
     against = baseline_value(desks.ctx, baseline)
-    claim = _claim(desks, hypothesis, claim, metric, direction, mde, against)
+    claim = _claim(desks, hypothesis, spec.claim, metric, direction, mde, against)
     if claim is None and metric is not None and direction is None and against is not None:
         raise UsageError("a baseline without a direction says nothing", hint="--direction max or min, and --mde")
-    if paired and not isinstance(against, str):
+    if spec.paired and not isinstance(against, str):
         raise UsageError("--paired needs a baseline experiment whose seeds are shared")
-    if kind == "binary":
+    if spec.kind == "binary":
         _check_rates(claim, against, mde, direction)
-        tau = None
-    elif claim == "any":
-        tau = None
-    elif mde is not None:
-        tau = _TAU_SHARE * mde if tau is None else tau
-    if confirmation and claim is None:
+    if spec.confirmation and claim is None:
         raise UsageError("a confirmation needs a claim to confirm", hint="--metric, --direction, --mde and --baseline")
     return Design(
         metric=metric,
         direction=direction,
-        kind=kind,
+        kind=spec.kind,
         baseline=against,
         claim=claim,
         mde=mde,
-        noise=noise,
-        tau=tau,
-        replicates=replicates,
-        cost_run_hours=cost,
-        paired=paired,
-        on_crash=_on_crash(on_crash, kind, claim),
-        confirmation=confirmation,
-        proxy=_proxy(proxy, mde, against),
-        proxy_of=None if proxy_of is None else desks.ctx.need("experiment", proxy_of).id,
+        noise=spec.noise,
+        tau=_tau(spec, claim, mde),
+        replicates=spec.replicates,
+        cost_run_hours=spec.cost_run_hours,
+        paired=spec.paired,
+        on_crash=_on_crash(spec.on_crash, spec.kind, claim),
+        confirmation=spec.confirmation,
+        proxy=_proxy(spec.proxy, mde, against),
+        proxy_of=None if spec.proxy_of is None else desks.ctx.need("experiment", spec.proxy_of).id,
     )
+
+
+def _tau(spec: Specification, claim: str | None, mde: float | None) -> float | None:
+    """How much implementations of one idea differ; rates and claims of some effect have none."""
+    if spec.kind == "binary" or claim == "any":
+        return None
+    return _TAU_SHARE * mde if spec.tau is None and mde is not None else spec.tau
 
 
 def check_replicates(replicates: int) -> None:

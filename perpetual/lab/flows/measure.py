@@ -18,7 +18,7 @@ from perpetual.slots.scheduler import Sighting
 from perpetual.slots.store import Document
 from perpetual.toolkit.units import posix_of
 
-__all__ = ["measure", "read_all"]
+__all__ = ["measure", "read_again", "read_all"]
 
 _LONGEST_NAME = 200
 _MOST = 1_000
@@ -35,16 +35,10 @@ _LARGEST = 1e100
 
 def measure(desks: Desks, run: Document, seen: Sighting) -> tuple[dict[str, MetricValue], list[Json]]:
     """Every metric that a reader finds (of several readers the first one's), and what was left out, as annotations."""
-    experiment = desks.ctx.need("experiment", run.body["experiment_id"]).body
-    started = seen.started_at or run.body["started_at"]
-    log_dir, cwd = desks.runs.log_dir(run.id), desks.ctx.config.root / (experiment["cwd"] or ".")
-    is_shared = bool(run.body.get("shares_folder"))
-    # In a folder that several runs shared a file may be anybody's: only the run's own folder is its own.
-    folder = RunFolder(log_dir, log_dir if is_shared else cwd, posix_of(started) if started else 0.0)
-    declared = experiment["design"]["metric"]
-    readers: list[tuple[str, MetricReader]] = desks.ctx.parts("metric_reader")
-    found, told = read_all(readers, folder, declared)
-    if is_shared and declared is not None and declared not in found:
+    folder = _folder_of(desks, run, seen.started_at or run.body["started_at"])
+    declared = _declared(desks, run)
+    found, told = read_all(desks.ctx.parts("metric_reader"), folder, declared)
+    if run.body.get("shares_folder") and declared is not None and declared not in found:
         told.append(_annotation(_SHARED, "metrics"))
     value = found.get(declared) if declared is not None else None
     late = _late_by(value, folder, seen) if value is not None else None
@@ -52,6 +46,29 @@ def measure(desks: Desks, run: Document, seen: Sighting) -> tuple[dict[str, Metr
         del found[str(declared)]
         told.append(_annotation(_LATE.format(source=value.source, late=late), "metrics"))
     return found, told
+
+
+def read_again(desks: Desks, run_id: str) -> dict[str, MetricValue]:
+    """What the readers find of a run now, as they would for the record; nothing is recorded.
+
+    Raises:
+        NotFound: if there is no such run.
+    """
+    run = desks.ctx.need("run", run_id)
+    folder = _folder_of(desks, run, run.body["started_at"])
+    return read_all(desks.ctx.parts("metric_reader"), folder, _declared(desks, run))[0]
+
+
+def _declared(desks: Desks, run: Document) -> str | None:
+    declared: str | None = desks.ctx.need("experiment", run.body["experiment_id"]).body["design"]["metric"]
+    return declared
+
+
+def _folder_of(desks: Desks, run: Document, started: str | None) -> RunFolder:
+    """Where the readers look. In a working directory that several runs shared a file may be anybody's: none counts."""
+    log_dir = desks.runs.log_dir(run.id)
+    cwd = desks.ctx.config.root / (desks.ctx.need("experiment", run.body["experiment_id"]).body["cwd"] or ".")
+    return RunFolder(log_dir, log_dir if run.body.get("shares_folder") else cwd, posix_of(started) if started else 0.0)
 
 
 def read_all(

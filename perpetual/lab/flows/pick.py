@@ -11,6 +11,7 @@ from perpetual.lab.flows import Desks
 from perpetual.lab.flows.fold import baseline_values, predictions_of
 from perpetual.lab.flows.outlook import explained
 from perpetual.lab.flows.propose import as_weighed, ended_elsewhere, propose, serves, state_of
+from perpetual.lab.specification import Specification
 from perpetual.records import Experiment, Score, to_json
 from perpetual.slots.analyser import Draft, Proposer
 from perpetual.slots.store import Document
@@ -45,7 +46,7 @@ def drafts(desks: Desks, *, quiet: bool = False) -> list[tuple[Draft, Experiment
             continue
         for draft in answered:
             try:
-                preview = propose(desks, draft.hypothesis_id, **draft.arguments, dry_run=True)
+                preview = propose(desks, draft.hypothesis_id, Specification(**draft.arguments), dry_run=True)
             except Conflict:
                 continue  # tried before: the hypothesis has its result
             except (PerpetualError, TypeError) as problem:
@@ -119,7 +120,8 @@ def _pick(desks: Desks, count: int, dry_run: bool) -> list[Pick]:
             continue  # a repeat is one more replicate of the same experiment
         if id in suggestions:
             draft, _ = suggestions[id]
-            picked, is_new = propose(desks, draft.hypothesis_id, **draft.arguments, dry_run=dry_run), True
+            spec = Specification(**draft.arguments)
+            picked, is_new = propose(desks, draft.hypothesis_id, spec, dry_run=dry_run), True
         else:
             picked, is_new = desks.experiments.get(id), False
         score = explained(desks, picked, scores[id])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from perpetual.errors import Conflict, UsageError
@@ -12,8 +13,9 @@ from perpetual.lab.flows.cautions import seen_before
 from perpetual.lab.flows.design import check_replicates, design_of
 from perpetual.lab.flows.fold import baseline_values, pools_with, predictions_of
 from perpetual.lab.hypotheses import tags_of
+from perpetual.lab.specification import Specification
 from perpetual.lab.states import ENDED
-from perpetual.records import Design, Experiment, Resources, Score, from_json, to_json
+from perpetual.records import Experiment, Resources, Score, from_json, to_json
 from perpetual.slots.store import Document
 from perpetual.toolkit.jsoncopy import json_copy
 from perpetual.toolkit.units import LONGEST_S, bounded, finite
@@ -31,123 +33,69 @@ _LONGEST_NOTES = 16_000
 
 def propose(
     desks: Desks,
-    hypothesis_id: str | None = None,
+    hypothesis_id: str | None,
+    spec: Specification,
     *,
-    command: str | None = None,
-    title: str | None = None,
-    config: Mapping[str, Any] | None = None,
-    notes: str = "",
-    cwd: str | None = None,
-    env: Mapping[str, str] | None = None,
-    tags: Sequence[str] = (),
-    priority: int = 0,
-    metric: str | None = None,
-    direction: str | None = None,
-    mde: float | None = None,
-    noise: float | None = None,
-    tau: float | None = None,
-    baseline: float | str | None = None,
-    paired: bool = False,
-    kind: str = "gaussian",
-    claim: str | None = None,
-    on_crash: str | None = None,
-    confirmation: bool = False,
-    proxy: Mapping[str, Any] | None = None,
-    proxy_of: str | None = None,
-    extends: str | None = None,
-    replicates: int = 1,
-    cost_run_hours: float | None = None,
-    gpus: int = 0,
-    gpu_memory_bytes: int | None = None,
-    cpus: int | None = None,
-    wall_s: float | None = None,
-    no_output_s: float | None = None,
     idempotency_key: str | None = None,
     dry_run: bool = False,
 ) -> Experiment:
-    """A new proposed experiment; what the design leaves out comes from its hypothesis's prediction.
-
-    With a metric, a direction, an mde and a baseline the experiment makes a claim and its runs become evidence;
-    without a claim it is a baseline or an exploration. The wall limit defaults to 1.5 times the declared cost, at
-    least 60 s, or to the methodology's `default_wall_s`. A run that writes nothing for `no_output_s` is ended.
-
-    Args:
-        kind: `binary` for a metric that is 1 or 0; `baseline` is then the rate that the mde is added to.
-        claim: `at_least` (by default, with an mde), `value`, `any` (some effect, without an mde) or `none`.
-        on_crash: for a binary claim that it runs at all: whether a failed run `supports` or `refutes` it.
-        confirmation: measured on data that no earlier experiment has looked at; see `require_confirmation`.
-        proxy: a cheaper stand-in that may be tried first, {"args": more words of the command, "cost_run_hours", "tau"}.
-        proxy_of: the experiment that this one stands in for.
-        extends: an experiment of which this is more replicates; its specification is taken over.
+    """A new proposed experiment; what the specification leaves out comes from its hypothesis's prediction.
 
     Raises:
         UsageError: for a bad number, command or combination.
         Conflict: for a claim that was proposed before with the same specification (named, with its verdict).
     """
     ctx = desks.ctx
-    if extends is not None:
-        others = (command, config, cwd, env, metric, direction, mde, noise, tau, baseline, claim,
-                  on_crash, proxy, proxy_of, cost_run_hours, gpu_memory_bytes, cpus, wall_s, no_output_s)  # fmt: skip
-        if any(other is not None for other in others) or paired or confirmation or gpus or kind != "gaussian":
-            raise UsageError(f"more replicates of {extends} have its specification", hint="give --replicates alone")
-        asked_for = None if hypothesis_id is None else ctx.need("hypothesis", hypothesis_id).id
-        return _extend(desks, extends, asked_for, replicates, title=title, notes=notes, tags=tags, priority=priority,
-                       key=idempotency_key, dry_run=dry_run)  # fmt: skip
-    bounded(title or "", "the title", _LONGEST_GIVEN_TITLE)
-    bounded(notes, "the text of the notes", _LONGEST_NOTES)
+    bounded(spec.title or "", "the title", _LONGEST_GIVEN_TITLE)
+    bounded(spec.notes, "the text of the notes", _LONGEST_NOTES)
     hypothesis = ctx.need("hypothesis", hypothesis_id) if hypothesis_id is not None else None
-    if command is not None:
-        argv_of(command)
-    design = design_of(
-        desks, hypothesis, metric=metric, direction=direction, mde=mde, noise=noise, tau=tau, baseline=baseline,
-        paired=paired, kind=kind, claim=claim, on_crash=on_crash, confirmation=confirmation, proxy=proxy,
-        proxy_of=proxy_of, replicates=replicates, cost=cost_run_hours,
-    )  # fmt: skip
-    resources = _resources(desks, design, gpus, gpu_memory_bytes, cpus, wall_s, no_output_s)
-    _check_env(env or {})
+    if spec.extends is not None:
+        return _extend(desks, spec, spec.extends, hypothesis, idempotency_key, dry_run)
+    if spec.command is not None:
+        argv_of(spec.command)
+    design = design_of(desks, hypothesis, spec)
+    _check_env(spec.env or {})
+    cwd = spec.cwd
     if cwd is not None and (cwd.startswith(("/", "~")) or ".." in cwd.split("/")):
         raise UsageError(f"the working directory must lie inside the project, not {cwd}", hint="a relative path")
     draft: dict[str, Any] = {
-        "command": command,
-        "env": dict(env or {}),
+        "command": spec.command,
+        "env": dict(spec.env or {}),
         "cwd": cwd,
-        "config": json_copy(config or {}, "config"),
-        "resources": to_json(resources),
+        "config": json_copy(spec.config or {}, "config"),
+        "resources": to_json(_resources(desks, spec)),
         "design": to_json(design),
         "hypothesis_id": hypothesis.id if hypothesis else None,
     }
     _check_new(desks, draft, idempotency_key)
     draft |= seen_before(desks, draft)
-    title = title or _title(hypothesis, command, draft["config"])
-    return _write(desks, draft, hypothesis, title, notes, tags, priority, idempotency_key, dry_run)
+    spec = replace(spec, title=spec.title or _title(hypothesis, spec.command, draft["config"]))
+    return _write(desks, draft, spec, hypothesis, idempotency_key, dry_run)
 
 
 def _extend(
-    desks: Desks,
-    source_id: str,
-    asked_for: str | None,
-    replicates: int,
-    *,
-    title: str | None,
-    notes: str,
-    tags: Sequence[str],
-    priority: int,
-    key: str | None,
-    dry_run: bool,
+    desks: Desks, spec: Specification, source_id: str, asked_for: Document | None, key: str | None, dry_run: bool
 ) -> Experiment:
     """More replicates of an experiment whose own are used up: the same specification, for a person to approve.
 
     Their values are pooled with the source's (see `design_key`), so that asking again is no second opinion.
 
     Raises:
+        UsageError: if anything else is asked for beside the number of replicates.
         Conflict: if the source still has replicates to run, or its hypothesis is decided.
     """
+    if spec.beside_extension():
+        named = ", ".join(spec.beside_extension())
+        raise UsageError(
+            f"more replicates of {source_id} have its specification, and {named} would be another",
+            hint="give --replicates alone",
+        )
     source = desks.ctx.need("experiment", source_id)
     body = source.body
-    check_replicates(replicates)
+    check_replicates(spec.replicates)
     hypothesis = desks.ctx.need("hypothesis", body["hypothesis_id"]) if body["hypothesis_id"] else None
-    if hypothesis is not None and asked_for not in (None, hypothesis.id):
-        raise UsageError(f"{source.id} tests {hypothesis.id}, not {asked_for}", hint="leave out -h")
+    if hypothesis is not None and asked_for is not None and asked_for.id != hypothesis.id:
+        raise UsageError(f"{source.id} tests {hypothesis.id}, not {asked_for.id}", hint="leave out -h")
     if hypothesis is not None and hypothesis.body["status"] in ("supported", "refuted"):
         raise Conflict(
             f"{hypothesis.id} is {hypothesis.body['status']} at confidence {hypothesis.body['confidence']:.2f}",
@@ -160,11 +108,12 @@ def _extend(
             hint=f"perpetual run {source.id}",
         )
     draft = {key: body[key] for key in ("command", "env", "cwd", "config", "resources", "hypothesis_id")}
-    draft["design"] = {**body["design"], "replicates": replicates}
-    title = title or f"more of {source.id}: {body['title']}"
+    draft["design"] = {**body["design"], "replicates": spec.replicates}
+    title = spec.title or f"more of {source.id}: {body['title']}"
+    spec = replace(spec, title=title[:_LONGEST_TITLE])
     root = body.get("extends") or source.id
     with desks.ctx.store.transaction() as tx:
-        made = _write(desks, draft, hypothesis, title[:_LONGEST_TITLE], notes, tags, priority, key, dry_run)
+        made = _write(desks, draft, spec, hypothesis, key, dry_run)
         if not dry_run:
             extension, first = desks.ctx.need("experiment", made.id), desks.ctx.need("experiment", root)
             tx.put("experiment", extension.id, {**extension.body, "extends": root})
@@ -177,11 +126,8 @@ def _extend(
 def _write(
     desks: Desks,
     draft: Mapping[str, Any],
+    spec: Specification,
     hypothesis: Document | None,
-    title: str,
-    notes: str,
-    tags: Sequence[str],
-    priority: int,
     key: str | None,
     dry_run: bool,
 ) -> Experiment:
@@ -191,55 +137,32 @@ def _write(
         made = ctx.recall(tx, key, "experiment")
         if made is not None:
             return desks.experiments.get(made)
+        body = desks.experiments.drafted(draft, replace(spec, tags=tags_of(spec.tags)), score)
         if dry_run:
-            return _preview(desks, draft, title, notes, tags, priority, score)
-        document = desks.experiments.create(
-            tx,
-            hypothesis_id=draft["hypothesis_id"],
-            title=title,
-            command=draft["command"],
-            cwd=draft["cwd"],
-            env=draft["env"],
-            config=draft["config"],
-            notes=notes,
-            tags=tags_of(tags),
-            priority=priority,
-            resources=from_json(Resources, draft["resources"]),
-            design=from_json(Design, draft["design"]),
-            score=score,
-        )
-        told = {name: draft[name] for name in ("seen_before", "passed_over") if name in draft}
-        if told:
-            tx.put("experiment", document.id, {**document.body, **told}, expect_revision=document.revision)
+            return from_json(Experiment, {**body, "id": "(not written)"})
+        document = desks.experiments.create(tx, body)
         ctx.remember(tx, key, "experiment", document.id)
     return desks.experiments.get(document.id)
 
 
-def _resources(
-    desks: Desks,
-    design: Design,
-    gpus: int,
-    gpu_memory_bytes: int | None,
-    cpus: int | None,
-    wall_s: float | None,
-    no_output_s: float | None,
-) -> Resources:
-    if cpus is not None and not 0 <= cpus <= _MOST_CPUS:
-        raise UsageError(f"--cpus must be 0 to {_MOST_CPUS}, not {cpus}")
+def _resources(desks: Desks, spec: Specification) -> Resources:
+    if spec.cpus is not None and not 0 <= spec.cpus <= _MOST_CPUS:
+        raise UsageError(f"--cpus must be 0 to {_MOST_CPUS}, not {spec.cpus}")
+    no_output_s, wall_s = spec.no_output_s, spec.wall_s
     if no_output_s is None:
         no_output_s = desks.ctx.config.methodology["no_output_s"]
     else:
         finite(no_output_s, "the time without output", minimum=1.0, maximum=LONGEST_S)
-    if not 0 <= gpus <= _MOST_GPUS:
-        raise UsageError(f"--gpus must be 0 to {_MOST_GPUS}, not {gpus}")
+    if not 0 <= spec.gpus <= _MOST_GPUS:
+        raise UsageError(f"--gpus must be 0 to {_MOST_GPUS}, not {spec.gpus}")
     if wall_s is not None:
         finite(wall_s, "the wall limit", above=0.0, maximum=LONGEST_S)
-    elif design.cost_run_hours is not None:
+    elif spec.cost_run_hours is not None:
         # cost is in run-hours, wall hours times GPUs: the limit is on the wall clock
-        wall_s = max(_SMALLEST_WALL_S, 1.5 * design.cost_run_hours * 3600.0 / max(1, gpus))
+        wall_s = max(_SMALLEST_WALL_S, 1.5 * spec.cost_run_hours * 3600.0 / max(1, spec.gpus))
     else:
         wall_s = desks.ctx.config.methodology["default_wall_s"]
-    return Resources(gpus, gpu_memory_bytes, cpus, wall_s, no_output_s)
+    return Resources(spec.gpus, spec.gpu_memory_bytes, spec.cpus, wall_s, no_output_s)
 
 
 def _check_env(env: Mapping[str, str]) -> None:
@@ -289,33 +212,6 @@ def _first_score(desks: Desks, draft: Mapping[str, Any], hypothesis: Document | 
     candidate = desks.proposals.candidate("draft", weighed, ended_elsewhere(desks, draft, None), baseline)
     assert candidate is not None
     return desks.proposals.score(desks.proposals.state([candidate], [hypothesis]))["draft"]
-
-
-def _preview(
-    desks: Desks,
-    draft: Mapping[str, Any],
-    title: str,
-    notes: str,
-    tags: Sequence[str],
-    priority: int,
-    score: Score,
-) -> Experiment:
-    body = {
-        **draft,
-        "id": "(not written)",
-        "title": title,
-        "status": "proposed",
-        "notes": notes,
-        "tags": tags_of(tags),
-        "priority": priority,
-        "score": to_json(score),
-        "runs": {},
-        "proposed_by": desks.ctx.actor,
-        "approved_by": None,
-        "created_at": desks.ctx.now(),
-        "spec_hash": spec_hash(draft),
-    }
-    return from_json(Experiment, body)
 
 
 def _title(hypothesis: Document | None, command: str | None, config: Mapping[str, Any]) -> str:

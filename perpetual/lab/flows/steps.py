@@ -15,6 +15,7 @@ from perpetual.lab.flows.pick import drafts
 from perpetual.lab.flows.propose import propose as propose_one
 from perpetual.lab.flows.propose import state_of
 from perpetual.lab.flows.start import start
+from perpetual.lab.specification import Specification
 from perpetual.lab.states import ENDED
 from perpetual.records import to_json
 from perpetual.slots.store import Document
@@ -48,7 +49,7 @@ def propose(desks: Desks) -> list[str]:
     with desks.ctx.store.transaction():
         for draft, _ in ranked[: max(0, _proposal_room(desks))]:
             with suppress(Conflict):
-                made.append(propose_one(desks, draft.hypothesis_id, **draft.arguments).id)
+                made.append(propose_one(desks, draft.hypothesis_id, Specification(**draft.arguments)).id)
     return made
 
 

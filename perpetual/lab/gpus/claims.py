@@ -24,9 +24,7 @@ from perpetual.toolkit.lock import FileLock, is_locked, open_locked
 __all__ = ["Board", "Claim", "Home", "deciding", "home_of", "living", "others", "problem"]
 
 _LOCK, _HOST = "lock", "host"
-_PATIENCE_S = (
-    2.0  # who decides holds the lock for milliseconds; one that was stopped meanwhile holds up nobody for long
-)
+_PATIENCE_S = 2.0  # who decides holds the lock for milliseconds; one that was stopped meanwhile holds up nobody long
 
 
 class Home(NamedTuple):

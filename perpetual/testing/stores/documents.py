@@ -202,6 +202,23 @@ class Documents:
         assert bodies(store.find("hypothesis", status="parked")) == [1, 2]
         assert store.find("hypothesis", status="open") == []
 
+    def test_counting_what_matches(self, store: StoreBase) -> None:
+        """As many as are found, inside a block and outside of it, whatever was changed since."""
+        fill(store, 5)
+        with store.transaction() as tx:
+            tx.put("hypothesis", "h2", {"n": 2, "status": "open"})
+            tx.create("hypothesis", {"n": 6, "status": "parked"})
+            for field, n in (("a", 1), ("b", 1), ("a", None)):
+                tx.append("evidence", {"kind": field, "hypothesis_id": "h1", "run_id": n})
+            assert (tx.count("hypothesis", status="open"), store.count("hypothesis", status="parked")) == (4, 2)
+        for status in ("open", "parked", "refuted"):
+            assert store.count("hypothesis", status=status) == len(store.find("hypothesis", status=status))
+        assert store.count("hypothesis", status="open") == 4
+        assert store.count("hypothesis") == 6
+        assert store.count("evidence", kind="a", hypothesis_id="h1") == 2
+        assert store.count("evidence", kind="a", hypothesis_id="h2") == 0
+        assert (store.count("evidence", run_id=None), store.count("evidence", run_id=1)) == (1, 2)
+
     def test_only_declared_indexes_are_searched(self, store: StoreBase) -> None:
         """A field that is no index is refused by name, also where there is nothing to find."""
         for read in (
