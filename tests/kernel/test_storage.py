@@ -88,7 +88,7 @@ def spoil(lab: Lab, kind: str, change: Callable[[list[Row]], None]) -> None:
     def build(path: Path) -> StoreBase:
         target = lab._ctx.build_store(lab.config["store"], path, claim=False)
         # what is spoilt here is not to be noticed yet
-        target.count = lambda kind: len(target.find(kind))  # type: ignore[method-assign]
+        target.count = lambda kind, /, **equals: len(target.find(kind, **equals))  # type: ignore[method-assign]
         target.verify = list  # type: ignore[method-assign]
         return target
 

@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ def settle(lab: Lab, experiment_id: str) -> None:
 def propose(lab: Lab, hypothesis_id: str | None, words: str, *, title: str, replicates: int) -> str:
     """An experiment that prints a loss."""
     command = f"{sys.executable} train.py {words}"
-    design = {"metric": "loss", "direction": "min", "cost_run_hours": 0.001, "noise": 0.01}
+    design: dict[str, Any] = {"metric": "loss", "direction": "min", "cost_run_hours": 0.001, "noise": 0.01}
     made = lab.experiments.propose(hypothesis_id, command=command, title=title, replicates=replicates, **design)
     return made.id
 
