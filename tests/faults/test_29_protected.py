@@ -89,7 +89,7 @@ _KEPT = "os.environ['PERPETUAL_CONFIG'].replace('config', 'provenance')"
         ("os.chmod('eval/score.py', 0o777)", "eval/score.py has another mode"),
         ("os.rename('eval', 'old'); os.symlink('old', 'eval')", "eval was added"),
         ("open('split_1.json', 'w')", "split_1.json was added"),
-        ("open('.perpetual/methodology.yaml', 'a').write('alpha: 0.05\\n')", ".perpetual/methodology.yaml was changed"),
+        ("open('.perpetual/methodology.yaml', 'a').write('# easy\\n')", ".perpetual/methodology.yaml was changed"),
         (f"os.unlink({_KEPT})", "provenance.json was removed"),
         )),
     ],
