@@ -351,7 +351,8 @@ class _Designs:
     def document(self, experiment: Experiment) -> dict[str, Any]:
         """An experiment with its prediction, and what its design measured, unless that stands with another one."""
         book, id, design = self._book, experiment.id, experiment.design
-        baseline = design.baseline if isinstance(design.baseline, str) else None
+        baseline = design.baseline if isinstance(design.baseline, str) else None  # an experiment's id
+        level = None if isinstance(design.baseline, str) else design.baseline
         lead = self._lead.get(id)
         is_late = lead not in (None, id) and not same_prediction(experiment, self._experiments[str(lead)], spread=True)
         return {
@@ -359,7 +360,7 @@ class _Designs:
             "metric": design.metric,
             "mde": book.number(f"{id}.design.mde", design.mde, id),
             "baseline_id": baseline,
-            "baseline": book.number(f"{id}.design.baseline", None if baseline else design.baseline, id),  # type: ignore[arg-type]
+            "baseline": book.number(f"{id}.design.baseline", level, id),
             "replicates": book.count(f"{id}.design.replicates", design.replicates, id),
             "runs": self._runs.by_status(id),
             "lead": None if lead == id else lead,

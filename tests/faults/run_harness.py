@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import signal
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +17,18 @@ from perpetual.lab.states import ENDED, LIVE
 from perpetual.records import Run
 from perpetual.toolkit import platform, rundir
 
-__all__ = ["LONG_S", "approved", "die", "end_all", "kinds", "opened", "single_books", "supervisor_of", "until"]
+__all__ = [
+    "LONG_S",
+    "approved",
+    "dead_process",
+    "die",
+    "end_all",
+    "kinds",
+    "opened",
+    "single_books",
+    "supervisor_of",
+    "until",
+]
 
 LONG_S = 60.0  # for what takes milliseconds on a machine that has nothing else to do
 
@@ -53,6 +65,16 @@ def supervisor_of(lab: Lab, run: Run) -> platform.Identity:
     started = rundir.read_started(lab.runs.log_dir(run.id))
     assert started is not None
     return started.supervisor
+
+
+def dead_process() -> platform.Identity:
+    """A process that was, and is no more."""
+    gone = subprocess.Popen(["sleep", "60"])
+    identity = platform.identity_of(gone.pid)
+    gone.kill()
+    gone.wait()
+    assert identity is not None
+    return identity
 
 
 def die(identity: platform.Identity) -> None:

@@ -21,9 +21,9 @@ from perpetual.cli.app import run as perpetual
 from perpetual.lab.doctor import Doctor
 from perpetual.lab.gpus.claims import Claim, deciding, home_of, living
 from perpetual.records import Run
-from perpetual.toolkit import platform, rundir
+from perpetual.toolkit import rundir
 from perpetual.toolkit.lock import FileLock, open_locked
-from tests.faults.run_harness import die, end_all, supervisor_of
+from tests.faults.run_harness import dead_process, die, end_all, supervisor_of
 from tests.faults.supervised import Bench
 from tests.fixtures.gpu_machine import (
     NEEDS_THE_STUB,
@@ -205,16 +205,6 @@ def test_a_supervisor_that_dies_before_the_command(
     bench.close()
 
 
-def _dead() -> platform.Identity:
-    """A process that was, and is no more."""
-    gone = subprocess.Popen(["sleep", "60"])
-    identity = platform.identity_of(gone.pid)
-    gone.kill()
-    gone.wait()
-    assert identity is not None
-    return identity
-
-
 @pytest.mark.slow
 def test_a_supervisor_that_turns_up_late_keeps_the_device_for_its_run(machine: GpuMachine, gpu_lab: Lab) -> None:
     """Its launcher died, the run went back to the queue, and it has not started the command yet."""
@@ -223,7 +213,7 @@ def test_a_supervisor_that_turns_up_late_keeps_the_device_for_its_run(machine: G
     run = launch(gpu_lab, SLEEP, gpus=1)
     ctx = gpu_lab.desks.ctx
     with ctx.store.transaction() as tx:
-        gpu_lab.runs.change(tx, ctx.need("run", run.id), {"launcher": [*_dead()]})
+        gpu_lab.runs.change(tx, ctx.need("run", run.id), {"launcher": [*dead_process()]})
     run_dir = gpu_lab.runs.log_dir(run.id)
     with deciding() as board:
         held = board.make(

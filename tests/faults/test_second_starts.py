@@ -19,19 +19,10 @@ from perpetual.lab.flows.steps import Launches
 from perpetual.toolkit import platform, rundir
 from perpetual.toolkit.atomic import write_atomic
 from perpetual.toolkit.steps import STEPS
+from tests.faults.run_harness import dead_process
 
 LONG_S = 60.0
 ROOT = Path(__file__).parents[2]
-
-
-def _dead() -> platform.Identity:
-    """A process that was, and is no more."""
-    gone = subprocess.Popen(["sleep", "60"])
-    identity = platform.identity_of(gone.pid)
-    gone.kill()
-    gone.wait()
-    assert identity is not None
-    return identity
 
 
 def _launch(folder: Path, script: str) -> rundir.Started:
@@ -48,7 +39,7 @@ def _left_behind(folder: Path, launcher: platform.Identity | None, script: str) 
 
 
 def test_what_a_dead_launcher_left_behind_is_replaced(tmp_path: Path) -> None:
-    _left_behind(tmp_path, _dead(), "echo old")
+    _left_behind(tmp_path, dead_process(), "echo old")
     _launch(tmp_path, "echo new")
     seen = rundir.wait(tmp_path, LONG_S)
     assert seen.exit is not None
@@ -67,7 +58,7 @@ def test_a_launcher_that_may_be_at_work_is_left_alone(tmp_path: Path, known: boo
 
 def test_a_dead_launchers_supervisor_that_turns_up_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes the run, the new launcher's supervisor finds it taken, and the launch has succeeded all the same."""
-    _left_behind(tmp_path, _dead(), f"echo old >> {tmp_path / 'ran'}")
+    _left_behind(tmp_path, dead_process(), f"echo old >> {tmp_path / 'ran'}")
     late = tmp_path / "python"
     answer = tmp_path / "answer"
     # Supervisors leave their launcher at once, so the first is heard before the second is sent after it.
@@ -92,7 +83,7 @@ def test_a_run_that_came_through_after_all_is_not_a_failed_one(project: Path) ->
         run = lab.runs.launch(experiment.id)[0]
         ctx = lab.desks.ctx
         with ctx.store.transaction() as tx:
-            lab.runs.change(tx, ctx.need("run", run.id), {"launcher": [*_dead()]})
+            lab.runs.change(tx, ctx.need("run", run.id), {"launcher": [*dead_process()]})
         hold = project / "hold"
         hold.touch()
         script = f"while test -e {hold}; do sleep 0.02; done; echo acc=2.0"
@@ -119,7 +110,7 @@ def test_a_supervisor_that_is_about_to_start_is_waited_for(project: Path) -> Non
         lab.queue.set_state("paused")
         run = lab.runs.launch(experiment.id)[0]
         ctx, folder = lab.desks.ctx, lab.runs.log_dir(run.id)
-        gone = _dead()
+        gone = dead_process()
         with ctx.store.transaction() as tx:
             lab.runs.change(tx, ctx.need("run", run.id), {"status": "launching", "launcher": [*gone]})
         folder.mkdir(parents=True)

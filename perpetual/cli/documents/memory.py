@@ -47,8 +47,8 @@ class MemoryDecision(TypedDict):
     verdict: VerdictDocument
 
 
-class NoteWaiting(TypedDict):
-    """A note that nobody has decided on; `category` is the gates' word for it, null where they let it pass."""
+class NoteKeys(TypedDict):
+    """What a list says of each note: the keys of the record `note`."""
 
     path: str
     type: str
@@ -58,6 +58,11 @@ class NoteWaiting(TypedDict):
     commit: str | None
     blob: str
     updated_at: str
+
+
+class NoteWaiting(NoteKeys):
+    """A note that nobody has decided on; `category` is the gates' word for it, null where they let it pass."""
+
     category: str | None
     is_shown: bool
 
@@ -72,17 +77,9 @@ class NoteVersion(TypedDict):
     blob: str | None
 
 
-class NoteHit(TypedDict):
+class NoteHit(NoteKeys):
     """A note that a search found; `excerpt` is where its words stand."""
 
-    path: str
-    type: str
-    status: str
-    title: str
-    actor: str
-    commit: str | None
-    blob: str
-    updated_at: str
     excerpt: str
 
 

@@ -127,7 +127,7 @@ def _try_start(desks: Desks, run_id: str, devices: Devices) -> _Turn | None:
             again = run.body.get("launcher") is not None
             run = _take_turn(desks, tx, run, experiment, got)
         step("launch:launching")
-    except BaseException:
+    except BaseException:  # Ctrl-C as well: a claim that nobody closes would keep the devices as long as we live
         if held is not None:
             os.close(held)
         raise
