@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ from perpetual.errors import Conflict, NotFound, Refused, UsageError, nearest, u
 from perpetual.lab import promotion
 from perpetual.lab.context import Context
 from perpetual.lab.gates import Gates
-from perpetual.lab.rights import BEHAVIOUR_TYPES, is_agent, shown_version
+from perpetual.lab.rights import BEHAVIOUR_TYPES, is_agent, require_person, shown_version
 from perpetual.lab.states import NOTE_STATES
 from perpetual.records import Listing, Note, Verdict, from_json
 from perpetual.slots.memory import Memory, NoteCommit
@@ -283,7 +284,12 @@ class Notes:
         return shown_version(document.body, self._ctx.config.methodology)
 
     def promote(self, path: str, why: str, *, blob: str | None = None, dry_run: bool = False) -> dict[str, Any]:
-        """A person vouches for the note's newest version; see `perpetual.lab.promotion.promote`."""
+        """A person vouches for the note's newest version; see `perpetual.lab.promotion.promote`.
+
+        Raises:
+            NotPermitted: under an agent's shell, whether or not there is such a note; see `perpetual.lab.rights`.
+        """
+        require_person("memory promote", os.environ, self._ctx.config.methodology)
         return promotion.promote(self._ctx, self._gates, self._need(path), why, blob=blob, dry_run=dry_run)
 
     def reject(self, path: str, why: str) -> dict[str, Any]:

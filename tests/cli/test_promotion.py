@@ -118,8 +118,8 @@ def test_an_agent_promotes_nothing_unless_a_person_lets_it(
     ask(capsys, "write", "skills/lr.md", "x", *CARD)
     monkeypatch.setenv(variable, "1")
     assert harness({variable: "1"})
-    for more in ((), ("--dry-run",)):
-        code, answer = ask(capsys, "promote", "skills/lr.md", "--why", "I think so", *more)
+    for path, *more in (("skills/lr.md",), ("skills/lr.md", "--dry-run"), ("skills/there-is-none.md",)):
+        code, answer = ask(capsys, "promote", path, "--why", "I think so", *more)
         assert (code, answer["error"]["code"]) == (4, "not_permitted")
     assert shown(project, "skills/lr.md") is None
     monkeypatch.delenv(variable)
