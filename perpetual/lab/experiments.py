@@ -259,14 +259,13 @@ class Experiments:
         if body["command"] is None:
             raise UsageError(f"{document.id} has no command", hint=f"perpetual run {document.id} 'python train.py ...'")
 
-    def fold(self, tx: Transaction, id: str, *, decided: bool) -> str:
-        """Derives status and run counts from the runs, writes them if they changed, and answers the status.
-
-        Args:
-            decided: its hypothesis is settled, so missing replicates will not be launched.
-        """
+    def fold(self, tx: Transaction, id: str) -> str:
+        """Derives status and run counts from the runs, writes them if they changed, and answers the status."""
         document = tx.get("experiment", id)
         assert document is not None, id
+        hypothesis = tx.get("hypothesis", document.body["hypothesis_id"] or "")
+        # Then missing replicates will not be launched. Read here: what was read before the transaction may be over.
+        decided = hypothesis is not None and hypothesis.body["status"] in ("supported", "refuted")
         runs = tx.find("run", experiment_id=id)
         counts = dict(sorted(Counter(run.body["status"] for run in runs).items()))
         status = document.body["status"]

@@ -208,10 +208,23 @@ def descendants(pid: int, *, leave_out: Callable[[int], bool] | None = None) -> 
     """
     if sys.platform == "darwin":
         return _descendants_by_psutil(pid)
+    return _walk(pid, _children, leave_out) if _lists_children() else _descendants_by_scan(pid, leave_out)
+
+
+def count_children(*, leave_out: Callable[[int], bool]) -> int:
+    """How many children this process, which has one thread, has yet to wait for, but for those of `leave_out`.
+
+    Dead ones count: what they left behind may have become ours since it was looked for. 0 is no snapshot: below a
+    subreaper (prctl(2)) whose children are all left out nothing else lives, and nothing else can come.
+    """
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return 0
     own = os.getpid()
-    if os.path.exists(f"/proc/{own}/task/{own}/children"):
-        return _walk(pid, _children, leave_out)
-    return _descendants_by_scan(pid, leave_out)
+    # New children come last in the kernel's list, and none leaves it before it is waited for.
+    children = _children(own) if _lists_children() else _children_by_scan().get(own, [])
+    return sum(start_ticks(child) is None or not leave_out(child) for child in children)
 
 
 def signal_descendants(
@@ -363,6 +376,12 @@ def _poll_gone(identity: Identity, timeout_s: float) -> bool:
     return True
 
 
+def _lists_children() -> bool:
+    """Whether the kernel was built to tell a process's children (proc_pid_children(5))."""
+    own = os.getpid()
+    return os.path.exists(f"/proc/{own}/task/{own}/children")
+
+
 def _children(pid: int) -> list[int]:
     """The direct children of all threads of `pid`, zombies included."""
     found: list[int] = []
@@ -394,13 +413,18 @@ def _walk(
 
 
 def _descendants_by_scan(pid: int, leave_out: Callable[[int], bool] | None = None) -> list[int]:
-    """For kernels built without /proc/PID/task/TID/children: one look at every process."""
+    children = _children_by_scan()
+    return _walk(pid, lambda parent: children.get(parent, []), leave_out)
+
+
+def _children_by_scan() -> dict[int, list[int]]:
+    """For kernels built without /proc/PID/task/TID/children: one look at every process, zombies included."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         stat = _read_stat(int(name)) if name.isdigit() else None
         if stat is not None:
             children.setdefault(stat.parent_pid, []).append(int(name))
-    return _walk(pid, lambda parent: children.get(parent, []), leave_out)
+    return children
 
 
 def _descendants_by_psutil(pid: int) -> list[int]:

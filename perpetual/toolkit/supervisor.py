@@ -321,11 +321,15 @@ class Run:
         platform.signal_descendants(os.getpid(), signum, except_group=group, leave_out=is_supervisor)
 
     def _leftovers(self) -> int:
-        """How many processes of the run still live; without a subreaper its process group counts as one."""
+        """How many processes of the run still live; without a subreaper its process group counts as one.
+
+        A walk down the tree can miss one that is handed to us, its parent gone, while we walk. So none is only said
+        where none is found and we have no child either: whoever is handed over has become one.
+        """
         count = len(platform.descendants(os.getpid(), leave_out=is_supervisor))
-        if count or self.subreaper:
+        if count:
             return count
-        return int(signal_group(self.child, 0))
+        return platform.count_children(leave_out=is_supervisor) if self.subreaper else int(signal_group(self.child, 0))
 
     def _gave_up(self, left: int, now: float) -> bool:
         if self.give_up_at is None or now < self.give_up_at:

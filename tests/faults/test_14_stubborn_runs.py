@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from perpetual.slots.scheduler import Launched, Sighting
-from perpetual.toolkit import platform
+from perpetual.toolkit import platform, rundir
 from tests.faults.supervised import LONG_S, Bench, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the whole supervisor is Linux only")
@@ -128,6 +128,24 @@ def test_what_a_command_leaves_behind_is_gone_too(bench: Bench) -> None:
     platform.signal_process(child, signal.SIGKILL)
     seen = _settled(bench, launched)
     assert (seen.state, seen.reason, seen.signal) == ("ended", "signalled", signal.SIGKILL)
+    assert "outlived the command" in str(seen.detail)
+
+
+_BLIND = """
+f, calls = platform.descendants, []
+def blind(*a, **k):
+    calls.append(a)
+    return [] if len(calls) == 1 else f(*a, **k)
+platform.descendants = blind
+"""
+
+
+def test_a_process_that_is_missed_once_is_not_forgotten(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that moves from parent to parent can be, by whoever walks down the tree."""
+    monkeypatch.setattr(rundir, "_SHIM", bench.supervise_with(_BLIND))
+    launched = bench.shell("setsid sleep 600 & exit 3", grace_s=0.0)
+    seen = _settled(bench, launched)
+    assert (seen.state, seen.exit_code) == ("ended", 3)
     assert "outlived the command" in str(seen.detail)
 
 

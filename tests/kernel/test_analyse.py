@@ -76,3 +76,31 @@ def test_the_whole_case_is_shown(decided: Lab, monkeypatch: pytest.MonkeyPatch) 
     rows = len(decided.evidence.list(hypothesis_id="h1").items)
     assert rows >= 3
     assert words.cases == [("h1", rows, 2)]
+
+
+class _Decides(_Words):
+    """While it looks at a run, somebody else decides the hypothesis of it."""
+
+    def __init__(self, project: Path) -> None:
+        super().__init__(Analysis(summary="", text="# It rises\n"))
+        self.project = project
+
+    def analyse(self, run: Run, experiment: Experiment, hypothesis: Hypothesis | None) -> None:
+        assert hypothesis is not None
+        with Lab.open(self.project) as other:
+            other.hypotheses.update(hypothesis.id, status="supported")
+
+
+def test_a_verdict_that_comes_while_a_run_is_analysed_counts(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The experiment waits for no further replicate: of a decided hypothesis none is launched."""
+    with Lab.open(project) as lab:
+        hypothesis = lab.hypotheses.add("acc rises").id
+        experiment = lab.experiments.propose(hypothesis, command="true", replicates=2)
+        lab.experiments.approve(experiment.id)
+        (run,) = lab.runs.launch(experiment.id)
+        _use(monkeypatch, decides=_Decides(project))
+        while lab.runs.get(run.id).status != "done":
+            lab.loop.wait_any(30.0)
+            lab.scan()
+        assert lab.experiments.get(experiment.id).status == "analysed"
+        assert lab.storage.verify() == []

@@ -359,7 +359,7 @@ class _Taking:
         ctx.emit(tx, "run_status", run.id, ended)
         ctx.remember(tx, _name(self._kind, item.key), _DEED, run.id)
         made["runs"].append(run.id)
-        desks.experiments.fold(tx, experiment.id, decided=False)
+        desks.experiments.fold(tx, experiment.id)
         if self._charge and item.gpu_hours:
             used = {"gpu_hours": item.gpu_hours, "run_hours": item.run_hours or 0.0}
             desks.budget.reserve(tx, run.body, **used)  # without asking for room: it is spent

@@ -52,8 +52,7 @@ def _analyse_run(desks: Desks, analysers: list[tuple[str, Analyser]], run: Docum
     with desks.ctx.store.transaction() as tx:
         fresh = desks.ctx.need("run", run.id)
         desks.runs.change(tx, fresh, {"analysed": True, "analysis": summaries})
-        decided = hypothesis is not None and hypothesis.status in ("supported", "refuted")
-        desks.experiments.fold(tx, experiment.id, decided=decided)
+        desks.experiments.fold(tx, experiment.id)
 
 
 def _conclude(desks: Desks, analysers: list[tuple[str, Analyser]], hypothesis: Document) -> None:

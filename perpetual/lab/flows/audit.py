@@ -49,13 +49,12 @@ def _examine_folds(desks: Desks, tx: Transaction) -> list[str]:
     for hypothesis in tx.find("hypothesis"):
         refold(desks, tx, hypothesis.id)
         problems += _differences("hypothesis", hypothesis.id, hypothesis.body, tx)
-    decided = {item.id for item in tx.find("hypothesis") if item.body["status"] in ("supported", "refuted")}
     for experiment in tx.find("experiment"):
         if experiment.body["status"] in ("proposed", "approved", "rejected", "expired") and not tx.find(
             "run", experiment_id=experiment.id
         ):
             continue
-        desks.experiments.fold(tx, experiment.id, decided=experiment.body["hypothesis_id"] in decided)
+        desks.experiments.fold(tx, experiment.id)
         problems += _differences("experiment", experiment.id, experiment.body, tx)
     return problems
 

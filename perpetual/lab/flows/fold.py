@@ -337,7 +337,7 @@ def refold(desks: Desks, tx: Transaction, hypothesis_id: str, rows: Sequence[Map
         }
         desks.ctx.emit(tx, "hypothesis_status", hypothesis_id, payload)
         for experiment in tx.find("experiment", hypothesis_id=hypothesis_id):
-            desks.experiments.fold(tx, experiment.id, decided=status in ("supported", "refuted"))
+            desks.experiments.fold(tx, experiment.id)
     return status
 
 

@@ -13,7 +13,7 @@ from perpetual.lab.flows import Desks
 from perpetual.lab.flows.devices import Devices, check_devices
 from perpetual.lab.flows.room import Moment, check_cpus, room
 from perpetual.lab.flows.specify import spec_of
-from perpetual.lab.flows.start import fold_experiment, scheduler_of, start, wanted_gpus
+from perpetual.lab.flows.start import scheduler_of, start, wanted_gpus
 from perpetual.lab.rights import harness
 from perpetual.lab.runs import seed_of
 from perpetual.lab.states import ENDED
@@ -84,7 +84,7 @@ def launch(
                 if not made:
                     raise
                 break
-        fold_experiment(desks, tx, experiment_id)  # once: it reads all of the experiment's runs
+        desks.experiments.fold(tx, experiment_id)  # once: it reads all of the experiment's runs
         ctx.remember(tx, idempotency_key, "run", " ".join(made))
     step("launch:reserved")
     return [start(desks, id, devices) for id in made]
@@ -101,7 +101,7 @@ def reserve(desks: Desks, experiment_id: str, devices: Devices) -> str:
     with desks.ctx.store.transaction() as tx:
         missing = _open_replicates(desks, experiment)
         made = _create(desks, tx, experiment, missing[0], _Wish())
-        fold_experiment(desks, tx, experiment_id)
+        desks.experiments.fold(tx, experiment_id)
         return made.id
 
 
@@ -134,7 +134,7 @@ def _next_attempt(desks: Desks, tx: Transaction, run_id: str) -> Document:
     """The next attempt of the run's replicate, queued, with the same seed and the same wishes."""
     old, experiment = _retryable(desks, run_id)
     made = _create(desks, tx, experiment, old.body["replicate"], _again(old))
-    fold_experiment(desks, tx, experiment.id)
+    desks.experiments.fold(tx, experiment.id)
     return made
 
 

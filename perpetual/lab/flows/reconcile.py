@@ -22,7 +22,7 @@ from perpetual.lab.flows.launch import try_again
 from perpetual.lab.flows.measure import measure
 from perpetual.lab.flows.overrun import end_overdue, is_told, note_overrun
 from perpetual.lab.flows.provenance import FILE, kept_of, taint_of
-from perpetual.lab.flows.start import advance_queue, fold_experiment
+from perpetual.lab.flows.start import advance_queue
 from perpetual.lab.flows.symptoms import KILLED, OUT_OF_MEMORY, symptoms_of
 from perpetual.records import Json, to_json
 from perpetual.slots.analyser import MetricValue
@@ -286,7 +286,7 @@ def _adopt(desks: Desks, run: Document, seen: Sighting, answer: _Answer) -> None
             values = {"status": "running", "pid": seen.pid, "started_at": seen.started_at}
             values |= kept_of(desks.runs.log_dir(run.id)).noted(fresh.body)
             answer["changes"].append(_change(desks.runs.change(tx, fresh, values), "launching"))
-            fold_experiment(desks, tx, fresh.body["experiment_id"])
+            desks.experiments.fold(tx, fresh.body["experiment_id"])
 
 
 def _back_to_queue(desks: Desks, run: Document, answer: _Answer) -> None:
@@ -298,7 +298,7 @@ def _back_to_queue(desks: Desks, run: Document, answer: _Answer) -> None:
         if fresh.body["status"] == "launching":
             values = {"status": "queued", "reason": _NEVER, "gpus": []}
             answer["changes"].append(_change(desks.runs.change(tx, fresh, values), "launching"))
-            fold_experiment(desks, tx, fresh.body["experiment_id"])
+            desks.experiments.fold(tx, fresh.body["experiment_id"])
 
 
 def _launcher_lives(run: Document) -> bool:
@@ -373,7 +373,7 @@ def _settle(
     debit = desks.budget.settle(tx, run.body, gpu_hours=gpu_hours, run_hours=run_hours)
     told = (status == "done" and value is not None) or (status == "failed" and design.get("on_crash"))
     evidence = _evidence(desks, tx, run, experiment, value) if told else None
-    fold_experiment(desks, tx, experiment.id)
+    desks.experiments.fold(tx, experiment.id)
     if evidence is None and experiment.body["hypothesis_id"] is not None and design["claim"] is not None:
         refold(desks, tx, experiment.body["hypothesis_id"])  # what was left out of it is told beside it
     refold_users_of(desks, tx, experiment.id)

@@ -22,7 +22,7 @@ from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit import platform
 from perpetual.toolkit.steps import step
 
-__all__ = ["advance_queue", "fold_experiment", "scheduler_of", "start", "waiting", "wanted_gpus"]
+__all__ = ["advance_queue", "scheduler_of", "start", "waiting", "wanted_gpus"]
 
 
 def start(desks: Desks, run_id: str, devices: Devices) -> Run:
@@ -151,7 +151,7 @@ def _take_turn(desks: Desks, tx: Transaction, run: Document, experiment: Documen
         text = f"other projects on this machine do not see what it has leased: {got.unclaimed}"
         note = {"kind": "gpu", "text": text, "source": "claims"}
         run = run if note in run.body.get("annotations", ()) else desks.runs.annotate(tx, run, [note])
-    fold_experiment(desks, tx, experiment.id)
+    desks.experiments.fold(tx, experiment.id)
     return run
 
 
@@ -234,7 +234,7 @@ def _noted(
             fresh = desks.runs.change(tx, fresh, values)
             if failure is not None:
                 desks.budget.settle(tx, fresh.body, gpu_hours=0.0, run_hours=0.0)
-            fold_experiment(desks, tx, fresh.body["experiment_id"])
+            desks.experiments.fold(tx, fresh.body["experiment_id"])
         elif failure is None:
             late = ("git", "provenance_sha256", "annotations", "native_id")
             fresh = desks.runs.change(tx, fresh, {key: values[key] for key in late if key in values})
@@ -246,15 +246,6 @@ def _came_through(desks: Desks, run: Document) -> Sighting | None:
     seen = scheduler_of(desks).poll(None, desks.runs.log_dir(run.id))
     executed = seen.state == "running" or (seen.state == "ended" and seen.reason != "exec_failed")
     return seen if executed else None
-
-
-def fold_experiment(desks: Desks, tx: Transaction, experiment_id: str) -> None:
-    """Derives the experiment anew from its runs."""
-    experiment = tx.get("experiment", experiment_id)
-    assert experiment is not None, experiment_id
-    hypothesis = tx.get("hypothesis", experiment.body["hypothesis_id"] or "")
-    decided = hypothesis is not None and hypothesis.body["status"] in ("supported", "refuted")
-    desks.experiments.fold(tx, experiment_id, decided=decided)
 
 
 def wanted_gpus(run: Document) -> list[int]:

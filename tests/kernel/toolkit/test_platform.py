@@ -269,6 +269,36 @@ def test_what_is_left_out_is_so_with_all_below_it() -> None:
         assert platform.descendants(root) == below[1:]
 
 
+# In a process of its own: the children of a test's process are not only the test's.
+CHILDREN = """
+import os, sys, signal, time
+from perpetual.toolkit import platform
+if sys.argv[1] == "scan":
+    platform._lists_children = lambda: False
+counted = [platform.count_children(leave_out=lambda pid: False)]
+lives, dies = os.pipe(), os.fork()
+if dies == 0:
+    os._exit(0)
+os.waitid(os.P_PID, dies, os.WEXITED | os.WNOWAIT)
+counted.append(platform.count_children(leave_out=lambda pid: True))
+os.waitpid(dies, 0)
+child = os.fork()
+if child == 0:
+    os.close(lives[1]); os.read(lives[0], 1); os._exit(0)
+counted.append(platform.count_children(leave_out=lambda pid: False))
+counted.append(platform.count_children(leave_out=lambda pid: pid == child))
+os.close(lives[1]); os.waitpid(child, 0)
+print(*counted, platform.count_children(leave_out=lambda pid: False))
+"""
+
+
+@pytest.mark.parametrize("how", ["list", "scan"])
+def test_children_are_counted_until_they_are_waited_for(how: str) -> None:
+    """Dead ones too, whoever is left out; of the living, those that are not left out."""
+    done = subprocess.run([sys.executable, "-c", CHILDREN, how], capture_output=True, text=True, timeout=LONG_S)
+    assert (done.stdout, done.stderr) == ("0 1 1 0 0\n", "")
+
+
 LOADER = (
     "import sys\n"
     "from importlib.machinery import SourceFileLoader\n"
