@@ -46,9 +46,10 @@ class Budget:
         Raises:
             Conflict: if a limit was set before.
         """
-        if self._ctx.store.get("setting", "budget") is not None:
-            raise Conflict("the budget has been set before", hint="perpetual budget set HOURS")
-        return self._set(gpu_hours)
+        with self._ctx.store.transaction() as tx:
+            if tx.get("setting", "budget") is not None:
+                raise Conflict("the budget has been set before", hint="perpetual budget set HOURS")
+            return self._set(gpu_hours)
 
     def _set(self, gpu_hours: float | None) -> dict[str, Any]:
         if gpu_hours is not None:

@@ -69,9 +69,9 @@ class Context:
                 if housing.is_pending(self.folder):
                     housing.finish(self.folder)
                     self.config.reload()
+                inode = self._present_inode()  # before it is opened: who moves it meanwhile is noticed
                 store = self.build_store(self.config["store"], self.folder / housing.STORE)
-                self._store = store  # only once it may be written
-                self._inode = self._present_inode()
+                self._store, self._inode = store, inode  # only once it may be written
                 store.fence = self._fence
                 older = upgrades.outdated(store)
                 if older:
@@ -107,7 +107,9 @@ class Context:
         present = self._present_inode()
         if self._inode is None:
             self._inode = present  # the first write has made the folder
-        return present != self._inode and present is not None
+        if present is None:
+            return self._inode is not None and housing.is_pending(self.folder)  # between the old one and the new one
+        return present != self._inode
 
     def _fence(self) -> None:
         """Nothing is written to a store that another process has put aside meanwhile.
@@ -153,6 +155,9 @@ class Context:
             housing.move(self.folder, store, build, load, now=self.clock(), config={})
         except Conflict:
             housing.wait(self.folder)  # another process does the same
+        except TransientError as problem:  # or has done it just now
+            if problem.code != "store_moved":
+                raise
         self.forget_store()
 
     def _claim(self, name: str) -> None:

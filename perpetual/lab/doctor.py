@@ -30,7 +30,7 @@ __all__ = ["Doctor"]
 
 _Finding = tuple[bool | None, str, str | None]
 _LEAST_FREE_BYTES = 500_000_000
-_MCP_PATIENCE_S = 20.0
+_MCP_PATIENCE_S = 60.0
 
 
 class Doctor:

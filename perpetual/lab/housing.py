@@ -11,6 +11,7 @@ it; the storage department and the upgrades move.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -72,10 +73,15 @@ def _finish(folder: Path) -> None:
             backup.parent.mkdir(mode=0o700, exist_ok=True)
             os.rename(old, backup)
             fsync_dir(backup.parent)
-        elif old.exists() and not any(path.name != "lock" for path in old.iterdir()):
-            shutil.rmtree(old)  # a writer of the old store has come by meanwhile, and was refused
         step("move:aside")
-        os.rename(new, old)
+        while True:
+            try:
+                os.rename(new, old)
+                break
+            except OSError as problem:
+                if problem.errno not in (errno.ENOTEMPTY, errno.EEXIST) or _is_used(old):
+                    raise
+                shutil.rmtree(old)  # a writer of the old store has come by meanwhile, and was refused
         fsync_dir(folder)
     step("move:renamed")
     path = folder / "config.yaml"
@@ -86,6 +92,10 @@ def _finish(folder: Path) -> None:
     step("move:configured")
     (folder / _PLAN).unlink()
     fsync_dir(folder)
+
+
+def _is_used(store: Path) -> bool:
+    return any(path.name != "lock" for path in store.iterdir())
 
 
 def wait(folder: Path) -> None:
@@ -159,12 +169,15 @@ def move(
 
     Raises:
         Conflict: while another move is going on.
+        TransientError: (store_moved) if another one has just ended, and `source` is in force no more.
         CorruptData: if the new store does not hold what was put into it; the old one stays in force.
     """
     lock = FileLock(folder / _LOCK)
     if not lock.acquire(blocking=False):
         raise Conflict("the store is being moved by another process", hint="wait until it is done")
     try:
+        if source.fence is not None:
+            source.fence()  # another process may have moved it just before us
         new = folder / _NEW
         if new.exists():
             shutil.rmtree(new)  # of a move that was cut off before it was decided

@@ -59,8 +59,10 @@ class RunLedger:
 
     def live(self) -> Sequence[Document]:
         """The runs that are queued, launching or running, oldest first."""
-        found = [document for status in LIVE for document in self._ctx.store.find("run", status=status)]
-        return sorted(found, key=lambda document: document.number)
+        # Between two looks a run may go on to the next status, or back to the queue: it is seen, and told once.
+        looks = [self._ctx.store.find("run", status=status) for status in (*LIVE, LIVE[0])]
+        found = {document.id: document for look in looks for document in look}
+        return sorted(found.values(), key=lambda document: document.number)
 
     def log_dir(self, run_id: str) -> Path:
         """Where a run's files are."""

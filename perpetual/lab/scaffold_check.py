@@ -1,7 +1,7 @@
 """The doctor's look at the scaffolds: does each harness's stand as it should, and does the harness take it.
 
-`Lab.doctor` comes here. Nothing is changed; a harness is asked by the command that it names itself, for seconds at
-most. Floor 2.
+`Lab.doctor` comes here. Nothing is changed; a harness is asked by the command that it names itself, for a minute
+at most. Floor 2.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from perpetual.slots.harness import Listing
 
 __all__ = ["ASKED_FOR_S", "examine"]
 
-ASKED_FOR_S = 15.0
+ASKED_FOR_S = 60.0  # some start the server before they answer, which takes a while on a busy machine
 _Finding = tuple[bool | None, str, str | None]
 
 

@@ -127,9 +127,11 @@ class Settings:
             if text.rpartition("/")[2] not in scorers:
                 known = [*STRATEGY_SCORERS, *scorers]
                 raise UsageError(unknown("scorer", text, known), hint="perpetual plugins list")
-        before = methodology[name] if name in KEYS else None  # an unknown key is refused by name below
-        item = methodology.set(name, text)
-        with self._ctx.store.transaction() as tx:
+        with self._ctx.store.transaction() as tx:  # the feed tells in which order keys were set, and what each was
+            self._ctx.config.refresh()
+            methodology = self._ctx.config.methodology
+            before = methodology[name] if name in KEYS else None  # an unknown key is refused by name below
+            item = methodology.set(name, text)
             self._ctx.emit(tx, "methodology_set", name, {"value": item.value, "was": before})
         return item
 

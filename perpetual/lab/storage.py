@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -142,18 +144,14 @@ class Storage:
         """
         source = Path(path).expanduser().absolute()
         export = _Export(source)
-        held = [kind for kind in self._ctx.store.kinds if kind not in _INITIAL and self._ctx.store.count(kind)]
-        if held:
-            raise Conflict(
-                f"this project holds records of its own ({', '.join(held)}); an import would replace them",
-                hint="import into a fresh project: perpetual init -t FOLDER",
-            )
+        self._check_unused()
         if export.newer():
             raise Conflict(f"{source}: {export.newer()}", hint="upgrade perpetual-lab")
         if dry_run:
             return {"path": str(source), "rows": export.rows, "commit": export.meta.commit, "backup": None}
 
         def load(target: StoreBase) -> int:
+            self._check_unused()  # now that nobody can write any more
             for kind in export.kinds:
                 if kind.name not in target.kinds:
                     target.declare(kind)
@@ -161,6 +159,14 @@ class Storage:
 
         made = self._move(self._ctx.config["store"], load, {"project_id": export.project_id})
         return {"path": str(source), **made}
+
+    def _check_unused(self) -> None:
+        held = [kind for kind in self._ctx.store.kinds if kind not in _INITIAL and self._ctx.store.count(kind)]
+        if held:
+            raise Conflict(
+                f"this project holds records of its own ({', '.join(held)}); an import would replace them",
+                hint="import into a fresh project: perpetual init -t FOLDER",
+            )
 
     def migrate(self, name: str, *, dry_run: bool = False) -> dict[str, Any]:
         """Moves the record into another store and chooses that one; answers `{from, to, rows, commit, backup}`.
@@ -179,9 +185,10 @@ class Storage:
             return {"from": present, "to": name, "rows": rows, "commit": store.seq(), "backup": None}
 
         def load(target: StoreBase) -> int:
-            for kind in store.kinds.values():
+            source = self._ctx.store  # the one that stands still now
+            for kind in source.kinds.values():
                 target.declare(kind)
-            return housing.fill(target, housing.rows_of(store), store.meta())
+            return housing.fill(target, housing.rows_of(source), source.meta())
 
         return {"from": present, "to": name, **self._move(name, load, {"store": name})}
 
@@ -201,17 +208,34 @@ class Storage:
         problems = list(store.verify())
         if problems:
             return problems  # what cannot be read cannot be compared
-        present = {kind: {row["_id"]: row for row in store.slice(kind, {})} for kind in store.kinds}
-        for kind in store.kinds.values():
-            problems += _examine_kind(kind, present[kind.name], store)
+        with _standing_still(store):
+            present = {kind: {row["_id"]: row for row in store.slice(kind, {})} for kind in store.kinds}
+            for kind in store.kinds.values():
+                problems += _examine_kind(kind, present[kind.name], store)
         problems += _examine_references(present)
         return problems
 
 
+@contextmanager
+def _standing_still(store: StoreBase) -> Iterator[None]:
+    """Nobody writes meanwhile, so that what is compared is of one moment; but for a folder that may only be read."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(store.exclusive())
+        except PerpetualError as problem:
+            if problem.code != "not_written":
+                raise
+        yield
+
+
 def _files(folder: Path) -> dict[str, int]:
-    if not folder.is_dir():
-        return {}
-    return {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.is_file()}
+    found: dict[str, int] = {}
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        with suppress(FileNotFoundError):  # who compacts has removed it since it was listed
+            status = path.stat()
+            if stat.S_ISREG(status.st_mode):
+                found[path.name] = status.st_size
+    return found
 
 
 def _declaration(kind: Kind, count: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from perpetual import Lab
 from perpetual.lab.flows import reconcile, start
 from perpetual.toolkit import rundir
 from tests.faults.run_harness import LONG_S, approved, opened, single_books
+from tests.faults.supervised import Bench
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the whole supervisor is Linux only")
 
@@ -53,7 +55,9 @@ def _check_gone(lab: Lab) -> None:
     assert seen.exit is not None
     assert seen.exit.reason == "killed"
     (found,) = single_books(lab)
-    assert (found.status, found.reason) == ("killed", f"cancelled by {lab.actor}")
+    assert found.status == "killed"
+    # The latter where the supervisor read of it before it let the command go.
+    assert found.reason in (f"cancelled by {lab.actor}", f"cancelled by {lab.actor} before it started")
 
 
 def test_who_kills_waits_for_the_launcher(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,4 +84,33 @@ def test_the_launcher_ends_what_was_killed_meanwhile(project: Path, monkeypatch:
         with _halted_launch(project, lab, monkeypatch):
             assert reconcile.kill(lab.desks, "r1", grace_s=0.0, wait_s=0.0).body["status"] == "launching"
         assert lab.wait(["r1"], timeout_s=LONG_S) == {"r1": "killed"}
+        _check_gone(lab)
+
+
+# The supervisor stands still between the record of the start and its look for a cancellation, until there is one.
+_LATE = """
+import time
+f = supervisor.read_cancellation
+def read():
+    while not os.path.exists("cancel.json"):
+        time.sleep(0.005)
+    return f()
+supervisor.read_cancellation = read
+"""
+
+
+def test_what_is_called_off_on_its_way_is_killed_and_has_not_failed(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where its launcher is the first to hear of it."""
+    (tmp_path / "bench").mkdir()
+    monkeypatch.setattr(rundir, "_SHIM", Bench(tmp_path / "bench").supervise_with(_LATE))
+    with opened(project) as lab:
+        with _halted_launch(project, lab, monkeypatch) as go_on:
+            with lab.desks.ctx.store.transaction() as tx:
+                run = lab.desks.ctx.need("run", "r1")
+                lab.desks.runs.change(tx, run, {"cancelled_by": lab.actor})
+            go_on.set()
+            while not rundir.cancel(lab.runs.log_dir("r1"), by=lab.actor, grace_s=0.0):
+                time.sleep(0.005)
         _check_gone(lab)

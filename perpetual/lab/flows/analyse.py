@@ -57,6 +57,8 @@ def _analyse_run(desks: Desks, analysers: list[tuple[str, Analyser]], run: Docum
 
 def _conclude(desks: Desks, analysers: list[tuple[str, Analyser]], hypothesis: Document) -> None:
     record = desks.hypotheses.get(hypothesis.id)
+    if record.status != hypothesis.body["status"]:
+        return  # somebody has opened it again meanwhile, or turned it: the next look tells what stands
     evidence = _every(desks.evidence.list, record.id)
     experiments = _every(desks.experiments.list, record.id)
     path = f"{_folder(desks)}/{record.id}.md"

@@ -309,6 +309,7 @@ def refold(desks: Desks, tx: Transaction, hypothesis_id: str, rows: Sequence[Map
     """
     hypothesis = tx.get("hypothesis", hypothesis_id)
     assert hypothesis is not None, hypothesis_id
+    desks.ctx.config.refresh()  # under the thresholds of now: who sets one folds anew, and this fold may come after
     rows = rows_of(desks, hypothesis_id) if rows is None else rows
     found = folded(desks, hypothesis, rows)
     status: str = found["status"]
@@ -343,8 +344,9 @@ def refold(desks: Desks, tx: Transaction, hypothesis_id: str, rows: Sequence[Map
 
 def refold_users_of(desks: Desks, tx: Transaction, baseline_id: str) -> list[str]:
     """Refolds every hypothesis that has an experiment compared with this baseline, or with what it extends."""
-    baseline_id = desks.ctx.need("experiment", baseline_id).body.get("extends") or baseline_id
-    users = sorted(_users(tx).get(baseline_id, ()))
+    root = desks.ctx.need("experiment", baseline_id).body.get("extends") or baseline_id
+    compared = _users(tx)
+    users = sorted({*compared.get(baseline_id, ()), *compared.get(root, ())})
     for hypothesis_id in users:
         refold(desks, tx, hypothesis_id)
     return users

@@ -159,9 +159,10 @@ def refold_all(desks: Desks, *, check: bool) -> list[dict[str, Any]]:
     differing = []
     keys = ("confidence", "e_support", "e_refute", "false_alarm_bound", "evidence_count", "status")
     for hypothesis in desks.ctx.store.find("hypothesis"):
-        before = {key: hypothesis.body[key] for key in keys}
         try:
             with desks.ctx.store.transaction() as tx:
+                stored = desks.ctx.need("hypothesis", hypothesis.id)  # as it is now: evidence may have come in since
+                before = {key: stored.body[key] for key in keys}
                 refold(desks, tx, hypothesis.id)
                 fresh = tx.get("hypothesis", hypothesis.id)
                 assert fresh is not None

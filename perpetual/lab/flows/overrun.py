@@ -77,7 +77,7 @@ def end_overdue(desks: Desks, run: Document) -> None:
             desks.ctx.emit(tx, "budget_overrun", run.id, payload)
     scheduler: Scheduler = desks.ctx.part("scheduler")
     grace_s = desks.ctx.config.methodology["kill_grace_s"]
-    scheduler.cancel(run.body["native_id"], desks.runs.log_dir(run.id), by="its wall limit", grace_s=grace_s)
+    scheduler.cancel(fresh.body["native_id"], desks.runs.log_dir(run.id), by="its wall limit", grace_s=grace_s)
 
 
 def is_told(run: Mapping[str, Any]) -> bool:

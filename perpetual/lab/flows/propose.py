@@ -45,9 +45,18 @@ def propose(
         UsageError: for a bad number, command or combination.
         Conflict: for a claim that was proposed before with the same specification (named, with its verdict).
     """
-    ctx = desks.ctx
     bounded(spec.title or "", "the title", _LONGEST_GIVEN_TITLE)
     bounded(spec.notes, "the text of the notes", _LONGEST_NOTES)
+    if dry_run:
+        return _propose(desks, hypothesis_id, spec, idempotency_key, dry_run)
+    with desks.ctx.store.transaction():  # or what it is compared with changes until it is written
+        return _propose(desks, hypothesis_id, spec, idempotency_key, dry_run)
+
+
+def _propose(
+    desks: Desks, hypothesis_id: str | None, spec: Specification, idempotency_key: str | None, dry_run: bool
+) -> Experiment:
+    ctx = desks.ctx
     hypothesis = ctx.need("hypothesis", hypothesis_id) if hypothesis_id is not None else None
     if spec.extends is not None:
         return _extend(desks, spec, spec.extends, hypothesis, idempotency_key, dry_run)

@@ -227,10 +227,15 @@ def _look(desks: Desks, run: Document, answer: _Answer) -> bool:
         fresh = desks.ctx.need("run", run.id)
         if fresh.body["status"] not in ("launching", "running"):
             return False  # another process was quicker
-        before = fresh.body["status"]
-        debit, evidence = _settle(desks, tx, fresh, end)
-        step("scan:evidence")
-        after = desks.ctx.need("run", run.id)
+        is_current = fresh.revision == run.revision
+        if is_current:
+            before = fresh.body["status"]
+            debit, evidence = _settle(desks, tx, fresh, end)
+            step("scan:evidence")
+            after = desks.ctx.need("run", run.id)
+    if not is_current:
+        # What was found rests on what is noted of it: its provenance, who shares its folder, who has ended it.
+        return _look(desks, fresh, answer)
     step("scan:settled")
     answer["changes"].append(_change(after, before))
     if debit is not None:
@@ -282,7 +287,7 @@ def _adopt(desks: Desks, run: Document, seen: Sighting, answer: _Answer) -> None
         return
     with desks.ctx.store.transaction() as tx:
         fresh = desks.ctx.need("run", run.id)
-        if fresh.body["status"] == "launching":
+        if fresh.body["status"] == "launching" and not _launcher_lives(fresh):
             values = {"status": "running", "pid": seen.pid, "started_at": seen.started_at}
             values |= kept_of(desks.runs.log_dir(run.id)).noted(fresh.body)
             answer["changes"].append(_change(desks.runs.change(tx, fresh, values), "launching"))
@@ -295,7 +300,8 @@ def _back_to_queue(desks: Desks, run: Document, answer: _Answer) -> None:
         return
     with desks.ctx.store.transaction() as tx:
         fresh = desks.ctx.need("run", run.id)
-        if fresh.body["status"] == "launching":
+        # Another process may have queued it before us, and another launcher be about to start it.
+        if fresh.body["status"] == "launching" and not _launcher_lives(fresh):
             values = {"status": "queued", "reason": _NEVER, "gpus": []}
             answer["changes"].append(_change(desks.runs.change(tx, fresh, values), "launching"))
             desks.experiments.fold(tx, fresh.body["experiment_id"])

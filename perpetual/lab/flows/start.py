@@ -203,6 +203,8 @@ def _spawn(desks: Desks, turn: _Turn, experiment: Document) -> Document:
     step("launch:started")
     run = _noted(desks, turn.run, values, kept, failure)
     if failure is not None:
+        if run.body["status"] == "killed":
+            return run  # it was called off, which is what somebody wanted
         raise failure
     step("launch:noted")
     if run.body["status"] == "running" and run.body.get("cancelled_by"):
@@ -229,6 +231,10 @@ def _noted(
         }
     with ctx.store.transaction() as tx:
         fresh = ctx.need("run", run.id)
+        if failure is not None and fresh.body.get("cancelled_by"):
+            seen = scheduler_of(desks).poll(None, desks.runs.log_dir(run.id))
+            if (seen.state, seen.reason) == ("ended", "killed"):  # after it was recorded, and before it was executed
+                values |= {"status": "killed", "reason": seen.detail}
         values |= kept.noted(fresh.body) if kept is not None else {}
         if fresh.body["status"] == "launching":  # a reconciliation may have been quicker
             fresh = desks.runs.change(tx, fresh, values)

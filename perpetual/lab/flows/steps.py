@@ -45,8 +45,10 @@ def propose(desks: Desks) -> list[str]:
         return []
     ranked = sorted(drafts(desks), key=lambda pair: -(pair[1].score.score or 0.0))
     made: list[str] = []
-    # The proposers thought without holding up anybody; another loop may have taken their ideas, or the room.
+    # The proposers thought without holding up anybody; somebody may have decided what they thought of, and another loop
+    # may have taken their ideas, or the room.
     with desks.ctx.store.transaction():
+        ranked = [pair for pair in ranked if desks.hypotheses.get(pair[0].hypothesis_id).status == "open"]
         for draft, _ in ranked[: max(0, _proposal_room(desks))]:
             with suppress(Conflict):
                 made.append(propose_one(desks, draft.hypothesis_id, Specification(**draft.arguments)).id)
@@ -156,20 +158,20 @@ def _next_claim(desks: Desks) -> str | None:
 
 def _park(desks: Desks) -> list[str]:
     """Parks open hypotheses whose every candidate teaches less than the minimum; nothing while a run is live."""
-    if desks.runs.live():
-        return []
-    opened = desks.ctx.store.find("hypothesis", status="open")
-    state = state_of(desks, opened)
-    scores = desks.proposals.score(state)
-    least = desks.ctx.config.methodology["min_information_gain_bits"]
     parked = []
-    for hypothesis in opened:
-        own = [scores[item["id"]] for item in state["candidates"] if item["hypothesis_id"] == hypothesis.id]
-        if own and all((score.information_gain_bits or 0.0) < least for score in own):
-            with desks.ctx.store.transaction() as tx:
+    with desks.ctx.store.transaction() as tx:  # or somebody launches, decides or approves in between
+        if desks.runs.live():
+            return []
+        opened = desks.ctx.store.find("hypothesis", status="open")
+        state = state_of(desks, opened)
+        scores = desks.proposals.score(state)
+        least = desks.ctx.config.methodology["min_information_gain_bits"]
+        for hypothesis in opened:
+            own = [scores[item["id"]] for item in state["candidates"] if item["hypothesis_id"] == hypothesis.id]
+            if own and all((score.information_gain_bits or 0.0) < least for score in own):
                 desks.hypotheses.edit(hypothesis.id, parked=True)
                 refold(desks, tx, hypothesis.id)
-            parked.append(hypothesis.id)
+                parked.append(hypothesis.id)
     return parked
 
 
