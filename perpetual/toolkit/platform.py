@@ -224,29 +224,39 @@ def count_children(*, leave_out: Callable[[int], bool]) -> int:
     own = os.getpid()
     # New children come last in the kernel's list, and none leaves it before it is waited for.
     children = _children(own) if _lists_children() else _children_by_scan().get(own, [])
+    if not children:  # there is one: a look at one process after the other can miss who is handed over meanwhile
+        return 1
     return sum(start_ticks(child) is None or not leave_out(child) for child in children)
+
+
+def identities_below(pid: int, *, leave_out: Callable[[int], bool] | None = None) -> list[Identity]:
+    """Every process of `descendants`, as it can be signalled later, whatever has become of its parent by then."""
+    found = [identity_of(each) for each in descendants(pid, leave_out=leave_out)]
+    # A pid may have passed to a stranger before its identity was read; a stranger is not below us.
+    confirmed = set(descendants(pid, leave_out=leave_out))
+    return [each for each in found if each is not None and each.pid in confirmed]
+
+
+def signal_each(processes: list[Identity], signum: int, *, except_group: int | None = None) -> int:
+    """Signal these very processes, but for members of process group `except_group`; how many got it.
+
+    A process of another user (behind sudo) cannot be signalled and is not counted.
+    """
+    count = 0
+    for each in processes:
+        try:
+            if except_group is None or os.getpgid(each.pid) != except_group:
+                count += signal_process(each, signum)
+        except (ProcessLookupError, PermissionError):
+            continue
+    return count
 
 
 def signal_descendants(
     pid: int, signum: int, *, except_group: int | None = None, leave_out: Callable[[int], bool] | None = None
 ) -> int:
-    """Signal every process below `pid`, but for members of process group `except_group`; how many got it.
-
-    `leave_out` as in `descendants`. A process of another user (behind sudo) cannot be signalled and is not counted.
-    """
-    found = [identity_of(each) for each in descendants(pid, leave_out=leave_out)]
-    # A pid may have passed to a stranger before its identity was read; a stranger is not below us.
-    confirmed = set(descendants(pid, leave_out=leave_out))
-    count = 0
-    for identity in found:
-        if identity is None or identity.pid not in confirmed:
-            continue
-        try:
-            if except_group is None or os.getpgid(identity.pid) != except_group:
-                count += signal_process(identity, signum)
-        except (ProcessLookupError, PermissionError):
-            continue
-    return count
+    """Signal every process below `pid`, as `signal_each` does; how many got it. `leave_out` as in `descendants`."""
+    return signal_each(identities_below(pid, leave_out=leave_out), signum, except_group=except_group)
 
 
 def offer_to_oom_killer() -> bool:

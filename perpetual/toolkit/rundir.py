@@ -19,7 +19,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -64,6 +64,7 @@ _LOCK_PATIENCE_S = 1.0  # a probe of the lock by an observer lasts microseconds
 _MARK = "PERPETUAL_METRICS={}/metrics.jsonl"  # what a lab gives to its runs: known from it wherever they have drifted
 _TAKEN = ("supervised", "unreadable")  # what a supervisor says that finds the run in the hands of another
 _UNSEEN_POLL_S = 0.25
+_LAST_LOOKS = 5
 _DEATH_PATIENCE_S = 5.0  # from KILL to the end; longer means stuck in the kernel, and it may stay so
 
 
@@ -158,10 +159,14 @@ def observe(run_dir: Path) -> Observation:
     record = read_exit(run_dir)
     if record is not None:
         return _ended(run_dir, record)
+    launching = (run_dir / _LAUNCH).exists()  # looked for first: the record of the start is there before it goes
     started = read_started(run_dir)
+    if started is None and launching:
+        if lock.is_locked(run_dir / _LOCK):
+            return Observation("absent", detail="launching")
+        started = read_started(run_dir)  # there by now if a supervisor was at work meanwhile, and has ended
     if started is None:
-        launching = (run_dir / _LAUNCH).exists() and lock.is_locked(run_dir / _LOCK)
-        return Observation("absent", detail="launching" if launching else None)
+        return Observation("absent")
     same_boot = started.supervisor.boot_id == platform.boot_id()
     # A lock that is held by somebody we cannot see is a supervisor in another pid namespace (a container).
     if same_boot and (platform.is_alive(started.supervisor) or lock.is_locked(run_dir / _LOCK)):
@@ -210,8 +215,12 @@ def cancel(run_dir: Path, *, by: str, grace_s: float) -> bool:
     with contextlib.suppress(OSError):  # removed just now, or the disk is full: then with the grace of the start
         _write_cancellation(run_dir, by, grace_s)
     if seen.state == "running":
-        return cancel_supervisor(seen.started.supervisor)
-    return seen.started.child is not None and _end_orphan(run_dir, seen.started.child, grace_s)
+        if cancel_supervisor(seen.started.supervisor):
+            return True
+        seen = observe(run_dir)  # it has died since, and may have left its command behind
+    if seen.state != "orphaned" or seen.started is None or seen.started.child is None:
+        return False
+    return _end_orphan(run_dir, seen.started.child, grace_s)
 
 
 def cancel_supervisor(supervisor: Identity) -> bool:
@@ -311,8 +320,17 @@ def _start_supervisor(run_dir: Path, timeout_s: float, held: int | None) -> str:
     if line is None:
         raise LaunchFailed(f"the supervisor did not answer within {timeout_s:g} s")
     if not line:
+        _outlast_supervisor(run_dir)
         raise LaunchFailed(f"the supervisor died at its start: {_tail(run_dir / _SUPERVISOR_LOG)}")
     return line
+
+
+def _outlast_supervisor(run_dir: Path) -> None:
+    """Wait until a supervisor that is known to die is dead: before, it would be asked to end what it has started."""
+    with contextlib.suppress(ValueError):  # who then calls the launch off comes upon it, and says so
+        started = read_started(run_dir)
+        if started is not None:
+            platform.wait_gone(started.supervisor, _DEATH_PATIENCE_S)  # its pipe closes a little sooner
 
 
 def _read_line(descriptor: int, deadline: float) -> str | None:
@@ -369,55 +387,62 @@ def _earlier_cancellation(run_dir: Path) -> tuple[str, float] | None:
 def _end_orphan(run_dir: Path, child: Identity, grace_s: float) -> bool:
     """TERM, grace, KILL for an orphaned command, what is below it, and what has left its tree; False if it was gone."""
     below = [platform.identity_of(pid) for pid in platform.descendants(child.pid, leave_out=is_supervisor)]
+    marked = [*_marked(run_dir)]
     if not platform.signal_process(child, signal.SIGTERM):
         return False
     # The child lived after its descendants were listed, so the list is of its own.
     tree = [child, *(each for each in below if each is not None)]
-    tree += [each for each in _marked(run_dir) if each not in tree]
-    _signal_each(tree[1:], signal.SIGTERM)
-    _signal_each(tree, signal.SIGCONT)  # a stopped process does not hear TERM
+    tree += [each for each in marked if each not in tree]
+    platform.signal_each(tree[1:], signal.SIGTERM)
+    platform.signal_each(tree, signal.SIGCONT)  # a stopped process does not hear TERM
     deadline = time.monotonic() + grace_s
     stubborn = [each for each in tree if not platform.wait_gone(each, max(0.0, deadline - time.monotonic()))]
     for each in stubborn:
         platform.signal_descendants(each.pid, signal.SIGKILL, leave_out=is_supervisor)
-    _signal_each(stubborn, signal.SIGKILL)
+    platform.signal_each(stubborn, signal.SIGKILL)
     for each in stubborn:
         platform.wait_gone(each, _DEATH_PATIENCE_S)
     deadline = time.monotonic() + _DEATH_PATIENCE_S
-    while (late := _marked(run_dir)) and time.monotonic() < deadline:  # started meanwhile, by one that was being ended
-        _signal_each(late, signal.SIGKILL)
+    looks = 0  # that found nothing; who forks and leaves can be missed by one of them
+    while looks < _LAST_LOOKS and time.monotonic() < deadline:
+        late = []  # started meanwhile, by one that was being ended
+        for each in _marked(run_dir):
+            platform.signal_each([each], signal.SIGKILL)  # at once: in a moment it may be another
+            late.append(each)
+        looks = 0 if late else looks + 1
         for each in late:
             platform.wait_gone(each, max(0.0, deadline - time.monotonic()))
     return True
 
 
-def _marked(run_dir: Path) -> list[Identity]:
+def _marked(run_dir: Path) -> Iterator[Identity]:
     """The living processes whose environment names this run, as far as we may ask; no supervisors of nested runs.
 
     Without a supervisor that adopts it, a process whose parent has ended hangs under process 1 and is found in no tree.
     """
     mark = os.fsencode(_MARK.format(os.path.abspath(run_dir)))
-    found = []
-    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
-        identity = platform.identity_of(int(name)) if name.isdigit() else None
-        if identity is None or identity.pid == os.getpid():
+    names = os.listdir("/proc") if os.path.isdir("/proc") else []
+    waiting = sorted((int(name) for name in names if name.isdigit()), reverse=True)  # the newest are soonest gone
+    blank: set[int] = set()
+    for pid in waiting:
+        variables = _variables_of(pid)
+        if variables == [b""] and pid not in blank:  # as of one that is just executing a program: once more, at the end
+            blank.add(pid)
+            waiting.append(pid)
+        if mark not in variables or pid == os.getpid():
             continue
-        try:
-            with open(f"/proc/{name}/environ", "rb") as file:
-                is_marked = mark in file.read().split(b"\0")
-        except OSError:  # gone, or another user's
-            continue
-        # The same process before and after: its number was not given to another in between.
-        if is_marked and platform.is_alive(identity) and not is_supervisor(identity.pid):
-            found.append(identity)
-    return found
+        identity = platform.identity_of(pid)
+        # Asked once more: its number was not given to another before it was identified.
+        if identity is not None and mark in _variables_of(pid) and not is_supervisor(pid):
+            yield identity
 
 
-def _signal_each(processes: list[Identity], signum: int) -> None:
-    for each in processes:
-        # What runs as another user (behind sudo) is out of our reach.
-        with contextlib.suppress(PermissionError):
-            platform.signal_process(each, signum)
+def _variables_of(pid: int) -> list[bytes]:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return file.read().split(b"\0")
+    except OSError:  # gone, or another user's
+        return []
 
 
 def _age_s(started: Started) -> float | None:

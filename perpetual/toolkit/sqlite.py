@@ -152,8 +152,14 @@ def open_reading(path: Path, timeout_s: float) -> Opened:
 
     Raises:
         OSError: for what may not be read.
-        sqlite3.Error: for what is no database.
+        sqlite3.Error: for what is no database; with the code of a lock if it did not stand still to be copied.
     """
+    opened = _in_place(path, timeout_s)
+    return _copy(path, timeout_s) if opened is None else opened
+
+
+def _in_place(path: Path, timeout_s: float) -> Opened | None:
+    """The file itself, or None where SQLite would have to write to read it."""
     connection = _connect(path, "ro", timeout_s)
     try:
         mode = _mode(connection)  # which looks for a journal too
@@ -161,7 +167,7 @@ def open_reading(path: Path, timeout_s: float) -> Opened:
         connection.close()
         if not needs_copy(problem):
             raise
-        return _copy(path, timeout_s)
+        return None
     except BaseException:
         connection.close()
         raise
@@ -222,7 +228,7 @@ def _why(path: Path, mode: str) -> str:
 
 
 def _copy(path: Path, timeout_s: float) -> Opened:
-    """The state that a reader would see after mending, in memory."""
+    """The state that a reader would see after mending, in memory; or the file itself, once a writer has mended it."""
     from shutil import copyfile
     from tempfile import TemporaryDirectory
 
@@ -242,8 +248,13 @@ def _copy(path: Path, timeout_s: float) -> Opened:
                 if stamp(path) == before:
                     break
             if time.monotonic() >= deadline:
-                raise sqlite3.OperationalError(f"{path} did not stand still for a copy")
+                problem = sqlite3.OperationalError(f"{path} did not stand still for a copy")
+                problem.sqlite_errorcode = sqlite3.SQLITE_BUSY
+                raise problem
             time.sleep(_TICK_S)
+            # who keeps it from standing still has mended it, and may go on writing for long
+            if (plain := _in_place(path, timeout_s)) is not None:
+                return plain
         memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         with closing(_connect(copied, "rw", 0.0)) as mended:
             mode = _mode(mended)

@@ -305,20 +305,23 @@ class Run:
             self.reason, self.detail = reason, detail
         if self.kill_at is None:
             self.kill_at = kill_at
-            self._signal_all(signal.SIGTERM)
-            self._signal_all(signal.SIGCONT)  # a stopped process does not hear TERM
+            self._signal_all(signal.SIGTERM, signal.SIGCONT)  # a stopped process does not hear TERM
         else:
             self.kill_at = min(self.kill_at, kill_at)
 
-    def _signal_all(self, signum: int) -> None:
-        """Signal the process group and every descendant, each once: to many a second TERM means "at once"."""
+    def _signal_all(self, *signums: int) -> None:
+        """Signal the process group and every descendant, each once: to many a second TERM means "at once".
+
+        They are listed before any is signalled: the children of who leaves at once move, and a walk could miss them.
+        """
+        found = platform.identities_below(os.getpid(), leave_out=is_supervisor)
         # Once the leader is reaped its group's number may pass to a stranger. A subreaper needs the group no
         # more.
         by_group = self.status is None or not self.subreaper
-        if by_group:
-            signal_group(self.child, signum)
-        group = self.child if by_group else None
-        platform.signal_descendants(os.getpid(), signum, except_group=group, leave_out=is_supervisor)
+        for signum in signums:
+            if by_group:
+                signal_group(self.child, signum)
+            platform.signal_each(found, signum, except_group=self.child if by_group else None)
 
     def _leftovers(self) -> int:
         """How many processes of the run still live; without a subreaper its process group counts as one.
@@ -386,6 +389,8 @@ def become_command(spec: dict[str, Any], gate: int, report: int, logs: list[int]
     what = "cannot start"
     try:
         signal.set_wakeup_fd(-1)
+        # What the supervisor opened before is its own. Its locks above all, which must be free as soon as it is dead.
+        os.closerange(3, min(gate, report, *logs))
         for name in RESET_SIGNALS.split():
             signal.signal(getattr(signal, name), signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])

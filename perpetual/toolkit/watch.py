@@ -30,6 +30,7 @@ class FolderWatch:
         self._guard = threading.Lock()
         self._observer: Any = None
         self._process = 0  # whose threads the observer's are: a forked child has none of them
+        self._retry_at = 0.0  # monotonic; what cannot be watched is not tried at each look
 
     def wait(self, is_true: Callable[[], bool], timeout_s: float) -> bool:
         """Returns what `is_true` last said: as soon as it is true, or false after `timeout_s`."""
@@ -63,25 +64,38 @@ class FolderWatch:
             if self._observer is not None and self._process == os.getpid():
                 return True
             self._observer = None
+            if time.monotonic() < self._retry_at or not self.folder.is_dir():
+                return False
+            import logging
+
             from watchdog import events
             from watchdog.observers import Observer
 
+            # Its complaints (a queue that overflowed, a notice while it is closed) are met by looking all the same.
+            # Where a program has set up no logging, Python would print them between our own lines.
+            complaints = logging.getLogger("watchdog")
+            if not complaints.handlers:
+                complaints.addHandler(logging.NullHandler())
             changed = self._note
 
             class Handler(events.FileSystemEventHandler):
                 def on_any_event(self, event: object) -> None:
                     changed()
 
-            observer = Observer()
             # reading is no change: without the filter each look of this process would wake it again
             kinds = [events.FileCreatedEvent, events.FileModifiedEvent, events.FileMovedEvent]
             if hasattr(events, "FileAttribEvent"):  # before watchdog 7 a new time was a modification
                 kinds.append(events.FileAttribEvent)
+            observer = None
             try:
+                observer = Observer()
                 observer.schedule(Handler(), str(self.folder), event_filter=kinds)
                 observer.start()
-            except OSError:
-                return False  # looked for at intervals instead
+            except OSError:  # looked for at intervals instead
+                self._retry_at = time.monotonic() + _SWEEP_S
+                if observer is not None:
+                    observer.stop()  # of its threads some live already
+                return False
             self._observer, self._process = observer, os.getpid()
             return True
 

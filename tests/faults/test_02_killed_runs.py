@@ -57,6 +57,8 @@ def answer(*a):
     die()
 supervisor.answer = answer
 """
+# Its end of the launcher's pipe is closed, and it is still to be found: as every process, a moment before its end.
+_SLOWLY = _UNTOLD.replace("    die()", "    os.close(1); time.sleep(0.3); die()")
 _REPLACE = "f = os.replace\ndef g(a, b):\n    {0}\nos.replace = g\n"
 
 
@@ -75,6 +77,7 @@ _REPLACE = "f = os.replace\ndef g(a, b):\n    {0}\nos.replace = g\n"
             _START.format("_record_start", _AFTER), 0, "lost", id="between the record of the start and the command"
         ),
         _lost("before the launcher is told", _UNTOLD, 1, "lost"),
+        _lost("before the launcher is told, slowly", _SLOWLY, 1, "lost"),
     ],
 )
 def test_a_supervisor_that_dies_at_the_start(
@@ -86,7 +89,7 @@ def test_a_supervisor_that_dies_at_the_start(
     with pytest.raises(LaunchError, match="the supervisor died"):
         bench.scheduler.launch(spec)
     until(lambda: not bench.alive(), "something of it lives on")
-    seen = bench.poll()
+    seen = bench.wait()
     assert (seen.state, seen.exit_code, seen.reason) == (state, None, None)
     assert bench.ran() == ran
     assert not (spec.log_dir / "launch.json").exists(), "it may hold secrets"

@@ -149,6 +149,34 @@ def test_a_process_that_is_missed_once_is_not_forgotten(bench: Bench, monkeypatc
     assert "outlived the command" in str(seen.detail)
 
 
+# Between a look at our children and one at theirs the command leaves, once it has got its TERM.
+_COLLAPSING = """
+import time
+f, g, told = platform._children, supervisor.signal_group, []
+def signal_group(group, signum):
+    told.append(group)
+    return g(group, signum)
+def children(pid):
+    found = f(pid)
+    while told and pid == os.getpid() and platform.start_ticks(told[0]) is not None:
+        time.sleep(0.005)
+    return found
+platform._children, supervisor.signal_group = children, signal_group
+"""
+
+
+def test_the_children_of_who_leaves_at_term_get_theirs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those in a session of their own, whom a signal to the command's group does not reach."""
+    monkeypatch.setattr(rundir, "_SHIM", bench.supervise_with(_COLLAPSING))
+    polite = "trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 0.05; done"
+    launched = bench.shell(f'setsid sh -c "{polite}" & echo up; read x < $GATE')
+    until(lambda: bench.text("stdout.log") == "up\nup\n", "it did not come up")
+    assert bench.cancel(launched, grace_s=LONG_S)
+    seen = bench.wait(launched)
+    assert (seen.reason, seen.signal) == ("killed", signal.SIGTERM)
+    assert bench.text("stdout.log") == "up\nup\nsaved\n"
+
+
 def test_another_process_of_the_same_pid_is_left_alone(bench: Bench) -> None:
     """By poll, wait and cancel, by id and by folder: the record names other start ticks."""
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as stranger:
@@ -176,7 +204,7 @@ def test_another_process_of_the_same_pid_is_left_alone(bench: Bench) -> None:
 )
 def test_a_folder_that_vanishes_under_its_run(bench: Bench, how: str) -> None:
     """The run is ended all the same; how it ended is lost with its record, and nobody invents it."""
-    limits = {"wall_s": 1.0 if how == "wall" else None, "no_output_s": 1.0 if how == "silence" else None}
+    limits = {"wall_s": 3.0 if how == "wall" else None, "no_output_s": 3.0 if how == "silence" else None}
     launched = bench.shell("setsid sleep 600 & echo up; read x < $GATE; exit 5", **limits)
     until(lambda: bench.text("stdout.log") == "up\n", "it did not come up")
     supervisor = bench.started().supervisor

@@ -20,6 +20,7 @@ from perpetual.cli.app import run as command_line
 from perpetual.lab.flows import protected
 from perpetual.lab.flows.protected import look_at, unlike
 from perpetual.records import Run
+from tests.plugins.tinydb.helpers import tick
 
 Campaign = Callable[..., Run]
 
@@ -281,6 +282,7 @@ def test_only_what_was_written_is_read_again(tree: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(protected, "_entry", counting)
     assert unlike(tree, found, most=10) == ([], [])
     assert read == []
+    tick(tree / "a" / "eval.py")
     (tree / "a" / "eval.py").write_text("a/eval.py")
     told = ["protected paths were written during the run, and hold what they held: a/eval.py"]
     assert unlike(tree, found, most=10) == ([], told)
@@ -297,6 +299,7 @@ def test_beyond_the_bounds_it_is_told(tree: Path, monkeypatch: pytest.MonkeyPatc
     assert [entry["sha256"] is None for entry in found["files"]] == [True, True, False, True]
     assert "held by size and times alone" in found["problems"][0]
     assert unlike(tree, found, most=10) == ([], [])
+    tick(tree / "a" / "x[1].txt")
     (tree / "a" / "x[1].txt").write_text("a/x[1].txt")
     assert "too big to have been hashed" in unlike(tree, found, most=10).taints[0]
     monkeypatch.setattr(protected, "_MOST_FILES", 2)

@@ -75,7 +75,7 @@ def test_the_whole_demo_killed_at_a_step(tmp_path: Path, full: Table, step: str)
 
 def test_ctrl_c_again_and_again_in_the_whole_demo(tmp_path: Path, full: Table) -> None:
     chance = random.Random(SEED)
-    for _ in range(6):
+    for number in range(6):
         program = start(FULL, tmp_path / "demo")
         assert program.stderr is not None
         program.stderr.readline()  # it has come so far as to greet
@@ -84,6 +84,8 @@ def test_ctrl_c_again_and_again_in_the_whole_demo(tmp_path: Path, full: Table) -
         except subprocess.TimeoutExpired:
             program.send_signal(signal.SIGINT)
         status, told = end(program)
+        if status == 0 and number:
+            break  # what runs goes on meanwhile: where training is quick it has come to its end by now
         assert status == 130, told
         assert "Traceback" not in told
         assert f"goes on from here: perpetual demo {tmp_path / 'demo'}\n" in told

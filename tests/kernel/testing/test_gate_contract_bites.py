@@ -164,13 +164,13 @@ def _tests() -> dict[str, Callable[..., None]]:
     return {name: test for name, test in vars(GateContract).items() if name.startswith("test_")}
 
 
-def _run(name: str, gate: Gate, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _run(name: str, gate: Gate, folder: Path, monkeypatch: pytest.MonkeyPatch, suite: GateContract) -> None:
     test = _tests()[name]
     wanted = inspect.signature(test).parameters
     given: dict[str, Any] = {"tmp_path": folder, "monkeypatch": monkeypatch}
     others = {key: value for key, value in given.items() if key in wanted}
     for text in HOSTILE if "text" in wanted else (None,):
-        test(Hasty(), gate, **others, **({} if text is None else {"text": text}))
+        test(suite, gate, **others, **({} if text is None else {"text": text}))
 
 
 def test_there_is_a_broken_gate_for_every_promise() -> None:
@@ -179,7 +179,7 @@ def test_there_is_a_broken_gate_for_every_promise() -> None:
 
 @pytest.mark.parametrize(("broken", "name"), BROKEN, ids=[broken.__name__ for broken, _ in BROKEN])
 def test_a_broken_gate_fails(broken: type[Tokens], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _run(name, Tokens(), tmp_path, monkeypatch)
+    _run(name, Tokens(), tmp_path, monkeypatch, GateContract())
     error, words = _BY.get(broken, (AssertionError, None))
     with pytest.raises(error, match=words):
-        _run(name, broken(), tmp_path, monkeypatch)
+        _run(name, broken(), tmp_path, monkeypatch, Hasty())

@@ -371,7 +371,7 @@ class StartsForEach(Sound):
         except LaunchError:
             again = spec.log_dir / f"again-{threading.get_ident()}"
             launched = super().launch(replace(spec, log_dir=again))
-            rundir.wait(again, 10.0)
+            rundir.wait(again, 30.0)
             return launched
 
 
@@ -792,7 +792,7 @@ def _run(suite: SchedulerContract, name: str, twin: type[Sound], folder: Path, p
         try:
             test(suite, site, **({"monkeypatch": patch} if "monkeypatch" in wanted else {}))
         finally:
-            site.scheduler, site.patience_s = Sound(), 20.0  # which sees everything end
+            site.scheduler, site.patience_s = Sound(), 30.0  # which sees everything end
 
 
 def test_there_is_a_broken_twin_for_every_promise() -> None:

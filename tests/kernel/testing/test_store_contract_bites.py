@@ -685,11 +685,11 @@ class Peer:
 
     def ask(self, deed: str, kind: str = "hypothesis", n: int = 0) -> Any:
         """What it answers."""
-        return self._thread.submit(getattr(self, f"_{deed}"), kind, n).result(10)
+        return self._thread.submit(getattr(self, f"_{deed}"), kind, n).result(60)
 
     def end(self) -> None:
         """Dies in its block, if it is in one."""
-        self._thread.submit(self._die).result(10)
+        self._thread.submit(self._die).result(60)
 
     def _create(self, kind: str, n: int) -> str:
         with self.store.transaction() as tx:

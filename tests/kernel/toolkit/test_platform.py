@@ -287,6 +287,10 @@ if child == 0:
     os.close(lives[1]); os.read(lives[0], 1); os._exit(0)
 counted.append(platform.count_children(leave_out=lambda pid: False))
 counted.append(platform.count_children(leave_out=lambda pid: pid == child))
+found = platform._children, platform._children_by_scan
+platform._children, platform._children_by_scan = lambda pid: [], lambda: {}
+counted.append(platform.count_children(leave_out=lambda pid: True))
+platform._children, platform._children_by_scan = found
 os.close(lives[1]); os.waitpid(child, 0)
 print(*counted, platform.count_children(leave_out=lambda pid: False))
 """
@@ -294,9 +298,9 @@ print(*counted, platform.count_children(leave_out=lambda pid: False))
 
 @pytest.mark.parametrize("how", ["list", "scan"])
 def test_children_are_counted_until_they_are_waited_for(how: str) -> None:
-    """Dead ones too, whoever is left out; of the living, those that are not left out."""
+    """Dead ones too, whoever is left out; of the living, those that are not left out, and one that is not found."""
     done = subprocess.run([sys.executable, "-c", CHILDREN, how], capture_output=True, text=True, timeout=LONG_S)
-    assert (done.stdout, done.stderr) == ("0 1 1 0 0\n", "")
+    assert (done.stdout, done.stderr) == ("0 1 1 0 1 0\n", "")
 
 
 LOADER = (

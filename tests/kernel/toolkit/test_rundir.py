@@ -483,12 +483,12 @@ def stopped(pids: list[int]) -> int:
 @pytest.mark.parametrize("file", ["/dev/stdout", "/dev/stderr", "run/metrics.jsonl"])
 def test_a_command_that_writes_is_not_silent(runs: Runs, file: str) -> None:
     """For longer than it may be silent, whatever it writes; and its log is cut meanwhile."""
-    script = f"for i in $(seq 1 30); do seq 1 500 >> {file}; sleep 0.1; done; exit 6"
-    runs.launch("sh", "-c", script, no_output_s=2.0, max_log_bytes=4096)
+    script = f"for i in $(seq 1 30); do seq 1 500 >> {file}; sleep 0.4; done; exit 6"
+    runs.launch("sh", "-c", script, no_output_s=10.0, max_log_bytes=4096)
     record = runs.wait().exit
     assert record is not None
     assert (record.reason, record.exit_code) == ("exited", 6)
-    assert record.duration_s > 2.5
+    assert record.duration_s > 10.0
 
 
 def test_the_limits_are_kept_for_whoever_finds_the_command_without_its_supervisor(runs: Runs) -> None:
@@ -587,12 +587,23 @@ def patched_shim(folder: Path, monkeypatch: pytest.MonkeyPatch, patches: str) ->
     monkeypatch.setattr(rundir, "_SHIM", program)
 
 
-def test_a_command_that_answers_term_with_success_has_still_timed_out(runs: Runs) -> None:
-    runs.waiting("trap 'echo saved; exit 0' TERM; read x < $GATE", wall_s=0.2)
+# A command that has not come up yet is not ended at its limit: it would die of the TERM for which it wants to be ready.
+_ONCE_UP = (
+    "import os\n"
+    "keep = supervisor.Run._keep_to_limits\n"
+    "supervisor.Run._keep_to_limits = lambda run, now: os.path.getsize('stdout.log') and keep(run, now)\n"
+)
+
+
+def test_a_command_that_answers_term_with_success_has_still_timed_out(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patched_shim(runs.folder, monkeypatch, _ONCE_UP)
+    runs.waiting("trap 'echo saved; exit 0' TERM; echo up; read x < $GATE", wall_s=0.2)
     record = runs.wait().exit
     assert record is not None
     assert (record.reason, record.exit_code) == ("timeout", 0)
-    assert runs.text("stdout.log") == "saved\n"
+    assert runs.text("stdout.log") == "up\nsaved\n"
 
 
 GRANDCHILD = """
@@ -696,15 +707,16 @@ def test_a_second_cancellation_can_only_shorten_the_grace(runs: Runs) -> None:
     assert record.reason == "killed"
 
 
-def test_the_first_reason_stands(runs: Runs) -> None:
+def test_the_first_reason_stands(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who cancels what is being ended at its limit makes it quicker, and does not become the reason."""
-    script = "trap 'echo term' TERM; while :; do sleep 0.05; done"
-    runs.launch("sh", "-c", script, wall_s=1.0, grace_s=10 * LONG_S)
-    until(lambda: runs.text("stdout.log") == "term\n")
+    patched_shim(runs.folder, monkeypatch, _ONCE_UP)
+    script = "trap 'echo term' TERM; echo up; while :; do sleep 0.05; done"
+    runs.launch("sh", "-c", script, wall_s=0.2, grace_s=10 * LONG_S)
+    until(lambda: runs.text("stdout.log") == "up\nterm\n")
     rundir.cancel(runs.folder / "run", by="tester", grace_s=0.0)
     record = runs.wait().exit
     assert record is not None
-    assert (record.reason, record.signal, record.detail) == ("timeout", signal.SIGKILL, "over its limit of 1 s")
+    assert (record.reason, record.signal, record.detail) == ("timeout", signal.SIGKILL, "over its limit of 0.2 s")
 
 
 def test_a_supervisor_that_reads_late_reads_the_shortest_grace(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -799,6 +811,93 @@ def test_an_orphan_is_cancelled_with_what_has_left_its_tree(runs: Runs) -> None:
     runs.wait("bystander")
 
 
+def drifted(runs: Runs, script: str) -> tuple[Started, Identity]:
+    """A run without its supervisor, and the process that runs `script` of it, below process 1; that has said a word."""
+    environment = {**ENVIRONMENT, "PERPETUAL_METRICS": str(runs.folder / "run" / "metrics.jsonl")}
+    started = runs.launch("sh", "-c", '(setsid sh -c "$0" &) ; sleep 600', f"{script}; sleep 600", env=environment)
+    until(lambda: runs.text("stdout.log"))
+    stray = known(int(runs.text("stdout.log")))
+    runs.processes.append(stray)
+    kill_supervisor(started)
+    return started, stray
+
+
+def test_what_shows_no_environment_is_looked_at_again(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one does that is executing a program just now: it gets its TERM with the others."""
+    _, stray = drifted(runs, "trap 'echo saved; exit 0' TERM; echo $$; while :; do sleep 0.05; done")
+    real, seen = rundir._variables_of, []
+
+    def at_first_blank(pid: int) -> list[bytes]:
+        seen.append(pid)
+        return [b""] if seen.count(pid) == 1 else real(pid)
+
+    monkeypatch.setattr(rundir, "_variables_of", at_first_blank)
+    assert rundir.cancel(runs.folder / "run", by="tester", grace_s=LONG_S)
+    assert not platform.is_alive(stray)
+    assert runs.text("stdout.log") == f"{stray.pid}\nsaved\n"
+
+
+def test_one_look_that_finds_nothing_is_not_the_last(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who forks and leaves all the time is missed by some."""
+    _, stray = drifted(runs, "echo $$")
+    real, looks = rundir._marked, []
+
+    def at_first_blind(run_dir: Path) -> Iterator[Identity]:
+        looks.append(run_dir)
+        yield from real(run_dir) if len(looks) > 2 else ()
+
+    monkeypatch.setattr(rundir, "_marked", at_first_blind)
+    assert rundir.cancel(runs.folder / "run", by="tester", grace_s=LONG_S)
+    assert not platform.is_alive(stray)
+
+
+def test_a_supervisor_that_dies_under_a_cancellation_leaves_nothing(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, _ = runs.waiting("read x < $GATE")
+    observe = rundir.observe
+
+    def then_it_dies(run_dir: Path) -> Observation:
+        seen = observe(run_dir)
+        if platform.is_alive(started.supervisor):
+            kill_supervisor(started)
+        return seen
+
+    monkeypatch.setattr(rundir, "observe", then_it_dies)
+    assert rundir.cancel(runs.folder / "run", by="tester", grace_s=LONG_S)
+    assert runs.observe().state == "lost"
+
+
+def test_the_lock_is_free_when_the_supervisor_dies_and_the_command_waits_still(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At its gate, which it never passes."""
+    gate = Gate(runs.folder / "gate")
+    patches = (
+        "import os\n"
+        "read = os.read\n"
+        f"os.read = lambda fd, most: (most == 1 and open({str(gate.path)!r}).read(), read(fd, most))[1]\n"
+        "supervisor.Run._release = lambda *a: os.kill(os.getpid(), 9)\n"
+    )
+    patched_shim(runs.folder, monkeypatch, patches)
+    folder = runs.folder / "run"
+    folder.mkdir()
+    spec = {"argv": ["touch", str(runs.folder / "ran")], "cwd": "/", "env": ENVIRONMENT}
+    (folder / "launch.json").write_text(json.dumps(spec | {"wall_s": None, "grace_s": 1.0, "max_log_bytes": None}))
+    argv = [sys.executable, "-I", "-S", str(rundir._SHIM), str(folder)]
+    subprocess.run(argv, stdout=subprocess.DEVNULL, timeout=LONG_S, check=True)
+    until((folder / "started.json").exists)
+    started = rundir.read_started(folder)
+    assert started is not None
+    assert started.child is not None
+    runs.processes += [started.supervisor, started.child]
+    assert platform.wait_gone(started.supervisor, LONG_S)
+    assert runs.observe().state == "orphaned"
+    gate.open()
+    assert runs.wait().state == "lost"
+    assert not (runs.folder / "ran").exists()
+
+
 def test_pids_that_were_given_out_again_are_never_signalled(runs: Runs) -> None:
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as innocent:
         other = known(innocent.pid)
@@ -846,6 +945,37 @@ def test_a_directory_that_is_being_launched_says_so(tmp_path: Path) -> None:
     assert rundir.observe(tmp_path) == Observation("absent")
     with lock.FileLock(tmp_path / "supervisor.lock"):
         assert rundir.observe(tmp_path) == Observation("absent", detail="launching")
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_a_start_that_comes_between_two_looks_is_not_missed(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch, has_ended: bool
+) -> None:
+    """Its record was looked for too early, and `launch.json` too late; or the lock, when all was over."""
+    started = runs.launch("true")
+    runs.wait()
+    assert platform.wait_gone(started.supervisor, LONG_S)
+    folder, aside = runs.folder / "run", runs.folder / "aside"
+    folder.rename(aside)
+    folder.mkdir()
+    (folder / "launch.json").touch()
+    read_started = rundir.read_started
+
+    def then_it_starts(run_dir: Path) -> Started | None:
+        found = read_started(run_dir)
+        if found is None:
+            (folder / "launch.json").unlink()
+            if has_ended:
+                folder.rmdir()
+                aside.rename(folder)
+        return found
+
+    monkeypatch.setattr(rundir, "read_started", then_it_starts)
+    if has_ended:
+        assert runs.observe().state == "ended"
+    else:
+        with lock.FileLock(folder / "supervisor.lock"):
+            assert runs.observe() == Observation("absent", detail="launching")
 
 
 # --- records and logs

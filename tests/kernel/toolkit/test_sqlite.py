@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -238,13 +239,42 @@ def test_a_reader_looks_past_what_a_crash_left(database: Path, fit_for_wal: Call
     assert _rows(opened) == [1, 2]
 
 
+@pytest.mark.parametrize("is_mended", [True, False])
+def test_a_file_that_never_stands_still(
+    database: Path, fit_for_wal: Callable[[bool], None], monkeypatch: pytest.MonkeyPatch, is_mended: bool
+) -> None:
+    """Once a writer has mended it, it is read as it is, also if he never rests; until then it is busy, not damaged."""
+    fit_for_wal(False)
+    opening.create(database, _build)
+    _crash_in_commit(database)
+    looks = iter([*[False] * 3, is_mended])
+
+    def stamp(path: Path) -> tuple[tuple[int, int, int, int], ...]:
+        if next(looks, False):
+            _insert(database, 2)
+        return ((0, 0, 0, time.time_ns()),)
+
+    monkeypatch.setattr(opening, "stamp", stamp)
+    if is_mended:
+        opened = opening.open_reading(database, 30.0)
+        assert not opened.copied
+        assert _rows(opened) == [1, 2]
+    else:
+        with pytest.raises(sqlite3.OperationalError, match="stand still") as caught:
+            opening.open_reading(database, 0.1)
+        assert caught.value.sqlite_errorcode == sqlite3.SQLITE_BUSY
+
+
 def test_a_copy_takes_no_lock_away(database: Path, fit_for_wal: Callable[[bool], None]) -> None:
     """Closing a descriptor of the file would free what this process has locked."""
     fit_for_wal(False)
     opening.create(database, _build)
     mine = opening.open_writing(database, 5.0).connection
     mine.execute("BEGIN IMMEDIATE")
-    opening._copy(database, 5.0).connection.close()
+    os.utime(database, (0, 0))  # at rest: it is copied at once
+    opened = opening._copy(database, 5.0)
+    assert opened.copied
+    opened.connection.close()
     code = f"import sqlite3\nsqlite3.connect({str(database)!r}, timeout=0).execute('BEGIN IMMEDIATE')"
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     mine.close()

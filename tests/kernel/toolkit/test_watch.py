@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +16,7 @@ import pytest
 from perpetual.toolkit import watch
 from perpetual.toolkit.watch import FolderWatch
 
-_PATIENCE_S = 20.0
+_PATIENCE_S = 60.0
 
 
 @pytest.fixture
@@ -103,6 +106,42 @@ def test_a_closed_watch_leaves_no_thread_and_can_be_used_again(tmp_path: Path) -
     watched.close()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="counts what inotify takes")
+@pytest.mark.parametrize("limit", ["of instances", "of watches"])
+def test_what_cannot_be_watched_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    """The user's limit is reached: it is looked for at intervals, however long it lasts."""
+
+    from watchdog.observers.api import BaseObserver
+    from watchdog.observers.inotify_c import InotifyFD
+
+    def refused(*given: object, **named: object) -> None:
+        raise OSError(errno.EMFILE if limit == "of instances" else errno.ENOSPC, "the limit is reached")
+
+    if limit == "of instances":
+        monkeypatch.setattr(InotifyFD, "_create_inotify_fd", refused)
+    else:
+        monkeypatch.setattr(BaseObserver, "start", refused)
+    monkeypatch.setattr(watch, "_SWEEP_S", 0.01)
+    before, descriptors = {*threading.enumerate()}, len(os.listdir("/proc/self/fd"))
+    watched = FolderWatch(tmp_path)
+    path = tmp_path / "file"
+    looks: list[bool] = []
+
+    def at_the_fifth_look() -> bool:
+        looks.append(path.exists())
+        if len(looks) == 5:
+            path.touch()
+        return looks[-1]
+
+    assert watched.wait(at_the_fifth_look, _PATIENCE_S)
+    assert len(looks) == 6
+    assert not {*threading.enumerate()} - before
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+    watched.close()
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_watches_for_itself(tmp_path: Path, never_swept: None) -> None:
     watched = FolderWatch(tmp_path)
@@ -114,3 +153,20 @@ def test_a_forked_child_watches_for_itself(tmp_path: Path, never_swept: None) ->
         os._exit(0 if watched.wait(path.exists, _PATIENCE_S) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     watched.close()
+
+
+_COMPLAINS = """
+import logging, sys
+from pathlib import Path
+from perpetual.toolkit.watch import FolderWatch
+watch = FolderWatch(Path(sys.argv[1]))
+assert not watch.wait(lambda: False, 0.0)
+logging.getLogger("watchdog.observers.inotify").error("called when the thread is inactive")
+watch.close()
+"""
+
+
+def test_the_library_does_not_complain_to_our_users(tmp_path: Path) -> None:
+    """It does where a notice comes while a watch is closed, which is no news to anybody."""
+    done = subprocess.run([sys.executable, "-c", _COMPLAINS, str(tmp_path)], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
