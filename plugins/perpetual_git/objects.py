@@ -112,7 +112,7 @@ class Objects:
         """Kind and content of an object, held against its name: dulwich takes a cut file for a short one."""
         name = object_id.decode()
         try:
-            type_number, raw = self._store.get_raw(object_id)
+            type_number, raw = self._looked_up(object_id)
         except KeyError:
             return None
         except OSError:
@@ -123,6 +123,13 @@ class Objects:
         if kind is None or sha1(framed(kind, raw)) != name:
             raise RepositoryError(self.path, f"object {name} is damaged: its content has another hash")
         return kind, raw
+
+    def _looked_up(self, object_id: ObjectID) -> tuple[int, bytes]:
+        try:
+            return self._store.get_raw(object_id)
+        except KeyError:
+            # a person's `git gc` may have packed it between the look into the packs and the one for its own file
+            return self._store.get_raw(object_id)
 
 
 def framed(kind: type[ShaFile], raw: bytes) -> bytes:

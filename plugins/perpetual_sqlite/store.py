@@ -11,6 +11,7 @@ import json
 import os
 import re
 import sqlite3
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -340,6 +341,8 @@ class SqliteStore(StoreBase):
         if not self._file.exists():
             return
         with self._locked():
+            if self.fence is not None:
+                self.fence()  # the lock may be that of a folder that was put aside while it was waited for
             try:
                 connection = self._present().connection
                 connection.execute("VACUUM")
@@ -353,8 +356,11 @@ class SqliteStore(StoreBase):
         opened = self._query(lambda handle: handle.opened)
         mode, why = (opened.mode, opened.why) if opened else choose_mode(self.folder)
         files: dict[str, int] = {}
-        if self.folder.is_dir():
-            files = {path.name: path.stat().st_size for path in sorted(self.folder.iterdir()) if path.is_file()}
+        for path in sorted(self.folder.iterdir()) if self.folder.is_dir() else ():
+            with suppress(FileNotFoundError):  # another program's journal has gone since it was listed
+                status = path.stat()
+                if stat.S_ISREG(status.st_mode):
+                    files[path.name] = status.st_size
         return {"mode": mode, "why": why, "sqlite": sqlite3.sqlite_version, "files": files}
 
     def close(self) -> None:

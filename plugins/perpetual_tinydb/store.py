@@ -219,6 +219,8 @@ class TinyStore(StoreBase):
     def compact(self) -> None:
         """Folds the journal into a new snapshot."""
         with self.exclusive(), self._guard:
+            if self.fence is not None:
+                self.fence()  # the lock may be that of a folder that was put aside while it was waited for
             try:
                 self._refresh()
                 if self._journal.commit:

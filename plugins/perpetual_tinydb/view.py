@@ -10,6 +10,7 @@ import os
 import stat
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -132,12 +133,20 @@ class View:
         if self._file is None and token == self._legacy:
             return
         self._forget()
-        if token:
-            self.commit, rows = legacy.load(self.folder)
-            for kind, row in rows:
-                self._apply(kind, row, row_line(kind, row)[:-1])
-        elif any(self.folder.glob("snapshot-*")):
+        rows: list[tuple[str, Row]] = []
+        try:
+            if token:
+                self.commit, rows = legacy.load(self.folder)
+        except FileNotFoundError:  # the token was of a journal that has come since the look for it
+            self._look()
+            return
+        if not token and any(self.folder.glob("snapshot-*")):
+            if self.path.exists():
+                self._look()
+                return
             raise CorruptData(f"{self.path} is missing beside its snapshot", hint=WAY_OUT)
+        for kind, row in rows:
+            self._apply(kind, row, row_line(kind, row)[:-1])
         self._legacy = token
 
     def _load(self) -> None:
@@ -323,10 +332,13 @@ class View:
 
     def sizes(self) -> dict[str, int]:
         """The bytes of each file."""
-        if not self.folder.is_dir():
-            return {}
-        found = {path.name: path.stat() for path in sorted(self.folder.iterdir())}
-        return {name: status.st_size for name, status in found.items() if stat.S_ISREG(status.st_mode)}
+        found: dict[str, int] = {}
+        for path in sorted(self.folder.iterdir()) if self.folder.is_dir() else ():
+            with suppress(FileNotFoundError):  # a writer that compacts has removed it since it was listed
+                status = path.stat()
+                if stat.S_ISREG(status.st_mode):
+                    found[path.name] = status.st_size
+        return found
 
 
 def _line_of(data: bytes, entry: Entry, start: int) -> bytes:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from dulwich.objects import ObjectID
 
 from perpetual_git.errors import RefBusy, RepositoryError
 from perpetual_git.paths import PathRefused
@@ -318,3 +319,21 @@ def test_a_repacked_repository_is_read_and_written_on(notes: NoteRepository, fol
     git(folder, "repack", "-q", "-a", "-d", "-f")
     assert notes.read("notes/a.md", made[0]) == b"1"
     check(git, folder)
+
+
+def test_an_object_that_is_packed_while_it_is_looked_for(
+    notes: NoteRepository, folder: Path, git: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in the packs when they were looked into, and no file of its own any more: it is there all the same."""
+    made = put(notes, 1, "notes/a", b"one")
+    store, once = notes._repo.object_store, iter([True])
+    get_raw = store.get_raw
+
+    def packed_meanwhile(name: ObjectID) -> tuple[int, bytes]:
+        if next(once, False):
+            git(folder, "gc", "-q", "--prune=now")
+            raise KeyError(name)
+        return get_raw(name)
+
+    monkeypatch.setattr(store, "get_raw", packed_meanwhile)
+    assert notes.read("notes/a.md", made) == b"one"

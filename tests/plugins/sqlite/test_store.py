@@ -748,3 +748,36 @@ def test_compacting_gives_room_back(folder: Path, store: SqliteStore) -> None:
         store.compact()
     _append(store, 3)
     reader.close()
+
+
+def test_a_compaction_keeps_to_the_fence(file: Path, store: SqliteStore) -> None:
+    """Who has waited for the lock of a folder that was put aside meanwhile must not rewrite what stands there now."""
+    _append(store, 1)
+    before = file.read_bytes(), file.stat().st_mtime_ns
+
+    def fence() -> None:
+        raise TransientError("moved")
+
+    store.fence = fence
+    with pytest.raises(TransientError, match="moved"):
+        store.compact()
+    assert (file.read_bytes(), file.stat().st_mtime_ns) == before
+
+
+def test_a_file_that_goes_while_sizes_are_told(
+    folder: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another program's journal: it was there, and is no longer when its size is asked for."""
+    _append(store, 1)
+    (folder / "gone").touch()
+    stat_of = Path.stat
+
+    def stat_once(path: Path, **given: Any) -> os.stat_result:
+        found = stat_of(path, **given)
+        if path.name == "gone":
+            path.unlink()
+        return found
+
+    monkeypatch.setattr(Path, "stat", stat_once)
+    assert "store.sqlite" in store.describe()["files"]
+    assert "gone" not in store.describe()["files"]

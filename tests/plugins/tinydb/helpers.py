@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,19 @@ from typing import Any
 from perpetual.slots.store import Document, StoreBase
 from perpetual_tinydb.store import TinyStore, open_store
 
-__all__ = ["OPTIONS", "append", "contents", "files", "fill", "fresh", "ns", "python", "state", "unprivileged"]
+__all__ = [
+    "OPTIONS",
+    "append",
+    "contents",
+    "files",
+    "fill",
+    "fresh",
+    "ns",
+    "python",
+    "state",
+    "tick",
+    "unprivileged",
+]
 
 OPTIONS = {"lock_timeout_s": 30.0}
 
@@ -73,6 +86,19 @@ def files(folder: Path) -> list[str]:
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file with its bytes."""
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+def tick(file: Path) -> None:
+    """Returns once a change of the file would leave another time behind than its last one.
+
+    Linux before 6.13 stamps files with the clock of its tick, 1 to 10 ms; a person's next change is later than that.
+    """
+    beside = file.with_name("clock")
+    beside.touch()
+    while beside.stat().st_ctime_ns <= file.stat().st_ctime_ns:
+        time.sleep(0.001)
+        beside.touch()
+    beside.unlink()
 
 
 def python(code: str, folder: Path, **given: Any) -> subprocess.Popen[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from perpetual.errors import CorruptData
+from perpetual.toolkit.atomic import write_atomic
 from perpetual_tinydb import journal as journal_module
 from perpetual_tinydb import legacy
 from perpetual_tinydb.head import head
@@ -76,11 +77,35 @@ def test_a_project_of_the_format_before_that_somebody_still_writes_to(folder: Pa
     data = _legacy(folder)
     store = fresh(folder)
     assert ns(store, "hypothesis") == [1, 2]
-    (folder / "store.json").write_bytes(data.replace(b'"n": 2', b'"n": 22'))
+    write_atomic(folder / "store.json", data.replace(b'"n": 2', b'"n": 22'))
     assert ns(store, "hypothesis") == [1, 22]
-    (folder / "store.json").write_bytes(data.replace(b'"n": 2', b'"n": 23'))
+    write_atomic(folder / "store.json", data.replace(b'"n": 2', b'"n": 23'))
     append(store, 2)
     assert ns(store, "hypothesis") == ns(fresh(folder), "hypothesis") == [1, 23]
+
+
+@pytest.mark.parametrize("was", ["nothing", "the format before"])
+@pytest.mark.parametrize("when", ["before the second look", "after it"])
+def test_a_journal_that_comes_between_two_looks_of_a_reader(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, was: str, when: str
+) -> None:
+    """The first writer is no error to who looks at that very moment, and what it wrote is read."""
+    if was != "nothing":
+        _legacy(folder)
+    store, writer = fresh(folder), fresh(folder)
+    once = iter([True])
+
+    def head_meanwhile(path: str) -> str:
+        told = head(path)
+        if next(once, False):
+            append(writer, 2)
+            writer.compact()
+            told = told if when == "after it" else head(path)
+        return told
+
+    monkeypatch.setattr("perpetual_tinydb.view.head", head_meanwhile)
+    assert ns(store) == ([2] if was == "nothing" else [1, 2])
+    assert store.seq() == writer.seq()
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
-from perpetual.errors import PerpetualError
+from perpetual.errors import PerpetualError, TransientError
 from perpetual.testing.stores import SharedStoreContract
 from perpetual_tinydb.head import head
 from perpetual_tinydb.journal import Journal
@@ -29,6 +29,7 @@ from tests.plugins.tinydb.helpers import (
     ns,
     python,
     state,
+    tick,
     unprivileged,
 )
 
@@ -228,6 +229,34 @@ def test_the_disk_is_waited_for_without_the_lock(
     assert len(asked) == 2
 
 
+def test_a_compaction_keeps_to_the_fence(folder: Path, store: TinyStore) -> None:
+    """Who has waited for the lock of a folder that was put aside meanwhile must not rewrite what stands there now."""
+    append(store, 1)
+    before = contents(folder)
+
+    def fence() -> None:
+        raise TransientError("moved")
+
+    store.fence = fence
+    with pytest.raises(TransientError, match="moved"):
+        store.compact()
+    assert contents(folder) == before
+
+
+def test_a_file_that_goes_while_sizes_are_told(folder: Path, store: TinyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process compacts: what was listed is no longer there when it is looked at."""
+    append(store, 1)
+    (folder / "gone").touch()
+
+    def listed(paths: Iterable[Path]) -> list[Path]:
+        found = sorted(paths)
+        (folder / "gone").unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr("perpetual_tinydb.view.sorted", listed, raising=False)
+    assert [*store.describe()["files"]] == ["journal.jsonl", "lock"]
+
+
 # --- rights, backups ------------------------------------------------------------------------------------------------
 
 
@@ -318,6 +347,7 @@ def test_a_restored_backup_is_what_counts(folder: Path, store: TinyStore) -> Non
     append(store, 1)
     file = folder / "journal.jsonl"
     backup, old = file.read_bytes(), head(str(folder))
+    tick(file)
     append(store, 2)
     file.write_bytes(backup)
     assert ns(store) == [1]
@@ -345,6 +375,7 @@ def test_a_restored_backup_that_grew_again_to_the_same_length(folder: Path, stor
     backup = file.read_bytes()
     append(store, 2)
     size = file.stat().st_size
+    tick(file)
     file.write_bytes(backup)
     other = fresh(folder)
     append(other, 3)
