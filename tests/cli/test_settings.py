@@ -8,11 +8,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from perpetual import Lab
+from perpetual.cli import machine
 from perpetual.cli.app import run
 from perpetual.config import KEYS as CONFIG_KEYS
 from perpetual.lab.doctor import Doctor
@@ -309,8 +311,6 @@ def test_gpu_status_names_the_live_runs_that_hold_a_device(
 def test_gpu_status_goes_on_until_it_is_interrupted(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import time
-
     pauses = []
 
     def pause(seconds: float) -> None:
@@ -318,7 +318,7 @@ def test_gpu_status_goes_on_until_it_is_interrupted(
         if len(pauses) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(time, "sleep", pause)
+    monkeypatch.setattr(machine, "time", SimpleNamespace(sleep=pause))  # threads of other tests sleep too
     ask(capsys, "config", "set", "gpus", "none")
     capsys.readouterr()
     assert run(["gpu-status", "--watch", "--json"]) == 130

@@ -216,7 +216,7 @@ def test_the_site_is_built_strictly_and_fetches_nothing(tmp_path: Path) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -54,7 +54,7 @@ def test_a_lab_lives_in_it(project: Path) -> None:
         experiment = lab.experiments.propose(hypothesis.id, command="echo m=1.5", noise=0.01)
         lab.experiments.approve(experiment.id)
         run = lab.runs.launch(experiment.id)[0]
-        assert lab.wait([run.id], timeout_s=20) == {run.id: "done"}
+        assert lab.wait([run.id], timeout_s=60) == {run.id: "done"}
         assert lab.hypotheses.get(hypothesis.id).confidence > 0.5
         # It takes one writer, so a second lab is refused and not given a record of its own.
         with pytest.raises(Conflict) as caught, Lab.open(project, registry=registry) as second:

@@ -48,11 +48,12 @@ def test_plugin_packages_are_empty_at_the_top() -> None:
 def test_nothing_of_this_machine_is_in_the_tree() -> None:
     """No absolute path of a development machine, and no address of a package registry."""
     forbidden = ["/wo" + "rk/", "pypi" + ".org", "registry." + "npmjs"]
-    for path in ROOT.rglob("*"):
+    # Not into what tools keep here: while it is walked through, they change it.
+    ours = [top for top in ROOT.iterdir() if not top.name.startswith(".") or top.name == ".ci"]
+    ours = [top for top in ours if top.name not in ("dist", "build", "perpetual-demo")]
+    for path in [path for top in ours for path in (top, *top.rglob("*"))]:
         relative = path.relative_to(ROOT)
-        if relative.parts[0].startswith(".") and relative.parts[0] != ".ci":
-            continue
-        if "__pycache__" in relative.parts or relative.parts[0] in ("dist", "build", "perpetual-demo"):
+        if "__pycache__" in relative.parts:
             continue
         if path.is_file() and path.suffix in {".py", ".md", ".toml", ".yaml", ".json", ".j2", ""}:
             text = path.read_text(errors="replace")

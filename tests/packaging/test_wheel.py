@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.registries import fetch
+
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +48,8 @@ def installed(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pyt
     environment = tmp_path_factory.mktemp("fresh") / "venv"
     subprocess.run([request.param, "-m", "venv", str(environment)], check=True)
     programs = environment / "bin"
-    subprocess.run(
-        [str(programs / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel)],
-        check=True,
-        cwd=environment,
-    )
+    install = [str(programs / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel)]
+    fetch(install, cwd=environment, limit_s=400)
     return programs
 
 

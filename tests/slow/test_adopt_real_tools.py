@@ -19,6 +19,7 @@ import pytest
 from perpetual import Lab
 from perpetual.cli.app import run
 from perpetual.toolkit.lock import FileLock
+from tests.fixtures.registries import fetch
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "adopt"
 OUTSIDE = dict(os.environ)  # before a test clears it: pip needs the user's own configuration
@@ -26,7 +27,7 @@ MLFLOW = ("mlflow-skinny==3.17.2", "sqlalchemy>=2,<3", "alembic>=1.10,<2")
 AGENT = ("perpetual-agent==0.1.0",)
 NAME = "vision/resnet ünïcode ☃"
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 def environment(what: tuple[str, ...]) -> Path:
@@ -39,7 +40,7 @@ def environment(what: tuple[str, ...]) -> Path:
         if not (folder / "installed").exists():
             subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], env=OUTSIDE, check=True)
             install = [str(folder / "venv" / "bin" / "python"), "-m", "pip", "install", "--quiet"]
-            subprocess.run([*install, "--disable-pip-version-check", *what], env=OUTSIDE, timeout=600, check=True)
+            fetch([*install, "--disable-pip-version-check", *what], cwd=folder, env=OUTSIDE, limit_s=400)
             (folder / "installed").touch()
     return folder / "venv" / "bin"
 

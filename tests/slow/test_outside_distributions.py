@@ -12,6 +12,8 @@ from types import ModuleType
 
 import pytest
 
+from tests.fixtures.registries import fetch
+
 ROOT = Path(__file__).parents[2]
 SLOTS = ("store", "scheduler", "gpus", "scorer", "memory", "gate", "metric_reader", "command", "mcp_tool")
 
@@ -54,11 +56,8 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def install(programs: Path, *what: str) -> None:
     """Installs with the environment's own pip."""
-    subprocess.run(
-        [str(programs / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *what],
-        check=True,
-        cwd=programs.parent,
-    )
+    command = [str(programs / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *what]
+    fetch(command, cwd=programs.parent, limit_s=400)
 
 
 def program(programs: Path, folder: Path, **env: str) -> object:
@@ -69,14 +68,14 @@ def program(programs: Path, folder: Path, **env: str) -> object:
     return outside.Program([str(programs / "perpetual")], folder, own, str(programs / "python"))
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_a_whole_life_on_strangers_parts(programs: Path, tmp_path: Path) -> None:
     folder, events = tmp_path / "project", tmp_path / "events"
     folder.mkdir()
     outside.whole_life(program(programs, folder, ACME_EVENTS=str(events)), events, suites=True)
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("slot", SLOTS)
 def test_a_new_plugin_is_installed_tested_and_checked(programs: Path, tmp_path: Path, slot: str) -> None:
     perpetual = outside.Program([str(programs / "perpetual")], tmp_path, dict(os.environ), str(programs / "python"))

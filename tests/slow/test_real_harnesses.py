@@ -11,9 +11,9 @@ import http.client
 import importlib.util
 import json
 import os
+import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -28,13 +28,14 @@ import pytest
 
 from perpetual import Lab
 from perpetual.toolkit.lock import FileLock
+from tests.fixtures.registries import fetch
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ROOT / "tests" / "fixtures" / "harness_clients"
 OUTSIDE = dict(os.environ)  # before a test clears it: npm needs the user's own configuration
 STATEMENT = "Warm-up over 500 steps lowers validation loss"
 MARK = "a marked dead end 7Q4"
-LIMIT_S = 180.0
+LIMIT_S = 300.0
 # The agents' own programs: the packages' links to them are made by install scripts, which are not run.
 NATIVE = {
     "claude": ("@anthropic-ai/claude-code-*/claude",),
@@ -43,7 +44,7 @@ NATIVE = {
     "opencode": ("opencode-*-baseline/bin/opencode", "opencode-*/bin/opencode"),
 }
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
 
 def _load(path: Path) -> ModuleType:
@@ -76,9 +77,7 @@ def clients() -> Path:
             quiet = ["--no-audit", "--no-fund", "--loglevel=error", "--omit-lockfile-registry-resolved"]
             programs = folder / "programs"
             programs.mkdir(exist_ok=True)
-            subprocess.run(
-                [npm, "install", "--ignore-scripts", *quiet], cwd=folder, env=OUTSIDE, timeout=500, check=True
-            )
+            fetch([npm, "install", "--ignore-scripts", *quiet], cwd=folder, env=OUTSIDE, limit_s=500)
             for name, places in NATIVE.items():
                 found = [path for place in places for path in sorted((folder / "node_modules").glob(place))]
                 assert found, f"none of {places} was installed"
@@ -100,8 +99,8 @@ class Bench:
 
     @property
     def env(self) -> dict[str, str]:
-        """Nothing of the caller's but where programs are."""
-        programs = [str(Path(sys.executable).parent), str(self.clients), OUTSIDE["PATH"]]
+        """Nothing of the caller's but where programs are; those that a test puts into the home's bin come first."""
+        programs = [str(self.home / "bin"), str(Path(sys.executable).parent), str(self.clients), OUTSIDE["PATH"]]
         own = {f"XDG_{name}_HOME": str(self.home / name.lower()) for name in ("CONFIG", "CACHE", "DATA", "STATE")}
         return {"HOME": str(self.home), "PATH": os.pathsep.join(programs), "LANG": "C.UTF-8", **own, **self.more}
 
@@ -182,6 +181,9 @@ def claude(bench: Callable[..., Bench]) -> Bench:
         DISABLE_AUTOUPDATER="1",
         DISABLE_ERROR_REPORTING="1",
         DISABLE_TELEMETRY="1",
+        # Its own limits for the start of a server would be reached where several programs share a slow processor.
+        MCP_TIMEOUT="200000",
+        MCP_CONNECT_TIMEOUT_MS="200000",
     )
     made.more["ANTHROPIC_BASE_URL"] = made.model.url
     trusted = {"projects": {str(made.folder): {"hasTrustDialogAccepted": True}}}
@@ -313,8 +315,12 @@ def opencode(bench: Callable[..., Bench]) -> Bench:
     }
     (made.home / "opencode.json").write_text(json.dumps(settings))
     made.more["OPENCODE_CONFIG"] = str(made.home / "opencode.json")
-    # Otherwise its first start fetches the types of the plugin interface, which nothing here needs.
-    (made.folder / ".opencode" / "node_modules").mkdir()
+    # Otherwise its first start fetches the types of the plugin interface, which nothing here needs, and waits for them
+    # for as long as the registry takes. It asks whether the folder is there and whether the lock file names them.
+    locked = {"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}
+    for place in (made.folder / ".opencode", made.home / "config" / "opencode"):
+        (place / "node_modules").mkdir(parents=True)
+        (place / "package-lock.json").write_text(json.dumps(locked))
     return made
 
 
@@ -382,13 +388,6 @@ def test_no_agent_approves_in_its_own_shell(
         assert lab.experiments.get("e1").status == "proposed"
 
 
-def _port() -> int:
-    """One that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def _until(what: Callable[[], object], limit_s: float = LIMIT_S) -> None:
     """Waits for it; raises AssertionError after the limit."""
     end = time.monotonic() + limit_s
@@ -402,14 +401,30 @@ class Served:
     """An OpenCode server, where a session outlives the command that started it."""
 
     bench: Bench
-    port: int
+    address: str  # host and port
 
     def run(self, *words: str) -> str:
         """Runs a command of the harness there; its session."""
-        url = f"http://127.0.0.1:{self.port}"
+        url = f"http://{self.address}"
         done = self.bench.run("opencode", "run", "--attach", url, "--format", "json", "--title", "t", *words)
         assert done.returncode == 0, done.stderr
         return str(json.loads(done.stdout.splitlines()[0])["sessionID"])
+
+    def ask(self, method: str, path: str) -> Any:
+        """What the server answers."""
+        connection = http.client.HTTPConnection(self.address, timeout=LIMIT_S)
+        try:
+            connection.request(method, path)
+            answer = connection.getresponse()
+            text = answer.read()
+            assert answer.status == 200, text
+            return json.loads(text)
+        finally:
+            connection.close()
+
+    def is_idle(self, session: str) -> bool:
+        """Whether no turn of it is under way: a command that comes before would be taken into that turn."""
+        return session not in self.ask("GET", "/session/status")
 
     def rounds(self) -> list[str]:
         """What the plugin said to go on, in its order."""
@@ -422,25 +437,27 @@ _ROUND = "Go on with the next round of /auto"
 
 @pytest.fixture
 def served(opencode: Bench) -> Iterator[Served]:
-    """The server, ended with all that it started."""
-    port = _port()
-    server = subprocess.Popen(
-        ["opencode", "serve", "--hostname", "127.0.0.1", "--port", str(port)],
-        cwd=opencode.folder,
-        env=opencode.env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    """The server, on a port that it chose itself, ended with all that it started."""
+    said = opencode.home / "server.log"
+    with said.open("w") as log:
+        server = subprocess.Popen(
+            ["opencode", "serve", "--hostname", "127.0.0.1", "--port", "0"],
+            cwd=opencode.folder,
+            env=opencode.env,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
 
-    def listens() -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", port)) == 0
+    def address() -> str | None:
+        assert server.poll() is None, said.read_text()
+        found = re.search(r"listening on http://(\S+)\n", said.read_text())
+        return found and found[1]
 
     try:
-        _until(listens)
-        yield Served(opencode, port)
+        _until(address)
+        yield Served(opencode, str(address()))
     finally:
         with suppress(ProcessLookupError):
             os.killpg(server.pid, signal.SIGKILL)
@@ -450,7 +467,7 @@ def served(opencode: Bench) -> Iterator[Served]:
 def test_auto_goes_on_in_opencode_as_often_as_it_was_asked(served: Served) -> None:
     session = served.run("--command", "auto", "2")
     model = served.bench.model
-    _until(lambda: len(served.rounds()) == 2 and model.turns()[-1].answered)
+    _until(lambda: len(served.rounds()) == 2 and model.turns()[-1].answered and served.is_idle(session))
     served.run("--session", session, "--command", "stop", "")
     assert ["1 left" in text for text in served.rounds()] == [True, False]
     with Lab.open(served.bench.folder) as lab:  # one of the bench, and one of each turn: the first, two more, /stop
@@ -471,13 +488,32 @@ def test_auto_ends_in_opencode_where_a_person_interrupts(served: Served) -> None
     _until(served.rounds)
     with Lab.open(served.bench.folder) as lab:
         lab.hypotheses.add("the record moves, so that alone would not end it")
-    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=60)
-    connection.request("POST", f"/session/{session}/abort")
-    assert connection.getresponse().status == 200
-    connection.close()
+    served.ask("POST", f"/session/{session}/abort")
     model.go_on.set()
     served.run("--command", "catchup", "")
     assert len(served.rounds()) == 1
+
+
+def test_auto_ends_in_opencode_where_a_person_stops_it_while_the_record_is_looked_at(served: Served) -> None:
+    """At the end of a turn the plugin asks how far the record is, and the answer takes its time."""
+    home, real = served.bench.home, Path(sys.executable).with_name("perpetual")
+    (home / "bin").mkdir()
+    slow = home / "bin" / "perpetual"
+    slow.write_text(
+        f"""#!/bin/sh
+cd {home} && if [ "$1" = status ] && ! mkdir at-the-start 2>/dev/null
+then touch asked; while [ ! -e answer ]; do sleep 0.05; done
+fi
+cd "$OLDPWD" && exec {real} "$@"
+"""
+    )
+    slow.chmod(0o755)
+    session = served.run("--command", "auto")
+    _until((home / "asked").exists)
+    served.run("--session", session, "--command", "stop", "")
+    (home / "answer").touch()
+    served.run("--command", "catchup", "")  # of another session; by its end the first one would have gone on
+    assert served.rounds() == []
 
 
 # --- the inspector --------------------------------------------------------------------------------------------------
@@ -512,4 +548,4 @@ def test_the_inspector_speaks_to_the_server_over_http(bench: Callable[..., Bench
         assert MARK not in refused.stdout
     finally:
         server.terminate()
-        server.communicate(timeout=30)
+        server.communicate(timeout=60)

@@ -30,7 +30,7 @@ export const Perpetual: Plugin = async ({ client, directory }) => {
   return {
     "experimental.chat.system.transform": async (_input, output) => {
       if (output.system[0]?.startsWith("You are a title generator")) return
-      const brief = await ask(5, "brief", "--tokens", "400")
+      const brief = await ask(20, "brief", "--tokens", "400")
       if (brief) output.system.push(`Where this project's research stands now, from \`perpetual brief\`:\n\n${brief}`)
     },
 
@@ -48,6 +48,7 @@ export const Perpetual: Plugin = async ({ client, directory }) => {
       const loop = loops.get(id)
       if (!loop) return
       const now = await seq()
+      if (loops.get(id) !== loop) return // meanwhile a person stopped it, or began another
       if (loop.left < 1 || now < 0 || now === loop.seq) {
         loops.delete(id) // enough, or the last turn changed nothing
         return

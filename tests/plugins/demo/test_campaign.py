@@ -84,7 +84,7 @@ def test_the_command_goes_on_where_it_was(tmp_path: Path) -> None:
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=110,
+            timeout=300,
             check=False,
         )
         assert done.returncode == 0, done.stderr

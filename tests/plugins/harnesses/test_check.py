@@ -75,10 +75,10 @@ def test_what_the_harness_says_is_told(
 def test_a_harness_that_hangs_is_ended(
     lab: Lab, codex: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scaffold_check, "ASKED_FOR_S", 5.0)  # so that it comes to write its pid
+    monkeypatch.setattr(scaffold_check, "ASKED_FOR_S", 10.0)  # so that it comes to write its pid
     codex(f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)")
     found = _finding(lab)
-    assert (found["ok"], "gave no answer within 5 s" in found["detail"]) == (None, True)
+    assert (found["ok"], "gave no answer within 10 s" in found["detail"]) == (None, True)
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
 

@@ -14,6 +14,7 @@ import random
 import string
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -287,6 +288,16 @@ def test_empty_text_passes() -> None:
     assert scan("") == Scan("pass", None, ())
 
 
+def _least_s(deed: Callable[[], object]) -> float:
+    """Processor time, the least of three: what else the machine does is not the scanner's matter."""
+    took = []
+    for _ in range(3):
+        started = time.process_time()
+        deed()
+        took.append(time.process_time() - started)
+    return min(took)
+
+
 @pytest.mark.parametrize(
     "unit",
     ["a", " ", "a ", "_", "ignore ", "ignore all ", "password=", "token: ", "%41", "&#65;", "\\x41", "(", "`", "```\n", "$(", "../", "sk-", "eyJ", "-----BEGIN PRIVATE KEY-----",
@@ -295,9 +306,7 @@ def test_empty_text_passes() -> None:
 )  # fmt: skip
 def test_repetition_cannot_make_the_scan_slow(unit: str) -> None:
     text = (unit * (10_240 // len(unit) + 1))[:10_240]
-    started = time.process_time()  # not the clock: what else the machine does is not the scanner's matter
-    scan(text)
-    assert time.process_time() - started < 1.0
+    assert _least_s(lambda: scan(text)) < 1.0
 
 
 def test_many_commands_cost_what_each_costs() -> None:
@@ -305,9 +314,7 @@ def test_many_commands_cost_what_each_costs() -> None:
     took = []
     for count in (400, 3_200):
         text = "see `rm x`\n" * count
-        started = time.process_time()
-        list(commands.find(text))
-        took.append(time.process_time() - started)
+        took.append(_least_s(lambda text=text: list(commands.find(text))))  # type: ignore[misc]
     assert took[1] < 14 * took[0]
 
 

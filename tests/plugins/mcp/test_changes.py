@@ -20,7 +20,7 @@ from tests.plugins.mcp.clients import opener, talk
 def test_the_sdk_s_client_hears_what_another_lab_does(project: Path) -> None:
     async def deed(client: Client) -> list[str]:
         uris: list[str] = []
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with client.listen(resource_subscriptions=[RESOURCE, "hypothesis://h1"]) as heard:
                 await anyio.to_thread.run_sync(elsewhere)
                 async for event in heard:

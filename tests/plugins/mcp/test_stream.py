@@ -72,7 +72,8 @@ class Battered:
             COMMAND, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
         self.answers: queue.Queue[Any] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
         self.number = 0
         self.send(json.dumps({"jsonrpc": "2.0", **initialize("2025-06-18", -1)}).encode())
         self.until("opened", -1)
@@ -91,7 +92,7 @@ class Battered:
         while True:
             message = self.answers.get(timeout=60)
             assert message["jsonrpc"] == "2.0"
-            if message.get("id") == number:
+            if "id" in message and message["id"] == number:  # a notification has none, and is nobody's answer
                 return message
 
     def is_alive(self) -> bool:
@@ -109,6 +110,7 @@ def battered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Battered]:
     yield server
     server.process.kill()
     server.process.wait()
+    server.reader.join(60)  # it may still be reading what is closed below
     for pipe in (server.process.stdin, server.process.stdout):
         assert pipe is not None
         pipe.close()
@@ -244,7 +246,7 @@ def test_what_a_store_prints_as_it_opens_stays_out_of_the_stream(
 @pytest.mark.slow
 def test_a_request_without_its_line_s_end_is_answered(project: Path) -> None:
     opening = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": ENVELOPE})
-    done = subprocess.run(COMMAND, cwd=project, input=opening, capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(COMMAND, cwd=project, input=opening, capture_output=True, text=True, timeout=60, check=True)
     assert json.loads(done.stdout)["id"] == 1
     assert done.stderr == ""
 
@@ -255,7 +257,7 @@ def test_a_file_as_input_and_a_file_as_output_are_served_too(project: Path, tmp_
     request, answers = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     request.write_text(json.dumps({"jsonrpc": "2.0", **initialize("2025-06-18")}) + "\n")
     with request.open() as incoming, answers.open("w") as outgoing:
-        subprocess.run(COMMAND, cwd=project, stdin=incoming, stdout=outgoing, timeout=30, check=True)
+        subprocess.run(COMMAND, cwd=project, stdin=incoming, stdout=outgoing, timeout=60, check=True)
     assert json.loads(answers.read_text())["result"]["protocolVersion"] == "2025-06-18"
 
 
@@ -283,7 +285,7 @@ def test_a_client_that_listens_no_more_ends_the_server(project: Path) -> None:
         server.receive()
         assert server.process.stdout is not None
         server.process.stdout.close()
-        assert server.process.wait(timeout=30) == 0
+        assert server.process.wait(timeout=60) == 0
         assert server.process.stderr is not None
         assert server.process.stderr.read() == ""
     finally:
@@ -338,7 +340,7 @@ def test_a_signal_loses_nothing_that_was_answered(project: Path, number: signal.
 @pytest.mark.slow
 def test_without_a_standard_input_the_reason_is_told(project: Path) -> None:
     done = subprocess.run(
-        ["sh", "-c", 'exec "$@" <&-', "sh", *COMMAND], cwd=project, capture_output=True, text=True, timeout=30
+        ["sh", "-c", 'exec "$@" <&-', "sh", *COMMAND], cwd=project, capture_output=True, text=True, timeout=60
     )
     assert done.returncode in (0, 1)
     assert "Traceback" not in done.stderr
