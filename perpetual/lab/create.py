@@ -10,6 +10,7 @@ from typing import Any
 
 from perpetual.config import FILE, FOLDER, Config, foreign
 from perpetual.errors import Conflict, ForeignProject, PerpetualError, UsageError
+from perpetual.lab import housing
 from perpetual.lab.rights import require_person
 from perpetual.methodology import FILE as METHODOLOGY_FILE
 from perpetual.methodology import KEYS, Methodology
@@ -110,29 +111,32 @@ def create(
     chosen = {key: check(KEYS[key], value, "methodology") for key, value in chosen.items()}
     if set_aside is not None and foreign(root):
         _set_aside(root, set_aside)
-    is_new = not (folder / FILE).exists()
-    if is_new:
-        try:
-            _write(root, name=name, store=store, project_id=project_id, methodology=chosen)
-        except OSError as problem:
-            raise _unusable(root, problem) from problem
-    return is_new
+    if (folder / FILE).exists():
+        return False
+    try:
+        return _write(root, name=name, store=store, project_id=project_id, methodology=chosen)
+    except OSError as problem:
+        raise _unusable(root, problem) from problem
 
 
 def _write(
     root: Path, *, name: str | None, store: str | None, project_id: str | None, methodology: Mapping[str, Any]
-) -> None:
+) -> bool:
     folder = root / FOLDER
     root.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
     os.chmod(folder, 0o700)
-    write_atomic(folder / ".gitignore", _IGNORE, mode=0o644)
-    if not (folder / METHODOLOGY_FILE).exists():
-        Methodology.write_default(folder / METHODOLOGY_FILE, methodology)
-    # config.yaml comes last: it is what makes the folder a project
-    Config.write_new(
-        root,
-        project=name or root.name,
-        project_id=project_id or secrets.token_hex(8),
-        store=store or "tinydb",
-    )
+    with housing.alone(folder):
+        if (folder / FILE).exists():
+            return False  # another process has been quicker, and what it has drawn stays
+        write_atomic(folder / ".gitignore", _IGNORE, mode=0o644)
+        if not (folder / METHODOLOGY_FILE).exists():
+            Methodology.write_default(folder / METHODOLOGY_FILE, methodology)
+        # config.yaml comes last: it is what makes the folder a project
+        Config.write_new(
+            root,
+            project=name or root.name,
+            project_id=project_id or secrets.token_hex(8),
+            store=store or "tinydb",
+        )
+    return True

@@ -26,7 +26,7 @@ from perpetual.toolkit.atomic import dump_json, fsync_dir, read_json, write_atom
 from perpetual.toolkit.lock import FileLock
 from perpetual.toolkit.steps import step
 
-__all__ = ["STORE", "check_kinds", "fill", "finish", "is_pending", "move", "rows_of", "wait"]
+__all__ = ["STORE", "alone", "check_kinds", "fill", "finish", "is_pending", "move", "rows_of", "wait"]
 
 STORE, _NEW, _PLAN, _LOCK, _BACKUPS = "store", "store.new", "moving.json", "moving.lock", "backups"
 _BATCH = 500  # rows of one write into the new store
@@ -47,7 +47,7 @@ def finish(folder: Path) -> None:
     if not is_pending(folder):
         return
     try:
-        with FileLock(folder / _LOCK):
+        with alone(folder):
             _finish(folder)
     except OSError as problem:
         raise PerpetualError(
@@ -100,8 +100,13 @@ def _is_used(store: Path) -> bool:
 
 def wait(folder: Path) -> None:
     """Returns once nobody is moving the store."""
-    with FileLock(folder / _LOCK):
+    with alone(folder):
         return
+
+
+def alone(folder: Path) -> FileLock:
+    """To be entered by who builds or moves in the project directory: one at a time, others wait."""
+    return FileLock(folder / _LOCK)
 
 
 def rows_of(store: StoreBase) -> Iterator[tuple[str, Row]]:
@@ -172,7 +177,7 @@ def move(
         TransientError: (store_moved) if another one has just ended, and `source` is in force no more.
         CorruptData: if the new store does not hold what was put into it; the old one stays in force.
     """
-    lock = FileLock(folder / _LOCK)
+    lock = alone(folder)
     if not lock.acquire(blocking=False):
         raise Conflict("the store is being moved by another process", hint="wait until it is done")
     try:

@@ -76,7 +76,7 @@ def boot_id() -> str:
 
 
 def start_ticks(pid: int) -> int | None:
-    """When `pid` started, in ticks since the boot (proc(5), field 22 of stat); None if gone or a zombie.
+    """When `pid` started, in ticks since the boot (proc(5), field 22 of stat); None if gone, hidden or a zombie.
 
     On macOS the number is microseconds since the epoch, which the kernel stores once and never adjusts.
     """
@@ -355,6 +355,8 @@ def _read_stat(pid: int) -> _Stat | None:
             raw = file.read()
     except (FileNotFoundError, ProcessLookupError):
         return None
+    except PermissionError:
+        return None  # another user's, under hidepid=1 of proc(5); under hidepid=2 it is not to be seen at all
     # The command name stands in parentheses and may hold blanks and parentheses itself.
     fields = raw[raw.rindex(b")") + 2 :].split()
     return _Stat(fields[0], int(fields[1]), int(fields[17]), int(fields[19]))

@@ -22,6 +22,7 @@ from perpetual.lab.context import Context
 from perpetual.lab.flows import reconcile
 from perpetual.lab.flows.cautions import seen_before
 from perpetual.lab.proposals import Proposals
+from perpetual.methodology import Methodology
 from perpetual.records import Evidence, Experiment, Hypothesis, Run
 from perpetual.slots.analyser import Analyser, Analysis, Draft, Proposer
 from perpetual.slots.scheduler import Sighting
@@ -414,6 +415,22 @@ def test_who_comes_to_write_between_the_old_store_and_the_new_one_stops_no_move(
     assert lab.storage.migrate("sqlite")["to"] == "sqlite"
     assert lab.hypotheses.add("loss falls").id == "h2"
     assert lab.storage.verify() == []
+
+
+def test_two_who_create_a_project_at_once_create_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is drawn for it, and every seed follows from that, is drawn once."""
+    made: list[Lab] = []
+    rival = threading.Thread(target=lambda: made.append(Lab.init(tmp_path, name="rival")))
+
+    def meanwhile() -> None:
+        rival.start()
+        rival.join(0.3)  # one that does not wait has created its own by then
+
+    monkeypatch.setattr(Methodology, "write_default", _once(meanwhile, Methodology.write_default))
+    with Lab.init(tmp_path, name="first") as lab:
+        rival.join(LONG_S)
+        with made[0] as late:
+            assert (late.config["project"], late.config["project_id"]) == ("first", lab.config["project_id"])
 
 
 # --- what is compared with what -------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -301,6 +302,22 @@ def test_children_are_counted_until_they_are_waited_for(how: str) -> None:
     """Dead ones too, whoever is left out; of the living, those that are not left out, and one that is not found."""
     done = subprocess.run([sys.executable, "-c", CHILDREN, how], capture_output=True, text=True, timeout=LONG_S)
     assert (done.stdout, done.stderr) == ("0 1 1 0 1 0\n", "")
+
+
+def test_what_is_hidden_from_us_is_as_if_it_were_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process of another user below a run, where /proc is mounted with hidepid=1: no look at it ends the looker."""
+    with tree() as (root, below):
+        hidden = below[0]
+
+        def guarded(path: Any, *given: Any, **named: Any) -> Any:
+            if path == f"/proc/{hidden}/stat":
+                raise PermissionError(errno.EPERM, "Operation not permitted")
+            return open(path, *given, **named)
+
+        monkeypatch.setattr(platform, "open", guarded, raising=False)
+        assert platform.identity_of(hidden) is None
+        assert platform.descendants(root) == below[1:]
+        assert sorted(platform._descendants_by_scan(root)) == sorted(below[1:])
 
 
 LOADER = (
