@@ -264,7 +264,7 @@ class Experiments:
         document = tx.get("experiment", id)
         assert document is not None, id
         hypothesis = tx.get("hypothesis", document.body["hypothesis_id"] or "")
-        # Then missing replicates will not be launched. Read here: what was read before the transaction may be over.
+        # Of a decided one no missing replicate is launched. It is read here, for a verdict read earlier may be over.
         decided = hypothesis is not None and hypothesis.body["status"] in ("supported", "refuted")
         runs = tx.find("run", experiment_id=id)
         counts = dict(sorted(Counter(run.body["status"] for run in runs).items()))

@@ -4,6 +4,7 @@
     .perpetual/store.new/      being built; before `moving.json` is there it is worth nothing
     .perpetual/moving.json     the commit point: from here on the new one is in force, and whoever comes by finishes
     .perpetual/backups/        what was in force before, whole
+    .perpetual/moving.lock     held by who builds or moves here; `create` holds it too, so that one project is made
 
 Below every department. `Context` finishes what a crash left and refuses to write to a store that was moved away under
 it; the storage department and the upgrades move.

@@ -9,9 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,6 +19,7 @@ from perpetual.lab import housing
 from perpetual.lab.context import Context
 from perpetual.slots.store import Kind, Meta, Row, StoreBase
 from perpetual.toolkit.atomic import fsync_dir
+from perpetual.toolkit.filesystems import file_sizes
 
 __all__ = ["EXPORT_SCHEMA", "Storage"]
 
@@ -38,7 +38,7 @@ class Storage:
         """What the store holds and weighs, in which mode it works and why."""
         store = self._ctx.store
         told = store.describe()
-        files = told.pop("files", None) or _files(self._ctx.folder / housing.STORE)
+        files = told.pop("files", None) or file_sizes(self._ctx.folder / housing.STORE)
         return {
             "store": self._ctx.config["store"],
             "folder": str(self._ctx.folder / housing.STORE),
@@ -226,16 +226,6 @@ def _standing_still(store: StoreBase) -> Iterator[None]:
             if problem.code != "not_written":
                 raise
         yield
-
-
-def _files(folder: Path) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        with suppress(FileNotFoundError):  # who compacts has removed it since it was listed
-            status = path.stat()
-            if stat.S_ISREG(status.st_mode):
-                found[path.name] = status.st_size
-    return found
 
 
 def _declaration(kind: Kind, count: int) -> dict[str, Any]:

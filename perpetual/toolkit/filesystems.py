@@ -1,19 +1,37 @@
-"""File systems: which one a path is on, whether other machines write to it, whether it tells capital letters apart.
+"""File systems: which one a path is on, whether other machines write to it, whether it tells capital letters apart, and
+how big a folder's files are.
 
-Used where a store opens (`sqlite.py`) and by the doctor. Floor 0; `platform.py` is its like for processes.
+Used by stores and by the departments that tell of them. Floor 0; `platform.py` is its like for processes.
 """
 
 from __future__ import annotations
 
 import os
+import stat
+from contextlib import suppress
+from pathlib import Path
 
-__all__ = ["file_system", "is_case_insensitive", "is_network"]
+__all__ = ["file_sizes", "file_system", "is_case_insensitive", "is_network"]
 
 _NETWORK = frozenset(
     ("9p", "afs", "autofs", "beegfs", "ceph", "cifs", "coda", "davfs", "gfs", "gfs2", "glusterfs", "gpfs", "lustre",
      "mfs", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "panfs", "prl_fs", "pvfs2", "smb2", "smb3", "smbfs", "vboxsf",
      "virtiofs", "vmhgfs", "wekafs")
 )  # fmt: skip
+
+
+def file_sizes(folder: Path) -> dict[str, int]:
+    """The bytes of each file of `folder`, not of its subfolders, by name; of a folder that is not there, none.
+
+    A file that goes while they are looked at, as at a compaction, is left out.
+    """
+    found: dict[str, int] = {}
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        with suppress(FileNotFoundError):
+            status = path.stat()
+            if stat.S_ISREG(status.st_mode):
+                found[path.name] = status.st_size
+    return found
 
 
 def file_system(path: str | os.PathLike[str]) -> str | None:

@@ -64,7 +64,7 @@ _LOCK_PATIENCE_S = 1.0  # a probe of the lock by an observer lasts microseconds
 _MARK = "PERPETUAL_METRICS={}/metrics.jsonl"  # what a lab gives to its runs: known from it wherever they have drifted
 _TAKEN = ("supervised", "unreadable")  # what a supervisor says that finds the run in the hands of another
 _UNSEEN_POLL_S = 0.25
-_LAST_LOOKS = 5
+_LAST_LOOKS = 5  # that find nothing more of an orphan, before it is said to be gone
 _DEATH_PATIENCE_S = 5.0  # from KILL to the end; longer means stuck in the kernel, and it may stay so
 
 
@@ -403,7 +403,7 @@ def _end_orphan(run_dir: Path, child: Identity, grace_s: float) -> bool:
     for each in stubborn:
         platform.wait_gone(each, _DEATH_PATIENCE_S)
     deadline = time.monotonic() + _DEATH_PATIENCE_S
-    looks = 0  # that found nothing; who forks and leaves can be missed by one of them
+    looks = 0  # who forks and leaves can be missed by one of them
     while looks < _LAST_LOOKS and time.monotonic() < deadline:
         late = []  # started meanwhile, by one that was being ended
         for each in _marked(run_dir):

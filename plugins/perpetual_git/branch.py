@@ -8,13 +8,17 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dulwich.objects import ObjectID
-from dulwich.refs import DiskRefsContainer, Ref
+from dulwich.refs import Ref
 
 from perpetual.toolkit.atomic import fsync_dir
 from perpetual_git.errors import RefBusy, RepositoryError
 from perpetual_git.objects import is_id, write_synced
+
+if TYPE_CHECKING:
+    from dulwich.repo import Repo
 
 __all__ = ["Branch"]
 
@@ -23,11 +27,12 @@ LOCK_POLL_S = 0.01
 
 
 class Branch:
-    """`main` of the repository at `path`. Moved only by who holds the repository's flock."""
+    """`main` of the repository at `path`, which `repo` has open. Moved only by who holds the repository's flock."""
 
-    def __init__(self, path: Path, lock_wait_s: float) -> None:
+    def __init__(self, path: Path, repo: Repo, lock_wait_s: float) -> None:
         self.path = path
         self._lock_wait_s = lock_wait_s
+        self._refs = repo.refs
         self._file = path / "refs" / "heads" / "main"
         self._lock = path / "refs" / "heads" / "main.lock"
         # Whoever moves the branch links this file to main.lock. A main.lock that is the same file therefore
@@ -57,12 +62,9 @@ class Branch:
         return ObjectID(value)
 
     def _packed(self) -> bytes | None:
-        """What main names in the file of packed refs, where `git gc` puts it.
-
-        By an object of its own: one that has read the file before may answer what stood there then (dulwich 1.2.11).
-        """
+        """What main names in the file of packed refs, where `git gc` puts it."""
         try:
-            return DiskRefsContainer(os.fspath(self.path)).get_packed_refs().get(MAIN)
+            return self._refs.get_packed_refs().get(MAIN)
         except OSError:
             raise
         except Exception as error:

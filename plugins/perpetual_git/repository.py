@@ -65,7 +65,7 @@ class NoteRepository:
         self.path = path
         self._repo = open_bare(path)
         self._objects = Objects(path, self._repo)
-        self._branch = Branch(path, lock_wait_s)
+        self._branch = Branch(path, self._repo, lock_wait_s)
         self._flock = FileLock(path / "perpetual.lock")
         self._seen_head: ObjectID | None = None
         self._seen_intents: dict[int, ObjectID] = {}

@@ -11,7 +11,6 @@ import json
 import os
 import re
 import sqlite3
-import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,6 +29,7 @@ from perpetual.api import (
     UsageError,
 )
 from perpetual.toolkit.atomic import fsync_dir
+from perpetual.toolkit.filesystems import file_sizes
 from perpetual.toolkit.lock import FileLock
 from perpetual.toolkit.sqlite import choose_mode, create, needs_copy
 from perpetual_sqlite import layout
@@ -355,13 +355,7 @@ class SqliteStore(StoreBase):
         """The journal mode with its reason, SQLite's version, and each file with its size in bytes."""
         opened = self._query(lambda handle: handle.opened)
         mode, why = (opened.mode, opened.why) if opened else choose_mode(self.folder)
-        files: dict[str, int] = {}
-        for path in sorted(self.folder.iterdir()) if self.folder.is_dir() else ():
-            with suppress(FileNotFoundError):  # another program's journal has gone since it was listed
-                status = path.stat()
-                if stat.S_ISREG(status.st_mode):
-                    files[path.name] = status.st_size
-        return {"mode": mode, "why": why, "sqlite": sqlite3.sqlite_version, "files": files}
+        return {"mode": mode, "why": why, "sqlite": sqlite3.sqlite_version, "files": file_sizes(self.folder)}
 
     def close(self) -> None:
         """Closes the connections of all threads."""

@@ -7,14 +7,13 @@ them; used by `journal` and `examine`.
 from __future__ import annotations
 
 import os
-import stat
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
 from perpetual.api import CorruptData, ForeignProject, Row
+from perpetual.toolkit.filesystems import file_sizes
 from perpetual_tinydb import legacy
 from perpetual_tinydb.head import FILE, head
 from perpetual_tinydb.lines import Damaged, Entry, commits, has_commit, parse, row_line, unseal
@@ -332,13 +331,7 @@ class View:
 
     def sizes(self) -> dict[str, int]:
         """The bytes of each file."""
-        found: dict[str, int] = {}
-        for path in sorted(self.folder.iterdir()) if self.folder.is_dir() else ():
-            with suppress(FileNotFoundError):  # a writer that compacts has removed it since it was listed
-                status = path.stat()
-                if stat.S_ISREG(status.st_mode):
-                    found[path.name] = status.st_size
-        return found
+        return file_sizes(self.folder)
 
 
 def _line_of(data: bytes, entry: Entry, start: int) -> bytes:

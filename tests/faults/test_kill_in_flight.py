@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ from perpetual import Lab
 from perpetual.lab.flows import reconcile, start
 from perpetual.toolkit import rundir
 from tests.faults.run_harness import LONG_S, approved, opened, single_books
-from tests.faults.supervised import Bench
+from tests.faults.supervised import Bench, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the whole supervisor is Linux only")
 
@@ -111,6 +110,5 @@ def test_what_is_called_off_on_its_way_is_killed_and_has_not_failed(
                 run = lab.desks.ctx.need("run", "r1")
                 lab.desks.runs.change(tx, run, {"cancelled_by": lab.actor})
             go_on.set()
-            while not rundir.cancel(lab.runs.log_dir("r1"), by=lab.actor, grace_s=0.0):
-                time.sleep(0.005)
+            until(lambda: rundir.cancel(lab.runs.log_dir("r1"), by=lab.actor, grace_s=0.0), "it never started")
         _check_gone(lab)

@@ -99,8 +99,7 @@ def test_a_verdict_that_comes_while_a_run_is_analysed_counts(project: Path, monk
         lab.experiments.approve(experiment.id)
         (run,) = lab.runs.launch(experiment.id)
         _use(monkeypatch, decides=_Decides(project))
-        while lab.runs.get(run.id).status != "done":
-            lab.loop.wait_any(30.0)
-            lab.scan()
+        assert lab.wait([run.id], timeout_s=60.0) == {run.id: "done"}
+        lab.scan()
         assert lab.experiments.get(experiment.id).status == "analysed"
         assert lab.storage.verify() == []

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,7 +79,7 @@ def test_swapped_arms_swap_the_verdicts(tmp_path: Path) -> None:
 def test_the_command_goes_on_where_it_was(tmp_path: Path) -> None:
     """Run again in the same place: the same answer, and nothing runs twice. Plain lines go to standard error."""
 
-    def demo() -> dict[str, object]:
+    def demo() -> dict[str, Any]:
         done = subprocess.run(
             [sys.executable, "-m", "perpetual", "--json", "demo", "here"],
             cwd=tmp_path,
@@ -88,7 +89,7 @@ def test_the_command_goes_on_where_it_was(tmp_path: Path) -> None:
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        document: dict[str, object] = json.loads(done.stdout)
+        document: dict[str, Any] = json.loads(done.stdout)
         return document
 
     first, second = demo(), demo()
@@ -96,7 +97,7 @@ def test_the_command_goes_on_where_it_was(tmp_path: Path) -> None:
         del first[changing], second[changing]
     assert first == second
     assert Path(str(first["report"])).read_text().count("**supported**") >= 2
-    assert len(first["next"]) == 4  # type: ignore[arg-type]
+    assert len(first["next"]) == 4
 
 
 def test_another_project_is_left_alone(tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ def test_a_file_that_goes_while_sizes_are_told(folder: Path, store: TinyStore, m
         (folder / "gone").unlink(missing_ok=True)
         return found
 
-    monkeypatch.setattr("perpetual_tinydb.view.sorted", listed, raising=False)
+    monkeypatch.setattr("perpetual.toolkit.filesystems.sorted", listed, raising=False)
     assert [*store.describe()["files"]] == ["journal.jsonl", "lock"]
 
 
