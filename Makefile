@@ -7,7 +7,7 @@ JOBS ?= 3
 # The tests start hundreds of programs: each would compile all that it imports, were compiled modules not kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test slow lint types unit laws bench fix schemas docs site clean
+.PHONY: demo test slow soak lint types unit laws bench fix schemas docs site clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -34,10 +34,15 @@ unit: $(VENV)/.installed
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 
 slow: $(VENV)/.installed
-	$(BIN)/python -m pytest -q -m slow -n 2 --dist worksteal --timeout 900
+	$(BIN)/python -m pytest -q -m "slow and not soak" -n 2 --dist worksteal --timeout 900
+
+soak: $(VENV)/.installed
+	$(BIN)/python -m pytest -q -m soak -n 2 --dist worksteal --timeout 1800
+	$(BIN)/python tools/soak.py
 
 bench: $(VENV)/.installed
 	$(BIN)/python tools/bench.py --large
+	$(BIN)/python tools/bench_proposals.py
 	$(BIN)/python tools/bench_store.py
 	$(BIN)/python tools/bench_runs.py
 	$(BIN)/python tools/bench_report.py

@@ -55,7 +55,7 @@ from perpetual.slots.gpu import Gpu, GpuBackend, GpuProcess, MigDevice, Reading
 from perpetual.slots.harness import FilePlan, Harness, Listing, Scaffold
 from perpetual.slots.mcp import LabOpener, McpServer
 from perpetual.slots.memory import Memory, NoteCommit, PathRefused
-from perpetual.slots.scheduler import Launched, LaunchError, LaunchSpec, Scheduler, Sighting
+from perpetual.slots.scheduler import EndUnreadable, Launched, LaunchError, LaunchSpec, Scheduler, Sighting
 from perpetual.slots.scorer import Scorer, State
 from perpetual.slots.store import META, Capabilities, Change, Document, Kind, Meta, Page, Row, StoreBase, Transaction
 
@@ -83,6 +83,7 @@ __all__ = [
     "Change",
     "Document",
     "Draft",
+    "EndUnreadable",
     "FilePlan",
     "Gate",
     "GateFinding",

@@ -342,7 +342,7 @@ class _Storm:
 def _program(module: str, place: Path, **streams: Any) -> subprocess.Popen[bytes]:
     """A fresh interpreter with this one's import path, beyond the reach of the terminal's Ctrl-C."""
     return subprocess.Popen(
-        [sys.executable, "-m", module],
+        [sys.executable, "-P", "-m", module],
         stdin=subprocess.PIPE,
         cwd=place,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(folder for folder in sys.path if folder)},

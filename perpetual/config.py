@@ -5,23 +5,40 @@ Precedence: command line > environment (`PERPETUAL_<KEY>`) > project (`.perpetua
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from perpetual.errors import ConfigError, ForeignProject, NoProject, UsageError, unknown
 from perpetual.methodology import FILE as METHODOLOGY_FILE
+from perpetual.methodology import KEYS as METHODOLOGY_KEYS
 from perpetual.methodology import Methodology
-from perpetual.schema import Item, Key, check, check_entry, check_names, parse_text
+from perpetual.schema import (
+    ABSENT,
+    Item,
+    Key,
+    check,
+    check_entry,
+    check_names,
+    fewer_is_weaker,
+    guarded,
+    more_is_weaker,
+    order_is_weaker,
+    parse_text,
+)
 from perpetual.slots import Option
-from perpetual.toolkit import yamlfile
+from perpetual.toolkit import confined, trust_record, yamlfile
 
-__all__ = ["FILE", "FOLDER", "FORMAT", "KEYS", "Config", "find_project"]
+__all__ = ["FILE", "FOLDER", "FORMAT", "KEYS", "MARKS", "Config", "find_project", "user_marks"]
 
 FOLDER = ".perpetual"
 FILE = "config.yaml"
+_LARGEST_BYTES = 1024 * 1024  # of config.yaml
 FORMAT = 1  # of the project directory; a newer one is refused by name
 
 KEYS: dict[str, Key] = {
@@ -35,16 +52,28 @@ KEYS: dict[str, Key] = {
         Key("gpus", "str", "nvml", "GPU backend provider."),
         Key("gpus_excluded", "list", [], "GPUs that no run gets: indices as the driver counts, or uuids."),
         Key("gpu_foreign", "str", "refuse", "GPUs that other people's processes use: refuse or allow.",
-            choices=("refuse", "allow")),
+            choices=("refuse", "allow"), weaker=order_is_weaker("refuse", "allow")),
         Key("gpu_ids", "str", "uuid", "How runs are told their GPUs; index for programs that cannot read uuids.",
             choices=("uuid", "index")),
         Key("memory", "str", "git", "Memory provider that keeps notes."),
         Key("mcp", "str", "mcp", "MCP server provider."),
+        Key("agent_marks", "list", [],
+            "Names of further variables that mark a coding agent's shell, added to the built-in ones; "
+            "those of the user's own file and of the project's both count.", weaker=fewer_is_weaker),
     )
 }  # fmt: skip
 
+MARKS = "agent_marks"
+# Options of bundled plugins that let more in: a longer list counts only from the user, or once it was trusted.
+GUARDED_OPTIONS: dict[str, tuple[str, ...]] = {"mcp": ("hosts",)}
+
 _PLUGINS = "plugins"
+_METHODOLOGY = "methodology"  # a section of the user's own file: values that the user lets any project have
 _DISABLED = Key("disabled", "list", [], "Plugins that are not loaded, by name or distribution/name.")
+
+
+def _is_variable(name: str) -> bool:
+    return name.isascii() and name.isidentifier()
 
 
 def find_project(start: Path | None = None, explicit: str | None = None) -> Path:
@@ -59,9 +88,7 @@ def find_project(start: Path | None = None, explicit: str | None = None) -> Path
         folder = Path(given).expanduser().absolute()
         if folder.name == FOLDER:
             folder = folder.parent
-        if (folder / FOLDER).is_dir():
-            _refuse_foreign(folder)
-        if not (folder / FOLDER / FILE).is_file():
+        if not _is_project(folder):
             raise NoProject(f"no Perpetual project in {folder}", hint=f"perpetual init -t {folder}")
         return folder
     try:
@@ -69,12 +96,34 @@ def find_project(start: Path | None = None, explicit: str | None = None) -> Path
     except FileNotFoundError as problem:
         raise NoProject("the working directory does not exist any more", hint="cd to a folder that exists") from problem
     for folder in (here, *here.parents):
-        if (folder / FOLDER).is_dir():
-            _refuse_foreign(folder)
-            # config.yaml is what makes the folder a project: without it `init` was cut off, or it is something else
-            if (folder / FOLDER / FILE).is_file():
-                return folder
+        if _is_project(folder):
+            return folder
     raise NoProject(f"no Perpetual project in {here} or above it", hint="perpetual init")
+
+
+def _is_project(folder: Path) -> bool:
+    """Whether the folder holds a project of ours.
+
+    Raises:
+        ForeignProject: if it is another tool's.
+        ConfigError: if `.perpetual` or its configuration is a link or a pipe, or cannot be read.
+    """
+    inside = folder / FOLDER
+    try:
+        if not stat.S_ISDIR(os.lstat(inside).st_mode) and not confined.check_folder(inside):
+            return False
+    except confined.UnsafePath as problem:
+        if problem.errno == errno.ELOOP:
+            raise yamlfile.unreadable(inside, problem) from problem
+        return False  # a file of that name is no project
+    except OSError:
+        return False
+    try:
+        _refuse_foreign(folder)
+        # config.yaml is what makes the folder a project: without it `init` was cut off, or it is something else
+        return confined.look(inside / FILE) is not None
+    except OSError as problem:
+        raise yamlfile.unreadable(inside / FILE, problem) from problem
 
 
 def _refuse_foreign(folder: Path) -> None:
@@ -91,10 +140,20 @@ def foreign(folder: Path) -> bool:
     if (inside / "graph.db").exists():
         return True
     try:
-        text = (inside / FILE).read_bytes()
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        text = confined.read_bytes(inside / FILE, limit=_LARGEST_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
         return False
     return b"budget_gpu_hours:" in text and b"format:" not in text
+
+
+def _check_identity(path: Path, data: Mapping[str, Any]) -> None:
+    """Raises ConfigError for a project's file that was emptied or cut: every seed derives from its project_id."""
+    for name in ("format", "project_id"):
+        if data.get(name) in (None, ""):
+            raise ConfigError(
+                f"{path} has no {name}",
+                hint="put back a copy of the file, as of git or a backup; without project_id every seed would change",
+            )
 
 
 def user_file() -> Path:
@@ -105,6 +164,23 @@ def user_file() -> Path:
     from platformdirs import user_config_dir
 
     return Path(user_config_dir("perpetual", appauthor=False), FILE)
+
+
+def user_marks() -> list[str]:
+    """The `agent_marks` of the user's own file, for what happens outside of a project.
+
+    Raises:
+        ConfigError: if that file is broken.
+    """
+    path = user_file()
+    marks = (yamlfile.read_yaml(path) or {}).get(MARKS, [])
+    found: list[str] = check_entry(KEYS[MARKS], marks, path, MARKS)
+    return found
+
+
+def _is_texts(value: Any) -> bool:
+    """Whether a value is a list that `check` takes as one of texts."""
+    return isinstance(value, list) and all(type(item) in (str, int) for item in value)
 
 
 class Config:
@@ -120,6 +196,7 @@ class Config:
         self.root = root
         self.folder = root / FOLDER
         self.path = self.folder / FILE
+        self._trust_path = Path(trust_record.path_of(root))
         self.reload()
 
     def refresh(self) -> None:
@@ -134,7 +211,7 @@ class Config:
     def _stamps(self) -> list[tuple[int, int, int] | None]:
         """What tells one state of the files from another."""
         stamps: list[tuple[int, int, int] | None] = []
-        for path in (user_file(), self.path, self.folder / METHODOLOGY_FILE):
+        for path in (user_file(), self.path, self.folder / METHODOLOGY_FILE, self._trust_path):
             try:
                 seen = os.stat(path)
             except OSError:
@@ -150,16 +227,22 @@ class Config:
         self._origins: dict[str, str] = dict.fromkeys(KEYS, "default")
         self._sections: dict[str, dict[str, Any]] = {}
         self._section_origins: dict[tuple[str, str], str] = {}
+        self._recorded: dict[str, Any] = {}
         self.disabled: tuple[str, ...] = ()
         self._disabled_origin = "default"
-        for path, origin in ((user_file(), "user"), (self.path, "project")):
-            self._take(path, origin)
+        self._user_methodology: dict[str, Any] = {}
+        self._take(user_file(), "user")
+        user = {**self._values}, self.disabled, {name: {**keys} for name, keys in self._sections.items()}
+        self._take(self.path, "project")
+        self.trust = trust_record.read(self.root, self.project_id) if self.project_id else None
+        confined.owners[os.path.abspath(self.folder)] = self.trust.owners if self.trust is not None else ()
+        self.held: dict[str, Any] = {}
+        self._hold(*user)
         for name, key in KEYS.items():
             variable = f"PERPETUAL_{name.upper()}"
             # PERPETUAL_PROJECT is the folder, not the name
             if name not in ("project", "project_id", "format") and variable in os.environ:
-                self._values[name] = parse_text(key, os.environ[variable], variable)
-                self._origins[name] = "environment"
+                self._put(name, parse_text(key, os.environ[variable], variable), "environment", variable)
         for name, value in self._flags.items():
             self._values[name], self._origins[name] = check(KEYS[name], value, f"--{name}"), "flag"
         self._methodology: Methodology | None = None
@@ -178,10 +261,93 @@ class Config:
             if name == _PLUGINS:
                 self._take_plugins(path, value, origin)
                 continue
+            if name == _METHODOLOGY and origin == "user":
+                self._take_methodology(path, value)
+                continue
             if name not in KEYS:
                 check_names({name: 0}, {**KEYS, _PLUGINS: 0}, yamlfile.place_of(path, name))
-            self._values[name] = check_entry(KEYS[name], value, path, name)
-            self._origins[name] = origin
+            self._put(name, check_entry(KEYS[name], value, path, name), origin, partial(yamlfile.place_of, path, name))
+        if origin == "project":
+            _check_identity(path, data)
+            self._recorded = data
+
+    def _put(self, name: str, value: Any, origin: str, where: str | Callable[[], str]) -> None:
+        """Takes the value of one key from one place; what marks agents only ever grows."""
+        if name == MARKS:
+            if not all(map(_is_variable, value)):
+                place = where if isinstance(where, str) else where()
+                wrong = next(item for item in value if not _is_variable(item))
+                raise ConfigError(f"{place}: {MARKS} must be names of environment variables, not {wrong!r}",
+                                  hint=KEYS[MARKS].meaning)  # fmt: skip
+            value = [*dict.fromkeys((*self._values[name], *value))]
+        self._values[name], self._origins[name] = value, origin
+
+    def _take_methodology(self, path: Path, section: Any) -> None:
+        if not isinstance(section, dict):
+            raise ConfigError(f"{yamlfile.place_of(path, _METHODOLOGY)}: methodology must hold keys with values")
+        check_names(section, METHODOLOGY_KEYS, yamlfile.place_of(path, _METHODOLOGY))
+        self._user_methodology = {
+            name: check_entry(METHODOLOGY_KEYS[name], value, path, _METHODOLOGY, name)
+            for name, value in section.items()
+        }
+
+    def _accepted(self, name: str) -> Any:
+        """The value of a key of this file that the user has trusted in this project."""
+        return ABSENT if self.trust is None else self.trust.values.get(f"config.{name}", ABSENT)
+
+    def _hold(self, values: dict[str, Any], disabled: tuple[str, ...], sections: dict[str, dict[str, Any]]) -> None:
+        """Keeps what protects where the project's file would weaken it.
+
+        Args:
+            values, disabled, sections: as the user's own file has them.
+        """
+        for name, key in KEYS.items():
+            if name == MARKS:
+                self._hold_marks()
+            elif key.weaker is not None and self._origins[name] == "project":
+                found = guarded(key, self._values[name], user=values[name], accepted=self._accepted(name))
+                if found.held:
+                    self.held[name] = self._values[name]
+                    self._values[name], self._origins[name] = found.value, "held"
+        gates = {name.rpartition("/")[2] for name in METHODOLOGY_KEYS["required_gates"].default}
+        trusted = self._accepted("plugins.disabled")
+        allowed = {*disabled, *(() if trusted is ABSENT else trusted)}
+        refused = [name for name in self.disabled if name.rpartition("/")[2] in gates and name not in allowed]
+        if refused:
+            self.held["plugins.disabled"] = list(self.disabled)
+            self.disabled = tuple(name for name in self.disabled if name not in refused)
+        for name, section in self._sections.items():
+            for key_name in [key for key in section if key in GUARDED_OPTIONS.get(name, {})]:
+                mine = sections.get(name, {}).get(key_name, ABSENT)
+                accepted = self._accepted(f"plugins.{name}.{key_name}")
+                base = accepted if accepted is not ABSENT else [] if mine is ABSENT else mine
+                value = section[key_name]
+                if value == mine or not _is_texts(value) or not more_is_weaker(map(str, value), base):
+                    continue  # what is no list of texts is refused by name where it is used
+                self.held[f"plugins.{name}.{key_name}"] = value
+                section[key_name] = base
+
+    def _hold_marks(self) -> None:
+        """Keeps the marks of agents that the user has trusted here, where the files leave one out."""
+        accepted, present = self._accepted(MARKS), self._values[MARKS]
+        if accepted is not ABSENT and fewer_is_weaker(present, accepted):
+            self.held[MARKS] = present
+            self._values[MARKS], self._origins[MARKS] = [*dict.fromkeys((*present, *accepted))], "held"
+
+    def protections(self) -> dict[str, Any]:
+        """Returns what protects, as it is in force: the values that trust in the project as it is covers."""
+        own = {f"config.{name}": self._values[name] for name, key in KEYS.items() if key.weaker is not None}
+        own["config.plugins.disabled"] = list(self.disabled)
+        for name, keys in GUARDED_OPTIONS.items():
+            for key in keys:
+                if key in self._sections.get(name, {}):
+                    own[f"config.plugins.{name}.{key}"] = self._sections[name][key]
+        return {**own, **{f"methodology.{name}": value for name, value in self.methodology.protections().items()}}
+
+    def weakening(self) -> dict[str, Any]:
+        """Returns the values of the project's files that weaken protection and do not count: `{key: value}`."""
+        found = {f"config.{name}": value for name, value in self.held.items()}
+        return {**found, **{f"methodology.{name}": value for name, value in self.methodology.held.items()}}
 
     def _take_plugins(self, path: Path, sections: Any, origin: str) -> None:
         if not isinstance(sections, dict):
@@ -200,6 +366,10 @@ class Config:
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
 
+    def recorded(self, name: str) -> Any:
+        """Returns the value in the project's own file, whatever the environment says; else the default."""
+        return self._recorded.get(name, KEYS[name].default)
+
     @property
     def project_id(self) -> str:
         """The id that every seed derives from."""
@@ -210,7 +380,12 @@ class Config:
     def methodology(self) -> Methodology:
         """`methodology.yaml`, read at first use."""
         if self._methodology is None:
-            self._methodology = Methodology(self.folder / METHODOLOGY_FILE)
+            prefix = "methodology."
+            values = {} if self.trust is None else self.trust.values
+            accepted = {name[len(prefix) :]: value for name, value in values.items() if name.startswith(prefix)}
+            self._methodology = Methodology(
+                self.folder / METHODOLOGY_FILE, user=self._user_methodology, accepted=accepted
+            )
         return self._methodology
 
     def options(self, name: str, spec: Mapping[str, Option] | None) -> dict[str, Any]:
@@ -262,7 +437,14 @@ class Config:
             raise UsageError(f"{name} is written once, by init", hint="perpetual config show")
         if name in KEYS:
             value = parse_text(KEYS[name], text, FILE)
+            if name == MARKS:
+                self._put(name, value, "project", FILE)  # checked before it is written
+                yamlfile.set_value(self.path, (name,), value)
+                self.reload()  # those of other places stay
+                # A person who leaves one out is believed: the caller records it.
+                return Item(name, self.held.get(name, self._values[name]), self._origins[name], KEYS[name].meaning)
             yamlfile.set_value(self.path, (name,), value)
+            self._recorded[name] = value
             if self._origins[name] not in ("environment", "flag"):
                 self._values[name], self._origins[name] = value, "project"
             return Item(name, self._values[name], self._origins[name], KEYS[name].meaning)

@@ -65,8 +65,15 @@ def _run(arguments: list[str]) -> int:
 
         text = answer(arguments)
         if text is not None and (text.isascii() or _speaks_utf8()):
-            sys.stdout.write(text)
-            sys.stdout.flush()
+            try:
+                sys.stdout.write(text)
+                sys.stdout.flush()
+            except BrokenPipeError:
+                raise
+            except OSError as problem:  # full
+                from perpetual.cli.app import output_failed
+
+                return output_failed(problem, arguments)
             return 0
     from perpetual.cli.app import run
 

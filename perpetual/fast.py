@@ -48,21 +48,35 @@ def answer(arguments: list[str]) -> str | None:
     if options is None:
         return None
     from perpetual import kept
+    from perpetual.brief import DEFAULT_TOKENS, for_agents, render
+    from perpetual.toolkit.agents import mark
 
     status = kept.status()
     if status is None:
         return None
-    import json
-
+    is_agent = mark(os.environ, kept.agent_marks()) is not None
     if options.command == "status":
+        status = for_agents(status) if is_agent else status
         document = status_document(status)
-        return (json.dumps(document, ensure_ascii=False) if as_json else status_text(status)) + "\n"
-    from perpetual.brief import DEFAULT_TOKENS, render
-
+        if as_json:
+            return _as_json(document, is_agent)
+        return status_text(status, for_agent=is_agent) + "\n"
     if options.command == "hook":
+        import json
+
         return json.dumps(hook_document(options.name, render(status, DEFAULT_TOKENS))) + "\n"
     text = render(status, options.tokens)
-    return (json.dumps(brief_document(text, options.tokens), ensure_ascii=False) if as_json else text) + "\n"
+    return _as_json(brief_document(text, options.tokens), is_agent) if as_json else text + "\n"
+
+
+def _as_json(document: dict[str, Any], is_agent: bool) -> str:
+    import json
+
+    if is_agent:
+        from perpetual.toolkit.untrusted import seal
+
+        document = seal(document)
+    return json.dumps(document, ensure_ascii=False) + "\n"
 
 
 def _version(as_json: bool) -> str:
@@ -115,22 +129,37 @@ def _hours(hours: float) -> str:
     return f"{hours * 60:.1f} min" if hours < 2 else f"{hours:.2f} h"
 
 
-def status_text(status: dict[str, Any]) -> str:
-    """`perpetual status` for people."""
+def _held_lines(trust: dict[str, Any] | None) -> list[str]:
+    """What of the project does not count here, if anything."""
+    if trust is None or (trust["state"] != "held" and not trust["held"]):
+        return []
+    head = f"held: {trust['why']}; it can be read" if trust["state"] == "held" else "held, so it does not count here:"
+    more = trust["held_total"] - len(trust["held"])
+    items = [f"  {item['kind']} {_plain(item['subject'])}: {item['why']}" for item in trust["held"]]
+    return [head, *items, *([f"  and {more} more"] if more else [])]
+
+
+def status_text(status: dict[str, Any], *, for_agent: bool = False) -> str:
+    """`perpetual status` for people; for an agent the lab's own lines come first, then what others wrote in a fence."""
     budget = status["budget"]
-    lines = [
-        f"{_plain(status['project'])}  (seq {status['seq']})",
+    name = [_plain(status["project"])]
+    held = _held_lines(status.get("trust"))
+    head = [
+        f"(seq {status['seq']})",
+        *(held[:1] if for_agent else held),
         f"budget: {_spent(budget)}, {_hours(budget['run_hours'])} of run time",
         "experiments: " + (", ".join(f"{n} {name}" for name, n in status["experiments"].items()) or "none"),
     ]
     if status["memory"]:
-        lines.append("memory: " + ", ".join(f"{n} {name}" for name, n in status["memory"].items()))
+        head.append("memory: " + ", ".join(f"{n} {name}" for name, n in status["memory"].items()))
     if status["queue"] != "running":
-        lines.append(f"queue: {status['queue']}")
+        head.append(f"queue: {status['queue']}")
+    lines = held[1:] if for_agent else []
     if status["hypotheses"]:
         lines.append("hypotheses:")
         lines += [
             f"  {item['id']:<5} {item['status']:<9} {item['confidence']:.3f}  {_plain(item['statement'])}"
+            + ("  (stale)" if item.get("stale") else "")
             for item in status["hypotheses"]
         ]
         left = status["hypotheses_total"] - len(status["hypotheses"])
@@ -138,12 +167,19 @@ def status_text(status: dict[str, Any]) -> str:
             lines.append(f"  and {left} more: perpetual hypotheses list")
     runs = status["runs"]
     if runs["active"] or runs["queued"]:
-        lines.append(f"runs: {len(runs['active'])} live, {runs['queued']} queued")
+        lines.append(f"runs: {len(runs['active'])} live, {runs['queued']} queued as of the last scan")
         lines += [
             f"  {run['id']:<5} {run['status']:<9} of {run['experiment_id']}  {_plain(run['reason'] or '')}".rstrip()
             for run in runs["active"]
         ]
-    if status["next"]:
-        lines.append("next:")
-        lines += [f"  {step}" for step in status["next"]]
-    return "\n".join(lines)
+    if not for_agent and status["brief"].get("proposed"):
+        lines.append("waiting for approval:")
+        for item in status["brief"]["proposed"]:
+            command = f": {_plain(item['command'])}" if item["command"] else ""
+            lines.append(f"  {item['id']:<5} {_plain(item['title'])}{command}")
+    steps = ["next:", *(f"  {step}" for step in status["next"])] if status["next"] else []
+    if for_agent:
+        from perpetual.toolkit.fence import fence
+
+        return "\n".join([*head, *steps, fence("\n".join(name + lines))])
+    return "\n".join([f"{name[0]}  {head[0]}", *head[1:], *lines, *steps])

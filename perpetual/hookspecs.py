@@ -13,6 +13,9 @@ as text, and the factory's module is imported only when the kernel has chosen it
 Calling order. Discovery asks every plugin once, one plugin at a time, each call guarded: a plugin that raises is
 listed as failed with its reason, the others go on, and the failure is fatal only where the configuration chose or
 the methodology requires what that plugin offers. No hook depends on the order in which plugins were registered.
+
+Names. A bare name of a bundled part (`tinydb`, `immune`, `adopt`) means the bundled one, whatever else is installed. A
+provider of another distribution that offers such a name is reached by its qualified name, `distribution/name`.
 """
 
 # mypy: disable-error-code="empty-body"
@@ -127,7 +130,8 @@ def perpetual_gates() -> list[Provider]:
     """Offers gates: what judges a note before anybody reads it.
 
     When: once, at discovery. Return: Providers with slot "gate"; every active one is asked, the most severe verdict
-    wins. The methodology's `required_gates` names those without which no note is written at all.
+    wins. The methodology's `required_gates` names those without which no note is written at all. `redact` may replace
+    spans by a redaction mark (`[redacted]`, `[redacted:RULE]`) and change nothing else.
     Factory: `(options) -> perpetual.api.Gate`. Failure: closed: a gate that raises counts as `reject`.
 
     Example::
@@ -167,7 +171,8 @@ def perpetual_metric_readers() -> list[Provider]:
     """Offers metric readers: how a finished run's numbers are found.
 
     When: once, at discovery. Return: Providers with slot "metric_reader"; all are asked in `order`, and for each
-    metric the first that has it wins. Factory: `(options) -> perpetual.api.MetricReader`.
+    metric the first that has it wins, bundled readers before others; a reader that differs from them is noted.
+    Factory: `(options) -> perpetual.api.MetricReader`.
     Failure: noted beside the run (its annotations); the other readers are still asked.
 
     Example::
@@ -208,7 +213,8 @@ def perpetual_commands() -> list[Provider]:
     """Offers commands of the `perpetual` program.
 
     When: once, at discovery. Return: Providers with slot "command": `name` is the command, `summary` its line in
-    `--help`. Factory: `module:attribute` naming a click command. Failure: a name that the kernel has is refused.
+    `--help`. Factory: `module:attribute` naming a click command. Failure: a name of
+    Perpetual's own command means that one; yours is then called by its full name, `distribution/name`.
 
     Example::
 

@@ -11,41 +11,61 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 
-from perpetual.toolkit import caches
+from perpetual.toolkit import caches, confined
+from perpetual.toolkit.reserved import known_name, known_names
 
 TYPE_CHECKING = False  # as typing's, whose import the fast path cannot afford
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["STATUS_FILE", "commands", "folder", "read_status", "status", "token_of"]
+__all__ = [
+    "RULES",
+    "RULES_FILE",
+    "STATUS_FILE",
+    "agent_marks",
+    "commands",
+    "folder",
+    "read_status",
+    "status",
+    "token_of",
+]
 
 STATUS_FILE = "status.json"
+_LARGEST_BYTES = 16 * 1024 * 1024
+RULES_FILE = "rules.json"
+RULES = 2  # of the evidence: another number where the same ledger amounts to something else
 
 
 def token_of(folder: str, head: str) -> str:
-    """What a status was computed from: the store's head and the stats of the two configuration files."""
-    parts = [head]
+    """What a status was computed from: the store's head, the evidence rules, the stats of the configuration files."""
+    parts = [head, f"rules{RULES}"]
     for name in ("config.yaml", "methodology.yaml"):
         try:
-            seen = os.stat(os.path.join(folder, name))
+            seen = os.lstat(os.path.join(folder, name))
             parts.append(f"{seen.st_ino}-{seen.st_size}-{seen.st_mtime_ns}")
         except FileNotFoundError:
             parts.append("-")
+    from perpetual.toolkit.trust_path import stamp
+
+    parts.append(stamp(os.path.dirname(folder)))
     return "/".join(parts)
 
 
 def read_status(folder: str, token: str) -> dict[str, Any] | None:
     """The kept status document of the `.perpetual/` folder, if it is of exactly the state of that token."""
     try:
-        with open(os.path.join(folder, STATUS_FILE), encoding="utf-8") as file:
-            kept = json.load(file)
-    except (OSError, ValueError):
+        kept = json.loads(confined.read_bytes(os.path.join(folder, STATUS_FILE), limit=_LARGEST_BYTES))
+    except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(kept, dict) or kept.get("token") != token:
         return None
     document = kept.get("document")
-    return document if isinstance(document, dict) else None
+    brief = document.get("brief") if isinstance(document, dict) else None
+    if not isinstance(brief, dict) or "is_redacted" not in brief:
+        return None  # of an earlier version: it does not say what agents are shown, and may hold secrets
+    return document
 
 
 def folder(project: str | None = None) -> str | None:
@@ -59,7 +79,7 @@ def folder(project: str | None = None) -> str | None:
         return None
     while True:
         found = os.path.join(here, ".perpetual")
-        if os.path.isdir(found):
+        if os.path.lexists(found):
             return _ours(found)
         above = os.path.dirname(here)
         if above == here:
@@ -68,14 +88,17 @@ def folder(project: str | None = None) -> str | None:
 
 
 def _ours(found: str) -> str | None:
-    if os.path.isfile(os.path.join(found, "config.yaml")) and not os.path.exists(os.path.join(found, "graph.db")):
-        return found
-    return None
+    try:
+        if not stat.S_ISDIR(os.lstat(found).st_mode) or os.path.lexists(os.path.join(found, "graph.db")):
+            return None
+        return found if confined.look(os.path.join(found, "config.yaml")) is not None else None
+    except OSError:
+        return None  # the full command line says what is wrong
 
 
 def _config(found: str) -> dict[str, Any] | None:
     """The parsed configuration file, if the kept one is of its present state and nothing else has a say."""
-    if "PERPETUAL_STORE" in os.environ or os.environ.get("XDG_CONFIG_HOME"):
+    if {"PERPETUAL_STORE", "PERPETUAL_AGENT_MARKS"} & os.environ.keys() or os.environ.get("XDG_CONFIG_HOME"):
         return None
     if os.path.exists(os.path.join(os.path.expanduser("~"), ".config", "perpetual", "config.yaml")):
         return None
@@ -88,10 +111,20 @@ def _config(found: str) -> dict[str, Any] | None:
     return data
 
 
+def agent_marks(project: str | None = None) -> list[str]:
+    """The `agent_marks` of the project's configuration file; `status` has answered, so no other place has a say."""
+    found = folder(project)
+    marks = (_config(found) or {}).get("agent_marks") if found else None
+    return [name for name in marks if isinstance(name, str)] if isinstance(marks, list) else []
+
+
 def _plugins(config: dict[str, Any] | None, safe: bool) -> list[dict[str, Any]] | None:
     sections = (config or {}).get("plugins")
     disabled = sections.get("disabled") if isinstance(sections, dict) else None
-    found = caches.load("plugins", caches.plugins_key(disabled or [], safe=safe))
+    disabled = disabled or []
+    if not isinstance(disabled, list) or not all(type(name) in (str, int) for name in disabled):
+        return None  # the full command line says what is wrong
+    found = caches.load("plugins", caches.plugins_key([*map(str, disabled)], safe=safe))
     try:
         known = isinstance(found, list) and all(offer["provider"]["slot"] for info in found for offer in info["offers"])
     except (KeyError, TypeError):
@@ -111,10 +144,11 @@ def commands(*, safe: bool = False) -> dict[str, tuple[str, str]] | None:
     if plugins is None:
         return None
     offers = [offer for info in plugins for offer in info["offers"] if offer["provider"]["slot"] == "command"]
+    offers = [offer for offer in offers if offer["refused"] is None]
+    names = known_names("command", [offer["qualified_name"] for offer in offers])
     return {
-        offer["provider"]["name"]: (offer["provider"]["factory"], offer["provider"]["summary"])
-        for offer in offers
-        if offer["refused"] is None
+        name: (offer["provider"]["factory"], offer["provider"]["summary"])
+        for name, offer in zip(names, offers, strict=True)
     }
 
 
@@ -122,14 +156,17 @@ def status(project: str | None = None) -> dict[str, Any] | None:
     """The kept status document of the project, if it is of the store's present state."""
     found = folder(project)
     config = _config(found) if found else None
-    if found is None or config is None or os.environ.get("PERPETUAL_TRACE_HOOKS"):
+    if found is None or config is None or any(map(os.environ.get, ("PERPETUAL_TRACE_HOOKS", "PERPETUAL_TRUSTED"))):
         return None
     reader = _head(_plugins(config, False), config.get("store"))
     if reader is None:
         return None
     module, _, name = reader.partition(":")
-    head = getattr(__import__(module, fromlist=[name]), name)(os.path.join(found, "store"))
-    return read_status(found, token_of(found, head))
+    try:
+        head = getattr(__import__(module, fromlist=[name]), name)(os.path.join(found, "store"))
+        return read_status(found, token_of(found, head))
+    except OSError:
+        return None  # the full command line says what is wrong
 
 
 def _head(plugins: list[dict[str, Any]] | None, store: object) -> str | None:
@@ -138,6 +175,7 @@ def _head(plugins: list[dict[str, Any]] | None, store: object) -> str | None:
         offer["provider"]["head"]
         for info in plugins or []
         for offer in info["offers"]
-        if offer["provider"]["slot"] == "store" and store in (offer["provider"]["name"], offer["qualified_name"])
+        if offer["provider"]["slot"] == "store"
+        and store in (known_name("store", offer["qualified_name"]), offer["qualified_name"])
     ]
     return found[0] if len(found) == 1 else None

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from perpetual.errors import ConfigError, UsageError, unknown
-from perpetual.schema import Item, Key, check_entry, check_names, parse_text
+from perpetual.schema import (
+    ABSENT,
+    Guarded,
+    Item,
+    Key,
+    check,
+    check_entry,
+    check_names,
+    false_is_weaker,
+    fewer_is_weaker,
+    guarded,
+    higher_is_weaker,
+    lower_is_weaker,
+    more_is_weaker,
+    order_is_weaker,
+    parse_text,
+    true_is_weaker,
+)
 from perpetual.toolkit import yamlfile
 
 __all__ = ["FILE", "KEYS", "STRATEGY_SCORERS", "Methodology"]
@@ -21,8 +38,43 @@ STRATEGY_SCORERS = {
     "round_robin": "round-robin",
 }
 
+CODE_IGNORE = ("*.md", "docs/**", "LICENSE*", "report.html", ".agents/**", ".claude/**", ".codex/**", ".cursor/**",
+               ".opencode/**", ".mcp.json", "opencode.json")  # fmt: skip
+_COMMON_ALPHA = 0.05
+
+
+def _looser_alpha(value: Any, base: Any) -> bool:
+    """A label that is given more easily; none at all claims nothing."""
+    return value is not None and value > (_COMMON_ALPHA if base is None else base)
+
+
+def _later_code(value: Any, base: Any) -> bool:
+    """Null asks the queue and agents, and warns persons: weaker than `ask`, and stricter than `warn`."""
+    order = ("ask", None, "warn", "allow")
+    return order.index(value) > order.index(base)
+
+
+# Keys that protect: the rule by which a value is weaker than another one.
+_WEAKER: dict[str, Callable[[Any, Any], bool]] = {
+    "agents_may_approve": true_is_weaker,
+    "alpha": _looser_alpha,
+    "auto_approve": true_is_weaker,
+    "auto_approve_max_run_hours": higher_is_weaker,
+    "code_changes": _later_code,
+    "code_ignore": more_is_weaker,
+    "confidence_refute_threshold": higher_is_weaker,
+    "confidence_support_threshold": lower_is_weaker,
+    "max_run_hours": higher_is_weaker,
+    "memory_exposure": order_is_weaker("promoted", "scanned"),
+    "min_replicates": lower_is_weaker,
+    "on_overrun": order_is_weaker("kill", "warn"),
+    "protected_paths": fewer_is_weaker,
+    "require_confirmation": false_is_weaker,
+    "required_gates": fewer_is_weaker,
+}
+
 KEYS: dict[str, Key] = {
-    key.name: key
+    key.name: key._replace(weaker=_WEAKER.get(key.name))
     for key in (
         Key("exploration_strategy", "str", "hypothesis_driven",
             "Which scorer ranks candidates: hypothesis_driven (information gain per run-hour), decisive, greedy, "
@@ -75,6 +127,13 @@ KEYS: dict[str, Key] = {
         Key("max_attempts", "int", 2, "How many attempts a replicate gets at most by itself.", minimum=1),
         Key("protected_paths", "list", [],
             "Files and folders (or patterns) that a run may not change: one that did is tainted and weighs nothing."),
+        # Keys that weaken: `allow` and `warn`, and every glob, let more code run than what was approved.
+        Key("code_changes", "str", None,
+            "Where the code was changed since the approval: ask (not started until it is approved again), warn, or "
+            "allow; null: warn where a person launches, ask for the queue, the loop and agents.",
+            choices=("ask", "warn", "allow"), nullable=True),
+        Key("code_ignore", "list", list(CODE_IGNORE),
+            "Tracked files (globs) whose change makes no other code: texts, reports, settings of coding agents."),
         Key("kill_grace_s", "float", 10.0, "Seconds between TERM and KILL when a run is ended.", minimum=0.0),
     )
 }  # fmt: skip
@@ -83,12 +142,24 @@ KEYS: dict[str, Key] = {
 class Methodology:
     """The keys in force. Values are attributes by `methodology["max_concurrent_runs"]`.
 
+    A value of the file that weakens protection counts only as far as the user's own configuration or the user's trust
+    in this project reaches; `held` names the others, with what the file says.
+
+    Args:
+        user: values of the user's own configuration.
+        accepted: values that the user has trusted in this project; None puts the file in force as it is.
+
     Raises:
         ConfigError: for a broken file, an unknown key (with the nearest name) or a wrong value (with its line).
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self, path: Path, *, user: Mapping[str, Any] | None = None, accepted: Mapping[str, Any] | None = None
+    ) -> None:
         self.path = path
+        self._user = {name: check(KEYS[name], value, "methodology") for name, value in (user or {}).items()}
+        self._accepted = accepted
+        self.held: dict[str, Any] = {}
         data = yamlfile.read_yaml(path)
         self.exists = data is not None
         self._values: dict[str, Any] = {}
@@ -101,18 +172,34 @@ class Methodology:
                 check_names({name: 0}, KEYS, yamlfile.place_of(self.path, name))
         for name, key in KEYS.items():
             if name in data:
-                self._values[name] = check_entry(key, data[name], self.path, name)
-                self._origins[name] = "project"
+                self._weigh(key, check_entry(key, data[name], self.path, name))
+            elif name in self._user:
+                self._values[name], self._origins[name] = self._user[name], "user"
             else:
-                self._values[name] = key.default
-                self._origins[name] = "default"
+                self._weigh(key, key.default)
+                self._origins[name] = "held" if name in self.held else "default"
         if self["confidence_refute_threshold"] >= self["confidence_support_threshold"]:
             place = yamlfile.place_of(self.path, "confidence_refute_threshold")
             high = self["confidence_support_threshold"]
             raise ConfigError(f"{place}: the refute threshold must lie below the support threshold ({high:g})")
 
+    def _weigh(self, key: Key, value: Any) -> None:
+        """Puts a value of the file in force, or keeps the one that it would weaken."""
+        found = Guarded(value, False)
+        if self._accepted is not None:
+            user, accepted = self._user.get(key.name, ABSENT), self._accepted.get(key.name, ABSENT)
+            found = guarded(key, value, user=user, accepted=accepted)
+        self._values[key.name] = found.value
+        self._origins[key.name] = "held" if found.held else "project"
+        if found.held:
+            self.held[key.name] = value
+
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
+
+    def protections(self) -> dict[str, Any]:
+        """Returns the values in force of the keys that protect: what trust in the project as it is covers."""
+        return {name: self._values[name] for name, key in KEYS.items() if key.weaker is not None}
 
     @property
     def scorer(self) -> str:
@@ -138,6 +225,7 @@ class Methodology:
         self._pair(name, value)
         yamlfile.set_value(self.path, (name,), value)
         self._values[name], self._origins[name] = value, "project"
+        self.held.pop(name, None)
         return Item(name, value, "project", key.meaning)
 
     def _pair(self, name: str, value: Any) -> None:

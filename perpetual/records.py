@@ -44,7 +44,7 @@ class Prediction:
 
     metric: str | None = None
     direction: str | None = None  # "max" or "min"
-    mde: float | None = None  # smallest effect worth having, in the metric's units
+    mde: float | None = None  # the effect that is weighed against none, in the metric's units
     baseline: float | str | None = None  # a number, or the id of a baseline experiment
 
 
@@ -59,7 +59,7 @@ class Hypothesis:
     prior: float
     e_support: float
     e_refute: float
-    false_alarm_bound: float
+    false_alarm_bound: float | None  # of the verdict, else of the side to which the evidence leans; None if by hand
     created_at: str
     tags: tuple[str, ...]
     evidence_count: int
@@ -67,7 +67,13 @@ class Hypothesis:
     params: Json | None = None  # a grid of values to try: {"lr": [0.1, 0.01]}
     created_by: str | None = None
     flags: tuple[str, ...] = ()  # warnings of the fold, e.g. "seed not applied"
-    needs: str | None = None  # past a threshold, and not decided before: full_scale | confirmation
+    # Past a threshold, and not decided before: full_scale | confirmation | evidence | killed_runs.
+    needs: str | None = None
+    counting: int | None = None  # rows of evidence that count: not taken back, not weightless; None of older folds
+    # Of its design with most runs: {value, low, high, n, n_baseline, metric, experiments, baseline, how}; positive is
+    # better, in the metric's units; n_baseline is None against a number.
+    effect: Json | None = None
+    decided_by: str | None = None  # evidence | person | agent, of a hypothesis that is supported or refuted
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +95,7 @@ class Design:
     direction: str | None = None  # "max" or "min"
     kind: str = "gaussian"  # or "binary": the metric is 1 for success and 0 for failure
     baseline: float | str | None = None
-    claim: str | None = None  # "at_least": effect >= mde against <= 0; "value": = mde against 0; "any": some effect
+    claim: str | None = None  # "at_least", "value": an effect of the mde is weighed against none; "any": some effect
     mde: float | None = None
     noise: float | None = None  # declared sd between seeds, in the metric's units
     tau: float | None = None  # sd between implementations of the same idea
@@ -100,6 +106,7 @@ class Design:
     confirmation: bool = False  # measured on what no earlier experiment has looked at
     proxy: Json | None = None  # a cheaper stand-in: {args, cost_run_hours, tau}
     proxy_of: str | None = None  # the experiment that this one is the cheap stand-in for
+    changes: str | None = None  # what is changed on purpose, beside the command: code, data or environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +143,14 @@ class Experiment:
     approved_by: str | None
     created_at: str
     extends: str | None = None  # the experiment of which this one is more replicates
+    renews: str | None = None  # the baseline that it replaces under today's code
+    cautions: tuple[str, ...] = ()  # of its hypothesis's, those that name it
+    differs: Json | None = None  # of an answer of `approve`: what is new beside what was approved like it
+
+    def __post_init__(self) -> None:
+        """Keeps the title, also of an old record, on one line: with another it could forge an answer's next one."""
+        if not self.title.isprintable():
+            object.__setattr__(self, "title", one_line(self.title))
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +193,7 @@ class Run:
     annotations: tuple[Json, ...] = ()  # {kind, text, source}: what was seen beside the exit record; decides nothing
     chosen_seed: bool = False  # picked by hand, so that what it measured weighs nothing
     metric_sources: Json = field(default_factory=dict)  # the file and line that each metric was read from
+    versions: Json = field(default_factory=dict)  # {code, data, environment} that it started with, null where unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +291,17 @@ _NESTED: dict[tuple[str, str], type] = {
     ("Experiment", "score"): Score,
     ("Run", "git"): GitState,
 }
+
+
+def one_line(text: str) -> str:
+    """The text on one line: white space as single blanks, other control characters written as their escapes."""
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else " " if c.isspace() else _escape(ord(c)) for c in text)
+    return " ".join(text.split())
+
+
+def _escape(code: int) -> str:
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def from_json(cls: type[R], data: Mapping[str, Any]) -> R:

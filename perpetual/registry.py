@@ -14,16 +14,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from perpetual.errors import PluginError, UnknownPlugin, unknown
+from perpetual.errors import PerpetualError, PluginError, UnknownPlugin, unknown
 from perpetual.slots import API, SLOTS, Option, Provider
 from perpetual.toolkit import caches
+from perpetual.toolkit.contained import contained
+from perpetual.toolkit.reserved import DISTRIBUTION, RESERVED, is_bundled, known_name
 
 if TYPE_CHECKING:
     import pluggy
 
 __all__ = ["DISTRIBUTION", "Called", "Offer", "PluginInfo", "Registry", "discover"]
 
-DISTRIBUTION = "perpetual-lab"
 _FAMILIES = "perpetual_hookspecs"  # the hook by which a plugin brings hooks of its own
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*\Z")
 _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*\Z")
@@ -37,6 +38,16 @@ class Offer:
     plugin: str  # distribution/entry point
     provider: Provider
     refused: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name that means it in configurations: the bare one, unless that is a bundled part's."""
+        return known_name(self.provider.slot, self.qualified_name)
+
+    @property
+    def is_bundled(self) -> bool:
+        """Whether Perpetual itself brings it."""
+        return is_bundled(self.qualified_name)
 
 
 @dataclass(frozen=True)
@@ -83,7 +94,8 @@ def _call(manager: pluggy.PluginManager, hook: str, plugin: object, name: str, a
     """Calls one plugin's implementation of a hook, guarded."""
     others = [other for other in manager.get_plugins() if other is not plugin]
     try:
-        answers = manager.subset_hook_caller(hook, others)(**arguments)
+        with contained():
+            answers = manager.subset_hook_caller(hook, others)(**arguments)
     except Exception as problem:  # noqa: BLE001 - a plugin's fault is recorded under its name and never ends the others
         called = Called(name, error=f"{type(problem).__name__}: {problem}")
     else:
@@ -333,7 +345,7 @@ class Registry:
         """
         offers = self.offers(slot)
         hits = [offer for offer in offers if offer.qualified_name == want]
-        hits = hits or [offer for offer in offers if offer.provider.name == want]
+        hits = hits or [offer for offer in offers if offer.name == want]
         if len(hits) > 1:
             names = ", ".join(f"{offer.qualified_name} {self._version(offer)}" for offer in hits)
             raise UnknownPlugin(
@@ -343,7 +355,7 @@ class Registry:
             )
         if not hits:
             raise UnknownPlugin(
-                f"{slot}: " + unknown("provider", want, [offer.provider.name for offer in offers]),
+                f"{slot}: " + unknown("provider", want, [offer.name for offer in offers]),
                 hint=self._failures() or f"pip install the plugin that offers it, or change {slot} in config.yaml",
             )
         why = self.why_not(hits[0])
@@ -351,6 +363,26 @@ class Registry:
             raise PluginError(f"{slot}: {hits[0].qualified_name} cannot serve: {why}", code="plugin_refused",
                               hint="perpetual plugins list shows every plugin with its state")  # fmt: skip
         return hits[0]
+
+    def qualified(self, slot: str, want: str) -> str:
+        """The qualified name that `want` means: Perpetual's own for a bundled name, whether that serves or not.
+
+        Raises:
+            PluginError: if there is none, or if two distributions offer the bare name.
+        """
+        if "/" in want:
+            return want
+        if want in RESERVED.get(slot, ()):
+            return f"{DISTRIBUTION}/{want}"
+        return self.choose(slot, want).qualified_name
+
+    def serves(self, slot: str, want: str) -> bool:
+        """Whether the provider that `want` means serves in an additive slot."""
+        try:
+            name = self.qualified(slot, want)
+        except PluginError:
+            return False
+        return any(offer.qualified_name == name for offer in self.serving(slot))
 
     def _version(self, offer: Offer) -> str:
         return next(info.version for info in self.plugins if info.qualified_name == offer.plugin)
@@ -363,9 +395,20 @@ class Registry:
         """Imports the offer's factory and calls it.
 
         Raises:
-            PluginError: naming the plugin, if its module cannot be imported or has no such name.
+            PluginError: naming the plugin, if its module cannot be imported, has no such name, or its factory fails.
         """
-        return self.load(offer)(options, **extra)
+        factory = self.load(offer)
+        try:
+            with contained():
+                return factory(options, **extra)
+        except (PerpetualError, OSError):
+            raise
+        except Exception as problem:
+            raise PluginError(
+                f"{offer.provider.slot}: {offer.qualified_name} cannot be built: {type(problem).__name__}: {problem}",
+                hint="perpetual plugins list names its plugin; disable it, or mend what it needs",
+                code="plugin_broken",
+            ) from problem
 
     def load(self, offer: Offer) -> Any:
         """The object that an offer's factory names, imported."""
@@ -373,8 +416,11 @@ class Registry:
 
         module, _, attribute = offer.provider.factory.partition(":")
         try:
-            return getattr(import_module(module), attribute)
-        except (ImportError, AttributeError) as problem:
+            with contained():
+                return getattr(import_module(module), attribute)
+        except (PerpetualError, OSError):
+            raise
+        except Exception as problem:
             raise PluginError(
                 f"{offer.provider.slot}: {offer.qualified_name} cannot be loaded: {problem}",
                 hint="reinstall its distribution, or choose another provider",

@@ -28,6 +28,7 @@ __all__ = ["log"]
 
 _DEEPEST = 20  # levels of a nested value; a cycle ends here too
 _LONGEST_TEXT = 200  # of what is kept of an object that is no JSON
+_PROJECT = f"{os.sep}.perpetual{os.sep}"
 _EXACT_BITS = 63  # a longer integer breaks other readers of the file
 
 _failed = False
@@ -55,6 +56,8 @@ def log(**values: object) -> None:
 def _append(path: str, line: bytes) -> None:
     # Opened for each line: what is shared with a forked child, or open in two threads, has nothing to confuse.
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    if _PROJECT in path:  # in a run's own folder a link would lead out of it
+        flags |= getattr(os, "O_NOFOLLOW", 0)
     descriptor = os.open(path, flags, 0o600)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

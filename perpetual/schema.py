@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from perpetual.errors import ConfigError, unknown
 from perpetual.toolkit import yamlfile
 
-__all__ = ["Item", "Key", "check", "check_entry", "check_names", "parse_text"]
+__all__ = [
+    "ABSENT",
+    "Guarded",
+    "Item",
+    "Key",
+    "check",
+    "check_entry",
+    "check_names",
+    "false_is_weaker",
+    "fewer_is_weaker",
+    "guarded",
+    "higher_is_weaker",
+    "lower_is_weaker",
+    "more_is_weaker",
+    "order_is_weaker",
+    "parse_text",
+    "true_is_weaker",
+]
 
 
 class Key(NamedTuple):
-    """One key: `type` is `str`, `int`, `float`, `bool` or `list` (of text)."""
+    """One key: `type` is `str`, `int`, `float`, `bool` or `list` (of text).
+
+    `weaker(value, base)` says whether a value protects less than another one. A weaker value counts only from the
+    user's own configuration, or as the user has trusted it; a key without it protects nothing.
+    """
 
     name: str
     type: str
@@ -24,6 +45,71 @@ class Key(NamedTuple):
     minimum: float | None = None
     maximum: float | None = None
     nullable: bool = False
+    weaker: Callable[[Any, Any], bool] | None = None
+
+
+class Guarded(NamedTuple):
+    """What is in force of a key that protects: `value`, and `held`, whether the file's own value does not count."""
+
+    value: Any
+    held: bool
+
+
+def guarded(key: Key, value: Any, *, user: Any, accepted: Any) -> Guarded:
+    """Returns the value in force of a key that the project's file sets.
+
+    Args:
+        user: the value in the user's own configuration, `ABSENT` where there is none.
+        accepted: the value that the user has trusted in this project, `ABSENT` where nothing was.
+    """
+    if key.weaker is None:
+        return Guarded(value, False)
+    base = key.default if accepted is ABSENT else accepted
+    if not key.weaker(value, base) or (user is not ABSENT and not key.weaker(value, user)):
+        return Guarded(value, False)
+    return Guarded(base, True)
+
+
+ABSENT: Any = object()
+
+
+def true_is_weaker(value: Any, base: Any) -> bool:
+    """For a key whose `true` lets more happen."""
+    return bool(value) and not base
+
+
+def false_is_weaker(value: Any, base: Any) -> bool:
+    """For a key whose `false` lets more happen."""
+    return bool(base) and not value
+
+
+def lower_is_weaker(value: Any, base: Any) -> bool:
+    """For a threshold that protects by being high."""
+    return base is not None and (value is None or value < base)
+
+
+def higher_is_weaker(value: Any, base: Any) -> bool:
+    """For a limit that protects by being low; null is no limit."""
+    return base is not None and (value is None or value > base)
+
+
+def fewer_is_weaker(value: Any, base: Any) -> bool:
+    """For a list of what protects."""
+    return not set(base) <= set(value)
+
+
+def more_is_weaker(value: Any, base: Any) -> bool:
+    """For a list of what is let in."""
+    return not set(value) <= set(base)
+
+
+def order_is_weaker(*names: str) -> Callable[[Any, Any], bool]:
+    """For a choice whose `names` go from the strictest to the weakest one."""
+
+    def weaker(value: Any, base: Any) -> bool:
+        return value in names and base in names and names.index(value) > names.index(base)
+
+    return weaker
 
 
 class Item(NamedTuple):

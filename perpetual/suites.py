@@ -10,7 +10,9 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +21,8 @@ from perpetual.toolkit.agents import AGENT_VARIABLES
 
 __all__ = ["Promise", "SuiteResult", "has_suite", "run_suite"]
 
+_TEST_LIMIT_S = 180.0  # of one test: a gate with a catastrophic expression ends nothing by itself
+_LOOK_S = 0.5
 _LIMIT_S = 900.0  # of one provider's suite; the store's, with its crashes of processes, takes some 20 s
 
 
@@ -68,7 +72,7 @@ class TestProvider({name}):
     @pytest.fixture
     def {fixture}(self, monkeypatch):
         monkeypatch.setenv("PERPETUAL_MCP", {provider!r})
-        return [sys.executable, "-m", "perpetual", "mcp"]
+        return [sys.executable, "-P", "-m", "perpetual", "mcp"]
 """
 
 _STORE = """\
@@ -158,18 +162,45 @@ def run_suite(slot: str, provider: str, factory: str, options: Mapping[str, Any]
         place = Path(folder).resolve()
         (place / "test_provider.py").write_text(_source(slot, suite, provider, factory, options), "utf-8")
         (place / "pytest.ini").write_text("[pytest]\n", "utf-8")
-        try:
-            done = subprocess.run(
-                [sys.executable, "-m", "pytest", "-q", "-p", "perpetual.testing.recorder", "-p", "no:cacheprovider",
-                 "--import-mode=importlib", "--basetemp", str(place / "tmp"), "-c", "pytest.ini", "test_provider.py"],
-                cwd=place, env=_environment(place), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                errors="replace", timeout=_LIMIT_S, check=False,
-            )  # fmt: skip
-            code, output = done.returncode, done.stdout + done.stderr
-        except subprocess.TimeoutExpired:
-            code, output = -1, f"the suite had not ended after {_LIMIT_S:g} s"
+        results = place / "results.jsonl"
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", "-q", "-p", "perpetual.testing.recorder", "-p", "no:cacheprovider",
+             "--import-mode=importlib", "--basetemp", str(place / "tmp"), "-c", "pytest.ini", "test_provider.py"],
+            cwd=place, env=_environment(place), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, errors="replace",
+        )  # fmt: skip
+        code, output = _awaited(process, results)
         promises = _read(place / "results.jsonl", suite)
     return _result(label, code, output, promises)
+
+
+def _awaited(process: subprocess.Popen[str], results: Path) -> tuple[int, str]:
+    """The exit code and output of a suite; one that takes too long, or one test of it, is killed and named."""
+    began = moved = time.monotonic()
+    size = 0
+    while True:
+        try:
+            output, _ = process.communicate(timeout=_LOOK_S)
+            return process.returncode, output
+        except subprocess.TimeoutExpired:
+            now, present = time.monotonic(), results.stat().st_size if results.exists() else 0
+            if present != size:
+                size, moved = present, now
+            if now - moved > _TEST_LIMIT_S or now - began > _LIMIT_S:
+                limit = _TEST_LIMIT_S if now - moved > _TEST_LIMIT_S else _LIMIT_S
+                process.kill()
+                with suppress(subprocess.TimeoutExpired):  # what it started may hold the pipe
+                    process.communicate(timeout=_LOOK_S)
+                name = _running(results)
+                at = f" in the test of {name!r}" if name else ""
+                return -1, f"the suite had not ended after {limit:g} s{at}"
+
+
+def _running(results: Path) -> str | None:
+    """The test that began last."""
+    lines = results.read_text("utf-8").splitlines() if results.exists() else []
+    begun = [found["started"] for line in lines if "started" in (found := json.loads(line))]
+    return begun[-1] if begun else None
 
 
 def _source(slot: str, suite: _Suite, provider: str, factory: str, options: Mapping[str, Any]) -> str:
@@ -208,6 +239,8 @@ def _read(path: Path, suite: _Suite) -> tuple[Promise, ...]:
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
     for line in lines:
         found = json.loads(line)
+        if "outcome" not in found:
+            continue
         grade = grades[found["outcome"]]
         if grade > worst.get(found["promise"], (-1, ""))[0]:
             worst[found["promise"]] = (grade, found["detail"])

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from perpetual.toolkit.agents import AGENT_VARIABLES
+
 # The same examples in every session: a change is judged by what it changes, and not by what happens to be drawn.
 # `--hypothesis-profile explore` draws others each time.
 settings.register_profile("steady", derandomize=True, deadline=None)
@@ -19,11 +21,7 @@ settings.register_profile("explore", deadline=None)
 settings.load_profile("steady")
 
 _CLEARED = (
-    "CLAUDECODE",
-    "CURSOR_AGENT",
-    "CODEX_SANDBOX",
-    "CODEX_THREAD_ID",
-    "OPENCODE",
+    *AGENT_VARIABLES,
     "NO_COLOR",
     "FORCE_COLOR",
     "XDG_CONFIG_HOME",
@@ -47,34 +45,46 @@ def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def shared_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """One state folder for the session, so that a project which is made once and copied is known to every test."""
+    folder = tmp_path_factory.mktemp("state")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PERPETUAL_STATE_DIR", str(folder))
+        yield folder
+
+
 @pytest.fixture(autouse=True)
 def hermetic(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, shared_cache: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, shared_cache: Path, shared_state: Path
 ) -> Iterator[None]:
     """Own HOME, no `PERPETUAL_*` from outside, no network proxy, and the working directory put back."""
-    _hermetic(monkeypatch, tmp_path_factory, shared_cache)
+    _hermetic(monkeypatch, tmp_path_factory, shared_cache, shared_state)
     before = Path.cwd()
     yield
     os.chdir(before)
 
 
-def _hermetic(patch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> None:
+def _hermetic(
+    patch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, shared_cache: Path, shared_state: Path
+) -> None:
     patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
     for name in [name for name in os.environ if name.startswith("PERPETUAL_")] + list(_CLEARED):
         patch.delenv(name, raising=False)
     patch.setenv("PERPETUAL_CACHE_DIR", str(shared_cache))
+    patch.setenv("PERPETUAL_STATE_DIR", str(shared_state))
     patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     patch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
 
 
 @pytest.fixture(scope="session")
-def fresh_project(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> Path:
+def fresh_project(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path, shared_state: Path) -> Path:
     """What `init` writes, once for the session: a test gets a copy, for a twentieth of what it costs to write it."""
     from perpetual import Lab
 
     folder = tmp_path_factory.mktemp("fresh") / "project"
     with pytest.MonkeyPatch.context() as patch:
-        _hermetic(patch, tmp_path_factory, shared_cache)
+        _hermetic(patch, tmp_path_factory, shared_cache, shared_state)
         # Its seeds follow from the id: what a test draws is the same in every session.
         Lab.init(folder, name="test", project_id="0123456789abcdef").close()
     return folder
@@ -83,8 +93,11 @@ def fresh_project(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) 
 @pytest.fixture
 def project(fresh_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A fresh project's folder, which is also the working directory."""
+    from perpetual.testing.projects import trust_project
+
     folder = tmp_path / "project"
     shutil.copytree(fresh_project, folder)
+    trust_project(folder)
     monkeypatch.chdir(folder)
     return folder
 

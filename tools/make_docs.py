@@ -113,13 +113,17 @@ server itself tells its clients.
 
 Both eras of the protocol are served, `initialize` (2024-11-05 to 2025-11-25) and `server/discover` (2026-07-28), over
 standard input and output, or over HTTP on a port of this machine: `perpetual mcp --http 127.0.0.1:8321` prints the
-address and the token that clients must send; `PERPETUAL_MCP_TOKEN` gives another token.
+address and the token that clients must send. Where its output is no terminal, it names the token's file instead, which
+lies in your own state folder; `PERPETUAL_MCP_TOKEN` gives another token.
 
 An answer comes twice, as structured content and as text, in 2,000 tokens together; in 8,000 where more was asked for
 (`detail`, `limit`, `tail`). What was left out is told by `truncated` and `next_cursor`. A refusal has `isError` and the
-error document of the commands, with the same code, hint and exit. Deeds are done in the client's name, as
+error document of the commands, with the same code, hint and exit. What people, runs and plugins wrote stands inside a
+fence in text, and at the JSON pointers in `untrusted` in structured content:
+[what an agent is shown](how-to/agents.md#what-an-agent-is-shown). Deeds are done in the client's name, as
 `mcp:<client>/<version>`. Nothing runs that a person has not approved; `perpetual_approve` is offered only by
-`perpetual mcp --allow-approve`.
+`perpetual mcp --allow-approve`, which takes a one-time token that a person prints in a terminal
+(`perpetual approve --token`) from `PERPETUAL_APPROVE_TOKEN`.
 
 ## A client
 
@@ -152,7 +156,7 @@ asyncio.run(main())
 $ python client.py
 h1
 e1 proposed
-a person approves it: perpetual approve e1
+Waiting for a person: e1. You may propose more or end your turn.
 True {"schema": "perpetual.error/1", "error": {"code": "not_approved"
 ```
 """

@@ -270,7 +270,7 @@ def demo_svg(folder: Path) -> str:
             Text(item["statement"]),
             Text(item["status"], style=colours[item["status"]]),
             f"{item['confidence']:.3f}",
-            f"{item['false_alarm_bound']:.2g}",
+            "none" if item["false_alarm_bound"] is None else f"{item['false_alarm_bound']:.2g}",
             f"{item['evidence']} runs, {item['nats']:+.1f} nats",
         )
     console.print("$ perpetual demo")

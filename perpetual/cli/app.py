@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import sys
@@ -14,14 +15,20 @@ import click
 
 from perpetual import __version__, kept
 from perpetual.cli import interrupt
+from perpetual.cli.agent_output import fenced, for_agent, sealed
 from perpetual.cli.base import Face, carried, printable
 from perpetual.cli.table import COMMANDS
 from perpetual.errors import PerpetualError, PluginError, UsageError, unknown
+from perpetual.toolkit.fence import fence
+from perpetual.toolkit.reserved import known_names
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-__all__ = ["program", "run"]
+__all__ = ["is_output", "output_failed", "program", "run"]
+
+_OUTPUT = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG, errno.EBADF)
+_OWN_ERRORS = ("not_permitted", "not_trusted")  # whose words quote nothing of the record
 
 
 def _plugin_commands(ctx: click.Context) -> dict[str, tuple[str, str]]:
@@ -42,7 +49,10 @@ def _offered(*, safe: bool) -> dict[str, tuple[str, str]]:
         with contextlib.suppress(PerpetualError):  # outside a project, or a broken one: the command itself will say so
             disabled = Config(find_project()).disabled
         offers = Registry(disabled, safe=safe).serving("command")
-        found = {offer.provider.name: (offer.provider.factory, offer.provider.summary) for offer in offers}
+        names = known_names("command", [offer.qualified_name for offer in offers])
+        found = {
+            name: (offer.provider.factory, offer.provider.summary) for name, offer in zip(names, offers, strict=True)
+        }
     return {name: command for name, command in found.items() if name not in COMMANDS}
 
 
@@ -123,6 +133,10 @@ def program(ctx: click.Context, project: str | None, as_json: bool, safe: bool, 
     face = ctx.ensure_object(Face)
     face.project, face.safe, face.debug = project, safe, debug
     face.as_json = face.as_json or as_json
+    face.for_agent = not face.is_for_help and for_agent(project)
+    entry = COMMANDS.get(ctx.invoked_subcommand or "")
+    if face.for_agent and not face.as_json and not (entry is not None and entry.is_own):
+        ctx.with_resource(fenced())
     if face.as_json and ctx.invoked_subcommand in COMMANDS and not face.is_for_help:
         ctx.with_resource(face.alone())  # a plugin's own command may have its own way to answer
     ctx.call_on_close(face.close)
@@ -131,6 +145,7 @@ def program(ctx: click.Context, project: str | None, as_json: bool, safe: bool, 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command line and answers its exit status; every error is told here and nowhere else."""
     face = Face(as_json=interrupt.wants_json(arguments))
+    face.approve_token = os.environ.pop("PERPETUAL_APPROVE_TOKEN", None)
     face.is_for_help, face.safe = "--help" in arguments, "--safe" in arguments
     try:
         _check_text(arguments)
@@ -160,15 +175,53 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         _give_up_output()  # the reader has gone (`| head`)
         return 1
+    except OSError as problem:
+        if "--debug" in arguments:
+            raise
+        return output_failed(problem, arguments) if is_output(problem) else _tell_file(face, problem)
     except Exception as problem:
         if interrupt.is_interrupt(problem):
             return interrupt.tell(arguments)
         if "--debug" in arguments:
             raise
-        message = f"internal error: {type(problem).__name__}: {problem}"
-        hint = "the same command with --debug shows where"
-        _tell(face, {"code": "internal", "message": message, "hint": hint, "exit": 1}, None)
-        return 1
+        return _tell_internal(face, problem)
+
+
+def is_output(problem: OSError) -> bool:
+    """Returns whether standard output is what failed: full, or closed under us."""
+    if problem.filename is not None or problem.errno not in _OUTPUT:
+        return False
+    try:
+        sys.stdout.flush()  # which fails again while text is left in it
+    except (OSError, ValueError):
+        return True
+    return problem.errno == errno.ENOSPC
+
+
+def output_failed(problem: OSError, arguments: Sequence[str]) -> int:
+    """Says on standard error that the answer could not be written; the exit status."""
+    _give_up_output()
+    why = problem.strerror or str(problem)
+    error = {"code": "not_written", "message": f"standard output could not be written: {why}"}
+    _tell(Face(), {**error, "hint": "what was asked for was done; only the answer is missing"}, None)
+    return 1
+
+
+def _tell_file(face: Face, problem: OSError) -> int:
+    from perpetual.toolkit.confined import explain
+
+    known = explain(problem)
+    if known is None:
+        return _tell_internal(face, problem)
+    _tell(face, known.document(), None)
+    return known.exit
+
+
+def _tell_internal(face: Face, problem: Exception) -> int:
+    message = f"internal error: {type(problem).__name__}: {problem}"
+    hint = "the same command with --debug shows where"
+    _tell(face, {"code": "internal", "message": message, "hint": hint, "exit": 1}, None)
+    return 1
 
 
 def _give_up_output() -> None:
@@ -186,14 +239,21 @@ def _check_text(arguments: Sequence[str]) -> None:
 
 
 def _tell(face: Face, error: dict[str, Any], data: dict[str, Any] | None) -> None:
+    error = {**error, "hint": face.hint(error["hint"])}
     if face.as_json:
         document = {"schema": "perpetual.error/1", **(data or {}), "error": error}
         try:
-            sys.stdout.write(carried(json.dumps(document, ensure_ascii=False), sys.stdout) + "\n")
+            text = json.dumps(document, ensure_ascii=False)
+            sys.stdout.write(carried(sealed(text) if face.for_agent else text, sys.stdout) + "\n")
             sys.stdout.flush()
             return
         except OSError:
             _give_up_output()  # full, or its reader has gone: what is left is to tell people
-    sys.stderr.write(f"error: {printable(error['message'])}\n")
+    text = f"error: {printable(error['message'])}\n"
     if error["hint"]:
-        sys.stderr.write(f"hint: {printable(error['hint'])}\n")
+        text += f"hint: {printable(error['hint'])}\n"
+    if face.for_agent and error["code"] not in _OWN_ERRORS:
+        text = fence(text) + "\n"
+    with contextlib.suppress(OSError):  # full as well: the exit status is what is left
+        sys.stderr.write(text)
+        sys.stderr.flush()

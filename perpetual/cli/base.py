@@ -11,13 +11,24 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from perpetual.errors import ConfigError, NoProject, PerpetualError, UsageError
+from perpetual.errors import ConfigError, CorruptData, NoProject, PerpetualError, UsageError
 
 if TYPE_CHECKING:
     from perpetual.lab import Lab
     from perpetual.lab.inventory import Inventory
 
-__all__ = ["Face", "carried", "json_object", "json_option", "key_option", "page_options", "pass_face", "printable"]
+__all__ = [
+    "Face",
+    "PersonOption",
+    "carried",
+    "json_object",
+    "json_option",
+    "key_option",
+    "line",
+    "page_options",
+    "pass_face",
+    "printable",
+]
 
 
 class Face:
@@ -26,7 +37,9 @@ class Face:
     def __init__(self, *, as_json: bool = False) -> None:
         self.project: str | None = None
         self.as_json = as_json
+        self.approve_token: str | None = None  # taken out of the environment before anything is started
         self.safe = self.debug = self.is_for_help = False
+        self.for_agent = False  # an agent reads the answer: see `perpetual.cli.agent_output`
         self.offers: dict[str, tuple[str, str]] | None = None  # commands of plugins, once they were asked for
         self._lab: Lab | None = None
         self._out: TextIO | None = None  # where answers go while everything else is kept away from it
@@ -38,7 +51,37 @@ class Face:
             from perpetual.lab import Lab
 
             self._lab = Lab.open(self.project, safe=self.safe)
+            if self._lab.config.held or self._lab.config.methodology.held:
+                from perpetual.cli.trust import ask_about_changes
+
+                ask_about_changes(self)
         return self._lab
+
+    @property
+    def withholds(self) -> bool:
+        """Whether an agent reads the answer, so that it names no command or key that is for a person."""
+        if self._lab is not None:
+            return self._lab.settings.withholds
+        from perpetual.config import user_marks
+        from perpetual.toolkit.agents import mark
+
+        try:
+            marks = user_marks()
+        except PerpetualError:  # the command itself says what is wrong with the file
+            marks = []
+        return mark(os.environ, marks) is not None
+
+    def steps(self, steps: Sequence[str]) -> list[str]:
+        """The next steps as the reader of this answer is to see them."""
+        from perpetual.toolkit.readers import agent_steps
+
+        return agent_steps(steps) if self.withholds else [*steps]
+
+    def hint(self, hint: str | None) -> str | None:
+        """A hint as the reader of this answer is to see it."""
+        from perpetual.toolkit.readers import agent_hint
+
+        return agent_hint(hint) if hint and self.withholds else hint
 
     def inventory(self) -> Inventory:
         """What the lab is made of; outside a project, what a new one here would be made of."""
@@ -55,6 +98,9 @@ class Face:
 
     def checks(self) -> list[dict[str, Any]]:
         """The doctor's findings; outside a project, or in one whose files are broken, those that need none."""
+        return [{**item, "hint": self.hint(item["hint"])} for item in self._checks()]
+
+    def _checks(self) -> list[dict[str, Any]]:
         from perpetual.lab.doctor import Doctor
 
         try:
@@ -63,7 +109,7 @@ class Face:
             if self._is_named:
                 raise
             return Doctor.outside()
-        except ConfigError as problem:
+        except (ConfigError, CorruptData) as problem:
             return Doctor.outside(problem)
 
     @property
@@ -89,10 +135,21 @@ class Face:
         finally:
             sys.stdout, self._out = self._out, None
 
-    def write(self, document: str) -> None:
-        """A JSON document on a line of standard output, at once."""
+    def write(self, document: str, *, for_harness: bool = False) -> None:
+        """A JSON document on a line of standard output, at once.
+
+        Args:
+            for_harness: the document is of another program's form, and what it quotes is fenced already.
+        """
         out = self._out or sys.stdout
         try:
+            if self.for_agent:
+                from perpetual.cli.agent_output import FencedOutput, sealed
+
+                document = document if for_harness else sealed(document)
+                if isinstance(out, FencedOutput):
+                    out.own(document + "\n")
+                    return
             out.write(carried(document, out) + "\n")
             out.flush()
         except BrokenPipeError:
@@ -103,14 +160,51 @@ class Face:
                 hint="what was asked for was done; only the answer is missing",
             ) from problem
 
-    def answer(self, schema: str, document: dict[str, Any], text: str | Callable[[], str]) -> None:
-        """Shows one document: as JSON with its schema, or as text for people."""
+    def answer(
+        self, schema: str, document: dict[str, Any], text: str | Callable[[], str], *, is_fenced: bool = False
+    ) -> None:
+        """Shows one document: as JSON with its schema, or as text for people.
+
+        Args:
+            is_fenced: the text holds its fences already, where an agent reads it.
+        """
         if self.as_json:
             self.write(json.dumps({"schema": f"perpetual.{schema}/1", **document}, ensure_ascii=False))
             return
         shown = text() if callable(text) else text
-        if shown:
-            click.echo(shown)
+        if "next: " in shown and self.withholds:
+            from perpetual.toolkit.readers import agent_lines
+
+            shown = agent_lines(shown)
+        if not (shown and self.for_agent):
+            if shown:
+                click.echo(shown)
+            return
+        from perpetual.toolkit.readers import is_waiting
+
+        lines = shown.split("\n")
+        own = lines if is_fenced else [line for line in lines if is_waiting(line)]
+        foreign = [] if is_fenced else [line for line in lines if not is_waiting(line)]
+        if foreign:
+            click.echo("\n".join(foreign))
+        if own:
+            self.own("\n".join(own))
+
+    def own(self, text: str) -> None:
+        """Writes lines that quote nobody: where an agent reads, they stand outside of the fence."""
+        from perpetual.cli.agent_output import FencedOutput
+
+        if isinstance(sys.stdout, FencedOutput):
+            sys.stdout.own(text + "\n")
+        else:
+            click.echo(text)
+
+    def goes_on(self) -> None:
+        """Says that output follows until it is interrupted, so that none of it is held back."""
+        from perpetual.cli.agent_output import FencedOutput
+
+        if isinstance(sys.stdout, FencedOutput):
+            sys.stdout.follow()
 
     def items(
         self,
@@ -144,12 +238,16 @@ class Face:
         """Prints a table for people; cells are plain text, their control characters made visible."""
         from perpetual.cli.tables import print_table
 
-        cells = [[printable(cell) for cell in row] for row in rows]
+        cells = [[line(cell) for cell in row] for row in rows]
         print_table(columns, cells, title=title, is_screen=sys.stdout.isatty())
 
     def progress(self, text: str) -> None:
         """A line for people about what is going on, on standard error."""
         if not self.as_json:
+            if self.for_agent:
+                from perpetual.toolkit.fence import fence
+
+                text = fence(text)
             click.echo(text, err=True)
 
 
@@ -163,6 +261,21 @@ def carried(document: str, out: TextIO) -> str:
 def printable(text: object) -> str:
     """The text with control characters (terminal escapes among them) made visible; newlines and tabs stay."""
     return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in str(text))
+
+
+def line(text: object) -> str:
+    """The text on one line, its control characters made visible: no title forges the next line of an answer."""
+    from perpetual.records import one_line
+
+    return one_line(str(text))
+
+
+class PersonOption(click.Option):
+    """An option for a person: an agent's `--help` does not list it."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Answers what `--help` lists."""
+        return None if ctx.ensure_object(Face).withholds else super().get_help_record(ctx)
 
 
 pass_face = click.make_pass_decorator(Face)
@@ -204,8 +317,10 @@ def json_object(text: str | None, flag: str) -> dict[str, Any] | None:
     if text is None:
         return None
     hint = f"""quoted for the shell, as in {flag} '{{"lr": 0.1}}'"""
+    from perpetual.toolkit.foreign import parse_json
+
     try:
-        value = json.loads(text)
+        value = parse_json(text)
     except json.JSONDecodeError as problem:
         where = f"line {problem.lineno}, column {problem.colno}"
         near = text[problem.pos : problem.pos + 20]

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from perpetual.cli.base import Face, json_option, key_option, page_options, pass_face, printable
-from perpetual.toolkit.units import counted
+from perpetual.toolkit.units import counted, shown_bound
 
 __all__ = ["evidence"]
 
@@ -134,5 +134,5 @@ def _text(face: Face, row: Json) -> str:
     return (
         f"{row['id']}  {row['kind']}: {printable(_says(row))}, {_nats(row)} nats\n"
         f"  {subject.id} is {subject.status} at confidence {subject.confidence:.3f}"
-        f" (false-alarm bound {subject.false_alarm_bound:.2g})"
+        f" (false-alarm bound {shown_bound(subject.false_alarm_bound)})"
     )

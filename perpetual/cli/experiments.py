@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from perpetual.cli.base import Face, json_object, json_option, key_option, page_options, pass_face, printable
+from perpetual.cli.approval import approved_text, needs, other_command
+from perpetual.cli.base import (
+    Face,
+    PersonOption,
+    json_object,
+    json_option,
+    key_option,
+    line,
+    page_options,
+    pass_face,
+    printable,
+)
 from perpetual.errors import UsageError
+from perpetual.science.versions import is_stale
+from perpetual.toolkit.claims import claim_in_words
 from perpetual.toolkit.units import bytes_of, counted, hours_of, seconds_of, shown_hours, shown_number, shown_time
 
-__all__ = ["approve", "experiments", "propose", "reject"]
+if TYPE_CHECKING:
+    from perpetual.lab import Lab
+    from perpetual.records import Hypothesis
+
+__all__ = ["approve", "experiments", "propose", "rebaseline", "reject"]
 
 Json = dict[str, Any]
+
+_EXPLAINED = 10  # open hypotheses
+_LONGEST_LISTED = 200  # characters of a command in a list
 
 
 @click.command()
@@ -26,17 +46,20 @@ Json = dict[str, Any]
 @click.option("--title", help="A line to know it by; by default the command.")
 @click.option("--metric", help="What its runs measure, as they print it; by default the hypothesis's.")
 @click.option("--direction", metavar="max|min", help="Whether more or less of it is better.")
-@click.option("--mde", type=float, help="The smallest effect worth having, in the metric's units.")
+@click.option("--mde", type=float, help="The effect that is weighed against none, in the metric's units.")
 @click.option("--noise", type=float, help="Spread (sd) between seeds, as far as it is known.")
 @click.option("--tau", type=float, help="Spread (sd) between implementations of the idea.  [default: a quarter of mde]")
 @click.option("--baseline", metavar="B", help="What it is compared with: a number or an experiment's id.")
 @click.option("--paired", is_flag=True, default=None, help="Share the seeds of the baseline experiment.")
 @click.option("--kind", metavar="gaussian|binary", help="binary: 1 is success, 0 failure; the baseline is a rate.")
-@click.option("--claim", metavar="C", help="at_least (the mde, by default), value, any or none.")
+@click.option("--claim", metavar="C", help="at_least (weighs the mde, by default), value, any or none.")
 @click.option("--on-crash", metavar="supports|refutes", help="Where the claim is that it runs at all.")
 @click.option("--confirmation", is_flag=True, default=None, help="It is measured on data that was kept back for this.")
 @click.option("--proxy", metavar="JSON", help='A cheap stand-in: {"args": "--steps 500", "cost_run_hours": 0.1}.')
 @click.option("--proxy-of", metavar="ID", help="The experiment that this one stands in for.")
+@click.option(
+    "--changes", metavar="code|data|environment", help="This difference from the baseline experiment is the treatment."
+)
 @click.option("--extends", metavar="ID", help="More --replicates of this experiment, whose own are used up.")
 @click.option("--replicates", type=int, help="How many runs, each with a seed of its own.  [default: 1]")
 @click.option("--cost", metavar="TIME", help="Expected run-hours of one run, or with a unit: 90s, 30m, 2h.")
@@ -70,19 +93,7 @@ def propose(face: Face, /, auto: int | None, dry_run: bool, idempotency_key: str
 
     made = face.lab.experiments.propose(**_specification(given), dry_run=dry_run, idempotency_key=idempotency_key)
     document = {**to_json(made), **({"id": None} if dry_run else {})}
-    _warn_of_secrets(face, made.env)
     face.answer("experiment", document, lambda: _proposed_text(document))
-
-
-def _warn_of_secrets(face: Face, env: Json) -> None:
-    from perpetual.toolkit.redact import redact_value
-
-    names = [name for name, value in env.items() if redact_value(name, str(value)) != str(value)]
-    if names:
-        face.progress(
-            f"warning: {printable(', '.join(names))} looks like a secret, and what is approved stays readable in the "
-            "record; runs inherit the environment of whoever starts them, so set it there instead"
-        )
 
 
 def _specification(given: Json) -> Json:
@@ -111,10 +122,27 @@ def _specification(given: Json) -> Json:
 
 def _proposed_text(item: Json) -> str:
     if item["id"] is None:
-        return f"would propose: {printable(item['title'])}\n{_design(item)}\n{_score(item)}\nnothing was written"
+        head = f"would propose: {line(item['title'])}"
+        return "\n".join([head, *_command(item), _design(item), _score(item), "nothing was written"])
     whom = f" for {item['hypothesis_id']}" if item["hypothesis_id"] else ""
-    first = f"{item['id']}  {item['status']}{whom}: {printable(item['title'])}"
-    return "\n".join([first, _design(item), _score(item), *_next(item)])
+    first = f"{item['id']}  {item['status']}{whom}: {line(item['title'])}"
+    return "\n".join([first, *_command(item), _design(item), _score(item), *_next(item)])
+
+
+def _command(item: Json) -> list[str]:
+    """The command, where the title does not say it: a title that only looks like one hides nothing."""
+    command = other_command(item)
+    return [f"  command: {command}"] if command else []
+
+
+def _titled(item: Json) -> str:
+    """The title in a list, and the command where it does not say it."""
+    command = other_command(item)
+    if command is None:
+        return str(item["title"])
+    shown = command if len(command) <= _LONGEST_LISTED else command[: _LONGEST_LISTED - 3] + "..."
+    is_cut = item["title"].endswith("...") and command.startswith(item["title"][:-3])
+    return shown if is_cut else f"{item['title']}: {shown}"
 
 
 def _propose_auto(face: Face, count: int, dry_run: bool, key: str | None) -> None:
@@ -137,22 +165,86 @@ def _propose_auto(face: Face, count: int, dry_run: bool, key: str | None) -> Non
             item["hypothesis_id"] or "",
             _number(item["score"]["score"]),
             item["score"]["reason"],
-            item["title"],
+            _titled(item),
         ),
-        empty="nothing is worth proposing: no open hypothesis has a missing replicate or an untried point of its grid",
+        empty=_why_nothing(face) if not picks else "",
     )
-    steps = [step for item in items if item["id"] for step in _next(item)]
+    steps = face.steps([step for item in items if item["id"] for step in _next(item)])
     if steps and not face.as_json:
         click.echo("\n".join(steps))
 
 
 @click.command()
-@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.argument("id", metavar="ID")
+@click.option("--replicates", type=int, help="How many runs.  [default: as many as it has]")
+@click.option("-n", "--notes", metavar="T", default="", help="Why, and what to look at.")
+@click.option("--dry-run", is_flag=True, help="Show what would be proposed, and write nothing.")
+@key_option
 @json_option
 @pass_face
-def approve(face: Face, ids: tuple[str, ...]) -> None:
+def rebaseline(
+    face: Face, id: str, replicates: int | None, notes: str, dry_run: bool, idempotency_key: str | None
+) -> None:
+    """Propose the baseline ID anew, to be run under today's code.
+
+    Claims are compared with the runs of the baseline that are of their own version.
+    """
+    from perpetual.records import to_json
+
+    made = face.lab.experiments.rebaseline(
+        id, replicates=replicates, notes=notes, dry_run=dry_run, idempotency_key=idempotency_key
+    )
+    document = {**to_json(made), **({"id": None} if dry_run else {})}
+    face.answer("experiment", document, lambda: _proposed_text(document))
+
+
+def _why_nothing(face: Face) -> str:
+    """Why nothing is worth proposing, for each open hypothesis."""
+    lab = face.lab
+    opened = lab.hypotheses.list(status="open", limit=_EXPLAINED).items
+    if not opened:
+        return "nothing is worth proposing: no hypothesis is open"
+    return "\n".join(["nothing is worth proposing", *(f"  {item.id}: {_why_not(lab, item)}" for item in opened)])
+
+
+def _why_not(lab: Lab, hypothesis: Hypothesis) -> str:
+    claims = [
+        item
+        for item in lab.experiments.list(hypothesis_id=hypothesis.id, limit=1000).items
+        if item.design.claim is not None and item.status not in ("rejected", "expired")
+    ]
+    if not claims:
+        grid = ", whose configuration its grid then varies" if hypothesis.params else ""
+        return f"it has no experiment that claims something: propose one{grid}"
+    for item in claims:
+        base = item.design.baseline
+        if isinstance(base, str) and not lab.experiments.get(base).runs.get("done"):
+            return f"{item.id} waits for its baseline {base}, of which no run has ended well"
+    proposed = [item.id for item in claims if item.status == "proposed"]
+    if proposed:
+        return f"{', '.join(proposed[:3])} wait for approval"
+    return "no replicate is missing whose result would teach enough, and no point of a grid is untried"
+
+
+@click.command()
+@click.argument("ids", nargs=-1, metavar="ID...")
+@click.option(
+    "--token", cls=PersonOption, is_flag=True, help="Instead: print the token that lets one MCP server approve."
+)
+@json_option
+@pass_face
+def approve(face: Face, ids: tuple[str, ...], token: bool) -> None:
     """Approve proposed experiments, all of them or none: each may run exactly as it is specified now."""
-    _answer(face, face.lab.experiments.approve_all(ids))
+    if token:
+        if ids:
+            raise UsageError("--token approves nothing and takes no ID", hint="perpetual approve --token")
+        made = face.lab.experiments.approval_token()
+        face.answer("approve_token", made, made["token"])
+        face.progress(f"until {made['expires_at']}, once: PERPETUAL_APPROVE_TOKEN=TOKEN perpetual mcp --allow-approve")
+        return
+    if not ids:
+        raise UsageError("approve needs an ID", hint="perpetual approve --help")
+    _answer(face, face.lab.experiments.approve_all(ids), is_approved=True)
 
 
 @click.command()
@@ -165,21 +257,25 @@ def reject(face: Face, ids: tuple[str, ...], why: str) -> None:
     _answer(face, face.lab.experiments.reject_all(ids, why))
 
 
-def _answer(face: Face, changed: list[Any]) -> None:
+def _answer(face: Face, changed: list[Any], *, is_approved: bool = False) -> None:
     """One record as itself, several as a list."""
     from perpetual.records import to_json
 
     documents = [to_json(item) for item in changed]
+    if is_approved:
+        documents = [{**item, "differs": face.lab.experiments.differences(item["id"])} for item in documents]
     if len(documents) == 1:
         face.answer("experiment", documents[0], lambda: _changed_text(documents[0]))
     elif face.as_json:
         face.items("experiments", documents, None, (), lambda _: (), empty="")
     else:
-        click.echo("\n".join(_changed_text(item) for item in documents))
+        face.answer("experiments", {}, "\n".join(_changed_text(item) for item in documents))
 
 
 def _changed_text(item: Json) -> str:
-    return "\n".join([f"{item['id']}  {item['status']}: {printable(item['title'])}", *_next(item)])
+    if item["status"] != "rejected":
+        return "\n".join([approved_text(item, item["differs"]), *_next(item)])
+    return f"{item['id']}  {item['status']}: {line(item['title'])}"
 
 
 @click.command()
@@ -209,29 +305,26 @@ def experiments(
         ("id", "status", "hypothesis", "runs", "bits/run-hour", "title"),
         lambda item: (
             item["id"],
-            item["status"],
+            item["status"] + (", stale" if is_stale(item["cautions"]) else ""),
             item["hypothesis_id"] or "",
             _runs(item),
             _number(item["score"]["score"]),
-            item["title"],
+            _titled(item),
         ),
         empty="no such experiment" if status or hypothesis_id else "no experiment yet: perpetual propose --help",
     )
 
 
 def _text(item: Json) -> str:
-    need = item["resources"]
     whom = f"  of {item['hypothesis_id']}" if item["hypothesis_id"] else ""
-    lines = [f"{item['id']}  {item['status']}{whom}", f"  {printable(item['title'])}"]
-    lines.append(f"  command: {printable(item['command'] or 'none yet')}")
-    lines += [f"  {name}: {printable(item[name])}" for name in ("cwd", "env", "config", "notes") if item[name]]
-    wall = "none" if need["wall_s"] is None else shown_hours(need["wall_s"] / 3600)
-    memory = f" with {need['gpu_memory_bytes'] / 2**30:g} GiB each" if need["gpu_memory_bytes"] else ""
-    cpus = f", {counted(need['cpus'], 'CPU')}" if need["cpus"] else ""
-    silent = f", ended after {shown_hours(need['no_output_s'] / 3600)} without output" if need["no_output_s"] else ""
-    gpus = counted(need["gpus"], "GPU") if need["gpus"] else "no GPU"
-    lines += [f"  needs: {gpus}{memory}{cpus}, wall limit {wall}{silent}", _design(item), _score(item)]
+    lines = [f"{item['id']}  {item['status']}{whom}", f"  {line(item['title'])}"]
+    lines.append(f"  command: {line(item['command'] or 'none yet')}")
+    lines += [f"  {name}: {line(item[name])}" for name in ("cwd", "env", "config") if item[name]]
+    if item["notes"]:
+        lines.append("  notes: " + "\n    ".join(printable(item["notes"]).splitlines()))
+    lines += [f"  needs: {needs(item)}", _design(item), _score(item)]
     lines.append(f"  runs: {_runs(item)}")
+    lines += [f"  flag: {printable(text)}" for text in item["cautions"]]
     approved = f", approved by {printable(item['approved_by'])}" if item["approved_by"] else ""
     lines.append(f"  proposed by {printable(item['proposed_by'])} at {shown_time(item['created_at'])} UTC{approved}")
     return "\n".join([*lines, *_next(item)])
@@ -244,9 +337,10 @@ def _design(item: Json) -> str:
     elif design["claim"] is None:
         what = f"measures {printable(design['metric'])}, without a claim"
     else:
-        what = f"{_claimed(design)} against {design['baseline']}"
+        what = _claimed(design)
         what += " (paired)" if design["paired"] else ""
         what += " (confirmation)" if design["confirmation"] else ""
+        what += f", changes {design['changes']}" if design["changes"] else ""
         what += f", a crash {design['on_crash']} it" if design["on_crash"] else ""
     what += f", stands in for {design['proxy_of']}" if design["proxy_of"] else ""
     noise = "" if design["noise"] is None else f", noise {design['noise']:g}"
@@ -255,12 +349,8 @@ def _design(item: Json) -> str:
 
 
 def _claimed(design: Json) -> str:
-    metric = printable(design["metric"])
-    if design["claim"] == "any":
-        return f"{metric} differs by some effect"
-    by = "by exactly" if design["claim"] == "value" else "by"
-    rate = "rate of " if design["kind"] == "binary" else ""
-    return f"{rate}{metric} {design['direction']} {by} {design['mde']:g}"
+    names = ("metric", "direction", "baseline", "mde", "claim", "kind")
+    return printable(claim_in_words(**{name: design[name] for name in names}))
 
 
 def _score(item: Json) -> str:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from perpetual.cli.base import Face, json_object, json_option, key_option, page_options, pass_face, printable
-from perpetual.toolkit.units import counted, shown_number
+from perpetual.science.versions import is_stale
+from perpetual.toolkit.claims import claim_in_words, effect_in_words
+from perpetual.toolkit.units import counted, shown_bound, shown_number
+
+if TYPE_CHECKING:
+    from perpetual.records import Prediction
 
 __all__ = ["hypotheses"]
 
@@ -19,10 +24,10 @@ def hypotheses() -> None:
 
 @hypotheses.command()
 @click.argument("statement")
-@click.option("--prior", type=float, default=0.5, show_default=True, help="How likely it is before any evidence.")
+@click.option("--prior", type=float, default=0.5, show_default=True, help="0.25 to 0.75: how likely it is beforehand.")
 @click.option("--metric", help="What its experiments measure, as their runs print it.")
 @click.option("--direction", metavar="max|min", help="Whether more or less of the metric is better.")
-@click.option("--mde", type=float, help="The smallest effect worth having, in the metric's units.")
+@click.option("--mde", type=float, help="The effect that is weighed against none, in the metric's units.")
 @click.option("--baseline", metavar="B", help="What it is compared with: a number or an experiment's id.")
 @click.option("--params", metavar="JSON", help="""A grid of values to try, as in '{"lr": [0.1, 0.01]}'.""")
 @click.option("--tag", "tags", multiple=True, help="A word to find it by; may be repeated.")
@@ -39,11 +44,14 @@ def add(
     from perpetual.records import to_json
 
     made = face.lab.hypotheses.add(statement, params=json_object(params, "--params"), tags=tags, **fields)
-    face.answer("hypothesis", to_json(made), lambda: f"{_text(face, to_json(made))}\nnext: {_next(made.id)}")
+    face.answer(
+        "hypothesis", to_json(made), lambda: f"{_text(face, to_json(made))}\nnext: {_next(made.id, made.prediction)}"
+    )
 
 
-def _next(id: str) -> str:
-    return f"perpetual propose -h {id} --command 'python train.py ...'"
+def _next(id: str, prediction: Prediction) -> str:
+    against = " --baseline e1" if prediction.mde is not None and prediction.baseline is None else ""
+    return f"perpetual propose -h {id} --command 'python train.py ...'{against}"
 
 
 @hypotheses.command(name="list")
@@ -63,10 +71,10 @@ def list_(face: Face, status: str | None, limit: int, cursor: str | None) -> Non
         ("id", "status", "confidence", "false-alarm bound", "evidence", "statement", "tags"),
         lambda item: (
             item["id"],
-            item["status"],
+            item["status"] + _by_hand(item) + (", stale" if is_stale(item["flags"]) else ""),
             f"{item['confidence']:.3f}",
-            f"{item['false_alarm_bound']:.2g}",
-            str(item["evidence_count"]),
+            shown_bound(item["false_alarm_bound"]),
+            str(item["evidence_count"] if item["counting"] is None else item["counting"]),
             item["statement"],
             " ".join(item["tags"]),
         ),
@@ -104,20 +112,31 @@ def update(face: Face, /, id: str, tags: tuple[str, ...], **changes: Any) -> Non
     face.answer("hypothesis", changed, lambda: _text(face, changed))
 
 
+def _rows(item: dict[str, Any]) -> str:
+    """How many rows of evidence there are, and how many of them count."""
+    said = counted(item["evidence_count"], "row")
+    return said if item["counting"] in (None, item["evidence_count"]) else f"{said}, {item['counting']} of which count"
+
+
+def _by_hand(item: dict[str, Any]) -> str:
+    """Who has decided it, where no evidence has."""
+    return f" (by {item['decided_by']})" if item["decided_by"] not in (None, "evidence") else ""
+
+
 def _text(face: Face, item: dict[str, Any]) -> str:
     lines = [
-        f"{item['id']}  {item['status']}  confidence {item['confidence']:.3f} (prior {item['prior']:g})",
+        f"{item['id']}  {item['status']}{_by_hand(item)}  "
+        f"confidence {item['confidence']:.3f} (prior {item['prior']:g})",
         f"  {printable(item['statement'])}",
-        f"  evidence: {counted(item['evidence_count'], 'row')}; e-values {shown_number(item['e_support'])} for, "
+        f"  evidence: {_rows(item)}; e-values {shown_number(item['e_support'])} for, "
         f"{shown_number(item['e_refute'])} "
-        f"against; false-alarm bound {item['false_alarm_bound']:.2g}",
+        f"against; false-alarm bound {shown_bound(item['false_alarm_bound'])}",
     ]
     prediction = item["prediction"]
     if prediction["metric"]:
-        said = [prediction["metric"], prediction["direction"]]
-        said += [f"by at least {prediction['mde']:g}"] if prediction["mde"] is not None else []
-        said += [f"against {prediction['baseline']}"] if prediction["baseline"] is not None else []
-        lines.append("  predicts: " + printable(" ".join(word for word in said if word)))
+        lines.append("  predicts: " + printable(claim_in_words(**prediction)))
+    if item["effect"]:
+        lines.append("  measured: " + printable(effect_in_words(item["effect"], prediction["direction"])))
     if item["params"]:
         grid = "; ".join(f"{name} in {values}" for name, values in item["params"].items())
         lines.append(f"  to try: {printable(grid)}")

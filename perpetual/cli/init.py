@@ -12,6 +12,7 @@ import click
 
 from perpetual.cli.base import Face, json_option, pass_face, printable
 from perpetual.errors import Conflict, UsageError
+from perpetual.toolkit.readers import names_a_right
 from perpetual.toolkit.units import hours_of
 
 __all__ = ["init"]
@@ -19,7 +20,7 @@ __all__ = ["init"]
 
 @click.command()
 @click.option("-p", "--name", metavar="NAME", help="The project's name; by default the folder's.")
-@click.option("-H", "--harness", "harnesses", multiple=True, metavar="HARNESS", help="A coding agent, or all.")
+@click.option("-H", "--harness", "harnesses", multiple=True, metavar="HARNESS", help="A coding agent, all or none.")
 @click.option("-t", "--target", metavar="DIR", help="The folder; by default the working directory.")
 @click.option("--budget", metavar="GPU_HOURS", help="Limit of GPU time, as in 20 or 90m; by default there is none.")
 @click.option("--store", metavar="NAME", help="What keeps the record; by default tinydb.")
@@ -157,10 +158,12 @@ def _document(folder: Path, found: dict[str, Any], wishes: dict[str, Any], answe
 
 def _tell(face: Face, document: dict[str, Any]) -> None:
     """Shows the answer; a file that could not be merged is exit 6 after all else was done."""
+    if face.withholds:
+        document = {**document, "trust": [step for step in document["trust"] if not names_a_right(step)]}
     failed = [item for item in document["files"] if item["action"] == "conflict"]
     if failed and face.as_json:
         raise _conflict(failed, document)
-    face.answer("init", document, lambda: _text(document))
+    face.answer("init", document, lambda: _text(document, is_agent=face.withholds))
     if failed:
         raise _conflict(failed, document)
 
@@ -173,7 +176,7 @@ def _conflict(failed: list[dict[str, Any]], document: dict[str, Any]) -> Conflic
     )
 
 
-def _text(document: dict[str, Any]) -> str:
+def _text(document: dict[str, Any], *, is_agent: bool) -> str:
     limit = document["budget"]["limit_gpu_hours"]
     is_dry = document.get("dry_run", False)
     lines = [f"project {printable(document['project'])} in {printable(document['path'])}"]
@@ -182,7 +185,7 @@ def _text(document: dict[str, Any]) -> str:
         lines.append(f"  {item['action']:<10} {printable(item['path'])}{reason}")
     lines += [printable(item["diff"]) for item in document["files"] if item.get("diff")]
     lines.append(
-        "budget: unlimited GPU-hours; perpetual budget set GPU_HOURS limits it"
+        f"budget: unlimited GPU-hours{'' if is_agent else '; perpetual budget set GPU_HOURS limits it'}"
         if limit is None
         else f"budget: {limit:g} GPU-hours"
     )

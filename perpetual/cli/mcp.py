@@ -10,30 +10,40 @@ from contextlib import contextmanager
 
 import click
 
-from perpetual.cli.base import Face, json_option, pass_face
+from perpetual.cli.base import Face, PersonOption, json_option, pass_face
 from perpetual.lab import Lab
 
 __all__ = ["mcp"]
 
 
 @click.command()
-@click.option("--allow-approve", is_flag=True, help="Let the client approve experiments: for an agent that you trust.")
+@click.option(
+    "--allow-approve",
+    cls=PersonOption,
+    is_flag=True,
+    help="Let the client approve experiments, by a token of `approve --token`. [PERPETUAL_APPROVE_TOKEN]",
+)
 @click.option("--http", metavar="HOST:PORT", help="Listen there instead of standard input and output.")
 @json_option
 @pass_face
 def mcp(face: Face, allow_approve: bool, http: str | None) -> None:
     """Serve the lab to an agent over the Model Context Protocol, until the agent leaves."""
+    token, face.approve_token = face.approve_token, None
     # A client waits for the first answer, and what is imported until then is kept: collecting it over and over in
     # between is a tenth of the time.
     gc.disable()
     with _prints_to_stderr():
         lab = face.lab
         root, safe = lab.root, face.safe
+        if http is not None or allow_approve:
+            lab.trust.require("serving this project" if http is not None else "approving over MCP")
         server = lab.part("mcp")
         gc.freeze()
         gc.enable()
         # A record that cannot be read is said here, with its exit status, rather than to a client that shows nothing.
         lab.status()
+        if allow_approve:
+            lab.experiments.redeem(token)
         face.close()  # the client's lab acts in the client's name, and some stores take one writer at a time
 
     def open_lab(actor: str) -> Lab:

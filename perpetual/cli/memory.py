@@ -191,7 +191,7 @@ _why = click.option("--why", required=True, metavar="T", help="The reason, kept 
 def promote(face: Face, path: str, why: str, blob: str | None, dry_run: bool) -> None:
     """Vouch for the newest version of the note PATH: agents are shown it until another one is promoted.
 
-    For a person: under a coding agent's shell it is refused, unless the methodology says agents_may_approve.
+    For a person: under a coding agent's shell it is refused.
     """
     answer = face.lab.memory.promote(path, why, blob=blob, dry_run=dry_run)
     face.answer("memory_decision", answer, lambda: _decision_text(answer))

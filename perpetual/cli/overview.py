@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import click
@@ -24,7 +25,8 @@ _HASH, _HASH_SHOWN = 40, 12  # characters
 def status(face: Face) -> None:
     """Where the research stands: hypotheses, runs, budget, and what to do next."""
     document = face.lab.status()
-    face.answer("status", status_document(document), lambda: status_text(document))
+    text = partial(status_text, document, for_agent=face.for_agent)
+    face.answer("status", status_document(document), text, is_fenced=True)
 
 
 @click.command()
@@ -36,7 +38,7 @@ def status(face: Face) -> None:
 def brief(face: Face, tokens: int) -> None:
     """Where the research stands, for an agent, within a number of tokens (UTF-8 bytes / 4, rounded up)."""
     document = brief_document(render(face.lab.status(), tokens), tokens)
-    face.answer("brief", document, document["text"])
+    face.answer("brief", document, document["text"], is_fenced=True)
 
 
 @click.command()
@@ -52,7 +54,7 @@ def hook(face: Face, name: str) -> None:
             text = face.lab.brief()
         except NoProject:
             return  # the hook of an agent that works elsewhere must not get in its way
-        face.write(json.dumps(hook_document(name, text)))
+        face.write(json.dumps(hook_document(name, text)), for_harness=True)
 
 
 @click.command()
@@ -106,6 +108,7 @@ def _follow(face: Face, since: int) -> None:
     """Prints events as they come until interrupted."""
     from perpetual.records import to_json
 
+    face.goes_on()
     while True:
         for event in face.lab.events(since=since):
             since = event.seq

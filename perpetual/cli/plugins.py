@@ -30,12 +30,12 @@ def list_(face: Face) -> None:
         ("plugin", "version", "state", "offers", "reason"),
         lambda item: (item["qualified_name"], item["version"], item["state"], _offers(item), item["reason"] or ""),
         empty="there are no plugins",
-        extra={"problems": problems},
+        extra={"problems": [{**item, "hint": face.hint(item["hint"])} for item in problems]},
     )
     if not face.as_json:
         click.echo("(in brackets: at hand, and not chosen; perpetual plugins show NAME says why)")
     for problem in problems:
-        face.progress(printable(f"problem: {problem['message']}\n  {problem['hint']}"))
+        face.progress(printable(f"problem: {problem['message']}\n  {face.hint(problem['hint'])}"))
 
 
 def _offers(item: dict[str, Any]) -> str:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perpetual.cli.base import Face, json_option, key_option, page_options, pass_face, printable
-from perpetual.errors import UsageError, unknown
-from perpetual.toolkit.units import identifier, seconds_of, shown_hours, shown_time, start_of
+from perpetual.errors import NotFound, UsageError, unknown
+from perpetual.toolkit.causes import reason_with_cause
+from perpetual.toolkit.units import counted, identifier, seconds_of, shown_bound, shown_hours, shown_time, start_of
 
 if TYPE_CHECKING:
     from perpetual.lab import Lab
@@ -32,7 +33,7 @@ _QUEUE = {"pause": "paused", "resume": "running", "drain": "draining"}
 @click.argument("command", nargs=-1, metavar="[COMMAND]")
 @click.option("-g", "--gpu", "gpus", type=int, multiple=True, help="Use this GPU; may be repeated.")
 @click.option("--all", "every", is_flag=True, help="Every missing replicate, as far as the budget holds them.")
-@click.option("--wait", "waits", is_flag=True, help="Until it has ended; exit 1 if that was without success.")
+@click.option("--wait", "waits", is_flag=True, help="Until it has ended; exit 1 without success or metric.")
 @click.option("--seed", type=int, help="A seed picked by hand: the run weighs nothing as evidence.")
 @click.option("--dry-run", is_flag=True, help="Show what would be started, or why not, and start nothing.")
 @key_option
@@ -53,17 +54,48 @@ def run(
         return 0
     started = face.lab.runs.launch(id, idempotency_key=key, **options)
     ids = [item.id for item in started]
+    _warn(face, started)
     if waits:
         for item in started:
             face.progress(_line(item, {}))
         face.lab.wait(ids)
         started = face.lab.runs.named(ids)
-    _answer(face, started, single=not every)
+    hint = None if waits else _queued_hint(id, started)
+    _answer(face, started, single=not every, hint=hint)
+    if hint is not None:
+        face.progress(hint)
     if waits:
         _tell_verdicts(face, started)
     if every:
         _tell_missing(face, id)
-    return 1 if waits and any(item.status != "done" for item in started) else 0
+    return 1 if waits and _lacking(face, started) else 0
+
+
+def _queued_hint(id: str, started: Sequence[Run]) -> str | None:
+    """What starts the runs that wait; None where none does."""
+    queued = [item.id for item in started if item.status == "queued"]
+    if not queued:
+        return None
+    return f"nothing starts {', '.join(queued)} by itself: keep perpetual wait {id} running, or run perpetual scan"
+
+
+def _lacking(face: Face, found: Sequence[Run]) -> bool:
+    """Whether a run ended without success, or measured nothing that counts of what its experiment declares."""
+    declared = _declared(face.lab, found)
+
+    def lacks(item: Run) -> bool:
+        metric = declared[item.experiment_id]
+        return item.status != "done" or item.tainted or (metric is not None and item.metrics.get(metric) is None)
+
+    return any(map(lacks, found))
+
+
+def _warn(face: Face, started: Sequence[Run]) -> None:
+    """Says once what of the code has changed since it was approved."""
+    for text in dict.fromkeys(
+        item["text"] for run in started for item in run.annotations if item["kind"] == "code_changed"
+    ):
+        face.progress(f"warning: {printable(text)}")
 
 
 def _joined(words: tuple[str, ...]) -> str | None:
@@ -86,14 +118,15 @@ def _tell_verdicts(face: Face, ended: Sequence[Run]) -> None:
     """What the hypotheses behind the runs amount to now: that is what one waited for."""
     if face.as_json:
         return
+    from perpetual.science.versions import is_stale
+
     subjects = {face.lab.experiments.get(id).hypothesis_id: None for id in {run.experiment_id: None for run in ended}}
     for id in subjects:
         if id is not None:
             found = face.lab.hypotheses.get(id)
-            bound = f"false-alarm bound {found.false_alarm_bound:.2g}"
-            click.echo(
-                f"{id}  {found.status}: confidence {found.confidence:.3f}, {bound}; perpetual hypotheses show {id}"
-            )
+            bound = f"false-alarm bound {shown_bound(found.false_alarm_bound)}"
+            status = found.status + (", stale" if is_stale(found.flags) else "")
+            click.echo(f"{id}  {status}: confidence {found.confidence:.3f}, {bound}; perpetual hypotheses show {id}")
 
 
 def _plan_text(plan: Json) -> str:
@@ -106,6 +139,8 @@ def _plan_text(plan: Json) -> str:
         f"  in {printable(plan['cwd'])}, wall limit {shown_hours(plan['wall_s'] / 3600)}",
         f"  reserves {plan['gpu_hours']:.3f} GPU-hours and {plan['run_hours']:.3f} run-hours each",
     ]
+    if plan["code_changed"]:
+        lines.append(f"  warning: {printable(plan['code_changed'])}")
     if plan["waits_for"]:
         lines.append(f"  it would wait: {printable(plan['waits_for'])}")
     return "\n".join([*lines, "nothing was started"])
@@ -158,22 +193,42 @@ def runs(
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run has ended.")
 @click.option("--stderr", is_flag=True, help="Standard error instead of standard output.")
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines.")
+@click.option("--raw", is_flag=True, help="With the secrets that it printed; for a person.")
 @json_option
 @pass_face
-def logs(face: Face, id: str, follow: bool, stderr: bool, tail: int | None) -> None:
-    """Show the output of RUN; control characters are made visible. With --json at most the last MiB."""
+def logs(face: Face, id: str, follow: bool, stderr: bool, tail: int | None, raw: bool) -> None:
+    """Show the output of RUN, its secrets replaced, control characters visible. With --json at most the last MiB."""
     if face.as_json:
         if follow:
             raise UsageError("--json answers one document and -f goes on", hint=f"perpetual wait {id}, then logs")
-        face.answer("logs", face.lab.runs.logs(id, stderr=stderr, tail=tail), "")
+        face.answer("logs", face.lab.runs.logs(id, stderr=stderr, tail=tail, raw=raw), "")
         return
-    for piece in face.lab.runs.stream(id, stderr=stderr, tail=tail, follow=follow):
+    if follow:
+        face.goes_on()
+    is_empty = tail != 0
+    for piece in face.lab.runs.stream(id, stderr=stderr, tail=tail, follow=follow, raw=raw):
         click.echo(printable(piece), nl=False)
+        is_empty = False
+    if is_empty:
+        face.progress(_said_elsewhere(face, id, stderr=stderr))
     if follow:
         status, reason = face.lab.runs.look(id)
         told = f" ({printable(reason)})" if reason else ""
         unrecorded = face.lab.runs.get(id).status in _LIVE
         face.progress(f"{identifier(id)} has ended: {status}{told}" + ("; perpetual scan records it" * unrecorded))
+
+
+def _said_elsewhere(face: Face, id: str, *, stderr: bool) -> str:
+    """Where the run has written, if it has written nothing here."""
+    this, other = ("stderr", "stdout") if stderr else ("stdout", "stderr")
+    try:
+        lines = len(face.lab.runs.logs(id, stderr=not stderr)["text"].splitlines())
+    except NotFound:
+        lines = 0
+    if not lines:
+        return f"{this} is empty"
+    where = f"perpetual logs {identifier(id)}{'' if stderr else ' --stderr'}"
+    return f"{this} is empty; {counted(lines, 'line')} on {other}: {where}"
 
 
 @click.command()
@@ -200,7 +255,9 @@ def retry(face: Face, id: str, dry_run: bool, idempotency_key: str | None) -> No
         plan = face.lab.runs.plan_retry(id)
         face.answer("run_plan", plan, lambda: _plan_text(plan))
         return
-    _answer(face, [face.lab.runs.retry(id, idempotency_key=idempotency_key)], single=True)
+    made = face.lab.runs.retry(id, idempotency_key=idempotency_key)
+    _warn(face, [made])
+    _answer(face, [made], single=True)
 
 
 @click.command()
@@ -211,7 +268,7 @@ def retry(face: Face, id: str, dry_run: bool, idempotency_key: str | None) -> No
 def wait(face: Face, ids: tuple[str, ...], timeout: str | None) -> int:
     """Wait until runs have ended; an experiment's ID stands for its runs.
 
-    Exit 1 if one ended without success, 3 if the time is over before all have ended.
+    Exit 1 if one ended without success or without what it was to measure, 3 if the time is over before all have ended.
     """
     face.lab.wait(ids, timeout_s=None if timeout is None else seconds_of(timeout, "--timeout"))
     found = face.lab.runs.named(ids)
@@ -221,7 +278,7 @@ def wait(face: Face, ids: tuple[str, ...], timeout: str | None) -> int:
     if live:
         face.progress(f"the time is over, and {', '.join(live)} went on")
         return 3
-    return 1 if any(item.status != "done" for item in found) else 0
+    return 1 if _lacking(face, found) else 0
 
 
 @click.command()
@@ -277,18 +334,20 @@ def _scan_text(found: Json) -> str:
         f"{item['id']}: {item['hypothesis_id']} {item['log_bayes_factor']:+.3f} nats from {item['run_id']}"
         for item in found["evidence"]
     ]
+    lines += [printable(f"{item['run_id']} {item['where']}") for item in found.get("elsewhere", ())]
     lines += [printable(f"{item['run_id']} cannot be looked at: {item['message']}") for item in found["problems"]]
     return "\n".join(lines) or "nothing has changed"
 
 
-def _answer(face: Face, found: Sequence[Run], *, single: bool) -> None:
-    """One run as itself, several as a list."""
+def _answer(face: Face, found: Sequence[Run], *, single: bool, hint: str | None = None) -> None:
+    """One run as itself, several as a list; the hint is a key of its own in JSON."""
     from perpetual.records import to_json
 
+    more = {} if hint is None else {"hint": hint}
     if single:
-        face.answer("run", to_json(found[0]), lambda: _line(found[0], _declared(face.lab, found)))
+        face.answer("run", {**to_json(found[0]), **more}, lambda: _line(found[0], _declared(face.lab, found)))
     elif face.as_json:
-        _table(face, found, None, empty="")
+        _table(face, found, None, empty="", extra=more)
     else:
         declared = _declared(face.lab, found)
         click.echo("\n".join(_line(item, declared) for item in found) or "there is no run to wait for")
@@ -343,7 +402,7 @@ def _replicate(item: Json) -> str:
     return f"{item['replicate']}" + (f".{item['attempt']}" if item["attempt"] > 1 else "")
 
 
-def _table(face: Face, found: Sequence[Run], next_cursor: str | None, *, empty: str) -> None:
+def _table(face: Face, found: Sequence[Run], next_cursor: str | None, *, empty: str, extra: Json | None = None) -> None:
     from perpetual.records import to_json
 
     declared = {} if face.as_json else _declared(face.lab, found)
@@ -360,9 +419,10 @@ def _table(face: Face, found: Sequence[Run], next_cursor: str | None, *, empty: 
             "" if item["duration_s"] is None else shown_hours(item["duration_s"] / 3600),
             str(len(item["gpus"]) or ""),
             _metrics(item, declared.get(item["experiment_id"])),
-            item["reason"] or "",
+            reason_with_cause(item["reason"], item["annotations"]) or "",
         ),
         empty=empty,
+        extra=extra,
     )
 
 

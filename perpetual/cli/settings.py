@@ -46,6 +46,10 @@ def init_methodology(face: Face) -> None:
 def set_methodology(face: Face, key: str, value: str) -> None:
     """Set KEY to VALUE in methodology.yaml; comments stay. Lists are written a,b,c and nothing as null."""
     _changed(face, face.lab.settings.set_methodology(key, value))
+    for item in face.lab.settings.moved:
+        was, now = item["stored"]["status"], item["folded"]["status"]
+        if was != now:
+            face.progress(f"{item['id']}: {was} -> {now}")
 
 
 @click.group()

@@ -78,6 +78,8 @@ def export(face: Face, output: str | None) -> None:
         if face.as_json:
             raise UsageError("--json answers one document, and so does not go with an export to standard output",
                              hint="name a file: -o FILE")  # fmt: skip
+        if face.for_agent:
+            raise UsageError("the whole record is not written to an agent's screen", hint="name a file: -o FILE")
         out = sys.stdout.buffer
         with face.alone():
             face.lab.storage.export(out)

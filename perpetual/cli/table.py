@@ -8,19 +8,24 @@ __all__ = ["COMMANDS", "Entry"]
 
 
 class Entry(NamedTuple):
-    """One command: `factory` is `module:attribute` of a click command."""
+    """One command: `factory` is `module:attribute` of a click command.
+
+    Under an agent's shell what a command writes is fenced, unless it `is_own`: it quotes nothing that others wrote.
+    """
 
     factory: str
     summary: str
+    is_own: bool = False
 
 
 COMMANDS: dict[str, Entry] = {
-    "init": Entry("perpetual.cli.init:init", "Create a project here and register it with coding agents."),
+    "init": Entry("perpetual.cli.init:init", "Create a project here and register it with coding agents.", is_own=True),
     "status": Entry("perpetual.cli.overview:status", "Where the research stands."),
     "brief": Entry("perpetual.cli.overview:brief", "The same for an agent, within a number of tokens."),
     "hook": Entry("perpetual.cli.overview:hook", "The brief as a harness hook's JSON."),
     "hypotheses": Entry("perpetual.cli.hypotheses:hypotheses", "Add, list, show and update hypotheses."),
     "propose": Entry("perpetual.cli.experiments:propose", "Propose an experiment, or the most informative ones."),
+    "rebaseline": Entry("perpetual.cli.experiments:rebaseline", "Propose a baseline anew under today's code."),
     "approve": Entry("perpetual.cli.experiments:approve", "Approve proposed experiments."),
     "reject": Entry("perpetual.cli.experiments:reject", "Reject an experiment."),
     "experiments": Entry("perpetual.cli.experiments:experiments", "List experiments, or show one."),
@@ -37,12 +42,13 @@ COMMANDS: dict[str, Entry] = {
     "memory": Entry("perpetual.cli.memory:memory", "Notes: show, write, list, search, history, promote, reject."),
     "methodology": Entry("perpetual.cli.settings:methodology", "How research is done here."),
     "config": Entry("perpetual.cli.settings:config", "What this project is made of."),
-    "mcp": Entry("perpetual.cli.mcp:mcp", "Serve the lab to an agent over MCP."),
+    "mcp": Entry("perpetual.cli.mcp:mcp", "Serve the lab to an agent over MCP.", is_own=True),
+    "trust": Entry("perpetual.cli.trust:trust", "Accept a project that was not created here."),
     "store": Entry("perpetual.cli.store:store", "The record's store: stats, verify, export, import, migrate, compact."),
     "events": Entry("perpetual.cli.overview:events", "The feed of everything that happened."),
     "gpu-status": Entry("perpetual.cli.machine:gpu_status", "The machine's GPUs."),
     "doctor": Entry("perpetual.cli.machine:doctor", "Check machine and project."),
     "plugins": Entry("perpetual.cli.plugins:plugins", "Which plugins there are, and what they offer."),
     "chaos": Entry("perpetual.cli.chaos:chaos", "Kill writers of a store again and again, and see what is left."),
-    "completion": Entry("perpetual.cli.machine:completion", "Print a shell's completion script."),
+    "completion": Entry("perpetual.cli.machine:completion", "Print a shell's completion script.", is_own=True),
 }

@@ -13,13 +13,14 @@ Answers are records; errors are `perpetual.errors.*`. Safe in threads; a context
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from perpetual.brief import render
-from perpetual.config import Config, find_project
+from perpetual.config import MARKS, Config, find_project
 from perpetual.lab import doors as _doors
 from perpetual.lab.budget import Budget
 from perpetual.lab.context import Clock, Context, utc_now
@@ -32,6 +33,7 @@ from perpetual.lab.memory import Notes
 from perpetual.lab.proposals import Proposals
 from perpetual.lab.rights import actor_name
 from perpetual.lab.status import Status
+from perpetual.lab.trust_review import VARIABLE, TrustReview
 from perpetual.records import Event
 from perpetual.registry import Registry
 
@@ -56,6 +58,7 @@ class Lab(AbstractContextManager["Lab"]):
         self.adoption = _doors.AdoptionDoor(self.desks, Lab)
         self.settings, self._status = _doors.SettingsDoor(ctx), Status(ctx, self.runs, self.budget)
         self.settings.connect(self.desks)
+        self.trust = TrustReview(ctx, self.feed)
 
     @classmethod
     def open(
@@ -74,7 +77,10 @@ class Lab(AbstractContextManager["Lab"]):
         """
         config = Config(find_project(explicit=str(path) if path is not None else None))
         plugins = registry or Registry(config.disabled, safe=safe)
-        return cls(Context(config, plugins, actor=actor or actor_name(), clock=clock))
+        lab = cls(Context(config, plugins, actor=actor or actor_name(config[MARKS]), clock=clock))
+        if os.environ.get(VARIABLE):
+            lab.trust.from_environment()
+        return _doors.by_rules(lab)
 
     @classmethod
     def init(cls, path: str | Path = ".", *, name: str | None = None, **options: Any) -> Lab:
@@ -120,14 +126,26 @@ class Lab(AbstractContextManager["Lab"]):
         """Registers the lab with coding agents; options and answer are those of `perpetual.lab.scaffold.scaffold`."""
         from perpetual.lab.scaffold import scaffold
 
-        return scaffold(self.config, self.registry, names, **options)
+        is_dry = bool(options.get("dry_run"))
+        if not is_dry:
+            self.trust.require("writing files for agents")
+        record = self._ctx.trust.record
+        accepted = () if record is None else record.scaffold or ()
+        answer = scaffold(self.config, self.registry, names, accepted=accepted, **options)
+        words = tuple(answer["command"])
+        record = self._ctx.trust.record
+        if not is_dry and record is not None and record.scaffold != words:
+            self._ctx.trust.change(scaffold=words)
+        return answer
 
     def doctor(self) -> list[dict[str, Any]]:
         """Checks of the machine and the project, each `{check, ok, detail, hint}`."""
         from perpetual.lab.doctor import Doctor
         from perpetual.lab.scaffold_check import examine
 
-        return [*Doctor(self._ctx, self.runs, self.feed).examine(), *examine(self.config, self.registry)]
+        found = Doctor(self._ctx, self.runs, self.feed).examine()
+        # Asking an agent's program about a held project would have it read what the project says.
+        return found if self._ctx.trust.is_held else [*found, *examine(self.config, self.registry)]
 
     def inventory(self) -> Inventory:
         """What this lab is made of: plugins with their state, and the machine's devices."""

@@ -6,22 +6,35 @@ go on beyond its limit; one `settle` debits what the run really used, and closes
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
-from perpetual.errors import Conflict, Refused
+from perpetual.errors import Conflict, CorruptData, Refused
 from perpetual.lab.context import Context
-from perpetual.lab.rights import require_person
+from perpetual.lab.rights import person_only
 from perpetual.records import Debit, from_json
 from perpetual.slots.store import Transaction
 from perpetual.toolkit.units import finite
 
-__all__ = ["Budget"]
+__all__ = ["Budget", "counted"]
 
 _ROUNDING = 1e-9  # hours: sums of amounts that fit exactly may be off in the last digit
 _KEEP_EVERY = 16  # rows
-_EMPTY: dict[str, Any] = {"rows": 0, "spent_gpu_hours": 0.0, "run_hours": 0.0, "reserved": {}}
+# What a kept fold was computed by: one of other rules is computed anew.
+_RULES = 2
+_EMPTY: dict[str, Any] = {"rows": 0, "rules": _RULES, "spent_gpu_hours": 0.0, "run_hours": 0.0, "reserved": {}}
+# The most that a row can be: a thousand GPUs for a thousand years. Beyond, sums lose what is added to them.
+_MOST_HOURS = 1e10
+
+
+def counted(row: Mapping[str, Any]) -> tuple[float, float]:
+    """(GPU-hours, run-hours) that a row of the ledger counts for: none where it holds what cannot have been used."""
+    hours = []
+    for key in ("gpu_hours", "run_hours"):
+        value = row[key]
+        is_possible = isinstance(value, int | float) and 0.0 <= value <= _MOST_HOURS
+        hours.append(float(value) if is_possible else 0.0)
+    return hours[0], hours[1]
 
 
 class Budget:
@@ -37,7 +50,7 @@ class Budget:
             UsageError: for a number that is no amount of hours.
             NotPermitted: under a coding agent's shell: the limit is a person's (see `perpetual.lab.rights`).
         """
-        require_person("budget set", os.environ, self._ctx.config.methodology)
+        person_only(self._ctx, "setting the budget")
         return self._set(gpu_hours)
 
     def begin(self, gpu_hours: float) -> dict[str, Any]:
@@ -69,23 +82,31 @@ class Budget:
     def _state(self) -> dict[str, Any]:
         """The fold of the whole ledger: a kept fold of its beginning, and the rows since."""
         kept = self._ctx.store.get("fold", "budget")
-        return self._fold(dict(kept.body) if kept else dict(_EMPTY), None)
+        if kept is None or (kept.body.get("rules") != _RULES and self._was_miscounted(kept.body["rows"])):
+            return self._fold(dict(_EMPTY), None)
+        return self._fold(dict(kept.body), None)
+
+    def _was_miscounted(self, rows: int) -> bool:
+        """Whether a fold of the ledger's first rows, by an earlier version, may count what cannot have been used."""
+        hours = [(row.body, counted(row.body)) for row in self._ctx.store.rows("debit", limit=rows)]
+        return any((body["gpu_hours"], body["run_hours"]) != known for body, known in hours)
 
     def fold_anew(self, rows: int) -> dict[str, Any]:
         """The fold of the ledger's first `rows` rows, from the first one on."""
         return self._fold(dict(_EMPTY), rows)
 
     def _fold(self, state: dict[str, Any], limit: int | None) -> dict[str, Any]:
-        state["reserved"] = dict(state["reserved"])
+        state["reserved"], state["rules"] = dict(state["reserved"]), _RULES
         for row in self._ctx.store.rows("debit", since=state["rows"], limit=limit):
             body = row.body
+            gpu_hours, run_hours = counted(body)
             if body["kind"] == "reserve":
                 held = state["reserved"].get(body["run_id"], (0.0, 0.0))
-                state["reserved"][body["run_id"]] = [held[0] + body["gpu_hours"], held[1] + body["run_hours"]]
+                state["reserved"][body["run_id"]] = [held[0] + gpu_hours, held[1] + run_hours]
             else:
                 state["reserved"].pop(body["run_id"], None)
-                state["spent_gpu_hours"] += body["gpu_hours"]
-                state["run_hours"] += body["run_hours"]
+                state["spent_gpu_hours"] += gpu_hours
+                state["run_hours"] += run_hours
             state["rows"] = row.number
         return state
 
@@ -141,8 +162,9 @@ class Budget:
             for table, key in keys.items():
                 if key is not None:
                     line = by[table].setdefault(key, {"gpu_hours": 0.0, "run_hours": 0.0, "runs": 0})
-                    line["gpu_hours"] += body["gpu_hours"]
-                    line["run_hours"] += body["run_hours"]
+                    gpu_hours, run_hours = counted(body)
+                    line["gpu_hours"] += gpu_hours
+                    line["run_hours"] += run_hours
                     line["runs"] += 1
         return {**self.totals(), **by}
 
@@ -194,6 +216,8 @@ class Budget:
             "run_hours": run_hours,
             "created_at": self._ctx.now(),
         }
+        if counted(row) != (gpu_hours, run_hours):
+            raise CorruptData(f"{run['id']} would be booked {gpu_hours} GPU-hours and {run_hours} run-hours")
         number = tx.append("debit", row)
         if number % _KEEP_EVERY == 0:
             # The kept fold only shortens the next reading; it is derived from the rows and may be dropped.

@@ -6,23 +6,42 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from perpetual.config import Config
-from perpetual.errors import Conflict, NotFound, TransientError, UsageError, nearest, unknown
+from perpetual.errors import (
+    ConfigError,
+    Conflict,
+    NotFound,
+    PerpetualError,
+    PluginError,
+    TransientError,
+    UsageError,
+    nearest,
+    unknown,
+)
 from perpetual.events import KINDS as EVENT_KINDS
-from perpetual.lab import housing, upgrades
-from perpetual.registry import Registry
+from perpetual.lab import housing, remains, upgrades
+from perpetual.lab.redaction import cleaned, refuse_key
+from perpetual.lab.trust import Trust
+from perpetual.lab.unbuilt import Unbuilt
+from perpetual.registry import Offer, Registry
 from perpetual.slots.store import Document, StoreBase, Transaction
+from perpetual.toolkit import confined
+from perpetual.toolkit.limits import fits_text
 from perpetual.toolkit.units import identifier, iso
 
 __all__ = ["Clock", "Context"]
 
+_LONGEST_KEY = 1_000  # characters
+_KNOWN = 500  # of the newest records: among them the nearest ids are looked for
 Clock = Callable[[], datetime]
+_FOLDERS = ("store", "store.new", "runs", "memory.git", "backups")  # none of which may be a link
 
 
 def utc_now() -> datetime:
@@ -35,9 +54,12 @@ class Context:
 
     def __init__(self, config: Config, registry: Registry, *, actor: str, clock: Clock = utc_now) -> None:
         self.config, self.registry, self.actor, self.clock = config, registry, actor, clock
+        self.trust = Trust(config, actor=actor)
         self._store: StoreBase | None = None
         self._inode: int | None = None  # of the store's folder when it was opened
         self._is_moved = False
+        self._remains: str | None = None  # of a lost record, when an empty store was opened
+        self._is_restoring = False
         self._built: dict[str, Any] = {}
         self._lock = threading.RLock()
         self._writer: Any = None
@@ -69,15 +91,64 @@ class Context:
                 if housing.is_pending(self.folder):
                     housing.finish(self.folder)
                     self.config.reload()
+                self._check_choice()
+                self._check_folders()
                 inode = self._present_inode()  # before it is opened: who moves it meanwhile is noticed
                 store = self.build_store(self.config["store"], self.folder / housing.STORE)
                 self._store, self._inode = store, inode  # only once it may be written
                 store.fence = self._fence
+                self._remains = remains.found(self.folder) if not store.seq() else None
+                store.clean = cleaned
+                if self.trust.record is not None and self.trust.record.commit:
+                    self.trust.see(store.seq())
                 older = upgrades.outdated(store)
                 if older:
                     self._upgrade(store, older)
                     return self.store
             return self._store
+
+    def _check_folders(self) -> None:
+        """Raises PerpetualError where a folder of the project is a link: what is below it is somebody else's."""
+        try:
+            for name in _FOLDERS:
+                confined.check_folder(self.folder / name)
+        except confined.UnsafePath as problem:
+            raise confined.explain(problem) or problem from problem
+
+    def _check_choice(self) -> None:
+        """Raises Conflict where PERPETUAL_STORE names another store than the one that holds the project's record."""
+        chosen, recorded = self.config["store"], self.config.recorded("store")
+        if chosen == recorded:
+            return
+        try:
+            is_same = self.registry.choose("store", chosen) is self.registry.choose("store", recorded)
+            own = None if is_same else self.build_store(recorded, self.folder / housing.STORE, claim=False)
+        except PluginError:
+            return  # the recorded one is not to be had: naming another is the way out, or the choice fails by name
+        if own is None:
+            return
+        try:
+            has_record = bool(own.seq())
+        finally:
+            own.close()
+        if has_record:
+            raise Conflict(
+                f"PERPETUAL_STORE={chosen} would split the record, which {recorded} holds",
+                hint=f"unset PERPETUAL_STORE; or take the record along: perpetual store migrate {chosen}",
+            )
+
+    def lost(self) -> str | None:
+        """Returns what is left of a record whose store is empty; None where nothing is amiss."""
+        return remains.found(self.folder) if not self.store.seq() else None
+
+    @contextmanager
+    def restoring(self) -> Iterator[None]:
+        """Lets an empty store be written beside the remains of a record, which is being put back."""
+        self._is_restoring = True
+        try:
+            yield
+        finally:
+            self._is_restoring = False
 
     def build_store(self, name: str, path: Path, *, claim: bool = True) -> StoreBase:
         """The provider of that name at a path.
@@ -86,7 +157,7 @@ class Context:
             claim: whether to be its one writer, where it takes no more.
         """
         offer = self.registry.choose("store", name)
-        options = self.config.options(offer.provider.name, offer.provider.options)
+        options = self.config.options(offer.name, offer.provider.options)
         store: StoreBase = self.registry.build(offer, options, path=path)
         if claim and not store.capabilities.multiprocess:
             try:
@@ -98,7 +169,7 @@ class Context:
 
     def _present_inode(self) -> int | None:
         try:
-            return os.stat(self.folder / housing.STORE).st_ino
+            return os.lstat(self.folder / housing.STORE).st_ino
         except FileNotFoundError:
             return None
 
@@ -112,11 +183,13 @@ class Context:
         return present != self._inode
 
     def _fence(self) -> None:
-        """Nothing is written to a store that another process has put aside meanwhile.
+        """Nothing is written to a held project, nor to a store that another process has put aside meanwhile.
 
         Raises:
-            TransientError: if so; the next deed opens the new one.
+            NotPermitted: (not_trusted) for a held project.
+            TransientError: for a store that was put aside; the next call opens the new one.
         """
+        self.trust.fence()
         present = self._present_inode()
         if self._inode is None:
             self._inode = present  # this very write has made the folder
@@ -125,6 +198,11 @@ class Context:
             raise TransientError(
                 "another process has moved this project's store to a new place", hint="try again", code="store_moved"
             )
+        if self._remains is not None and not self._is_restoring and self._store is not None:
+            left = remains.found(self.folder) if not self._store.seq() else None
+            if left is not None:
+                raise remains.refusal(self.folder, left)
+            self._remains = None  # put back meanwhile
 
     def forget_store(self) -> None:
         """Lets go of the store; the next deed opens the one that the configuration then names."""
@@ -152,7 +230,8 @@ class Context:
             return self.build_store(name, path, claim=False)
 
         try:
-            housing.move(self.folder, store, build, load, now=self.clock(), config={})
+            with self.restoring(), self.trust.lifted():  # a held project is read in the present format too
+                housing.move(self.folder, store, build, load, now=self.clock(), config={})
         except Conflict:
             housing.wait(self.folder)  # another process does the same
         except TransientError as problem:  # or has done it just now
@@ -176,23 +255,44 @@ class Context:
         with self._lock:
             if slot not in self._built:
                 offer = self.registry.choose(slot, self.config[slot])
-                options = self.config.options(offer.provider.name, offer.provider.options)
+                options = self.config.options(offer.name, offer.provider.options)
                 self._built[slot] = self.registry.build(offer, options, **extra)
             return self._built[slot]
+
+    def part_named(self, slot: str, name: str) -> Any:
+        """The provider of that name, whichever one the configuration chooses, built once.
+
+        Raises:
+            PluginError: if it cannot be chosen or built.
+        """
+        if name == self.config[slot]:
+            return self.part(slot)
+        with self._lock:
+            key = f"{slot}={name}"
+            if key not in self._built:
+                offer = self.registry.choose(slot, name)
+                options = self.config.options(offer.provider.name, offer.provider.options)
+                self._built[key] = self.registry.build(offer, options)
+            return self._built[key]
 
     def parts(self, slot: str) -> list[tuple[str, Any]]:
         """Every provider of an additive slot as (qualified name, object), in order, built once."""
         with self._lock:
             if slot not in self._built:
                 self._built[slot] = [
-                    (
-                        offer.qualified_name,
-                        self.registry.build(offer, self.config.options(offer.provider.name, offer.provider.options)),
-                    )
-                    for offer in self.registry.serving(slot)
+                    (offer.qualified_name, self._built_or_not(offer)) for offer in self.registry.serving(slot)
                 ]
             found: list[tuple[str, Any]] = self._built[slot]
             return found
+
+    def _built_or_not(self, offer: Offer) -> Any:
+        """The provider, or a part whose every use says why it could not be built: it alone fails."""
+        try:
+            return self.registry.build(offer, self.config.options(offer.name, offer.provider.options))
+        except ConfigError:
+            raise
+        except (PerpetualError, OSError) as problem:
+            return Unbuilt(str(problem))
 
     def now(self) -> str:
         """The clock's time as the record writes it."""
@@ -224,7 +324,7 @@ class Context:
         found = self.store.get(kind, identifier(id))
         if found is not None:
             return found
-        known = [document.id for document in self.store.find(kind)]
+        known = [document.id for document in self.store.page(kind, limit=_KNOWN, newest_first=True).items][::-1]
         near = nearest(identifier(id), known) or known[-3:]
         raise NotFound(f"no {kind} {id}", hint=f"the nearest: {', '.join(near)}" if near else f"there is no {kind} yet")
 
@@ -239,6 +339,8 @@ class Context:
             return None
         if not key.strip():
             raise UsageError("the idempotency key is empty", hint="any text that names this one request")
+        fits_text(key, "the idempotency key", _LONGEST_KEY)
+        refuse_key(key)
         found = tx.get("key", key)
         if found is None:
             return None

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from perpetual.config import FILE, FOLDER, Config, foreign
+from perpetual.config import FILE, FOLDER, Config, foreign, user_marks
 from perpetual.errors import Conflict, ForeignProject, PerpetualError, UsageError
+from perpetual.kept import RULES, RULES_FILE
 from perpetual.lab import housing
 from perpetual.lab.rights import require_person
 from perpetual.methodology import FILE as METHODOLOGY_FILE
 from perpetual.methodology import KEYS, Methodology
 from perpetual.registry import Registry
 from perpetual.schema import check, check_names
+from perpetual.toolkit import confined, trust_record, user_state
 from perpetual.toolkit.atomic import write_atomic
 from perpetual.toolkit.steps import step
+from perpetual.toolkit.units import iso
 
 __all__ = ["check_place", "create"]
 
 # What a project may commit to its own repository: how it is made and how it works, and nothing heavy or private.
+# What a creation that was cut off may have left; anything else in the folder was made by another program.
+_OURS = {".gitignore", METHODOLOGY_FILE, housing.LOCK}
 _IGNORE = """\
 # Everything here but the configuration stays out of the project's own repository.
 *
@@ -57,13 +64,14 @@ def check_place(root: Path) -> None:
 def _unusable(root: Path, problem: OSError) -> PerpetualError:
     return PerpetualError(
         f"no project can be created in {root}: {problem.filename or root}: {problem.strerror or problem}",
-        hint="choose a folder that you may write",
+        hint=problem.hint if isinstance(problem, confined.UnsafePath) else "choose a folder that you may write",
     )
 
 
 def _set_aside(root: Path, name: str) -> None:
     """Moves another tool's `.perpetual/` out of the way, whole and in one step."""
-    require_person("setting another tool's project aside", os.environ, Methodology(root / METHODOLOGY_FILE))
+    # what stands there is another tool's, so nothing of it lets an agent do this
+    require_person("setting another tool's project aside", os.environ, None, marks=user_marks())
     folder, target = root / FOLDER, root / name
     if folder.is_symlink() or target.exists() or target.is_symlink():
         what = f"{folder} is a link" if folder.is_symlink() else f"{target} is there already"
@@ -113,6 +121,7 @@ def create(
         _set_aside(root, set_aside)
     if (folder / FILE).exists():
         return False
+    user_state.folder()  # says that it cannot be written before anything is created
     try:
         return _write(root, name=name, store=store, project_id=project_id, methodology=chosen)
     except OSError as problem:
@@ -124,19 +133,34 @@ def _write(
 ) -> bool:
     folder = root / FOLDER
     root.mkdir(parents=True, exist_ok=True)
+    confined.check_folder(folder)
     folder.mkdir(mode=0o700, exist_ok=True)
     os.chmod(folder, 0o700)
     with housing.alone(folder):
-        if (folder / FILE).exists():
+        if os.path.lexists(folder / FILE):
             return False  # another process has been quicker, and what it has drawn stays
+        is_empty = {path.name for path in folder.iterdir()} <= _OURS
+        drawn = project_id or secrets.token_hex(8)
+        if is_empty:
+            # Before config.yaml, which makes the folder a project: a crash in between leaves a record of nothing.
+            _own(root, drawn, methodology)
         write_atomic(folder / ".gitignore", _IGNORE, mode=0o644)
-        if not (folder / METHODOLOGY_FILE).exists():
+        if not os.path.lexists(folder / METHODOLOGY_FILE):
             Methodology.write_default(folder / METHODOLOGY_FILE, methodology)
+        write_atomic(folder / RULES_FILE, json.dumps({"rules": RULES}))
         # config.yaml comes last: it is what makes the folder a project
         Config.write_new(
             root,
             project=name or root.name,
-            project_id=project_id or secrets.token_hex(8),
-            store=store or "tinydb",
+            project_id=drawn,
+            store=store or os.environ.get("PERPETUAL_STORE") or "tinydb",
         )
     return True
+
+
+def _own(root: Path, project_id: str, methodology: Mapping[str, Any]) -> None:
+    """Records that this user has created the project here, with these values of the keys that protect."""
+    values = {
+        f"methodology.{key}": methodology.get(key, KEYS[key].default) for key in KEYS if KEYS[key].weaker is not None
+    }
+    trust_record.write(trust_record.new(root, project_id, "own", values, at=iso(datetime.now(UTC))))

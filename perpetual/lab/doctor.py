@@ -15,12 +15,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from perpetual.errors import PerpetualError
+from perpetual.lab import remains
 from perpetual.lab.context import Context
 from perpetual.lab.gpus import claims
+from perpetual.lab.held import held_items
+from perpetual.lab.redaction import old_secrets
+from perpetual.lab.sight import HOSTILE, aside_folders, sight
+from perpetual.lab.unbuilt import Unbuilt
 from perpetual.slots import SLOTS
 from perpetual.slots.gpu import GpuBackend
-from perpetual.slots.scheduler import Scheduler
-from perpetual.toolkit import filesystems, platform
+from perpetual.toolkit import confined, filesystems, platform
 
 if TYPE_CHECKING:  # it is given these departments and imports none
     from perpetual.lab.events import Feed
@@ -29,8 +33,11 @@ if TYPE_CHECKING:  # it is given these departments and imports none
 __all__ = ["Doctor"]
 
 _Finding = tuple[bool | None, str, str | None]
+_ASKED = ("gate", "metric_reader", "analyser", "proposer", "report_section")  # slots of which every provider is asked
+_NAMED = 10  # records of one sentence
 _LEAST_FREE_BYTES = 500_000_000
 _MCP_PATIENCE_S = 60.0
+_SHOWN = 5  # held things by name
 
 
 class Doctor:
@@ -50,9 +57,23 @@ class Doctor:
     def examine(self) -> list[dict[str, Any]]:
         """All checks; one that raises is a finding, not the end."""
         return self.outside() + _examined(
-            self._plugins, self._slots, self._observers, self._store, self._permissions, self._disk, self._live_runs,
-            self._gpus, self._mcp,
+            self._trust, self._plugins, self._slots, self._observers, self._store, self._permissions, self._disk,
+            self._live_runs, self._run_folders, self._gpus, self._mcp, self._secrets,
         )  # fmt: skip
+
+    def _trust(self) -> _Finding:
+        """What of the project does not count here."""
+        _ = self._ctx.store  # an older store than was seen here holds the project
+        trust = self._ctx.trust
+        if trust.is_held:
+            return False, f"the project is held: {trust.why}", trust.way_out()
+        held = [f"{item.kind} {item.subject}" for item in held_items(self._ctx)]
+        if held:
+            more = f" and {len(held) - _SHOWN} more" if len(held) > _SHOWN else ""
+            return False, f"held, so it does not count here: {', '.join(held[:_SHOWN])}{more}", trust.way_out()
+        if os.environ.get("PERPETUAL_TRUSTED"):
+            return True, f"the project is {trust.state()}; PERPETUAL_TRUSTED is set", None
+        return True, f"the project is {trust.state()}", None
 
     def _plugins(self) -> _Finding:
         plugins = self._ctx.registry.plugins
@@ -60,28 +81,36 @@ class Doctor:
         refused = [
             f"{offer.qualified_name}: {offer.refused}" for info in plugins for offer in info.offers if offer.refused
         ]
+        shadowed = [
+            f"{offer.name} has its full name only: {offer.provider.name} is Perpetual's own {offer.provider.slot}"
+            for info in plugins
+            for offer in info.offers
+            if offer.name != offer.provider.name
+        ]
         if bad or refused:
             return (
                 False,
                 "; ".join(bad + refused),
                 "reinstall or disable them: perpetual config set plugins.disabled NAME",
             )
-        return True, f"{sum(info.state == 'loaded' for info in plugins)} plugins loaded", None
+        detail = f"{sum(info.state == 'loaded' for info in plugins)} plugins loaded"
+        return True, "; ".join([detail, *shadowed]), None
 
     def _slots(self) -> _Finding:
         for slot, key in SLOTS.items():
             if key is not None:
                 self._ctx.registry.load(self._ctx.registry.choose(slot, self._ctx.config[key]))
         required = self._ctx.config.methodology["required_gates"]
-        gates = self._ctx.registry.serving("gate")
-        known = {offer.qualified_name for offer in gates} | {offer.provider.name for offer in gates}
-        missing = [name for name in required if name not in known]
+        missing = [name for name in required if not self._ctx.registry.serves("gate", name)]
         if missing:
             return (
                 False,
                 f"required gates are missing: {', '.join(missing)}",
                 "no note can be written without them",
             )
+        unbuilt = [part.why for slot in _ASKED for _, part in self._ctx.parts(slot) if isinstance(part, Unbuilt)]
+        if unbuilt:
+            return False, "; ".join(unbuilt), "the other parts serve; mend or disable the plugins named"
         return True, "every slot has its provider", None
 
     def _observers(self) -> _Finding:
@@ -91,8 +120,27 @@ class Doctor:
             return False, f"did not take what the feed offered: {told}", "perpetual scan offers it again"
         return True, f"{len(self._ctx.registry.implementers('perpetual_event'))} plugins observe the feed", None
 
+    def _secrets(self) -> _Finding:
+        found = []
+        for experiment in self._ctx.store.find("experiment"):
+            fields = old_secrets(experiment.body)
+            if fields:
+                found.append(f"{experiment.id} ({', '.join(fields)})")
+        if not found:
+            return True, "no specification holds a secret", None
+        shown = ", ".join(found[:_NAMED]) + (f" and {len(found) - _NAMED} more" if len(found) > _NAMED else "")
+        return (
+            False,
+            f"older specifications hold secrets: {shown}",
+            "change those passwords and keys where they are made",
+        )
+
     def _store(self) -> _Finding:
         store, folder = self._ctx.store, self._ctx.folder
+        left = self._ctx.lost()
+        if left is not None:
+            lost = remains.refusal(folder, left)
+            return False, lost.message, lost.hint
         count = sum(store.count(kind) for kind in store.kinds)
         detail = f"{count} records, commit {store.seq()}"
         found = store.describe()
@@ -138,16 +186,30 @@ class Doctor:
         )
 
     def _live_runs(self) -> _Finding:
-        scheduler: Scheduler = self._ctx.part("scheduler")
         live = [run for run in self._runs.live() if run.body["status"] != "queued"]
-        odd = [
-            run.id
-            for run in live
-            if scheduler.poll(run.body["native_id"], self._runs.log_dir(run.id)).state != "running"
-        ]
+        odd, unseen, elsewhere = [], [], []
+        for run in live:
+            try:
+                seen = sight(self._ctx, run)
+            except (PerpetualError, *HOSTILE) as problem:
+                unseen.append(f"{run.id}: {problem}")
+                continue
+            if seen.state != "running":
+                odd.append(run.id)
+            if seen.elsewhere is not None:
+                elsewhere.append(f"{run.id} {seen.elsewhere}")
+        if unseen:
+            return False, "; ".join(unseen), "perpetual scan names what is wrong; perpetual kill RUN gives it up"
         if odd:
             return False, f"{', '.join(odd)} ended and is not recorded yet", "perpetual scan"
-        return True, f"{len(live)} live runs, all there", None
+        return True, "; ".join([f"{len(live)} live runs, all there", *elsewhere]), None
+
+    def _run_folders(self) -> _Finding:
+        aside = aside_folders(self._ctx)
+        if aside:
+            hint = f"look into them below {self._ctx.folder / 'runs'}, then remove them"
+            return False, f"set aside as of another record: {', '.join(aside)}", hint
+        return True, "no run folder of another record", None
 
     def _mcp(self) -> _Finding:
         """Starts the MCP server as a client would, and asks it for its tools."""
@@ -163,8 +225,9 @@ class Doctor:
         # What it logs goes to a file: nobody reads a pipe while the answers are waited for.
         with tempfile.TemporaryFile("w+", errors="replace") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "perpetual", "mcp"],
-                cwd=self._ctx.config.root,
+                # Neither the project nor the working directory is on the server's import path.
+                [sys.executable, "-P", "-m", "perpetual", "--project", str(self._ctx.config.root), "mcp"],
+                cwd=os.path.abspath(os.sep),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -209,7 +272,10 @@ def _examined(*checks: Callable[[], _Finding]) -> list[dict[str, Any]]:
         except PerpetualError as problem:
             ok, detail, hint = False, problem.message, problem.hint
         except OSError as problem:
-            ok, detail, hint = False, str(problem), None
+            known = confined.explain(problem)
+            ok, detail, hint = False, str(known or problem), known.hint if known else None
+        except Exception as problem:  # noqa: BLE001 - it is shown, and the other checks go on
+            ok, detail, hint = False, f"this check failed: {type(problem).__name__}: {problem}", None
         findings.append({"check": check.__name__.strip("_"), "ok": ok, "detail": detail, "hint": hint})
     return findings
 

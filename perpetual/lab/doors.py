@@ -5,19 +5,23 @@ A department alone does not know the others; the doors are connected by `Lab` an
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perpetual.errors import UsageError, unknown
+from perpetual.lab import tokens as _tokens
 from perpetual.lab.context import Context
 from perpetual.lab.evidence import EvidenceLedger
 from perpetual.lab.experiments import Experiments
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows import audit as _audit
+from perpetual.lab.flows import fold as _fold
 from perpetual.lab.flows import history as _history
 from perpetual.lab.flows import judge as _judge
 from perpetual.lab.flows import launch as _launch
+from perpetual.lab.flows import likeness as _likeness
 from perpetual.lab.flows import logs as _logs
 from perpetual.lab.flows import measure as _measure
 from perpetual.lab.flows import pick as _pick
@@ -29,14 +33,19 @@ from perpetual.lab.flows import steps as _steps
 from perpetual.lab.flows import symptoms as _symptoms
 from perpetual.lab.flows import wait as _wait
 from perpetual.lab.flows.analyse import analyse as _analyse
+from perpetual.lab.flows.code_check import CodeCheck
+from perpetual.lab.flows.rebaseline import rebaseline as _rebaseline
 from perpetual.lab.hypotheses import Hypotheses
-from perpetual.lab.rights import is_agent, require_person
+from perpetual.lab.redaction import shown_record
+from perpetual.lab.rights import is_agent, person_only, withholds
+from perpetual.lab.rules import by_rules, forget
 from perpetual.lab.runs import QUEUE_STATES, RunLedger
 from perpetual.lab.settings import Settings
 from perpetual.lab.specification import Specification
 from perpetual.lab.storage import Storage
 from perpetual.records import Evidence, Experiment, Hypothesis, Listing, Run, from_json
 from perpetual.schema import Item
+from perpetual.toolkit.readers import agent_hint
 from perpetual.toolkit.units import identifier, start_of
 
 if TYPE_CHECKING:
@@ -53,6 +62,7 @@ __all__ = [
     "RunsDoor",
     "SettingsDoor",
     "StorageDoor",
+    "by_rules",
 ]
 
 
@@ -105,6 +115,10 @@ class ExperimentsDoor(_Connected, Experiments):
         """The `count` replicates that are most worth their cost now, new experiments among them, each explained."""
         return _pick.pick(self._desks, count, dry_run=dry_run, idempotency_key=idempotency_key)
 
+    def rebaseline(self, id: str, **options: Any) -> Experiment:
+        """A baseline proposed anew under today's code: see `perpetual.lab.flows.rebaseline.rebaseline`."""
+        return _rebaseline(self._desks, id, **options)
+
     def approve(self, id: str) -> Experiment:
         """Binds the specification; for a person (a guard rail, see `perpetual.lab.rights`)."""
         return self.approve_all([id])[0]
@@ -116,9 +130,35 @@ class ExperimentsDoor(_Connected, Experiments):
             allowed: a person has let this agent approve, as by `perpetual mcp --allow-approve`.
         """
         if not allowed:
-            require_person("approve", os.environ, self._desks.ctx.config.methodology)
-        with self._desks.ctx.store.transaction():
-            return [self.bind(id) for id in dict.fromkeys(map(identifier, ids))]
+            person_only(self._desks.ctx, "approve")
+        ctx = self._desks.ctx
+        ctx.trust.require("approving")
+        wanted = [*dict.fromkeys(map(identifier, ids))]
+        check = CodeCheck(self._desks)
+        codes = check.states_of(wanted)
+        again = {id for id in wanted if check.is_other(ctx.need("experiment", id))}
+        with ctx.store.transaction():
+            approved = [self.bind(id, code=codes.get(id), again=id in again) for id in wanted]
+        ctx.trust.note(ctx.store.seq())
+        return approved
+
+    def differences(self, id: str) -> dict[str, Any] | None:
+        """See `perpetual.lab.flows.likeness.differences`: what is new in it beside what was approved like it."""
+        return _likeness.differences(self._desks, id)
+
+    def approval_token(self) -> dict[str, str]:
+        """Makes the one-time token that lets one MCP server approve; see `perpetual.lab.tokens.issue`."""
+        return _tokens.issue(self._desks.ctx)
+
+    def redeem(self, token: str | None) -> None:
+        """Uses such a token up, or raises; see `perpetual.lab.tokens.redeem`."""
+        _tokens.redeem(self._desks.ctx, token)
+
+    def reject(self, id: str, why: str) -> Experiment:
+        """Says no to an experiment that has not run; an agent takes back its own proposals alone (`withdraw`)."""
+        if withholds(self._desks.ctx):
+            return self.withdraw(id, why=why)
+        return super().reject(id, why)
 
     def reject_all(self, ids: Sequence[str], why: str) -> list[Experiment]:
         """Rejects each for the same reason, or none of them if one cannot be."""
@@ -134,6 +174,7 @@ class RunsDoor(_Connected, RunLedger):
 
         What has ended is recorded first, and what waits goes first.
         """
+        self._desks.ctx.trust.require(f"running {experiment_id}")
         _reconcile.catch_up(self._desks)
         return _launch.launch(self._desks, experiment_id, **options)
 
@@ -143,6 +184,7 @@ class RunsDoor(_Connected, RunLedger):
 
     def retry(self, run_id: str, *, idempotency_key: str | None = None) -> Run:
         """A new attempt of a run that ended without a result, with the same seed."""
+        self._desks.ctx.trust.require(f"retrying {run_id}")
         _reconcile.catch_up(self._desks)
         return _launch.retry(self._desks, run_id, idempotency_key=idempotency_key)
 
@@ -152,7 +194,7 @@ class RunsDoor(_Connected, RunLedger):
 
     def named(self, ids: Sequence[str]) -> list[Run]:
         """The runs that ids of runs and experiments name; of an experiment the newest attempt of each replicate."""
-        return [from_json(Run, run.body) for run in _wait.named(self._desks, ids)]
+        return [from_json(Run, shown_record("run", run.body)) for run in _wait.named(self._desks, ids)]
 
     def look(self, run_id: str) -> tuple[str, str | None]:
         """A run's status and reason as its supervisor has them now; nothing is recorded."""
@@ -207,7 +249,13 @@ class EvidenceDoor(_Connected, EvidenceLedger):
 
     def refold(self, *, check: bool = False) -> list[dict[str, Any]]:
         """Folds every hypothesis anew; answers those whose stored fold differed."""
-        return _judge.refold_all(self._desks, check=check)
+        trust = self._desks.ctx.trust
+        with trust.lifted() if check else nullcontext():  # a check locks the store, and writes nothing
+            return _judge.refold_all(self._desks, check=check)
+
+    def effects(self, hypothesis_id: str) -> dict[str, dict[str, Any]]:
+        """What each design of a hypothesis measured, with its interval, by the experiment whose prediction holds."""
+        return _fold.effects_of(self._desks, self._desks.ctx.need("hypothesis", hypothesis_id).id)
 
     def history(self, *, until: int | None = None, last: int = 100) -> dict[str, list[dict[str, Any]]]:
         """What the ledger said of each hypothesis, step by step; see `perpetual.lab.flows.history.history`."""
@@ -217,11 +265,12 @@ class EvidenceDoor(_Connected, EvidenceLedger):
 class SettingsDoor(_Connected, Settings):
     """`lab.settings`."""
 
+    moved: Sequence[dict[str, Any]] = ()  # hypotheses that the last setting moved, as `evidence.refold` answers them
+
     def set_methodology(self, name: str, text: str) -> Item:
         """Writes one key; where it says when a hypothesis is decided, every fold is made anew."""
         item = super().set_methodology(name, text)
-        if name in _DECIDING:
-            _judge.refold_all(self._desks, check=False)
+        self.moved = _judge.refold_all(self._desks) if name in _DECIDING else []
         return item
 
 
@@ -230,7 +279,16 @@ class StorageDoor(_Connected, Storage):
 
     def verify(self) -> list[str]:
         """See `perpetual.lab.flows.audit.examine`: what is wrong with the record, each a sentence."""
-        return _audit.examine(self._desks)
+        with self._desks.ctx.trust.lifted():  # it locks the store, and writes nothing
+            problems = _audit.examine(self._desks)
+        return [str(agent_hint(problem)) for problem in problems] if withholds(self._desks.ctx) else problems
+
+    def import_file(self, path: str | Path, *, dry_run: bool = False) -> dict[str, Any]:
+        """See `perpetual.lab.storage.Storage.import_file`; older folds are made anew when opened."""
+        answer = super().import_file(path, dry_run=dry_run)
+        if not dry_run:
+            forget(self._desks.ctx.folder)
+        return answer
 
 
 class QueueDoor:
@@ -245,7 +303,7 @@ class QueueDoor:
 
     def waiting(self, *, limit: int = 100, cursor: str | None = None) -> Listing[Run]:
         """A page of the runs that wait, in the order in which they will be started."""
-        runs = [from_json(Run, run.body) for run in _start.waiting(self._desks)]
+        runs = [from_json(Run, shown_record("run", run.body)) for run in _start.waiting(self._desks)]
         start = start_of(cursor)
         return Listing(tuple(runs[start : start + limit]), str(start + limit) if len(runs) > start + limit else None)
 
@@ -276,6 +334,7 @@ class QueueDoor:
         if state not in QUEUE_STATES:
             raise UsageError(unknown("state of the queue", state, QUEUE_STATES))
         ctx = self._desks.ctx
+        ctx.trust.require("changing the queue")
         with ctx.store.transaction() as tx:
             if self.state() != state:
                 tx.put("setting", "queue", {"state": state})

@@ -7,6 +7,7 @@ from typing import Any
 
 from perpetual.errors import Conflict, NotFound, UsageError, unknown
 from perpetual.lab.context import Context
+from perpetual.lab.redaction import cleaned
 from perpetual.records import Evidence, Listing, from_json
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit.units import finite, identifier
@@ -99,4 +100,5 @@ class EvidenceLedger:
     @staticmethod
     def _record(document: Document, retracted: Mapping[str, str]) -> Evidence:
         id = f"v{document.id}"
-        return from_json(Evidence, {**document.body, "id": id, "retracted_by": retracted.get(id)})
+        body = cleaned("evidence", document.body)
+        return from_json(Evidence, {**body, "id": id, "retracted_by": retracted.get(id)})

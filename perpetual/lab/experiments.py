@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from posixpath import normpath
 from typing import Any
 
 from perpetual.errors import Conflict, NotPermitted, UsageError, unknown
+from perpetual.lab.alike import Alike
 from perpetual.lab.context import Context
+from perpetual.lab.redaction import CHECKED, refuse_command, refuse_secrets, shown_specification
+from perpetual.lab.rights import is_same
 from perpetual.lab.specification import Specification
 from perpetual.lab.states import EXPERIMENT_STATES, LIVE
 from perpetual.records import Experiment, Listing, Score, from_json, to_json
 from perpetual.slots.store import Document, Transaction
+from perpetual.toolkit.limits import LONGEST_COMMAND, fits_text
 from perpetual.toolkit.units import bounded
 
-__all__ = ["STATUSES", "Experiments", "argv_of", "design_key", "spec_hash"]
+__all__ = ["STATUSES", "Experiments", "argv_of", "command_key", "design_key", "spec_hash", "words_of"]
 
 STATUSES = EXPERIMENT_STATES
 
+_ASK = "tell the person which one and why"
 _OPERATORS = frozenset({"|", "||", "&", "&&", ";", ";;", ">", ">>", "<", "<<", "(", ")", ">&", "|&", "&>"})
 
 
@@ -58,7 +65,7 @@ def argv_of(command: str) -> tuple[str, ...]:
 # Fields that came later: where they are not used, the hashes of earlier specifications stay as they are.
 _LATER: dict[str, dict[str, Any]] = {
     "resources": {"no_output_s": None},
-    "design": {"on_crash": None, "confirmation": False, "proxy": None, "proxy_of": None},
+    "design": {"on_crash": None, "confirmation": False, "proxy": None, "proxy_of": None, "changes": None},
 }
 
 
@@ -79,7 +86,12 @@ def design_key(body: Mapping[str, Any]) -> str:
     """
     parts = {"env": body["env"], "cwd": normpath(body["cwd"] or "."), "config": _plain_numbers(body["config"])}
     claims = body["design"]["claim"] is not None
-    return _digest({**parts, "command": _words(body["command"]), "claims": claims})
+    return _digest({**parts, "command": words_of(body["command"]), "claims": claims})
+
+
+def command_key(body: Mapping[str, Any]) -> str:
+    """What makes commands and settings the same, whatever is claimed of them."""
+    return design_key({**body, "design": {"claim": None}})
 
 
 def _plain_numbers(value: Any) -> Any:
@@ -91,7 +103,7 @@ def _plain_numbers(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _words(command: str | None) -> list[str] | str | None:
+def words_of(command: str | None) -> list[str] | str | None:
     """The command's words, since blanks and quotes make no difference; text that is no command (adopted) as it is."""
     try:
         return None if command is None else shlex.split(command)
@@ -99,7 +111,10 @@ def _words(command: str | None) -> list[str] | str | None:
         return command
 
 
+NOT_TRUSTED = "its approval was made elsewhere and does not count here"
+CHANGED = "it has changed since it was approved"
 _USED = object()
+_ID = re.compile(r"\b[a-z][0-9]+\b")
 
 
 def _digest(parts: Mapping[str, Any]) -> str:
@@ -111,6 +126,7 @@ class Experiments:
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
+        self.alike = Alike(ctx, command_key)
 
     def drafted(self, draft: Mapping[str, Any], spec: Specification, score: Score) -> dict[str, Any]:
         """The record of a new proposed experiment.
@@ -119,8 +135,10 @@ class Experiments:
             draft: what is hashed of it (see `spec_hash`), and what is noted beside.
             spec: what it says of itself for people: title, notes, tags and priority, as they are to be kept.
         """
+        refuse_secrets(draft)
         return {
             **draft,
+            CHECKED: True,
             "title": spec.title,
             "status": "proposed",
             "notes": spec.notes,
@@ -143,7 +161,8 @@ class Experiments:
 
     def get(self, id: str) -> Experiment:
         """The experiment; NotFound names the nearest ids."""
-        return from_json(Experiment, self._ctx.need("experiment", id).body)
+        found = from_json(Experiment, shown_specification(self._ctx.need("experiment", id).body))
+        return _cautioned(self._ctx, [found])[0]
 
     @staticmethod
     def design_of(experiment: Experiment) -> str:
@@ -169,10 +188,15 @@ class Experiments:
         if hypothesis_id is not None:
             equals["hypothesis_id"] = self._ctx.need("hypothesis", hypothesis_id).id
         page = self._ctx.store.page("experiment", limit=limit, cursor=cursor, **equals)
-        return Listing(tuple(from_json(Experiment, item.body) for item in page.items), page.next_cursor)
+        found = [from_json(Experiment, shown_specification(item.body)) for item in page.items]
+        return Listing(tuple(_cautioned(self._ctx, found)), page.next_cursor)
 
-    def bind(self, id: str) -> Experiment:
+    def bind(self, id: str, *, code: Mapping[str, Any] | None = None, again: bool = False) -> Experiment:
         """Approves the present specification: change one byte of it and it must be approved again.
+
+        Args:
+            code: the code that it would run now, which is bound as well; None where it is unknown.
+            again: it is approved already, and its code is another. An approval that was made elsewhere is renewed too.
 
         Raises:
             Conflict: unless it is proposed.
@@ -180,17 +204,25 @@ class Experiments:
         with self._ctx.store.transaction() as tx:
             document = self._ctx.need("experiment", id)
             body = dict(document.body)
-            if body["status"] != "proposed":
+            is_new = body["status"] == "proposed"
+            is_renewed = again or ("approved_hash" in body and not self._ctx.trust.counts(document.id, body))
+            if not is_new and not (is_renewed and body.get("approved_hash") == spec_hash(body)):
                 raise Conflict(f"{document.id} is {body['status']}; only a proposed experiment can be approved",
                                hint=_next_of(document.id, body["status"]))  # fmt: skip
             body |= {
-                "status": "approved",
+                "status": "approved" if is_new else body["status"],
                 "approved_by": self._ctx.actor,
                 "approved_hash": spec_hash(body),
                 "approved_at": self._ctx.now(),
             }
+            body.pop("approved_code", None)  # of an earlier approval
+            body |= {"approved_code": {**code}} if code is not None else {}
+            body |= self._ctx.trust.seal(document.id, body)
             tx.put("experiment", document.id, body, expect_revision=document.revision)
-            self._ctx.emit(tx, "experiment_approved", document.id, {"spec_hash": body["approved_hash"]})
+            if is_new:
+                self._ctx.emit(tx, "experiment_approved", document.id, {"spec_hash": body["approved_hash"]})
+            else:
+                self._ctx.emit(tx, "code_approved", document.id, {"code": (code or {}).get("sha256")})
         return self.get(document.id)
 
     def reject(self, id: str, why: str) -> Experiment:
@@ -207,24 +239,59 @@ class Experiments:
             document = self._ctx.need("experiment", id)
             if document.body["status"] not in ("proposed", "approved"):
                 raise Conflict(f"{document.id} is {document.body['status']}; it can not be rejected any more")
-            body = {**document.body, "status": "rejected", "rejected_because": why}
-            tx.put("experiment", document.id, body, expect_revision=document.revision)
-            self._ctx.emit(tx, "experiment_rejected", document.id, {"reason": why})
-        return self.get(document.id)
+            return self._turn_down(tx, document, {"reason": why})
 
-    def complete_spec(self, tx: Transaction, document: Document, command: str) -> Document:
-        """Gives an experiment without a command the one that a person typed, which counts as their approval."""
+    def withdraw(self, id: str, *, why: str) -> Experiment:
+        """Takes back a proposal of the caller's own that is not approved; any agent may.
+
+        Raises:
+            UsageError: without a reason.
+            NotPermitted: for another's proposal, or one that is approved: rejecting those is for a person.
+            Conflict: once it is rejected or expired.
+        """
+        if not why.strip():
+            raise UsageError("a withdrawal needs a reason", hint="why: what was wrong with it")
+        bounded(why, "the reason")
+        with self._ctx.store.transaction() as tx:
+            document = self._ctx.need("experiment", id)
+            status, proposer = document.body["status"], document.body["proposed_by"]
+            self.check_open(document)
+            if status != "proposed":
+                raise NotPermitted(f"{document.id} is {status}; rejecting it is for a person", hint=_ASK)
+            if not is_same(self._ctx.actor, proposer):
+                raise NotPermitted(f"{document.id} was proposed by another; rejecting it is for a person", hint=_ASK)
+            return self._turn_down(tx, document, {"reason": why, "withdrawn": True})
+
+    def _turn_down(self, tx: Transaction, document: Document, payload: dict[str, Any]) -> Experiment:
+        body = {**document.body, "status": "rejected", "rejected_because": payload["reason"]}
+        stored = tx.put("experiment", document.id, body, expect_revision=document.revision)
+        self._ctx.emit(tx, "experiment_rejected", document.id, payload)
+        return from_json(Experiment, stored.body)
+
+    def complete_spec(
+        self, tx: Transaction, document: Document, command: str, code: Mapping[str, Any] | None = None
+    ) -> Document:
+        """Gives an experiment without a command the one that a person typed, which counts as their approval.
+
+        Args:
+            code: the code that it would run now; None where it is unknown.
+        """
+        fits_text(command, "the command", LONGEST_COMMAND)
+        refuse_command(command)
         argv_of(command)
         body = {
             **document.body,
             "command": command,
             "approved_by": self._ctx.actor,
             "approved_at": self._ctx.now(),
+            **({"approved_code": {**code}} if code is not None else {}),
         }
         body["spec_hash"] = body["approved_hash"] = spec_hash(body)
         if body["status"] == "proposed":
             body["status"] = "approved"
+        body |= self._ctx.trust.seal(document.id, body)
         stored = tx.put("experiment", document.id, body, expect_revision=document.revision)
+        self.alike.moved(tx, stored)
         payload = {"command": command, "spec_hash": body["spec_hash"]}
         self._ctx.emit(tx, "spec_completed", document.id, payload)
         return stored
@@ -235,15 +302,14 @@ class Experiments:
         if document.body["status"] in ("rejected", "expired"):
             raise Conflict(f"{document.id} is {document.body['status']}; it does not run", hint="propose it again")
 
-    @staticmethod
-    def check_launchable(document: Document) -> None:
-        """Raises unless the experiment is approved with exactly the specification that it has now."""
+    def check_launchable(self, document: Document) -> None:
+        """Raises unless the experiment is approved, here, with exactly the specification that it has now."""
         body = document.body
         if body["status"] == "proposed":
             raise NotPermitted(
                 f"{document.id} is not approved", hint=f"perpetual approve {document.id}", code="not_approved"
             )
-        Experiments.check_open(document)
+        self.check_open(document)
         if "approved_hash" not in body:
             raise NotPermitted(
                 f"{document.id} was adopted from earlier work, and nobody approved it here",
@@ -256,8 +322,18 @@ class Experiments:
                 hint="reject it and propose what it should be",
                 code="not_approved",
             )
+        self._ctx.trust.check(document.id, body)
         if body["command"] is None:
             raise UsageError(f"{document.id} has no command", hint=f"perpetual run {document.id} 'python train.py ...'")
+
+    def why_not_approved(self, document: Document) -> str | None:
+        """Returns why the queue may not start an experiment; None if it is approved, here, exactly as it is now.
+
+        The mark of an approval covers the hash of the specification, so the specification is compared with it.
+        """
+        if not self._ctx.trust.counts(document.id, document.body):
+            return NOT_TRUSTED
+        return None if document.body["approved_hash"] == spec_hash(document.body) else CHANGED
 
     def fold(self, tx: Transaction, id: str) -> str:
         """Derives status and run counts from the runs, writes them if they changed, and answers the status."""
@@ -279,6 +355,19 @@ class Experiments:
         if (status, counts) != (document.body["status"], document.body["runs"]):
             tx.put("experiment", id, {**document.body, "status": status, "runs": counts})
         return str(status)
+
+
+def _cautioned(ctx: Context, items: Sequence[Experiment]) -> Sequence[Experiment]:
+    """The experiments, each with those of its hypothesis's cautions that name it."""
+    ids = {item.hypothesis_id for item in items if item.design.claim is not None} - {None}
+    found = {id: ctx.store.get("hypothesis", str(id)) for id in ids}
+    known = {id: item.body.get("cautions", ()) for id, item in found.items() if item is not None}
+    return [
+        replace(item, cautions=texts)
+        if (texts := tuple(text for text in known.get(item.hypothesis_id, ()) if item.id in _ID.findall(text)))
+        else item
+        for item in items
+    ]
 
 
 def _next_of(id: str, status: str) -> str | None:

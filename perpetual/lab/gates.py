@@ -5,17 +5,34 @@ Used by the memory department alone.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from perpetual.errors import PluginError
 from perpetual.lab.context import Context
+from perpetual.lab.redaction import only_removes
 from perpetual.records import Verdict
 from perpetual.slots.gate import OUTCOMES, Gate, GateVerdict, Provenance
 from perpetual.slots.memory import PathRefused
+from perpetual.toolkit.contained import contained
+from perpetual.toolkit.deadline import OutOfTime, call
+from perpetual.toolkit.redact import redact_text
 
 __all__ = ["Gates"]
 
-_WITHHELD = "(withheld: a gate failed, so nobody knows whether this text holds a secret)"
+_MOST_S = 20.0  # one gate's time for one text; a gate without an answer by then refuses the text
+_WITHHELD = "(withheld: a gate failed, so this text may hold a secret)"
+
+
+def _asked(gate: Gate, text: str, clean: str, provenance: Provenance) -> tuple[GateVerdict, str]:
+    verdict = gate.scan(text, provenance)
+    answered: object = verdict
+    if not isinstance(answered, GateVerdict) or answered.outcome not in OUTCOMES:
+        raise TypeError("it answered no verdict")
+    redacted = gate.redact(clean, verdict)
+    if not only_removes(clean, redacted):
+        raise ValueError("its redaction changed other words")
+    return verdict, redacted
 
 
 class Gates:
@@ -27,9 +44,8 @@ class Gates:
     def _serving(self) -> list[tuple[str, Gate]]:
         """The gates that serve; refuses to go on without the required ones."""
         gates: list[tuple[str, Gate]] = self._ctx.parts("gate")
-        names = {name for name, _ in gates} | {name.rpartition("/")[2] for name, _ in gates}
         for required in self._ctx.config.methodology["required_gates"]:
-            if required not in names:
+            if not self._ctx.registry.serves("gate", required):
                 raise PluginError(
                     f"the gate {required!r} is required and is not active; no note is written without it",
                     hint="perpetual plugins list says why; required_gates in methodology.yaml names the gates",
@@ -47,13 +63,14 @@ class Gates:
         findings: list[dict[str, Any]] = []
         for name, gate in self._serving():
             try:
-                verdict = gate.scan(text, provenance)
-                redacted = gate.redact(clean, verdict)
+                with contained():
+                    verdict, redacted = call(_MOST_S, partial(_asked, gate, text, clean, provenance))
             except Exception as problem:  # noqa: BLE001 - fail closed: whatever a gate raises is a refusal, and is shown
                 verdict = GateVerdict("reject", "gate_failed")
                 redacted, failed = clean, True
                 # Only the error's type: its words may quote the text.
-                finding = {"rule": name, "span": [0, 0], "excerpt": f"the gate failed: {type(problem).__name__}"}
+                why = str(problem) if isinstance(problem, OutOfTime) else type(problem).__name__
+                finding = {"rule": name, "span": [0, 0], "excerpt": f"the gate failed: {why}"}
                 findings.append(finding)
             clean = redacted
             findings += [
@@ -63,7 +80,7 @@ class Gates:
             if OUTCOMES.index(verdict.outcome) > OUTCOMES.index(worst.outcome):
                 worst = verdict
         verdict_of_all = Verdict(worst.outcome, worst.outcome == "reject", worst.category, tuple(findings))
-        return verdict_of_all, _WITHHELD if failed else clean
+        return verdict_of_all, _WITHHELD if failed else redact_text(clean)
 
     def judge_note(self, path: str, type: str, content: str, message: str) -> tuple[Verdict, str, str]:
         """The graver verdict of content and commit message, and both without secrets.
@@ -73,8 +90,10 @@ class Gates:
         """
         provenance = Provenance(path, type, self._ctx.actor)
         of_path, _ = self.judge(path, provenance)
-        if of_path.outcome != "pass":
-            raise PathRefused(f"the note's path is refused: {of_path.category}", hint="a path is shown to everybody")
+        if of_path.outcome != "pass" or redact_text(path) != path:
+            failed = [one["rule"] for one in of_path.findings if of_path.category == "gate_failed"]
+            category = f"{of_path.category or 'secret_leak'}" + (f" ({', '.join(failed)})" if failed else "")
+            raise PathRefused(f"the note's path is refused: {category}", hint="choose a path that may be shown")
         verdict, clean = self.judge(content, provenance)
         of_message, clean_message = self.judge(message, provenance)
         graver = max(verdict, of_message, key=lambda one: OUTCOMES.index(one.outcome))

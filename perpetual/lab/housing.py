@@ -21,28 +21,30 @@ from pathlib import Path
 from typing import Any
 
 from perpetual.errors import Conflict, CorruptData, PerpetualError
+from perpetual.lab import move_records
 from perpetual.slots.store import Meta, Row, StoreBase
-from perpetual.toolkit import yamlfile
+from perpetual.toolkit import confined, yamlfile
 from perpetual.toolkit.atomic import dump_json, fsync_dir, read_json, write_atomic
 from perpetual.toolkit.lock import FileLock
 from perpetual.toolkit.steps import step
 
-__all__ = ["STORE", "alone", "check_kinds", "fill", "finish", "is_pending", "move", "rows_of", "wait"]
+__all__ = ["LOCK", "STORE", "alone", "check_kinds", "fill", "finish", "is_pending", "move", "rows_of", "wait"]
 
-STORE, _NEW, _PLAN, _LOCK, _BACKUPS = "store", "store.new", "moving.json", "moving.lock", "backups"
+STORE, LOCK = "store", "moving.lock"
+_NEW, _PLAN, _BACKUPS = "store.new", "moving.json", "backups"
 _BATCH = 500  # rows of one write into the new store
 
 
 def is_pending(folder: Path) -> bool:
     """Whether a move is decided and not finished in the project directory `folder`."""
-    return os.path.exists(os.path.join(folder, _PLAN))
+    return os.path.lexists(os.path.join(folder, _PLAN))
 
 
 def finish(folder: Path) -> None:
-    """Ends a move that was decided; nothing where there is none. Safe to be cut off at any instant and repeated.
+    """Ends a move that this user decided; nothing where there is none. Safe to be cut off at any instant and repeated.
 
     Raises:
-        CorruptData: if the plan cannot be read.
+        CorruptData: if the plan cannot be read, or this user did not decide it (`move_records`): nothing is moved.
         PerpetualError: if a folder cannot be renamed.
     """
     if not is_pending(folder):
@@ -50,6 +52,8 @@ def finish(folder: Path) -> None:
     try:
         with alone(folder):
             _finish(folder)
+    except confined.UnsafePath as problem:
+        raise CorruptData(f"no store is moved: {problem}", hint=problem.hint, code=problem.code) from problem
     except OSError as problem:
         raise PerpetualError(
             f"the store of {folder} is half moved, and goes no further: {problem}",
@@ -62,16 +66,20 @@ def _finish(folder: Path) -> None:
         plan = read_json(folder / _PLAN)
         if plan is None:
             return  # somebody else was faster
-        backup, settings = folder / plan["backup"], dict(plan["config"])
-    except (ValueError, KeyError, TypeError) as problem:
-        raise CorruptData(
-            f"{folder / _PLAN} cannot be read: {problem}",
-            hint=f"it names the folder of {_BACKUPS} that holds the store before the move",
-        ) from problem
+    except ValueError as problem:
+        raise _refused(folder, str(problem)) from problem
+    why = move_records.wrong(plan)
+    if why is not None:
+        raise _refused(folder, why)
+    if not move_records.is_ours(folder, plan):
+        raise _refused(folder, "no move of that plan was begun here by you")
+    backup, settings = folder / plan["backup"], plan["config"]
     old, new = folder / STORE, folder / _NEW
+    for place in (old, new, backup):
+        confined.check_folder(place)
     if new.exists():
         if old.exists() and not backup.exists():
-            backup.parent.mkdir(mode=0o700, exist_ok=True)
+            confined.make_folder(backup.parent)
             os.rename(old, backup)
             fsync_dir(backup.parent)
         step("move:aside")
@@ -93,6 +101,16 @@ def _finish(folder: Path) -> None:
     step("move:configured")
     (folder / _PLAN).unlink()
     fsync_dir(folder)
+    move_records.end(plan)
+
+
+def _refused(folder: Path, why: str) -> CorruptData:
+    return CorruptData(
+        f"{folder / _PLAN} is not carried out: {why}",
+        hint=f"remove it and {_NEW} to keep the store as it is; "
+        f"a move of your own from an earlier version: put {_NEW} in the place of {STORE} by hand first",
+        code="foreign_move",
+    )
 
 
 def _is_used(store: Path) -> bool:
@@ -107,7 +125,7 @@ def wait(folder: Path) -> None:
 
 def alone(folder: Path) -> FileLock:
     """To be entered by who builds or moves in the project directory: one at a time, others wait."""
-    return FileLock(folder / _LOCK)
+    return FileLock(folder / LOCK)
 
 
 def rows_of(store: StoreBase) -> Iterator[tuple[str, Row]]:
@@ -185,7 +203,7 @@ def move(
         if source.fence is not None:
             source.fence()  # another process may have moved it just before us
         new = folder / _NEW
-        if new.exists():
+        if confined.check_folder(new):
             shutil.rmtree(new)  # of a move that was cut off before it was decided
         try:
             with source.exclusive():
@@ -193,7 +211,7 @@ def move(
                 backup = _free_name(folder, now)
                 made["backup"] = f"{_BACKUPS}/{backup}"
                 step("move:built")
-                plan = {"format": 1, "backup": made["backup"], "config": dict(config)}
+                plan = move_records.begin(folder, {"format": 1, "backup": made["backup"], "config": dict(config)})
                 write_atomic(folder / _PLAN, dump_json(plan))
                 step("move:decided")
                 _finish(folder)
@@ -229,7 +247,7 @@ def _built(new: Path, build: Callable[[Path], StoreBase], load: Callable[[StoreB
 def _free_name(folder: Path, now: datetime) -> str:
     stem = name = f"store-{now:%Y%m%dT%H%M%SZ}"
     number = 1
-    while (folder / _BACKUPS / name).exists():
+    while os.path.lexists(folder / _BACKUPS / name):
         number += 1
         name = f"{stem}-{number}"
     return name

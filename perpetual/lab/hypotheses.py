@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from perpetual.errors import Conflict, NotPermitted, UsageError, unknown
+from perpetual.errors import Conflict, NotPermitted, UsageError, nearest, unknown
 from perpetual.lab.context import Context
-from perpetual.lab.rights import is_agent
+from perpetual.lab.redaction import CHECKED, shown_record
+from perpetual.lab.rights import withholds
 from perpetual.lab.states import HYPOTHESIS_STATES
 from perpetual.records import Hypothesis, Listing, Prediction, from_json, to_json
 from perpetual.slots.store import Document, Page
+from perpetual.toolkit.limits import fits, fits_tags, fits_text
+from perpetual.toolkit.redact import redact_value
 from perpetual.toolkit.units import bounded, finite, identifier
 
 __all__ = [
     "AGENTS_PRIORS",
     "DIRECTIONS",
+    "PRIORS",
     "STATUSES",
     "Hypotheses",
     "baseline_value",
+    "check_baseline",
     "check_direction",
     "check_metric",
     "tags_of",
@@ -26,7 +31,10 @@ __all__ = [
 
 STATUSES = HYPOTHESIS_STATES
 DIRECTIONS = ("max", "min")
-AGENTS_PRIORS = (0.25, 0.75)  # as far from even as all opinions together may go
+PRIORS = (0.25, 0.75)  # as far from even as prior and opinions together may go
+AGENTS_PRIORS = PRIORS  # the same for people and agents
+_LONGEST_METRIC = 200  # as measuring takes it
+_LARGEST_PARAMS = 64 * 1024  # bytes of JSON
 
 
 def check_direction(direction: str | None) -> str | None:
@@ -49,17 +57,34 @@ def baseline_value(ctx: Context, baseline: float | str | None) -> float | str | 
     return ctx.need("experiment", named).id
 
 
+def check_baseline(ctx: Context, baseline_id: str, metric: str) -> None:
+    """Raises UsageError if the experiment measures another metric."""
+    measures = ctx.need("experiment", baseline_id).body["design"]["metric"]
+    if measures is not None and measures != metric:
+        near = nearest(metric, [measures])
+        raise UsageError(
+            f"{baseline_id} measures {measures}, not {metric}",
+            hint=f"did you mean {measures}?" if near else f"--metric {measures}, or another baseline",
+        )
+
+
 def check_metric(metric: str | None) -> str | None:
     """The metric's name without blanks around it; raises UsageError for an empty one."""
     if metric is None:
         return None
     if not metric.strip():
         raise UsageError("the metric needs a name", hint="as the run prints it, e.g. val_loss")
+    fits_text(metric, "the metric's name", _LONGEST_METRIC)
     return metric.strip()
 
 
 def tags_of(tags: Sequence[str]) -> list[str]:
-    """The tags in order, each once; an empty one counts as none, so that [""] clears them."""
+    """The tags in order, each once; an empty one counts as none, so that [""] clears them.
+
+    Raises:
+        UsageError: for too many, or one that is too long.
+    """
+    fits_tags(tags)
     return sorted({tag.strip() for tag in tags} - {""})
 
 
@@ -87,30 +112,32 @@ class Hypotheses:
 
         Args:
             statement: the claim, in words.
-            prior: how likely it is before any evidence, strictly between 0 and 1.
-            metric: what its experiments measure, with `direction` ("max" or "min"), `mde` (smallest effect worth
-                having, in the metric's units) and `baseline` (a number or an experiment's id).
+            prior: how likely it is before any evidence, from 0.25 to 0.75.
+            metric: what its experiments measure, with `direction` ("max" or "min"), `mde` (the effect that is
+                weighed against none, in the metric's units) and `baseline` (a number or an experiment's id).
             params: a grid of values to try, e.g. {"lr": [0.1, 0.01]}.
             created_at: when it was first written down, if that was before now (UTC, ISO 8601).
             idempotency_key: the second call with the same key answers the first one's hypothesis.
 
         Raises:
-            UsageError: for an empty statement or an impossible number.
-            NotPermitted: for a prior that says more than an agent's opinions may.
+            UsageError: for an empty statement, an impossible number, or a prior outside 0.25 to 0.75.
         """
         text = bounded(" ".join(statement.split()), "the statement")
         if not text:
             raise UsageError("a hypothesis needs a statement", hint='for example "warm-up lowers val_loss"')
-        self._check_prior(prior)
+        _check_prior(prior)
         if mde is not None:
             finite(mde, "mde", above=0.0)
         against = baseline_value(self._ctx, baseline)
+        if isinstance(against, str) and metric is not None:
+            check_baseline(self._ctx, against, metric.strip())
         prediction = Prediction(check_metric(metric), check_direction(direction), mde, against)
         with self._ctx.store.transaction() as tx:
             made = self._ctx.recall(tx, idempotency_key, "hypothesis")
             if made is not None:
                 return self.get(made)
             body = {
+                CHECKED: True,
                 "statement": text,
                 "status": "open",
                 "confidence": prior,
@@ -122,7 +149,7 @@ class Hypotheses:
                 "tags": tags_of(tags),
                 "evidence_count": 0,
                 "prediction": to_json(prediction),
-                "params": _grid(params),
+                "params": redact_value(_grid(params)),
                 "created_by": self._ctx.actor,
                 "flags": [],
                 "parked": False,
@@ -138,7 +165,7 @@ class Hypotheses:
 
     def count_open(self) -> int:
         """How many hypotheses are open."""
-        return len(self._ctx.store.find("hypothesis", status="open"))
+        return self._ctx.store.count("hypothesis", status="open")
 
     def list(self, *, status: str | None = None, limit: int = 100, cursor: str | None = None) -> Listing[Hypothesis]:
         """A page of hypotheses, oldest first."""
@@ -158,9 +185,9 @@ class Hypotheses:
         """Changes what a person wrote, or parks it (or takes it back up). Evidence is untouched.
 
         Raises:
+            UsageError: for a prior outside 0.25 to 0.75.
             Conflict: for a new prior once evidence has come in.
-            NotPermitted: for a prior that says more than an agent's opinions may, or an agent's other statement for
-                what was measured.
+            NotPermitted: for an agent's other statement for what was measured.
         """
         with self._ctx.store.transaction() as tx:
             document = self._ctx.need("hypothesis", id)
@@ -174,7 +201,7 @@ class Hypotheses:
                     self._check_restated(document)
                     changed["restated"] = True
             if prior is not None:
-                self._check_prior(prior)
+                _check_prior(prior)
                 if body["evidence_count"]:
                     raise Conflict(
                         f"{document.id} has {body['evidence_count']} rows of evidence; its prior stands",
@@ -191,27 +218,27 @@ class Hypotheses:
 
     def _check_restated(self, document: Document) -> None:
         """Raises NotPermitted for an agent: what was measured was predicted in the old words."""
-        if is_agent(self._ctx.actor) and not self._ctx.config.methodology["agents_may_approve"]:
+        if withholds(self._ctx):
             raise NotPermitted(
                 f"{document.id} has {document.body['evidence_count']} rows of evidence, which its statement was "
                 f"predicted before, and {self._ctx.actor} is an agent",
                 hint="add what you mean as a hypothesis of its own: perpetual hypotheses add STATEMENT",
             )
 
-    def _check_prior(self, prior: float) -> None:
-        if not 0.0 < finite(prior, "the prior") < 1.0:
-            raise UsageError(f"a prior lies strictly between 0 and 1, not {prior:g}")
-        low, high = AGENTS_PRIORS
-        free = not is_agent(self._ctx.actor) or self._ctx.config.methodology["agents_may_approve"]
-        if not free and not low <= prior <= high:
-            raise NotPermitted(
-                f"a prior of {prior:g} would nearly decide, and {self._ctx.actor} is an agent",
-                hint=f"{low:g} to {high:g}; a person may set another: perpetual hypotheses update ID --prior P",
-            )
+
+def _check_prior(prior: float) -> None:
+    low, high = PRIORS
+    if not 0.0 < finite(prior, "the prior") < 1.0:
+        raise UsageError(f"a prior lies strictly between 0 and 1, not {prior:g}", hint=f"{low:g} to {high:g}")
+    if not low <= prior <= high:
+        raise UsageError(
+            f"a prior lies between {low:g} and {high:g}, not {prior:g}",
+            hint="a surer belief is decided by runs: name a baseline and an mde",
+        )
 
 
 def _record(document: Document) -> Hypothesis:
-    body = document.body
+    body = shown_record("hypothesis", document.body)
     return from_json(Hypothesis, {**body, "flags": [*body.get("flags", ()), *body.get("cautions", ())]})
 
 
@@ -224,6 +251,7 @@ def _status(word: str) -> str:
 def _grid(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if params is None:
         return None
+    fits(params, "params", _LARGEST_PARAMS)
     for name, values in params.items():
         if not isinstance(values, (list, tuple)) or not values:
             raise UsageError(f"params: {name} must be a list of values to try", hint='for example {"lr": [0.1, 0.01]}')

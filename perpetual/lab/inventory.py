@@ -22,6 +22,7 @@ from perpetual.registry import Offer, PluginInfo, Registry
 from perpetual.slots import SLOTS
 from perpetual.slots.gpu import GpuBackend, Reading
 from perpetual.slots.store import Document
+from perpetual.toolkit.reserved import is_bundled
 
 if TYPE_CHECKING:
     from perpetual.chaos import Certificate
@@ -61,10 +62,8 @@ class Inventory:
             for (slot, name), problem in self._choices().items()
             if isinstance(problem, PluginError)
         ]
-        gates = self._registry.serving("gate")
-        known = {offer.qualified_name for offer in gates} | {offer.provider.name for offer in gates}
         for name in self._config.methodology["required_gates"]:
-            if name not in known:
+            if not self._registry.serves("gate", name):
                 message = f"gate: {name!r} is required and is not active; no note can be written"
                 hint = "perpetual methodology set required_gates NAME,... says which gates are needed"
                 found.append({"slot": "gate", "name": name, "message": message, "hint": hint})
@@ -97,6 +96,8 @@ class Inventory:
         hits = [info for info in plugins if info.qualified_name == name] or [
             info for info in plugins if info.name == name
         ]
+        bundled = [info for info in hits if is_bundled(info.qualified_name)]
+        hits = bundled if len(bundled) == 1 else hits  # a bundled name means the bundled plugin
         if len(hits) > 1:
             names = " or ".join(info.qualified_name for info in hits)
             raise UsageError(f"{name!r} is two plugins", hint=f"write {names}", code="plugin_ambiguous")
@@ -135,6 +136,11 @@ class Inventory:
     def _provider(self, offer: Offer, chosen: set[tuple[str, str]]) -> dict[str, Any]:
         slot = offer.provider.slot
         reason = self._registry.why_not(offer)
+        note = (
+            None
+            if offer.name == offer.provider.name
+            else f"{offer.provider.name} is Perpetual's own: write {offer.name}"
+        )
         additive = SLOTS.get(slot, slot) is None and slot != "scorer"
         serves = additive or (slot, offer.qualified_name) in chosen
         return {
@@ -142,7 +148,7 @@ class Inventory:
             "name": offer.provider.name,
             "qualified_name": offer.qualified_name,
             "state": "failed" if reason else "active" if serves else "available",
-            "reason": reason,
+            "reason": reason or note,
         }
 
     def offered(self, slot: str) -> list[dict[str, Any]]:
@@ -152,7 +158,7 @@ class Inventory:
                 "name": offer.provider.name,
                 "qualified_name": offer.qualified_name,
                 "factory": offer.provider.factory,
-                "options": self._config.options(offer.provider.name, offer.provider.options),
+                "options": self._config.options(offer.name, offer.provider.options),
             }
             for offer in self._registry.serving(slot)
         ]
@@ -227,5 +233,5 @@ class Inventory:
             backend = self._ctx.part("gpus")
             return backend
         offer = self._registry.choose("gpus", self._config["gpus"])
-        backend = self._registry.build(offer, self._config.options(offer.provider.name, offer.provider.options))
+        backend = self._registry.build(offer, self._config.options(offer.name, offer.provider.options))
         return backend

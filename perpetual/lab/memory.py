@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from perpetual.errors import Conflict, NotFound, Refused, UsageError, nearest, unknown
 from perpetual.lab import promotion
 from perpetual.lab.context import Context
 from perpetual.lab.gates import Gates
-from perpetual.lab.rights import BEHAVIOUR_TYPES, is_agent, require_person, shown_version
+from perpetual.lab.rights import BEHAVIOUR_TYPES, for_agent, person_only, shown_version
 from perpetual.lab.states import NOTE_STATES
 from perpetual.records import Listing, Note, Verdict, from_json
+from perpetual.slots.gate import Provenance
 from perpetual.slots.memory import Memory, NoteCommit
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit.steps import step
@@ -28,6 +29,8 @@ _FLUSH_AT_ONCE = 50  # fewer than the commits among which a memory knows its int
 _MESSAGE_LIMIT_BYTES = 4 * 1024
 _MOST_WORDS = 32  # of a query
 _EXCERPT = 160  # characters
+_MOST_GATED = 100  # versions whose words the gates are asked about at once
+_WITHHELD = "(withheld: the gates have not passed it)"
 _STATUS_OF = {"pass": "candidate", "quarantine": "quarantined", "reject": "rejected"}
 
 
@@ -246,7 +249,13 @@ class Notes:
         Raises:
             NotFound: naming the nearest paths.
         """
-        return from_json(Note, self._need(path).body)
+        return self._told(self._need(path))
+
+    def _told(self, document: Document) -> Note:
+        """Returns the note's record; to an agent that may not see its text, without the text's title."""
+        note = from_json(Note, document.body)
+        is_hidden = for_agent(self._ctx) and self._shown(document) is None
+        return replace(note, title=note.path) if is_hidden else note
 
     def _need(self, path: str) -> Document:
         name = self._memory.normalise(path)
@@ -269,7 +278,7 @@ class Notes:
         """
         document = self._need(path)
         if exposed_only is None:
-            exposed_only = is_agent(self._ctx.actor)
+            exposed_only = for_agent(self._ctx)
         intent = self._shown(document) if exposed_only else document.body.get("intent")
         if intent is None and not exposed_only:
             rows = [row for row in self._ctx.store.find("verdict", path=document.id) if row.body["content"]]
@@ -289,7 +298,7 @@ class Notes:
         Raises:
             NotPermitted: under an agent's shell, whether or not there is such a note; see `perpetual.lab.rights`.
         """
-        require_person("memory promote", os.environ, self._ctx.config.methodology)
+        person_only(self._ctx, "promoting a note")
         return promotion.promote(self._ctx, self._gates, self._need(path), why, blob=blob, dry_run=dry_run)
 
     def reject(self, path: str, why: str) -> dict[str, Any]:
@@ -309,7 +318,7 @@ class Notes:
         page = []
         for note in rest[:limit]:
             said = store.find("verdict", path=note.id)[-1].body
-            page.append(Waiting(from_json(Note, note.body), said["category"], self._shown(note) is not None))
+            page.append(Waiting(self._told(note), said["category"], self._shown(note) is not None))
         return Listing(tuple(page), str(rest[limit - 1].number) if len(rest) > limit else None)
 
     def list(
@@ -326,11 +335,11 @@ class Notes:
             prefix = self._memory.normalise(f"{prefix}/note.md").removesuffix("/note.md")
         else:
             page = self._ctx.store.page("note", limit=limit, cursor=cursor, **equals)
-            return Listing(tuple(from_json(Note, item.body) for item in page.items), page.next_cursor)
+            return Listing(tuple(map(self._told, page.items)), page.next_cursor)
         found = [item for item in self._ctx.store.find("note", **equals) if item.id.startswith(prefix + "/")]
         start = start_of(cursor)
         rest = [item for item in found if item.number > start]
-        items = tuple(from_json(Note, item.body) for item in rest[:limit])
+        items = tuple(map(self._told, rest[:limit]))
         return Listing(items, str(rest[limit - 1].number) if len(rest) > limit else None)
 
     def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> Listing[Hit]:
@@ -345,10 +354,10 @@ class Notes:
         if not words:
             raise UsageError("a search needs a word", hint='for example "warm-up"')
         start = start_of(cursor)
-        for_agent = is_agent(self._ctx.actor)
+        is_agents = for_agent(self._ctx)
         found: list[tuple[int, int, Hit]] = []
         for document in self._ctx.store.find("note"):
-            intent = self._shown(document) if for_agent else document.body.get("intent")
+            intent = self._shown(document) if is_agents else document.body.get("intent")
             row = self._ctx.store.get("intent", str(intent)) if intent is not None else None
             if row is None:
                 continue
@@ -363,8 +372,33 @@ class Notes:
         return Listing(page, str(start + limit) if len(found) > start + limit else None)
 
     def history(self, path: str, *, limit: int = 50) -> Sequence[NoteCommit]:
-        """The note's versions in git, newest first."""
-        return [*self._memory.history(self._need(path).id, limit)]
+        """The note's versions in git, newest first.
+
+        Anyone who can push has written messages and authors. An agent is shown those that the gates pass here, of the
+        newest versions.
+        """
+        document = self._need(path)
+        found = self._memory.history(document.id, limit)
+        if not for_agent(self._ctx):
+            return [*found]
+        provenance = Provenance(document.id, document.body["type"], self._ctx.actor)
+        return [
+            self._gated(version, provenance) if place < _MOST_GATED else _withheld(version)
+            for place, version in enumerate(found)
+        ]
+
+    def _gated(self, version: NoteCommit, provenance: Provenance) -> NoteCommit:
+        """Returns a version with words that the gates pass, or without words."""
+        author, message = version.author[:_EXCERPT], version.message[:_MESSAGE_LIMIT_BYTES]
+        verdict, clean = self._gates.judge(f"{author}\n{message}", provenance)
+        if verdict.outcome != "pass":
+            return _withheld(version)
+        author, _, message = clean.partition("\n")
+        return replace(version, author=author, message=message)
+
+
+def _withheld(version: NoteCommit) -> NoteCommit:
+    return replace(version, author=_WITHHELD, message=_WITHHELD)
 
 
 def _excerpt(text: str, words: Sequence[str]) -> str:

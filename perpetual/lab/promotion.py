@@ -6,13 +6,12 @@ note's status is the store's. Used by the memory department alone.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from perpetual.errors import Conflict, Refused, UsageError
 from perpetual.lab.context import Context
 from perpetual.lab.gates import Gates
-from perpetual.lab.rights import require_person
+from perpetual.lab.rights import person_only
 from perpetual.slots.gate import Provenance
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit.units import bounded
@@ -79,7 +78,7 @@ def reject(ctx: Context, note: Document, why: str) -> dict[str, Any]:
     if note.body["status"] == "rejected":
         raise Conflict(f"{note.id} is rejected already", hint=f"perpetual memory write {note.id} with another text")
     if note.body["status"] == "promoted":
-        require_person("memory reject of a promoted note", os.environ, ctx.config.methodology)
+        person_only(ctx, "taking a promotion back")
     told = {"outcome": "reject", "blocked": True, "category": "decision", "findings": []}
     with ctx.store.transaction() as tx:
         _check_unchanged(tx, note)

@@ -6,27 +6,70 @@ A convention, not a boundary.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from perpetual.config import MARKS
 from perpetual.errors import NotPermitted
+from perpetual.lab.context import Context
 from perpetual.methodology import Methodology
-from perpetual.toolkit.agents import harness
+from perpetual.toolkit.agents import AN_AGENT, evidence, harness, mark
+from perpetual.toolkit.readers import FOR_A_PERSON
 
-__all__ = ["BEHAVIOUR_TYPES", "actor_name", "harness", "is_agent", "require_person", "shown_version"]
+__all__ = [
+    "BEHAVIOUR_TYPES",
+    "actor_name",
+    "for_agent",
+    "harness",
+    "is_agent",
+    "is_same",
+    "person_only",
+    "require_person",
+    "shown_version",
+    "withholds",
+]
 
 # Notes of these types change how an agent behaves, so they are shown only once promoted.
 BEHAVIOUR_TYPES = ("skill_card", "tool_policy", "critic_calibration", "user_preference", "purpose_contract")
 
 
-def require_person(deed: str, environment: Mapping[str, str], methodology: Methodology) -> None:
-    """Raises NotPermitted under an agent's shell unless the methodology lets agents approve."""
-    who = harness(environment)
-    if who is not None and not methodology["agents_may_approve"]:
-        raise NotPermitted(
-            f"{deed} is for a person, and this shell is {who}'s",
-            hint="ask a person to do it, or let them run: perpetual methodology set agents_may_approve true",
-        )
+def require_person(
+    deed: str,
+    environment: Mapping[str, str],
+    methodology: Methodology | None,
+    *,
+    marks: Iterable[str] = (),
+    actor: str | None = None,
+) -> None:
+    """Raises NotPermitted under an agent's shell unless the methodology lets agents approve.
+
+    Args:
+        methodology: None where no project is there to let agents approve.
+        marks: further variables that mark an agent's shell (the configuration's `agent_marks`).
+        actor: the name in which the operation is asked for; an agent's is refused like its shell.
+    """
+    found = mark(environment, marks)
+    by_actor = found is None and actor is not None and is_agent(actor)
+    if (found is None and not by_actor) or (methodology is not None and methodology["agents_may_approve"]):
+        return
+    why = evidence(environment, *found) if found is not None else f"{actor} is an agent"
+    raise NotPermitted(f"{deed} is for a person; {why}", hint=FOR_A_PERSON)
+
+
+def person_only(ctx: Context, deed: str) -> None:
+    """Raises NotPermitted where an agent asks for `deed`, by its shell or by its name; see `require_person`."""
+    config = ctx.config
+    require_person(deed, os.environ, config.methodology, marks=config[MARKS], actor=ctx.actor)
+
+
+def withholds(ctx: Context) -> bool:
+    """Whether an agent reads what this lab answers, and is not to be shown what only a person may do."""
+    return for_agent(ctx) and not ctx.config.methodology["agents_may_approve"]
+
+
+def for_agent(ctx: Context) -> bool:
+    """Whether an agent reads what this lab answers, by its shell or by its name."""
+    return is_agent(ctx.actor) or mark(os.environ, ctx.config[MARKS]) is not None
 
 
 def shown_version(note: Mapping[str, Any], methodology: Methodology) -> int | None:
@@ -46,13 +89,28 @@ def is_agent(actor: str) -> bool:
     return actor.startswith(("agent:", "mcp:"))
 
 
-def actor_name() -> str:
-    """In whose name a command or a script acts: `agent:<harness>` under an agent's shell, else `user:<login>`."""
+def is_same(actor: str, other: str) -> bool:
+    """Whether two names are of one actor: an agent goes by one name over MCP and by its shell, in any version."""
+    if actor == other:
+        return True
+    return is_agent(actor) and is_agent(other) and "unknown" not in (of := _agent_of(actor)) and of == _agent_of(other)
+
+
+def _agent_of(actor: str) -> str:
+    return actor.partition(":")[2].partition("/")[0].lower()
+
+
+def actor_name(marks: Iterable[str] = ()) -> str:
+    """In whose name a command or a script acts: `agent:<harness>` under an agent's shell, else `user:<login>`.
+
+    Args:
+        marks: further variables that mark an agent's shell (the configuration's `agent_marks`).
+    """
     import getpass  # which costs a module or two, and most of what is asked here needs none
 
-    who = harness(os.environ)
+    who = harness(os.environ, marks)
     if who is not None:
-        return f"agent:{who.lower().replace(' ', '-')}"
+        return "agent:unknown" if who == AN_AGENT else f"agent:{who.lower().replace(' ', '-')}"
     try:
         return f"user:{getpass.getuser()}"
     except (KeyError, OSError):

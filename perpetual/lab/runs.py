@@ -9,23 +9,28 @@ from typing import Any
 
 from perpetual.errors import UsageError, unknown
 from perpetual.lab.context import Context
+from perpetual.lab.redaction import CHECKED, shown_record
 from perpetual.lab.states import ENDED, LIVE
 from perpetual.records import GitState, Json, Listing, Run, from_json, to_json
 from perpetual.slots.store import Document, Transaction
 
-__all__ = ["QUEUE_STATES", "STATUSES", "RunLedger", "seed_of"]
+__all__ = ["QUEUE_STATES", "STATUSES", "RunLedger", "SEEDS", "seed_of"]
+
+# How many seeds there are. NumPy, PyTorch and readers of JSON in any language take all of them; runs of earlier
+# versions keep the larger ones that they have.
+SEEDS = 2**31
 
 STATUSES = (*LIVE, *ENDED)
 QUEUE_STATES = ("running", "paused", "draining")
 
 
 def seed_of(project_id: str, group: str, replicate: int) -> int:
-    """The seed of a replicate: an integer in [0, 2^63) that nobody chooses.
+    """Returns the seed of a replicate: an integer in [0, 2^31), which follows from the three arguments alone.
 
     Runs of one seed group (an experiment, or its baseline where the design is paired) share seeds by replicate.
     """
     digest = sha256(f"{project_id}\n{group}\n{replicate}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") >> 1
+    return int.from_bytes(digest[:4], "big") >> 1  # below SEEDS
 
 
 class RunLedger:
@@ -36,7 +41,7 @@ class RunLedger:
 
     def get(self, id: str) -> Run:
         """The run; NotFound names the nearest ids."""
-        return from_json(Run, self._ctx.need("run", id).body)
+        return from_json(Run, shown_record("run", self._ctx.need("run", id).body))
 
     def list(
         self,
@@ -55,7 +60,8 @@ class RunLedger:
         if experiment_id is not None:
             equals["experiment_id"] = self._ctx.need("experiment", experiment_id).id
         page = self._ctx.store.page("run", limit=limit, cursor=cursor, newest_first=True, **equals)
-        return Listing(tuple(from_json(Run, item.body) for item in page.items), page.next_cursor)
+        items = tuple(from_json(Run, shown_record("run", item.body)) for item in page.items)
+        return Listing(items, page.next_cursor)
 
     def live(self) -> Sequence[Document]:
         """The runs that are queued, launching or running, oldest first."""
@@ -110,6 +116,7 @@ class RunLedger:
         )
         body = {
             **to_json(run),
+            CHECKED: True,
             "hypothesis_id": experiment.body["hypothesis_id"],
             "chosen_seed": chosen_seed,
             "wanted_gpus": list(wanted_gpus),

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from perpetual.config import FOLDER, Config
+from perpetual.config import Config
 from perpetual.errors import PerpetualError, PluginError, UsageError, unknown
 from perpetual.lab.scaffold_edit import Asked, alike, applied, is_bare, kind, undone
-from perpetual.lab.scaffold_record import Entry, Record, digest, read, write
+from perpetual.lab.scaffold_record import Entry, Record, digest, is_inside, read, write
 from perpetual.registry import Offer, Registry
 from perpetual.slots.harness import WAYS, FilePlan, Harness, Scaffold
 from perpetual.toolkit import marked
@@ -29,6 +29,7 @@ __all__ = ["ALL", "DEFAULT", "build", "chosen", "scaffold"]
 
 DEFAULT = "opencode"  # where neither the call nor the folder names a harness
 ALL = "all"
+NO_ONE = "none"
 _COMMAND = ("perpetual",)
 _BACK = "its earlier content is back"
 
@@ -60,25 +61,29 @@ class _Job:
 def chosen(config: Config, registry: Registry, names: Sequence[str] = ()) -> list[str]:
     """The harnesses that a call means: those named, or those of the record, or those whose files stand there.
 
-    `all` names every one that is installed.
+    `all` names every one that is installed, `none` none.
 
     Raises:
         UsageError: for a name that no plugin offers, with the nearest.
         PluginError: for a name that two distributions offer.
     """
     offers = registry.serving("harness")
-    known = [offer.provider.name for offer in offers]
+    known = [offer.name for offer in offers]
+    if NO_ONE in names:
+        if len(set(names)) > 1:
+            raise UsageError(f"{NO_ONE} writes no files, so it goes with no other harness")
+        return []
     if names:
         names = [each for name in names for each in (known if name == ALL else [name])]
         _refuse_unknown(names, known)
-        return list(dict.fromkeys(registry.choose("harness", name).provider.name for name in names))
+        return list(dict.fromkeys(registry.choose("harness", name).name for name in names))
     recorded = [name for name in read(config).harnesses if name in known]
-    return recorded or [offer.provider.name for offer in offers if _stands(config, registry, offer)] or [DEFAULT]
+    return recorded or [offer.name for offer in offers if _stands(config, registry, offer)] or [DEFAULT]
 
 
 def _refuse_unknown(names: Iterable[str], known: Sequence[str]) -> None:
     for name in names:
-        if name.rpartition("/")[2] not in known:
+        if name not in known and name.rpartition("/")[2] not in known:
             raise UsageError(
                 unknown("harness", name, [*known, ALL]), hint="perpetual plugins list shows what is installed"
             )
@@ -91,6 +96,7 @@ def scaffold(
     *,
     remove: Sequence[str] = (),
     command: Sequence[str] | None = None,
+    accepted: Sequence[str] = (),
     dry_run: bool = False,
     force: bool = False,
 ) -> dict[str, Any]:
@@ -100,6 +106,7 @@ def scaffold(
         names: harnesses; none named are those of `chosen`, and with `remove` given none at all.
         remove: harnesses; `all` means those of the record, or without one all that are installed.
         command: how agents start Perpetual; by default as at the last call, at first `perpetual`.
+        accepted: the command that a person has accepted, where the project's record of it is not this user's.
         dry_run: writes nothing and gives each file its `diff`.
         force: replaces and removes generated files that a person edited.
 
@@ -113,7 +120,7 @@ def scaffold(
         PerpetualError: if the project's folder cannot be written.
     """
     names = chosen(config, registry, names) if names or not remove else []
-    offered = [offer.provider.name for offer in registry.serving("harness")]
+    offered = [offer.name for offer in registry.serving("harness")]
     try:
         with nullcontext() if dry_run else FileLock(config.folder / "scaffold.lock"):
             record = read(config)
@@ -123,7 +130,7 @@ def scaffold(
             both = sorted({*names} & {*remove})
             if both:
                 raise UsageError(f"{', '.join(both)} cannot be added and removed at once")
-            used = tuple(command or record.command or _COMMAND)
+            used = tuple(command or record.command or accepted or _COMMAND)
             wanted, failures = _plans(config, registry, names, used, record.entries)
             # The record tells what to take out; the plans are for a clone, which has none.
             unwanted, _ = _plans(config, registry, [name for name in remove if name in offered], used, record.entries)
@@ -153,7 +160,7 @@ def _stands(config: Config, registry: Registry, offer: Offer) -> bool:
 def build(config: Config, registry: Registry, offer: Offer) -> Harness:
     """The harness of an offer, with its options from the configuration."""
     provider = offer.provider
-    built: Harness = registry.build(offer, config.options(provider.name, provider.options))
+    built: Harness = registry.build(offer, config.options(offer.name, provider.options))
     return built
 
 
@@ -179,8 +186,7 @@ def _plans(
 
 def _check(plan: FilePlan) -> None:
     for path in (plan.path, *plan.instead):
-        parts = PurePosixPath(path).parts
-        if plan.how not in WAYS or not parts or parts[0] in ("/", FOLDER) or ".." in parts:
+        if plan.how not in WAYS or not is_inside(path):
             raise PluginError(f"{path!r} ({plan.how}) is no plan for a file of the project")
 
 
@@ -220,6 +226,8 @@ def _step(job: _Job, path: str, plans: Asked, before: Asked) -> list[_Step]:
         real = os.path.realpath(job.root / path)
         if not Path(real).is_relative_to(os.path.realpath(job.root)):
             raise ValueError("it leads outside of the project")
+        if not is_inside(Path(real).relative_to(os.path.realpath(job.root)).as_posix()):
+            raise ValueError("it leads into a folder that is not for files of agents")
         other = job.seen.setdefault(real, path)
         if other != path:
             return [_Step(path, "unchanged", f"it is the same file as {other}", entry=entry)]

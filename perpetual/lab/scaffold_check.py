@@ -31,11 +31,17 @@ _Finding = tuple[bool | None, str, str | None]
 def examine(config: Config, registry: Registry) -> list[dict[str, Any]]:
     """One finding `{check, ok, detail, hint}` for each harness that `init` registered the lab with."""
     findings = []
-    for name in read(config).harnesses:
+    try:
+        harnesses = read(config).harnesses
+    except PerpetualError as problem:
+        return [{"check": "harnesses", "ok": False, "detail": problem.message, "hint": problem.hint}]
+    for name in harnesses:
         try:
             ok, detail, hint = _look(config, registry, name)
         except PerpetualError as problem:
             ok, detail, hint = False, problem.message, problem.hint
+        except OSError as problem:
+            ok, detail, hint = False, str(problem), None
         findings.append({"check": f"harness {name}", "ok": ok, "detail": detail, "hint": hint})
     return findings
 
@@ -65,6 +71,8 @@ def _look(config: Config, registry: Registry, name: str) -> _Finding:
     found = shutil.which(program)
     if found is None:
         return None, f"{files}; there is no program {program} on the PATH", None
+    if os.path.realpath(found).startswith(os.path.join(os.path.realpath(config.root), "")):
+        return None, f"{files}; {found} lies in the project and is not started", "take the project off the PATH"
     listing = harness.listing()
     if listing is None:
         return True, f"{files}; {found}", None
@@ -79,7 +87,8 @@ def _ask(program: str, listing: Listing, folder: Path) -> tuple[bool | None, str
     try:
         asked = subprocess.Popen(
             [program, *listing.command[1:]],
-            cwd=folder,
+            cwd=folder,  # which files are the harness's own is a matter of the project
+            env={**os.environ, "PYTHONSAFEPATH": "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -1,18 +1,28 @@
-"""What init wrote, and what stood there before: `.perpetual/scaffold.json`. Used by `perpetual.lab.scaffold` alone."""
+"""What init wrote, and what stood there before: `.perpetual/scaffold.json`. Used by `perpetual.lab.scaffold` alone.
+
+The file lies in the project's folder, so a clone may bring one that was made to write anything anywhere. A record is
+believed where its `mark` is this user's: a hash over it, keyed by a secret that no project can read. Of another record
+only the names of its harnesses count. Every path in a record obeys the law of plans (`is_inside`).
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import hmac
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
-from perpetual.config import Config
-from perpetual.errors import CorruptData
-from perpetual.slots.harness import FilePlan
-from perpetual.toolkit.atomic import dump_json, read_json, write_atomic
+from perpetual.config import FOLDER, Config
+from perpetual.errors import CorruptData, PerpetualError
+from perpetual.slots.harness import WAYS, FilePlan
+from perpetual.toolkit import user_state
+from perpetual.toolkit.atomic import dump_json, read_file, read_json, write_atomic
+from perpetual.toolkit.confined import UnsafePath, explain
 
-__all__ = ["FILE", "Entry", "Record", "digest", "read", "write"]
+__all__ = ["FILE", "Entry", "Record", "digest", "is_inside", "read", "write"]
 
 FILE = "scaffold.json"
 
@@ -62,13 +72,48 @@ def read(config: Config) -> Record:
         data = read_json(path)
         if data is None:
             return Record((), (), {})
+        harnesses = tuple(map(str, data["harnesses"]))
+        if not _is_ours(data):
+            return Record((), harnesses, {})
         entries = {name: _entry_of(item) for name, item in data["files"].items()}
-        return Record(tuple(data["command"]), tuple(data["harnesses"]), entries)
+        for name, entry in entries.items():
+            for place in (name, *entry.folders, *(plan.path for _, plan in entry.plans)):
+                if not is_inside(place):
+                    raise ValueError(f"{place!r} is no place for a file of the project")
+        return Record(_texts(data["command"]), harnesses, entries)
+    except UnsafePath as problem:
+        raise explain(problem) or problem from problem
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
         raise CorruptData(
             f"{path}: no record of what init wrote: {problem}",
             hint="delete that file; removal then takes out what it recognises",
         ) from problem
+
+
+def is_inside(path: str) -> bool:
+    """Returns whether a recorded or planned path is relative, stays in the project, and leaves its repository alone."""
+    parts = PurePosixPath(path).parts
+    return (
+        bool(parts)
+        and not any(char in path for char in "\0\\:")
+        and parts[0] not in ("/", "//", FOLDER)
+        and not any(part == ".." or part.lower().rstrip(" .") in (".git", "git~1", ".git~1") for part in parts)
+        and not path.startswith("~")
+    )
+
+
+def _is_ours(data: dict[str, Any]) -> bool:
+    """Whether this user wrote the record; not known where the state folder cannot be read."""
+    mark = data.get("mark")
+    try:
+        return isinstance(mark, str) and hmac.compare_digest(mark.encode(), _mark(data).encode())
+    except PerpetualError:
+        return False
+
+
+def _mark(data: Mapping[str, Any]) -> str:
+    text = dump_json({key: value for key, value in data.items() if key != "mark"})
+    return hmac.new(user_state.secret(), b"scaffold\0" + text.encode("utf-8"), hashlib.sha256).hexdigest()
 
 
 def _entry_of(item: dict[str, Any]) -> Entry:
@@ -77,7 +122,22 @@ def _entry_of(item: dict[str, Any]) -> Entry:
         (name, FilePlan(**{**plan, "keys": tuple(plan["keys"]), "instead": ()}))
         for name, plan in ((p[0], p[1]) for p in item["plans"])
     )
-    return Entry(item["existed"], original, item["written"], tuple(item["folders"]), plans)
+    folders = _texts(item["folders"])
+    for name, plan in plans:
+        _texts([name, plan.path, plan.how, plan.text])
+        _texts([*plan.keys])
+        if plan.how not in WAYS or {type(plan.existing_only), type(plan.comments)} != {bool}:
+            raise ValueError(f"a plan of {name} is none")
+    if type(item["existed"]) is not bool or not isinstance(item["written"], (str, type(None))):
+        raise ValueError("an entry is none")
+    return Entry(item["existed"], original, item["written"], folders, plans)
+
+
+def _texts(found: Any) -> tuple[str, ...]:
+    """A list of texts; raises ValueError for anything else."""
+    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+        raise ValueError("it holds no texts where texts belong")
+    return tuple(found)
 
 
 def write(config: Config, record: Record) -> None:
@@ -92,7 +152,17 @@ def write(config: Config, record: Record) -> None:
         }
         for path, entry in record.entries.items()
     }
-    document = {"format": 1, "command": list(record.command), "harnesses": list(record.harnesses), "files": files}
+    document: dict[str, Any] = {
+        "format": 1,
+        "command": list(record.command),
+        "harnesses": list(record.harnesses),
+        "files": files,
+    }
+    document["mark"] = _mark(document)
     path, text = config.folder / FILE, dump_json(document) + "\n"
-    if not path.exists() or path.read_text(encoding="utf-8") != text:
+    try:
+        present = read_file(path)
+    except (FileNotFoundError, ValueError):
+        present = None
+    if present != text.encode("utf-8"):
         write_atomic(path, text)

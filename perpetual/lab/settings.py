@@ -1,40 +1,24 @@
 """The settings department: every key of configuration, methodology and plugins' sections, shown and set.
 
-A key that widens what agents may do alone, or that says when a claim is decided, is for a person to set, like an
-approval. Setting a methodology key is told in the feed, because what the record decides afterwards depends on it.
+Most keys are for a person to set, like an approval: `perpetual.lab.guarded` has the few that an agent
+may set. Setting a methodology key is told in the feed, because what the record decides afterwards depends on it.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from perpetual.errors import Conflict, PluginError, UsageError, unknown
+from perpetual.config import KEYS as CONFIG_KEYS
+from perpetual.errors import Conflict, PluginError, UnknownPlugin, UsageError, unknown
 from perpetual.lab.context import Context
-from perpetual.lab.rights import require_person
+from perpetual.lab.guarded import is_free
+from perpetual.lab.rights import person_only, withholds
 from perpetual.methodology import KEYS, STRATEGY_SCORERS, Methodology
-from perpetual.schema import Item
+from perpetual.schema import Item, parse_text
 from perpetual.slots import SLOTS, Option
 
 __all__ = ["PastMethodology", "Settings"]
-
-_FOR_PERSONS = frozenset(
-    {
-        "agents_may_approve",
-        "alpha",
-        "auto_approve",
-        "auto_approve_max_run_hours",
-        "confidence_refute_threshold",
-        "confidence_support_threshold",
-        "max_run_hours",
-        "min_replicates",
-        "on_overrun",
-        "protected_paths",
-        "require_confirmation",
-        "required_gates",
-    }
-)
 
 
 class PastMethodology:
@@ -67,13 +51,22 @@ class Settings:
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
 
+    @property
+    def withholds(self) -> bool:
+        """Whether an agent reads the lab's answers, so that they name no command or key that is for a person."""
+        return withholds(self._ctx)
+
     def config(self) -> list[Item]:
         """Every key of the configuration with value, origin and meaning; every option of a plugin included."""
         return self._ctx.config.items(self._options())
 
     def methodology(self) -> list[Item]:
-        """Every key of the methodology with value, origin and meaning."""
-        return self._ctx.config.methodology.items()
+        """Every key of the methodology with value, origin and meaning; agents are not shown the one that frees them."""
+        return self._shown(self._ctx.config.methodology)
+
+    def _shown(self, methodology: Methodology) -> list[Item]:
+        hidden = {"agents_may_approve"} if self.withholds else set()
+        return [item for item in methodology.items() if item.key not in hidden]
 
     def methodology_at(self, seq: int) -> dict[str, Any]:
         """Every key's value as it stood after the event `seq`."""
@@ -88,7 +81,12 @@ class Settings:
         Raises:
             UsageError: for an unknown key (with the nearest), or a provider or plugin that is not there.
             ConfigError: for a value that does not fit.
+            NotPermitted: where an agent asks for it, but for the few keys of `perpetual.lab.guarded.AGENTS_MAY_SET`.
         """
+        is_known = name in CONFIG_KEYS or name.startswith("plugins.")  # another is refused by name below
+        if is_known and not is_free("config", name):
+            person_only(self._ctx, "setting this key of the configuration")
+        self._ctx.trust.require("setting a key of the configuration")
         if SLOTS.get(name) == name:
             try:
                 self._ctx.registry.choose(name, text)
@@ -96,7 +94,14 @@ class Settings:
                 raise UsageError(problem.message, hint=problem.hint, code=problem.code) from problem
         if name == "store":
             self._check_empty(text)
-        return self._ctx.config.set(name, text, self._options())
+        item = self._ctx.config.set(name, text, self._options())
+        self._trust_anew(f"config.{name}", item)
+        return item
+
+    def _trust_anew(self, key: str, item: Item) -> None:
+        """Records a value that protects less: it was set here, by this user."""
+        if key in self._ctx.config.protections():
+            self._ctx.trust.accept({key: item.value})
 
     def _check_empty(self, wanted: str) -> None:
         """Choosing another store leaves what the present one holds behind."""
@@ -117,23 +122,38 @@ class Settings:
         Raises:
             UsageError: for an unknown key (with the nearest), or a scorer that is not there.
             ConfigError: for a value that does not fit.
-            NotPermitted: under a coding agent's shell, for a key that widens its rights or says what decides.
+            NotPermitted: where an agent asks for it, but for the keys of `perpetual.lab.guarded.AGENTS_MAY_SET`.
         """
-        methodology = self._ctx.config.methodology
-        if name in _FOR_PERSONS:
-            require_person(f"setting {name}", os.environ, methodology)
+        if name in KEYS and not is_free("methodology", name):
+            person_only(self._ctx, "setting this key of the methodology")
         if name == "exploration_strategy" and text not in STRATEGY_SCORERS:
-            scorers = [offer.provider.name for offer in self._ctx.registry.serving("scorer")]
-            if text.rpartition("/")[2] not in scorers:
-                known = [*STRATEGY_SCORERS, *scorers]
-                raise UsageError(unknown("scorer", text, known), hint="perpetual plugins list")
+            try:
+                self._ctx.registry.choose("scorer", text)
+            except UnknownPlugin as problem:
+                if problem.code == "plugin_ambiguous":
+                    raise UsageError(problem.message, hint=problem.hint, code=problem.code) from problem
+                known = [*STRATEGY_SCORERS, *(offer.name for offer in self._ctx.registry.serving("scorer"))]
+                raise UsageError(unknown("scorer", text, known), hint="perpetual plugins list") from problem
+            except PluginError as problem:
+                raise UsageError(problem.message, hint=problem.hint, code=problem.code) from problem
+        if name == "required_gates":
+            self._check_gates(text)
         with self._ctx.store.transaction() as tx:  # the feed tells in which order keys were set, and what each was
             self._ctx.config.refresh()
             methodology = self._ctx.config.methodology
             before = methodology[name] if name in KEYS else None  # an unknown key is refused by name below
             item = methodology.set(name, text)
+            self._trust_anew(f"methodology.{name}", item)
             self._ctx.emit(tx, "methodology_set", name, {"value": item.value, "was": before})
         return item
+
+    def _check_gates(self, text: str) -> None:
+        """Raises UsageError for a gate that no plugin offers, or whose bare name two distributions offer."""
+        for name in parse_text(KEYS["required_gates"], text, "required_gates"):
+            try:
+                self._ctx.registry.choose("gate", self._ctx.registry.qualified("gate", name))
+            except PluginError as problem:
+                raise UsageError(problem.message, hint=problem.hint, code=problem.code) from problem
 
     def init_methodology(self) -> list[Item]:
         """Writes a methodology.yaml with every key at its default, for a project that has none.
@@ -141,11 +161,12 @@ class Settings:
         Raises:
             Conflict: if there is one; it is left as it is.
         """
+        self._ctx.trust.require("writing methodology.yaml")
         methodology = self._ctx.config.methodology
         if methodology.exists:
             raise Conflict(f"{methodology.path} exists already", hint="perpetual methodology set KEY VALUE")
         Methodology.write_default(methodology.path)
-        return Methodology(methodology.path).items()
+        return self._shown(Methodology(methodology.path))
 
     def _options(self) -> Mapping[str, Mapping[str, Option]]:
         """The options that a section of config.yaml may hold, by the provider that reads the section."""
@@ -153,5 +174,5 @@ class Settings:
         for info in self._ctx.registry.plugins:
             for offer in info.offers:
                 if offer.refused is None:
-                    found.setdefault(offer.provider.name, {}).update(offer.provider.options or {})
+                    found.setdefault(offer.name, {}).update(offer.provider.options or {})
         return found

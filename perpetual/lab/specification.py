@@ -44,6 +44,7 @@ class Specification:
     confirmation: bool = False  # on data that no earlier experiment has looked at; see `require_confirmation`
     proxy: Mapping[str, Any] | None = None  # a cheaper stand-in: {"args": more words, "cost_run_hours", "tau"}
     proxy_of: str | None = None  # the experiment that this one stands in for
+    changes: str | None = None  # code, data or environment, where that difference from the baseline is the treatment
     extends: str | None = None  # the experiment of which this is more replicates
     replicates: int = 1
     cost_run_hours: float | None = None

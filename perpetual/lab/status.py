@@ -6,15 +6,23 @@ from, and is trusted only while both are the same. Whoever finds it stale comput
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from perpetual.brief import for_agents
 from perpetual.kept import STATUS_FILE, read_status
 from perpetual.lab.context import Context
+from perpetual.lab.held import held_items
 from perpetual.lab.present import Present
-from perpetual.lab.rights import shown_version
+from perpetual.lab.redaction import shown_specification, shown_status
+from perpetual.lab.rights import for_agent, shown_version
 from perpetual.lab.states import EXPERIMENT_STATES, HYPOTHESIS_STATES, NOTE_STATES
+from perpetual.records import one_line
+from perpetual.science.versions import is_stale
 from perpetual.slots.store import Document
+from perpetual.toolkit.causes import reason_with_cause
 
 if TYPE_CHECKING:  # it is given these departments and imports none
     from perpetual.lab.budget import Budget
@@ -24,7 +32,10 @@ __all__ = ["Status"]
 
 TOP = 20
 _RECENT = 8
-_OF_HYPOTHESIS = ("id", "statement", "status", "confidence", "false_alarm_bound", "evidence_count")
+_LONGEST_COMMAND = 200  # characters of one that waits
+_OFFERED = 3  # of each sort of step
+_OF_HYPOTHESIS = ("id", "statement", "status", "confidence", "false_alarm_bound", "evidence_count", "counting",
+                  "decided_by")  # fmt: skip
 _OF_RUN = ("id", "experiment_id", "replicate", "status", "started_at", "reason", "gpus", "pid")
 
 
@@ -36,13 +47,17 @@ class Status:
         self._present = Present(ctx)
 
     def document(self) -> dict[str, Any]:
-        """`perpetual status` as JSON, with `brief` (what the brief needs beyond it)."""
+        """`perpetual status` as JSON, with `brief` (what the brief needs beyond it); its steps as the reader's."""
+        found = self._document()
+        return for_agents(found) if for_agent(self._ctx) else found
+
+    def _document(self) -> dict[str, Any]:
         token = self._present.token()  # before anything is read: what changes meanwhile is of a later state
         kept = None if token is None else read_status(str(self._ctx.folder), token)
         if kept is not None:
             return kept
         self._ctx.config.refresh()  # a program that lives long was told the rules of its beginning
-        document = self._compute()
+        document = shown_status(self._compute())
         if token is not None:
             self._keep(token, document)
         return document
@@ -50,6 +65,8 @@ class Status:
     def _keep(self, token: str, document: dict[str, Any]) -> None:
         from perpetual.toolkit.atomic import dump_json, write_atomic
 
+        if self._ctx.trust.is_held:
+            return  # a held project is only read
         text = dump_json({"token": token, "document": document})
         try:
             # A lost projection is computed again, so it need not be durable.
@@ -60,13 +77,16 @@ class Status:
     def _compute(self) -> dict[str, Any]:
         store = self._ctx.store
         live = self._runs.live()
+        held = sorted({run.body["experiment_id"] for run in live if run.body.get("code_held")})
         top = self._top()
         by_status = self._counts("experiment", EXPERIMENT_STATES)
         document = {
             "project": self._ctx.config["project"],
             "seq": store.count("event"),
             "experiments": by_status,
-            "hypotheses": [_pick(hypothesis, _OF_HYPOTHESIS) for hypothesis in top],
+            "hypotheses": [
+                {**_pick(item, _OF_HYPOTHESIS), "stale": is_stale(item.body.get("cautions", ()))} for item in top
+            ],
             "hypotheses_total": store.count("hypothesis"),
             "runs": {
                 "active": [_pick(run, _OF_RUN) for run in live if run.body["status"] != "queued"][:TOP],
@@ -74,10 +94,20 @@ class Status:
             },
             "budget": self._budget.totals(),
             "memory": self._counts("note", NOTE_STATES),
-            "approvals_waiting": by_status.get("proposed", 0),
+            "approvals_waiting": by_status.get("proposed", 0) + len(held),
             "queue": self._runs.queue_state(),
         }
-        document["next"] = self._next(document)
+        trust = self._ctx.trust
+        foreign = [{"kind": item.kind, "subject": item.subject, "why": item.why} for item in held_items(self._ctx)]
+        document["trust"] = {
+            "state": trust.state(),
+            "why": trust.why,
+            "held": foreign[:TOP],
+            "held_total": len(foreign),
+        }
+        document["next"] = ["perpetual trust"] if trust.is_held else self._next(document, held)
+        if foreign and not trust.is_held:
+            document["next"].insert(0, "perpetual trust --show")
         document["brief"] = self._brief(top)
         return document
 
@@ -94,32 +124,46 @@ class Status:
                 found += self._newest("hypothesis", TOP - len(found), status=state)
         return found
 
+    def _each(self, kind: str, **equals: Any) -> Iterator[Document]:
+        """All that match, oldest first, read a page at a time: who finds enough in the first reads no other."""
+        cursor: str | None = None
+        while True:
+            page = self._ctx.store.page(kind, limit=TOP, cursor=cursor, **equals)
+            yield from page.items
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
     def _newest(self, kind: str, limit: int, **equals: Any) -> Sequence[Document]:
         return self._ctx.store.page(kind, limit=limit, newest_first=True, **equals).items
 
-    def _next(self, document: dict[str, Any]) -> list[str]:
+    def _next(self, document: dict[str, Any], held: Sequence[str]) -> list[str]:
         """What to do next, the most useful first; each line is a command that works as it stands or names its slot."""
         store, steps = self._ctx.store, []
+        confirm = self._ctx.config.methodology["require_confirmation"]
         if document["runs"]["active"]:
             steps.append("perpetual scan  (runs are live; record those that have ended)")
         proposed = [item.id for item in store.page("experiment", limit=5, status="proposed").items]
         if proposed:
             steps.append(f"perpetual approve {' '.join(proposed)}")
-        begun = [item for state in ("approved", "active") for item in store.find("experiment", status=state)]
-        ready = [
-            item.id
-            for item in sorted(begun, key=lambda item: item.number)
-            if sum(item.body["runs"].values()) < item.body["design"]["replicates"]
-        ]
-        steps += [f"perpetual run {id}" for id in ready[:3]]
-        opened = store.find("hypothesis", status="open")
-        unconfirmed = [item.id for item in opened if item.body.get("needs") == "confirmation"]
+        if held:  # their code was changed since
+            steps.append(f"perpetual approve {' '.join(held[:_OFFERED])}")
+        begun = merge(
+            *(self._each("experiment", status=state) for state in ("approved", "active")), key=lambda item: item.number
+        )
+        lacking = (item.id for item in begun if sum(item.body["runs"].values()) < item.body["design"]["replicates"])
+        ready = [*islice(lacking, _OFFERED)]
+        steps += [f"perpetual run {id}" for id in ready]
+        opened = store.page("hypothesis", limit=1, status="open").items
+        waiting = self._each("hypothesis", status="open") if confirm else ()
+        unconfirmed = [*islice((item.id for item in waiting if item.body.get("needs") == "confirmation"), _OFFERED)]
         steps += [
             f"perpetual propose -h {id} --confirmation --command '... on data kept back'  ({id} is past the threshold)"
-            for id in unconfirmed[:3]
+            for id in unconfirmed
         ]
         if opened and not proposed and not ready and not document["runs"]["active"]:
-            steps.append(f"perpetual propose -h {opened[0].id} --command 'python train.py' --metric NAME ...")
+            metric = "" if opened[0].body["prediction"]["metric"] else " --metric NAME ..."
+            steps.append(f"perpetual propose -h {opened[0].id} --command 'python train.py ...'{metric}")
         if not document["hypotheses_total"]:
             steps.append('perpetual hypotheses add "what you believe"')
         elif not opened:
@@ -141,12 +185,15 @@ class Status:
                     "experiment_id": run.body["experiment_id"],
                     "title": experiment["title"],
                     "status": run.body["status"],
-                    "reason": run.body["reason"],
+                    "reason": reason_with_cause(run.body["reason"], run.body.get("annotations", ())),
                     "metrics": dict(list(metrics.items())[:3]),
                 }
             )
         refuted = self._newest("hypothesis", _RECENT, status="refuted")[::-1]
         return {
+            "proposed": [
+                _proposed(item) for item in self._ctx.store.page("experiment", limit=5, status="proposed").items
+            ],
             "results": results,
             "dead_ends": [_pick(item, _OF_HYPOTHESIS) for item in refuted],
             "cautions": {item.id: item.body["cautions"] for item in (*top, *refuted) if item.body.get("cautions")},
@@ -155,6 +202,8 @@ class Status:
                 for note in self._shown_notes()
             ],
             "strategy": self._ctx.config.methodology["exploration_strategy"],
+            "is_redacted": True,  # kept ones of earlier versions are not
+            "agents_may_approve": self._ctx.config.methodology["agents_may_approve"],
         }
 
     def _shown_notes(self) -> list[Document]:
@@ -171,5 +220,13 @@ class Status:
         return found[:_RECENT][::-1]
 
 
+def _proposed(experiment: Document) -> dict[str, str | None]:
+    """An experiment that waits for a person, with its command where the title does not say it."""
+    body = shown_specification(experiment.body)
+    title, command = one_line(body["title"]), one_line(body["command"] or "")
+    shown = command if len(command) <= _LONGEST_COMMAND else command[: _LONGEST_COMMAND - 3] + "..."
+    return {"id": experiment.id, "title": title, "command": None if command in ("", title) else shown}
+
+
 def _pick(document: Document, keys: tuple[str, ...]) -> dict[str, Any]:
-    return {key: document.body[key] for key in keys}
+    return {key: document.body.get(key) for key in keys}  # what came later is missing in older records

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from perpetual.errors import Conflict, CorruptData, PerpetualError, UsageError
-from perpetual.lab import housing
+from perpetual.lab import housing, remains
 from perpetual.lab.context import Context
+from perpetual.lab.gates import Gates
+from perpetual.lab.imported_notes import judged
 from perpetual.slots.store import Kind, Meta, Row, StoreBase
 from perpetual.toolkit.atomic import fsync_dir
 from perpetual.toolkit.filesystems import file_sizes
@@ -135,13 +137,15 @@ class Storage:
     def import_file(self, path: str | Path, *, dry_run: bool = False) -> dict[str, Any]:
         """Takes over an exported record into a project that has done nothing yet.
 
-        Answers `{path, rows, commit, backup}`. The project takes over the id that its seeds derive from too.
+        Answers `{path, rows, commit, backup}`. The project takes over the id that its seeds derive from too. Notes come
+        in as candidates: the gates judge them again, and promotions are a person's to give here.
 
         Raises:
             Conflict: if the project holds records of its own.
             CorruptData: if the file is not an export, whole and unchanged.
             UsageError: if there is no such file.
         """
+        self._ctx.trust.require("importing")
         source = Path(path).expanduser().absolute()
         export = _Export(source)
         self._check_unused()
@@ -155,9 +159,10 @@ class Storage:
             for kind in export.kinds:
                 if kind.name not in target.kinds:
                     target.declare(kind)
-            return housing.fill(target, export.read(), export.meta)
+            return housing.fill(target, judged(export.read, Gates(self._ctx)), export.meta)
 
-        made = self._move(self._ctx.config["store"], load, {"project_id": export.project_id})
+        with self._ctx.trust.replaced(export.project_id):
+            made = self._move(self._ctx.config["store"], load, {"project_id": export.project_id})
         return {"path": str(source), **made}
 
     def _check_unused(self) -> None:
@@ -198,7 +203,8 @@ class Storage:
         def build(path: Path) -> StoreBase:
             return ctx.build_store(name, path, claim=False)
 
-        made = housing.move(ctx.folder, ctx.store, build, load, now=ctx.clock(), config=config)
+        with ctx.restoring():
+            made = housing.move(ctx.folder, ctx.store, build, load, now=ctx.clock(), config=config)
         ctx.forget_store()
         return {**made, "backup": str(ctx.folder / made["backup"])}
 
@@ -206,6 +212,9 @@ class Storage:
         """What is wrong with the store: its files, numbers, ids, commits and references; each a sentence."""
         store = self._ctx.store
         problems = list(store.verify())
+        left = self._ctx.lost()
+        if left is not None and not problems:
+            problems.append(remains.refusal(self._ctx.folder, left).message)
         if problems:
             return problems  # what cannot be read cannot be compared
         with _standing_still(store):

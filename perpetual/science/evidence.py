@@ -25,6 +25,8 @@ _RATE_FLOOR = 1e-6  # a declared rate of 0 or 1 would make one contrary run infi
 _WILD = 1e100  # influence is bounded long before; this keeps squares finite
 _MISFIT_TAIL = 0.005
 _MISFIT_Z = 2.5758  # its normal quantile: Student tails are heavier, so nearer than this needs no integral
+_LEAST_SHARE = 1e-300
+_ROUNDING_NATS = 1e-9
 _EXPONENT_LIMIT = 700.0  # exp() beyond overflows, and its reciprocal is no longer exact
 
 
@@ -164,12 +166,15 @@ def log_bayes_factor_binary(k: int, n: int, *, p1: float, p0: float) -> float:
     return k * math.log(p1 / p0) + (n - k) * math.log((1 - p1) / (1 - p0))
 
 
-def jzs_log_bayes_factor(t: float, nu: float, n_effective: float, *, r: float = math.sqrt(0.5)) -> float:
+def jzs_log_bayes_factor(
+    t: float, nu: float, n_effective: float, *, r: float = math.sqrt(0.5), one_sided: bool = False
+) -> float:
     """Log of the JZS default Bayes factor (nats) for "any effect" against none, nothing having been declared.
 
     `t` is the t statistic on `nu` degrees of freedom; `n_effective` is n, or n1*n2/(n1+n2) for two groups;
-    `r` the Cauchy scale. Source: Rouder, Speckman, Sun, Morey and Iverson (2009), Psychonomic Bulletin &
-    Review 16.
+    `r` the Cauchy scale; with `one_sided` only effects above 0 are claimed, a half-Cauchy prior, so that the factor
+    grows with t and never favours the claim for a loss. Source: Rouder, Speckman, Sun, Morey and Iverson (2009),
+    Psychonomic Bulletin & Review 16; one-sided: Morey and Wagenmakers (2014), Statistics & Probability Letters 92.
     """
     low, high, steps = -6.0, 40.0, 400
     width = (high - low) / steps
@@ -179,10 +184,22 @@ def jzs_log_bayes_factor(t: float, nu: float, n_effective: float, *, r: float = 
         u = low + i * width
         spread = 1 + n_effective * math.exp(u) * r * r
         alternative = -math.log(spread) / 2 - (nu + 1) / 2 * math.log1p(t * t / (nu * spread))
-        logs.append(alternative - null - u / 2 - math.exp(-u) / 2)
+        half = _log_share_above(t, nu, spread) if one_sided else 0.0
+        logs.append(alternative - null - u / 2 - math.exp(-u) / 2 + half)
     peak = max(logs)
     area = math.fsum(math.exp(x - peak) for x in logs) * width
     return peak + math.log(area) - math.log(2 * math.pi) / 2
+
+
+def _log_share_above(t: float, nu: float, spread: float) -> float:
+    """Log of twice the posterior probability of an effect above 0, given the variance g of its normal prior.
+
+    Given g and sigma the effect is normal; with sigma integrated out its sign follows Student's t on nu + 1.
+    `spread` is 1 + n g r^2.
+    """
+    x2 = (nu + 1) * t * t / nu * (spread - 1) / spread / (1 + t * t / (nu * spread))
+    tail = student_tail(math.sqrt(x2), nu + 1)
+    return math.log(2 * max(1 - tail if t > 0 else tail, _LEAST_SHARE))
 
 
 def judged_weight(verdict: str, strength: float) -> float:
@@ -218,31 +235,41 @@ def _weigh_binary(values: Sequence[float], p1: float, p0: float) -> Weighed:
     return Weighed(log_bayes_factor_binary(k, n, p1=p1, p0=p0), False, n, flags)
 
 
-def _weigh_any(values: Sequence[float], baseline_n: int, baseline_ss: float) -> Weighed:
+def _flags_of_equal(design: Mapping[str, Any], values: Sequence[float], noise: _Noise) -> list[str]:
+    """What is said where all runs of an arm measured the same; the design may know more of why."""
+    flags = [str(design.get("equal") or "seed not applied")] if _all_equal(values) else []
+    if noise.flat_baseline:
+        flags.append(str(design.get("baseline_equal") or "seed not applied in the baseline"))
+    return flags
+
+
+def _weigh_any(design: Mapping[str, Any], values: Sequence[float]) -> Weighed:
     """The default factor for "any effect": the noise is what the runs themselves show, nothing declared counts."""
+    baseline_n, baseline_ss = int(number(design, "baseline_n", 0)), number(design, "baseline_ss", 0.0)
     noise = _Noise(0.0, None, None, 0.0, baseline_n, baseline_ss)
     pool = _pool(values, noise)
-    flags = ["seed not applied"] if _all_equal(values) else []
-    if noise.flat_baseline:
-        flags.append("seed not applied in the baseline")
+    flags = _flags_of_equal(design, values, noise)
     if pool.mute:
         return Weighed(0.0, False, pool.n, [*flags, "noise unknown: one more replicate"])
     others = 1 if noise.flat_baseline else baseline_n
     effective = pool.n * others / (pool.n + others) if others > 0 else pool.n
-    return Weighed(jzs_log_bayes_factor(pool.mean / math.sqrt(pool.v), pool.nu, effective), False, pool.n, flags)
+    t = pool.mean / math.sqrt(pool.v)
+    factor = jzs_log_bayes_factor(t, pool.nu, effective, one_sided=bool(design.get("one_sided")))
+    return Weighed(factor, False, pool.n, flags)
 
 
 def weigh(design: Mapping[str, Any], values: Sequence[float]) -> Weighed:
     """What the values of one design's replicates say; see `confidence` for the design. Raises ValueError for none."""
     model = design.get("model", "gaussian")
     if model == "any":
-        return _weigh_any(values, int(number(design, "baseline_n", 0)), number(design, "baseline_ss", 0.0))
+        return _weigh_any(design, values)
     mu1, mu0 = quantity(design, "mu1"), quantity(design, "mu0")
     if model == "binary":
         return _weigh_binary(values, mu1, mu0)
     if model != "gaussian":
         raise ValueError(f"model must be gaussian, binary or any, not {model!r}")
     sigma, s0 = (None if design.get(key) is None else spread(design, key) for key in ("sigma", "s0"))
+    s0 = s0 or None  # a declared noise of 0 says nothing: no run is without noise
     noise = _Noise(
         spread(design, "tau", TAU_SHARE * abs(mu1 - mu0)),
         sigma,
@@ -252,11 +279,7 @@ def weigh(design: Mapping[str, Any], values: Sequence[float]) -> Weighed:
         number(design, "baseline_ss", 0.0),
     )
     pool = _pool(values, noise)
-    flags = []
-    if _all_equal(values):
-        flags.append("seed not applied")
-    if noise.flat_baseline:
-        flags.append("seed not applied in the baseline")
+    flags = _flags_of_equal(design, values, noise)
     if pool.nu <= 0:
         flags.append("noise unknown: one more replicate")
     if design.get("mde") is not None and pool.mean > 8 * number(design, "mde"):
@@ -359,14 +382,20 @@ def confidence(
 ) -> dict[str, Any]:
     """Refold a hypothesis' ledger: logit(prior) + capped factor per design + capped opinions + manual shifts.
 
-    `hypothesis` {"id", "prior"}. `designs` by id: "model" gaussian | binary | any (a two-sided default test, which
-    needs no prediction), "mu1", "mu0", "tau", and "sigma" or "s0" with "nu0"; optional "baseline_n", "baseline_ss",
-    "mde", "claim", "metric", "on_crash", and "told", flags to show with it. `evidence` is the ledger in its order: rows
-    of kind measured, judged, manual ("log_odds"; "bounded" where it is an opinion too) and retraction ("target").
-    `config`: "alpha" asks for the label `established`, with "support" and "refute" (0.8, 0.2).
+    `hypothesis` {"id", "prior"}. `designs` by id: "model" gaussian | binary | any (a default test, which needs no
+    prediction; with "one_sided" only of an effect in favour), "mu1", "mu0", "tau", and "sigma" or "s0" with "nu0";
+    optional "baseline_n", "baseline_ss", "mde", "claim", "metric", "on_crash", "told", flags to show with it,
+    "share", what its factor is multiplied by (at most 1: the samples of one design share its say), and
+    "equal" and "baseline_equal", what to say where all runs of an arm measured the same. `evidence` is the ledger in
+    its order: rows of kind measured, judged, manual ("log_odds"; "bounded" where it is an opinion too) and retraction
+    ("target"). `config`: "support" and "refute" (0.8, 0.2); "alpha" asks for the label `established`.
+
+    Prior and opinions together move the log odds by at most ln 3.
 
     Returns "confidence" (within 1e-4 of 0 and 1 at most), "log_odds", "e_support" and "e_refute" (valid
-    however often one looks; measured designs only), "false_alarm_bound", "n_measured" (replicates that
+    however often one looks; measured designs only), "past" (supported | refuted: the threshold that the confidence has
+    passed), "reached" (the same, where what was measured passes it by itself, from even odds), "false_alarm_bound" (of
+    the verdict reached, else of the direction in which the confidence leans), "n_measured" (replicates that
     count), and "parts", whose log Bayes factors, as capped, add up to the log-odds beyond the prior's. Raises
     ValueError for a design that is no design; rows that cannot count are left out, never guessed.
     """
@@ -375,6 +404,7 @@ def confidence(
     weighed = {name: weigh(design, values[name]) for name, design in designs.items() if name in values}
     parts, support, refute = [], [], []
     for name, (factor, misfit, n, flags) in weighed.items():
+        factor *= number(designs[name], "share", 1.0)
         # A misfit goes to a human. E-values lose its gain but keep its loss: only cutting a gain is free.
         cap = 0.0 if misfit else DESIGN_CAP_NATS
         support.append(min(factor, cap))
@@ -388,27 +418,59 @@ def confidence(
         if row.get("kind") == "manual" and is_finite(row.get("log_odds"))
     }
     opinions |= {name: shift for name, (shift, bounded) in shifts.items() if bounded}
+    prior = _prior_log_odds(number(hypothesis, "prior", 0.5))
     if opinions:
         total = math.fsum(opinions.values())
-        parts.append(_part("judged", list(opinions), total, JUDGED_CAP_NATS, len(opinions), []))
+        together = prior + _clip(total, JUDGED_CAP_NATS)
+        counted = _clip(together, JUDGED_CAP_NATS) - prior
+        part = _part("judged", list(opinions), counted, math.inf, len(opinions), [])
+        parts.append(part | {"capped": max(abs(total), abs(together)) > JUDGED_CAP_NATS})
     parts += [_part("manual", name, shift, math.inf, 0, []) for name, (shift, bounded) in shifts.items() if not bounded]
 
-    prior = min(max(number(hypothesis, "prior", 0.5), CONFIDENCE_FLOOR), 1 - CONFIDENCE_FLOOR)
-    log_odds = math.fsum([math.log(prior / (1 - prior)), *(part["log_bayes_factor"] for part in parts)])
-    e_support = math.exp(_clip(math.fsum(support), _EXPONENT_LIMIT))
-    e_refute = math.exp(_clip(math.fsum(refute), _EXPONENT_LIMIT))
-    result = {
-        "confidence": probability(log_odds),
+    log_odds = math.fsum([prior, *(part["log_bayes_factor"] for part in parts)])
+    p, for_it, against_it = probability(log_odds), math.fsum(support), math.fsum(refute)
+    past, reached = _verdict(p, for_it, against_it, config)
+    side = reached or ("supported" if log_odds >= 0 else "refuted")
+    result: dict[str, Any] = {
+        "confidence": p,
         "log_odds": log_odds,
-        "e_support": e_support,
-        "e_refute": e_refute,
-        "false_alarm_bound": min(1.0, 1 / max(e_support, e_refute)),
+        "e_support": math.exp(_clip(for_it, _EXPONENT_LIMIT)),
+        "e_refute": math.exp(_clip(against_it, _EXPONENT_LIMIT)),
+        "past": past,
+        "reached": reached,
         "n_measured": sum(part.n for part in weighed.values()),
         "parts": parts,
     }
+    bound = result["false_alarm_bound"] = bound_of(result, side)
     if config.get("alpha") is not None:
-        bar, p = 1 / number(config, "alpha"), probability(log_odds)
-        result["established"] = (p >= number(config, "support", 0.8) and e_support >= bar) or (
-            p <= number(config, "refute", 0.2) and e_refute >= bar
-        )
+        result["established"] = reached is not None and bound <= number(config, "alpha")
     return result
+
+
+def bound_of(result: Mapping[str, Any], verdict: str) -> float:
+    """How often, at most, a claim for which the opposite holds would ever get this verdict (supported | refuted)."""
+    return min(1.0, 1 / float(result["e_support" if verdict == "supported" else "e_refute"]))
+
+
+def _prior_log_odds(prior: float) -> float:
+    """The log odds of a prior, as far from even as prior and opinions together may go."""
+    prior = min(max(prior, CONFIDENCE_FLOOR), 1 - CONFIDENCE_FLOOR)
+    return _clip(math.log(prior / (1 - prior)), JUDGED_CAP_NATS)
+
+
+def _verdict(p: float, for_it: float, against_it: float, config: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """The threshold that the confidence has passed, and the same where measured evidence alone passes it too.
+
+    Else a favourable prior, opinions or a hand could carry a verdict that what was measured does not.
+    """
+    high, low = number(config, "support", 0.8), number(config, "refute", 0.2)
+    if p >= high:
+        return "supported", "supported" if _enough(for_it, high) else None
+    if p <= low:
+        return "refuted", "refuted" if _enough(against_it, 1 - low) else None
+    return None, None
+
+
+def _enough(nats: float, threshold: float) -> bool:
+    needed = math.log(threshold / (1 - threshold)) if threshold < 1 else math.inf
+    return nats >= max(needed, _ROUNDING_NATS) - _ROUNDING_NATS / 2

@@ -100,6 +100,12 @@ def failure_probability(crashes: int, runs: int) -> float:
     return (crashes + 1) / (runs + 10)
 
 
+def _hours(cost: float) -> str:
+    """A cost in words."""
+    shown = f"{cost:.3g}"
+    return f"{shown} run-hour{'' if shown == '1' else 's'}"
+
+
 def learned_cost(declared: float, ratios: Iterable[float]) -> float:
     """Expected run-hours, at least one second: the declared cost corrected by earlier actual / declared.
 
@@ -223,7 +229,7 @@ class _Batch:
         if candidate.left < 1:
             return "no replicate left"
         if not self.affords(i):
-            return f"needs {candidate.cost:.3g} run-hours, {self.budget:.3g} are left"
+            return f"needs {_hours(candidate.cost)}, {self.budget:.3g} are left"
         if self.refute < p < self.support:
             if self.gain_bits[i] < self.min_gain:
                 return f"{self.gain_bits[i]:.4f} bit is under {self.min_gain:g}"
@@ -297,7 +303,7 @@ def score_candidates(state: Mapping[str, Any], config: Mapping[str, Any]) -> lis
     rows = []
     for i, candidate in enumerate(batch.candidates):
         refusal = batch.refusal(i)
-        worth = f"{batch.strategy.note}{batch.gain_bits[i]:.3f} bit expected for {candidate.price:.3g} run-hours"
+        worth = f"{batch.strategy.note}{batch.gain_bits[i]:.3f} bit expected for {_hours(candidate.price)}"
         if i == explored and batch.drawn:
             worth = f"drawn at random to explore: {worth}"
         rows.append(

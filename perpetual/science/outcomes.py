@@ -64,8 +64,9 @@ def outlook(
 ) -> Outlook:
     """What the next replicate of `designs[design_id]` can decide, given all that is known.
 
-    Arguments as for `perpetual.science.confidence`; `config` holds "support" and "refute" (0.8, 0.2). What is pending
-    is not guessed at.
+    Arguments as for `perpetual.science.confidence`; `config` holds "support" and "refute" (0.8, 0.2), and "verdict"
+    where an outcome counts only if it gives the verdict, for which what was measured must pass the threshold by itself
+    too. What is pending is not guessed at.
     """
     design = designs[design_id]
     rows = live_rows([*evidence], hypothesis.get("id"))
@@ -73,8 +74,11 @@ def outlook(
     own = math.fsum(part["log_bayes_factor"] for part in known["parts"] if part.get("design_id") == design_id)
     rest = known["log_odds"] - own
     values = measured(rows, designs)[0].get(design_id, [])
-    up = _logit(number(config, "support", 0.8)) - rest
-    down = _logit(number(config, "refute", 0.2)) - rest
+    high, low = _logit(number(config, "support", 0.8)), _logit(number(config, "refute", 0.2))
+    up, down = high - rest, low - rest
+    if config.get("verdict"):
+        for_it, against_it = (_e_of_others(known, design, values, sign) for sign in (1.0, -1.0))
+        up, down = max(up, high - for_it), min(down, low + against_it)
     is_any = design.get("model", "gaussian") == "any"
     gap = _scale(design, values) if is_any else quantity(design, "mu1") - quantity(design, "mu0")
 
@@ -103,6 +107,15 @@ def outlook(
         False,
         gap,
     )
+
+
+def _e_of_others(known: Mapping[str, Any], design: Mapping[str, Any], values: Sequence[float], sign: float) -> float:
+    """Log e-value of the other designs, in favour (sign 1) or against: a gain is cut at the cap, a loss is not."""
+    total = math.log(known["e_support" if sign > 0 else "e_refute"])
+    if not values:
+        return total
+    weighed = weigh(design, values)
+    return total - min(sign * weighed.factor, 0.0 if weighed.misfit else DESIGN_CAP_NATS)
 
 
 def _logit(p: float) -> float:
@@ -178,7 +191,10 @@ def _any_boundaries(design: Mapping[str, Any], values: Sequence[float], nats: fl
     if nu <= 0:
         return []
     effective = whole * sampled / (whole + sampled) if sampled > 0 else whole
-    t = _crossing(lambda t: jzs_log_bayes_factor(t, nu, effective) - nats)
+    one_sided = bool(design.get("one_sided"))
+    t = _crossing(
+        lambda t: jzs_log_bayes_factor(t, nu, effective, one_sided=one_sided) - nats, -_LARGEST_T if one_sided else 0.0
+    )
     if t is None:
         return []
     t2 = t * t / nu
@@ -190,9 +206,9 @@ def _any_boundaries(design: Mapping[str, Any], values: Sequence[float], nats: fl
     return sorted(mean + d for d in found if math.isfinite(d))
 
 
-def _crossing(rises: Callable[[float], float]) -> float | None:
-    """Where a function that rises from 0 on is 0, by false position; None where it is not, up to `_LARGEST_T`."""
-    low, high = 0.0, 1.0
+def _crossing(rises: Callable[[float], float], start: float = 0.0) -> float | None:
+    """Where a function that rises from `start` on is 0, by false position; None where it is not up to `_LARGEST_T`."""
+    low, high = start, 1.0
     below, above = rises(low), rises(high)
     while above < 0 and high < _LARGEST_T:
         low, below, high = high, above, high * 2

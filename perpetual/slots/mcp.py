@@ -4,9 +4,11 @@ The contract: the server opens with its name and with the state of the research 
 and the resource `live-state://research` answer the state of the moment, whoever changed it. Every tool is described by
 a schema of its arguments; `perpetual_status` is marked as one that only reads. Tools answer the documents of the
 machine interface and fail (`isError`) with the same code and hint, as JSON text; neither a wrong call, nor a tool that
-crashes, nor a line that is no message ends the server. Tools of plugins (slot `mcp_tool`) are served. Deeds are done
-in the client's name. No tool launches a command that nobody approved, and none approves unless `allow_approve` was
-given.
+crashes, nor a line that is no message ends the server. What people, runs and plugins wrote stands inside a fence in
+text (`perpetual.toolkit.fence`), and in structured answers on one line each, at the JSON pointers that the key
+`untrusted` lists (`perpetual.toolkit.untrusted.seal` makes such a document). Tools of plugins (slot `mcp_tool`) are
+served. Deeds are done in the client's name. No tool launches a command that nobody approved, and none approves unless
+`allow_approve` was given.
 
 `serve` blocks until its client leaves or it is asked to stop (TERM), and every deed that it answered is durable by
 then. Whatever else the process prints, from plugins and from their subprocesses too, cannot corrupt the protocol

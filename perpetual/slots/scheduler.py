@@ -6,10 +6,16 @@ The contract
 supervisor of the run wrote itself; words in logs, ages of files and the absence of news decide nothing. `ended` is said
 once every process of the run is gone, those that the command left behind included, and from then on for ever. Where
 the record is lost for good, `poll` says `lost`, but not while the command lives: that one is `running`, and `cancel`
-ends it.
+ends it. What else a lost run has left behind is in `left`, and `cancel` ends that too.
 
 *Identity.* A native id names one process of one boot for ever; a process that merely has the same pid is never
-reported on and never signalled.
+reported on and never signalled. Nor is one signalled that works for another folder: a copy of a run's folder, or a
+native id in an imported record, names processes that are not its own. Another boot is a restart on the same machine
+alone: a run of another machine is `running`, with `elsewhere`, until its record says how it ended.
+
+*Records.* A run can write into its folder what it likes. Nothing there is taken for an exit record while the
+supervisor lives, and nothing that no supervisor can have written: times are in UTC, durations finite and possible. The
+nonce of the specification is in the records; a scheduler that `binds_runs` answers it with each sighting.
 
 *One folder, one run.* The command of a `log_dir` is executed once at most, however many launchers try, at once or one
 after another: where one was started `launch` raises and touches nothing; where a launcher died before that, `launch`
@@ -45,8 +51,8 @@ they are. `check` starts and writes nothing, and the folder need not exist. Nor 
 `absent`, and nothing to end. Where the folder of a started run was removed, what else is known of it is said.
 
 *Raises.* `LaunchError` from `check` and `launch`, with a reason for people, if nothing was started, whatever is wrong
-with the specification; `CorruptData` where its own records cannot be read, for nothing is invented; `TransientError`
-where an engine is out of reach.
+with the specification; `CorruptData` where its own records cannot be read, for nothing is invented (`EndUnreadable`
+where no process of the run lives); `TransientError` where an engine is out of reach.
 """
 
 from __future__ import annotations
@@ -57,9 +63,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perpetual.errors import PerpetualError
+from perpetual.errors import CorruptData, PerpetualError
 
-__all__ = ["LaunchError", "LaunchSpec", "Launched", "Scheduler", "Sighting"]
+__all__ = ["EndUnreadable", "LaunchError", "LaunchSpec", "Launched", "Scheduler", "Sighting"]
 
 _TURN_S = 0.1  # how long one round over several runs takes
 
@@ -68,6 +74,10 @@ class LaunchError(PerpetualError):
     """The run could not be started; nothing runs."""
 
     code = "launch_failed"
+
+
+class EndUnreadable(CorruptData):
+    """The run is over, all of its processes are gone, and how it ended cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +95,8 @@ class LaunchSpec:
     gpu_memory_bytes: int | None = None
     no_output_s: float | None = None  # the run is ended when it has written nothing for this long
     held: int | None = None  # an open file of the launcher's, whose lock is to last as long as the run
+    nonce: str | None = None  # drawn for this run alone: to be in the records of its start and end
+    spec_hash: str | None = None  # of the approved specification, for the same records
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +121,9 @@ class Sighting:
     `pid` is that of the command, on this machine. `age_s` is how long a running command has lasted, by a clock that
     nobody can set; None where that is unknown. `overdue`: it runs past its wall limit, and nobody is there to end it.
     The duration of what is lost is unknown.
+    `nonce` and `spec_hash` are those of the specification that the records in the folder were made from, where the
+    scheduler `binds_runs`. `elsewhere` says in words where a running one lives that cannot be ended from here: on
+    another machine, or in the folder of which this one is a copy. `left` are the processes that a lost one has left.
     """
 
     state: str
@@ -124,6 +139,10 @@ class Sighting:
     pid: int | None = None
     age_s: float | None = field(default=None, compare=False)  # it differs at each look, and the run does not
     overdue: bool = False
+    nonce: str | None = None
+    spec_hash: str | None = None
+    elsewhere: str | None = None
+    left: tuple[int, ...] = field(default=(), compare=False)
 
 
 class Scheduler(ABC):
@@ -131,6 +150,7 @@ class Scheduler(ABC):
 
     places_gpus = False  # the engine assigns GPUs itself
     queues = False  # a launched run may wait in the engine's own queue
+    binds_runs = False  # its sightings have the nonce of the specification; another one is not taken for the run
 
     @abstractmethod
     def check(self, spec: LaunchSpec) -> None:

@@ -90,6 +90,7 @@ class StoreBase(ABC):
     def __init__(self) -> None:
         self.kinds: dict[str, Kind] = dict(KINDS)
         self.fence: Callable[[], None] | None = None  # called with the lock held; raises where nothing may be written
+        self.clean: Callable[[str, Row], Row] | None = None  # what a row becomes before it is staged
         self._open = threading.local()
         self._watch: FolderWatch | None = None
 

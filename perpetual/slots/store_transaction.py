@@ -106,6 +106,8 @@ class Transaction:
         if self._over:
             raise UsageError(f"{kind} {id}: the transaction is over; what is written now would be lost")
         clean: Row = json_copy(body, kind)
+        if self._store.clean is not None:
+            clean = self._store.clean(kind, clean)
         for key in clean:
             if key[:1] == "_":
                 raise UsageError(f"{kind} {id}: the key {key!r} is the store's own")

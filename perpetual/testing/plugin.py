@@ -245,7 +245,7 @@ class Command:
 def _in_a_process(words: tuple[str, ...], text: str, cwd: Path, env: dict[str, str], timeout_s: float) -> Result:
     import subprocess
 
-    argv = (sys.executable, "-m", "perpetual", *words)
+    argv = (sys.executable, "-P", "-m", "perpetual", *words)
     done = subprocess.run(
         argv,
         input=text,

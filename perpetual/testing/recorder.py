@@ -14,6 +14,16 @@ import pytest
 _LONGEST = 500
 
 
+def _write(line: dict[str, Any]) -> None:
+    with open(os.environ["PERPETUAL_SUITE_RESULTS"], "a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def pytest_runtest_logstart(nodeid: str, location: tuple[str, int | None, str]) -> None:
+    """Writes which test begins: the one that hangs is then known by its name."""
+    _write({"started": nodeid.rpartition("::")[2].removeprefix("test_").replace("_", " ")})
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     """Writes the test's name, its outcome and, unless it passed, why."""
@@ -21,8 +31,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     if report.when == "call" or not report.passed:
         name = str(getattr(item, "originalname", item.name)).removeprefix("test_").replace("_", " ")
         line = {"promise": name, "outcome": report.outcome, "detail": _detail(report)}
-        with open(os.environ["PERPETUAL_SUITE_RESULTS"], "a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        _write(line)
     return report
 
 

@@ -6,25 +6,29 @@ Used by everything that writes a record to disk. The supervisor (`shim.py`) load
 
 from __future__ import annotations
 
+import errno
 import os
-import stat
+
+from perpetual.toolkit import confined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 _Path = str | os.PathLike[str]
+_LARGEST_BYTES = 64 * 1024 * 1024  # of a file that is read whole
 
 
 def write_atomic(path: _Path, data: bytes | str, *, mode: int = 0o600, durable: bool = True) -> None:
     """Replace `path` by `data` in one step: a reader sees the old file or the new one, never a part.
 
     Text is written as UTF-8. The umask narrows `mode`. With `durable` the content and the name have reached
-    the disk when this returns. A link at `path` is replaced, not followed.
+    the disk when this returns. A link at `path` is replaced, not followed; one above it is refused below `.perpetual`.
     Raises OSError; then the old file stands and no temporary file is left.
     """
     content = data.encode("utf-8") if isinstance(data, str) else data
     folder, name = os.path.split(os.path.abspath(path))
+    confined.check_folder(folder)
     temporary = os.path.join(folder, f".{name}.{os.urandom(6).hex()}.tmp")
     # O_BINARY keeps Windows from translating line ends.
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
@@ -71,19 +75,17 @@ def dump_json(obj: object) -> str:
 
 
 def read_file(path: _Path) -> bytes:
-    """The content of a file that somebody else may have replaced by a pipe, which would be waited on for ever.
+    """Returns the content of a file that another program may have replaced by a pipe, a link or a huge file.
 
-    Raises OSError; ValueError naming the path if it is no regular file.
+    Raises OSError (UnsafePath for a link); ValueError naming the path if it is no regular file, or over 64 MiB.
     """
-    # O_BINARY and O_NONBLOCK are each known to one family of platforms.
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError(f"{os.fspath(path)}: not a file")
-        with open(descriptor, "rb", closefd=False) as file:
-            return file.read()
-    finally:
-        os.close(descriptor)
+        return confined.read_bytes(path, limit=_LARGEST_BYTES)
+    except confined.UnsafePath as problem:
+        if problem.errno not in (errno.ENXIO, errno.EFBIG):
+            raise
+        why = "not a file" if problem.errno == errno.ENXIO else problem.strerror
+        raise ValueError(f"{os.fspath(path)}: {why}") from problem
 
 
 def read_json(path: _Path) -> Any | None:
@@ -92,15 +94,15 @@ def read_json(path: _Path) -> Any | None:
     Raises ValueError naming the file if it is no regular file, not JSON in UTF-8, or holds a bare `null`, NaN or
     infinity; OSError if it cannot be read.
     """
-    import json
+    from perpetual.toolkit.foreign import parse_json
 
     try:
         raw = read_file(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:
-        document = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as exc:
+        document = parse_json(raw, parse_constant=_refuse_constant)
+    except ValueError as exc:
         raise ValueError(f"{os.fspath(path)}: not a JSON document: {exc}") from exc
     if document is None:
         raise ValueError(f"{os.fspath(path)}: not a JSON document: it holds null")

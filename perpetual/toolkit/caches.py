@@ -11,6 +11,8 @@ import os
 import sys
 from zlib import crc32
 
+from perpetual.toolkit import confined
+
 TYPE_CHECKING = False  # as typing's, whose import the fast path cannot afford
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -49,9 +51,8 @@ def _stamp(path: str) -> list[int] | None:
 def load(kind: str, key: str) -> Any:
     """The value cached under (kind, key), or None; also None once a file that it was computed from has changed."""
     try:
-        with open(_path(kind, key), encoding="utf-8") as file:
-            kept = json.load(file)
-    except (OSError, ValueError):
+        kept = json.loads(confined.read_bytes(_path(kind, key)))
+    except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(kept, dict) or kept.get("key") != key or not isinstance(kept.get("files"), dict):
         return None

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 
+from perpetual.toolkit import confined
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +28,7 @@ class Captured:
     def __init__(self, limit_bytes: int | None) -> None:
         """Logs over `limit_bytes` are cut by `cut`; None: never. Raises OSError."""
         self._limit_bytes = limit_bytes
-        self._logs = [os.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600) for name in LOGS]
+        self._logs = [confined.open_file(name, os.O_RDWR | os.O_APPEND | os.O_CREAT) for name in LOGS]
         self._cuts = [(0, 0) for _ in LOGS]
         self._seen = self._written()
 

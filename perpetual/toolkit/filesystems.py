@@ -28,7 +28,7 @@ def file_sizes(folder: Path) -> dict[str, int]:
     found: dict[str, int] = {}
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         with suppress(FileNotFoundError):
-            status = path.stat()
+            status = path.lstat()
             if stat.S_ISREG(status.st_mode):
                 found[path.name] = status.st_size
     return found

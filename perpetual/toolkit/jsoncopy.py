@@ -21,9 +21,12 @@ def json_copy(value: Any, where: str = "value") -> Any:
         UsageError: for anything that JSON cannot carry, naming where it stands.
     """
     try:
-        return plain_copy(value)
-    except (_NotPlain, UnicodeEncodeError):
-        return _checked_copy(value, where)
+        try:
+            return plain_copy(value)
+        except (_NotPlain, UnicodeEncodeError):
+            return _checked_copy(value, where)
+    except RecursionError as problem:
+        raise UsageError(f"{where} is nested too deeply, or holds itself") from problem
 
 
 class _NotPlain(Exception):

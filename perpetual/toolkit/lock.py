@@ -15,6 +15,8 @@ import threading
 import time
 from types import TracebackType
 
+from perpetual.toolkit import confined
+
 _Path = str | os.PathLike[str]
 _SHORTEST_WAIT_S = 0.0002
 _LONGEST_WAIT_S = 0.05
@@ -88,10 +90,9 @@ def open_locked(path: _Path) -> int | None:
 def is_locked(path: _Path) -> bool:
     """True while somebody, this process included, holds the lock on `path`. Never waits, creates nothing."""
     try:
-        # A pipe in its place must not hold up who only asks.
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+        descriptor = confined.open_file(path)
+    except (FileNotFoundError, NotADirectoryError, confined.UnsafePath):
+        return False  # a link or a pipe in its place is no lock of ours
     try:
         if not _try_lock(descriptor, shared=True):
             return True
@@ -103,7 +104,7 @@ def is_locked(path: _Path) -> bool:
 
 def _open_locked(path: str, blocking: bool, deadline: float | None) -> int | None:
     """A descriptor that holds the lock, or None."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = confined.open_file(path, os.O_RDWR | os.O_CREAT)
     held = False
     try:
         if blocking and deadline is None:

@@ -1,8 +1,10 @@
 """Run directories: start a supervised command, see how it is, end it, wait for it.
 
-For launchers and pollers (schedulers). The supervisor is `supervisor.py`; it alone writes `started.json` and
-`exit.json`. A poller needs no connection to it and no daemon: files, the supervisor's lock and process
-identities tell the state, in any process and after any crash.
+For launchers and pollers (schedulers). The supervisor is `supervisor.py`, whose word `started.json` and `exit.json`
+are. A poller needs no connection to it and no daemon: files, the supervisor's lock and process identities tell the
+state, in any process and after any crash. The command can write what it likes into the folder, so that nothing is
+taken for an end while its supervisor lives; and a folder may be a copy, so that no process is signalled that is not
+proven to be of this one (`whereabouts.py`).
 
 A run ends with its command: what the command leaves behind is ended too. Not so a run that is started from inside a
 run: it has a record and limits of its own, and goes on when the outer one ends or is ended.
@@ -19,12 +21,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from perpetual.toolkit import atomic, lock, platform
+from perpetual.toolkit import atomic, confined, lock, platform
+from perpetual.toolkit.hosts import this_host
 from perpetual.toolkit.nested import is_supervisor
 from perpetual.toolkit.platform import Identity
 from perpetual.toolkit.runrecords import (
@@ -39,6 +42,8 @@ from perpetual.toolkit.runrecords import (
     typed,
 )
 from perpetual.toolkit.steps import step
+from perpetual.toolkit.whereabouts import LOCK as _LOCK
+from perpetual.toolkit.whereabouts import command_here, folder_of, is_locked, marked, supervisor_here
 
 __all__ = [
     "ExitRecord",
@@ -47,6 +52,8 @@ __all__ = [
     "Started",
     "cancel",
     "cancel_supervisor",
+    "end_leftovers",
+    "is_ours",
     "launch",
     "observe",
     "read_exit",
@@ -59,9 +66,8 @@ State = Literal["absent", "running", "ended", "orphaned", "lost"]
 SMALLEST_LOG_LIMIT_BYTES = 4096
 _SHIM = Path(__file__).with_name("shim.py")
 _LAUNCH, _CANCEL, _CANCEL_LOCK = "launch.json", "cancel.json", "cancel.lock"
-_LOCK, _SUPERVISOR_LOG = "supervisor.lock", "supervisor.log"
+_SUPERVISOR_LOG = "supervisor.log"
 _LOCK_PATIENCE_S = 1.0  # a probe of the lock by an observer lasts microseconds
-_MARK = "PERPETUAL_METRICS={}/metrics.jsonl"  # what a lab gives to its runs: known from it wherever they have drifted
 _TAKEN = ("supervised", "unreadable")  # what a supervisor says that finds the run in the hands of another
 _UNSEEN_POLL_S = 0.25
 _LAST_LOOKS = 5  # that find nothing more of an orphan, before it is said to be gone
@@ -86,6 +92,8 @@ class Observation:
     orphaned  the supervisor died without a record, the command goes on; its exit code can no longer be known
     lost      neither lives and there is no record (`detail`: "reboot" where the machine was restarted since)
 
+    `elsewhere` is set of a running one that is not this folder's to end: it runs on another machine, or works for the
+    folder of which this one is a copy. `left` are the processes that a lost run has left behind, by their numbers.
     `age_s` is how long a running or orphaned command has lasted, by a clock that nobody can set and that counts while
     the machine sleeps; None where that is unknown. `overdue` is an orphan that is past its wall limit: nobody will end
     it but a caller of `cancel`.
@@ -97,6 +105,8 @@ class Observation:
     detail: str | None = None
     age_s: float | None = field(default=None, compare=False)
     overdue: bool = False
+    elsewhere: str | None = None
+    left: tuple[int, ...] = field(default=(), compare=False)
 
 
 def launch(
@@ -111,6 +121,8 @@ def launch(
     max_log_bytes: int | None = None,
     held: int | None = None,
     timeout_s: float = 20.0,
+    nonce: str | None = None,
+    spec_hash: str | None = None,
 ) -> Started:
     """Start `argv` under a supervisor of its own and return once it executes; the caller may die then.
 
@@ -119,6 +131,7 @@ def launch(
     for `no_output_s` seconds (None: never), neither to its logs nor to `metrics.jsonl` in `run_dir`. Each log is cut to
     `max_log_bytes` by dropping its middle. `held` is a descriptor that the supervisor keeps open until all of the run
     is gone, for the lock on it; the command does not get it. `timeout_s` bounds the wait for the supervisor's answer.
+    `nonce` and `spec_hash` are in both records of the run: by them it is known whose these are.
     A directory whose launcher died before a supervisor was at work is as good as unused. Should that launcher's
     supervisor turn up late, one of the two starts the command, and whichever did is the answer.
     Raises LaunchFailed if the command could not be started (then `exit.json` may be there: 127 for a missing
@@ -133,6 +146,8 @@ def launch(
         "grace_s": _checked_seconds("grace_s", grace_s),
         "no_output_s": None if no_output_s is None else _checked_seconds("no_output_s", no_output_s, above_zero=True),
         "max_log_bytes": _checked_limit(max_log_bytes),
+        "nonce": nonce,
+        "spec_hash": spec_hash,
     }
     unsupported = platform.supports_runs()
     if unsupported:
@@ -148,6 +163,8 @@ def launch(
     answer = json.loads(text)
     if verdict == "started":
         return started_in(answer)
+    if answer["reason"] not in _TAKEN:
+        _outlast_supervisor(run_dir)  # its record of the failure counts once it is gone
     started = read_started(run_dir) if answer["reason"] in _TAKEN else None
     if started is None:
         raise LaunchFailed(answer["detail"])
@@ -156,35 +173,128 @@ def launch(
 
 def observe(run_dir: Path) -> Observation:
     """The state now. Costs a few file reads. Raises ValueError naming an unreadable record; OSError."""
-    record = read_exit(run_dir)
-    if record is not None:
-        return _ended(run_dir, record)
-    launching = (run_dir / _LAUNCH).exists()  # looked for first: the record of the start is there before it goes
-    started = read_started(run_dir)
-    if started is None and launching:
-        if lock.is_locked(run_dir / _LOCK):
+    launching = os.path.lexists(run_dir / _LAUNCH)  # looked for first: the record of the start is there before it goes
+    started, unreadable = _started(run_dir)
+    if started is None and unreadable is None and launching:
+        if is_locked(run_dir):
             return Observation("absent", detail="launching")
-        started = read_started(run_dir)  # there by now if a supervisor was at work meanwhile, and has ended
+        started, unreadable = _started(run_dir)  # there by now if a supervisor was at work meanwhile, and has ended
+    if started is not None:
+        seen = _alive(run_dir, started)
+        if seen is not None:
+            return seen
+    elif is_locked(run_dir):  # at work, and the command has spoilt or removed the record of the start
+        if unreadable is not None:
+            raise unreadable
+        return Observation("absent", detail="launching")
+    # Only now: a record that is found while the supervisor lives may be the command's, and after its end none comes.
+    record = read_exit(run_dir)
+    if record is not None and (started is None or _command(run_dir, started) is None):
+        return Observation("ended", started, record)
+    if unreadable is not None:
+        raise unreadable
     if started is None:
         return Observation("absent")
-    same_boot = started.supervisor.boot_id == platform.boot_id()
-    # A lock that is held by somebody we cannot see is a supervisor in another pid namespace (a container).
-    if same_boot and (platform.is_alive(started.supervisor) or lock.is_locked(run_dir / _LOCK)):
-        return Observation("running", started, detail=_halt_of(started.supervisor), age_s=_age_s(started))
-    # The record may have come between the first look at it and the supervisor's end; after the end it cannot.
-    record = read_exit(run_dir)
-    if record is not None:
-        return _ended(run_dir, record)
-    if not same_boot:
-        return Observation("lost", started, detail="reboot")
-    if started.child is not None and platform.is_alive(started.child):
+    return _unrecorded(run_dir, started)
+
+
+def _started(run_dir: Path) -> tuple[Started | None, ValueError | None]:
+    """The record of the start, and what is wrong with it."""
+    try:
+        return read_started(run_dir), None
+    except ValueError as problem:
+        return None, problem
+
+
+def _alive(run_dir: Path, started: Started) -> Observation | None:
+    """How the run is if its supervisor lives, or cannot be known not to; None if it is gone."""
+    is_here = supervisor_here(started.supervisor, run_dir) is not None
+    # A lock that a process holds which we cannot see is a supervisor in another pid namespace (a container), or on
+    # another machine, where the file system has its locks in common.
+    elsewhere = None if is_here else _foreign_host(started)
+    if elsewhere is not None and not is_locked(run_dir) and _has_ended(run_dir):
+        return None
+    if not is_here and elsewhere is None and not is_locked(run_dir):
+        elsewhere = _elsewhere(run_dir, started)
+        if elsewhere is None:
+            return None
+    if elsewhere is not None:
+        return Observation("running", started, detail=elsewhere, elsewhere=elsewhere)
+    return Observation("running", started, detail=_halt_of(started.supervisor), age_s=_age_s(started))
+
+
+def _has_ended(run_dir: Path) -> bool:
+    """Whether there is a record of the end, which decides where the supervisor's machine is out of sight."""
+    return read_exit(run_dir) is not None
+
+
+def _elsewhere(run_dir: Path, started: Started) -> str | None:
+    """Where a run of this machine lives that is not this folder's, in words; None if it does not live."""
+    if platform.is_alive(started.supervisor):
+        folder = folder_of(started.supervisor.pid)
+        # Once more: it may have been about to leave, and has no folder by now.
+        if folder is not None and platform.is_alive(started.supervisor):
+            return f"runs in {folder}, of which this folder is a copy"
+    if started.child is not None and platform.is_alive(started.child) and _command(run_dir, started) is None:
+        return "its command works for another folder, of which this one is a copy"
+    return None
+
+
+def _foreign_host(started: Started) -> str | None:
+    """The machine on which it was started, in words, if that is another one. The same boot is the same machine."""
+    if started.host_id is None or started.supervisor.boot_id == platform.boot_id():
+        return None
+    if started.host_id == this_host().id:
+        return None
+    return f"runs on {started.host_name or 'another machine'}"
+
+
+def _command(run_dir: Path, started: Started) -> Identity | None:
+    """The command, if it lives and is this folder's."""
+    if started.child is None:
+        return None
+    return command_here(started.child, run_dir, started.nonce, at_home=_is_at_home(run_dir, started))
+
+
+def _is_at_home(run_dir: Path, started: Started) -> bool:
+    """Whether the record of the start was written in this very folder, and not in one of which this is a copy."""
+    try:
+        return started.folder is not None and os.stat(run_dir).st_ino == started.folder
+    except OSError:
+        return False
+
+
+def _unrecorded(run_dir: Path, started: Started) -> Observation:
+    """How a run is whose supervisor is gone and has left no record."""
+    if _command(run_dir, started) is not None:
         age_s = _age_s(started)
         overdue = age_s is not None and started.wall_s is not None and age_s > started.wall_s
         detail = "the supervisor died; the command goes on unrecorded"
         if overdue:
             detail += f", over its limit of {started.wall_s:g} s"
         return Observation("orphaned", started, detail=detail, age_s=age_s, overdue=overdue)
-    return Observation("lost", started, detail="the supervisor died without an exit record")
+    is_reboot = started.supervisor.boot_id != platform.boot_id()
+    detail = "reboot" if is_reboot else "the supervisor died without an exit record"
+    left = tuple(sorted(each.pid for each in marked(run_dir, started.nonce)))
+    return Observation("lost", started, detail=detail, left=left)
+
+
+def is_ours(run_dir: Path) -> bool:
+    """Whether what is in this folder was written here: by a supervisor of this user, on this machine, in this folder.
+
+    Not so of a copy, a clone, a restored backup, or the folder of a run on another machine. A record of an earlier
+    version says too little: of that one a supervisor must be at work here. Raises nothing.
+    """
+    try:
+        found = os.lstat(run_dir)
+        started = read_started(run_dir)
+        if started is None or found.st_uid != os.geteuid():
+            return False
+        if supervisor_here(started.supervisor, run_dir) is not None:
+            return True
+        return started.host_id == this_host().id and started.folder == found.st_ino
+    except (OSError, ValueError):
+        return False
 
 
 def _halt_of(supervisor: Identity) -> str | None:
@@ -193,41 +303,51 @@ def _halt_of(supervisor: Identity) -> str | None:
     return f"its supervisor was stopped, and keeps it to no limit: kill -CONT {supervisor.pid}"
 
 
-def _ended(run_dir: Path, record: ExitRecord) -> Observation:
-    """The record of the end decides, whatever has become of that of the start."""
-    try:
-        return Observation("ended", read_started(run_dir), record)
-    except ValueError:
-        return Observation("ended", None, record)
-
-
 def cancel(run_dir: Path, *, by: str, grace_s: float) -> bool:
     """End the run: TERM, and KILL after `grace_s`, for all its processes; False if none is there.
 
     A running supervisor does it, and the call returns at once. For an orphaned run the call does it itself,
-    and returns when the command is gone. A second call can only shorten the grace. Raises ValueError as
-    `observe`.
+    and returns when the command is gone. A second call can only shorten the grace. What runs elsewhere is left alone.
+    Raises ValueError as `observe`.
     """
     _checked_seconds("grace_s", grace_s)
     seen = observe(run_dir)
-    if seen.started is None or seen.state not in ("running", "orphaned"):
+    if seen.started is None or seen.state not in ("running", "orphaned") or seen.elsewhere is not None:
         return False
     with contextlib.suppress(OSError):  # removed just now, or the disk is full: then with the grace of the start
         _write_cancellation(run_dir, by, grace_s)
     if seen.state == "running":
-        if cancel_supervisor(seen.started.supervisor):
+        if cancel_supervisor(seen.started.supervisor, run_dir):
             return True
         seen = observe(run_dir)  # it has died since, and may have left its command behind
-    if seen.state != "orphaned" or seen.started is None or seen.started.child is None:
+    if seen.state != "orphaned" or seen.started is None:
         return False
-    return _end_orphan(run_dir, seen.started.child, grace_s)
+    child = _command(run_dir, seen.started)
+    return child is not None and _end_orphan(run_dir, child, seen.started.nonce, grace_s)
 
 
-def cancel_supervisor(supervisor: Identity) -> bool:
-    """Have a supervisor end its run, with the grace of `cancel.json` or of the start; False if it is gone."""
-    if not platform.signal_process(supervisor, signal.SIGTERM):
+def cancel_supervisor(supervisor: Identity, run_dir: Path) -> bool:
+    """Have the supervisor of this folder end its run, with the grace of `cancel.json` or of the start.
+
+    False if it is gone, or is not proven to be of this folder.
+    """
+    found = supervisor_here(supervisor, run_dir)
+    if found is None or not platform.signal_process(found, signal.SIGTERM):
         return False
-    platform.signal_process(supervisor, signal.SIGCONT)  # if somebody stopped it, it would not hear
+    platform.signal_process(found, signal.SIGCONT)  # if another process stopped it, it would not hear
+    return True
+
+
+def end_leftovers(run_dir: Path, *, grace_s: float) -> bool:
+    """End what a lost run has left behind: TERM, and KILL after `grace_s`; False if nothing was there.
+
+    Returns when it is gone. Raises ValueError as `observe`.
+    """
+    _checked_seconds("grace_s", grace_s)
+    seen = observe(run_dir)
+    if seen.state != "lost" or seen.started is None or not seen.left:
+        return False
+    _end_all([*marked(run_dir, seen.started.nonce)], run_dir, seen.started.nonce, grace_s)
     return True
 
 
@@ -255,9 +375,9 @@ def _prepare(run_dir: Path, spec: dict[str, Any]) -> None:
     A `launch.json` that its launcher left behind is replaced: under the lock no supervisor is reading it, and each
     supervisor removes the one that it starts from, so however many are on their way, one of them starts one command.
     """
-    me = platform.identity_of(os.getpid())
-    spec = {**spec, "launcher": me and me._asdict()}
-    run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    me, host = platform.identity_of(os.getpid()), this_host()
+    spec = {**spec, "launcher": me and me._asdict(), "host_id": host.id, "host_name": host.name}
+    confined.make_folder(run_dir)
     _refuse_used(run_dir)
     guard = lock.FileLock(run_dir / _LOCK)
     if not guard.acquire(timeout_s=_LOCK_PATIENCE_S):
@@ -272,9 +392,9 @@ def _prepare(run_dir: Path, spec: dict[str, Any]) -> None:
 
 def _refuse_used(run_dir: Path) -> None:
     for name in (STARTED, EXIT):
-        if (run_dir / name).exists():
+        if os.path.lexists(run_dir / name):
             raise FileExistsError(f"{run_dir / name}: this directory has had its run")
-    if (run_dir / _LAUNCH).exists() and not _is_left_behind(run_dir / _LAUNCH):
+    if os.path.lexists(run_dir / _LAUNCH) and not _is_left_behind(run_dir / _LAUNCH):
         raise FileExistsError(f"{run_dir / _LAUNCH}: a launcher is at work here")
 
 
@@ -283,7 +403,7 @@ def _is_left_behind(launch: Path) -> bool:
     try:
         found = atomic.read_json(launch)
         return found is None or not platform.is_alive(identity_in(found["launcher"]))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, confined.UnsafePath):
         return False  # not ours, or unreadable: nothing is known of its launcher
 
 
@@ -292,7 +412,8 @@ def _start_supervisor(run_dir: Path, timeout_s: float, held: int | None) -> str:
     deadline = time.monotonic() + timeout_s
     # Without `site` the start is twice as fast; on macOS psutil must be found.
     isolation = ["-I"] if sys.platform == "darwin" else ["-I", "-S"]
-    log = os.open(run_dir / _SUPERVISOR_LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    log = confined.open_file(run_dir / _SUPERVISOR_LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.set_blocking(log, True)
     try:
         process = subprocess.Popen(
             [sys.executable, *isolation, str(_SHIM), str(run_dir)],
@@ -380,20 +501,38 @@ def _earlier_cancellation(run_dir: Path) -> tuple[str, float] | None:
     try:
         found = atomic.read_json(run_dir / _CANCEL)
         return None if found is None else (typed(found, "by", str), float(typed(found, "grace_s", float, int)))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, confined.UnsafePath):
         return None  # ours replaces it
 
 
-def _end_orphan(run_dir: Path, child: Identity, grace_s: float) -> bool:
+def _end_orphan(run_dir: Path, child: Identity, nonce: str | None, grace_s: float) -> bool:
     """TERM, grace, KILL for an orphaned command, what is below it, and what has left its tree; False if it was gone."""
     below = [platform.identity_of(pid) for pid in platform.descendants(child.pid, leave_out=is_supervisor)]
-    marked = [*_marked(run_dir)]
+    strays = [*marked(run_dir, nonce)]
     if not platform.signal_process(child, signal.SIGTERM):
         return False
     # The child lived after its descendants were listed, so the list is of its own.
     tree = [child, *(each for each in below if each is not None)]
-    tree += [each for each in marked if each not in tree]
+    tree += [each for each in strays if each not in tree]
     platform.signal_each(tree[1:], signal.SIGTERM)
+    _outlast(tree, run_dir, nonce, grace_s)
+    return True
+
+
+def _end_all(processes: list[Identity], run_dir: Path, nonce: str | None, grace_s: float) -> None:
+    """TERM, grace, KILL for processes and what is below them."""
+    below = [
+        platform.identity_of(pid)
+        for each in processes
+        for pid in platform.descendants(each.pid, leave_out=is_supervisor)
+    ]
+    tree = [*processes, *(each for each in below if each is not None and each not in processes)]
+    platform.signal_each(tree, signal.SIGTERM)
+    _outlast(tree, run_dir, nonce, grace_s)
+
+
+def _outlast(tree: list[Identity], run_dir: Path, nonce: str | None, grace_s: float) -> None:
+    """Wait until processes that were asked to end are gone; end those that are not after the grace."""
     platform.signal_each(tree, signal.SIGCONT)  # a stopped process does not hear TERM
     deadline = time.monotonic() + grace_s
     stubborn = [each for each in tree if not platform.wait_gone(each, max(0.0, deadline - time.monotonic()))]
@@ -403,46 +542,15 @@ def _end_orphan(run_dir: Path, child: Identity, grace_s: float) -> bool:
     for each in stubborn:
         platform.wait_gone(each, _DEATH_PATIENCE_S)
     deadline = time.monotonic() + _DEATH_PATIENCE_S
-    looks = 0  # who forks and leaves can be missed by one of them
+    looks = 0  # a process that forks and leaves can be missed by one of them
     while looks < _LAST_LOOKS and time.monotonic() < deadline:
         late = []  # started meanwhile, by one that was being ended
-        for each in _marked(run_dir):
+        for each in marked(run_dir, nonce):
             platform.signal_each([each], signal.SIGKILL)  # at once: in a moment it may be another
             late.append(each)
         looks = 0 if late else looks + 1
         for each in late:
             platform.wait_gone(each, max(0.0, deadline - time.monotonic()))
-    return True
-
-
-def _marked(run_dir: Path) -> Iterator[Identity]:
-    """The living processes whose environment names this run, as far as we may ask; no supervisors of nested runs.
-
-    Without a supervisor that adopts it, a process whose parent has ended hangs under process 1 and is found in no tree.
-    """
-    mark = os.fsencode(_MARK.format(os.path.abspath(run_dir)))
-    names = os.listdir("/proc") if os.path.isdir("/proc") else []
-    waiting = sorted((int(name) for name in names if name.isdigit()), reverse=True)  # the newest are soonest gone
-    blank: set[int] = set()
-    for pid in waiting:
-        variables = _variables_of(pid)
-        if variables == [b""] and pid not in blank:  # as of one that is just executing a program: once more, at the end
-            blank.add(pid)
-            waiting.append(pid)
-        if mark not in variables or pid == os.getpid():
-            continue
-        identity = platform.identity_of(pid)
-        # Asked once more: its number was not given to another before it was identified.
-        if identity is not None and mark in _variables_of(pid) and not is_supervisor(pid):
-            yield identity
-
-
-def _variables_of(pid: int) -> list[bytes]:
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return file.read().split(b"\0")
-    except OSError:  # gone, or another user's
-        return []
 
 
 def _age_s(started: Started) -> float | None:
@@ -450,7 +558,10 @@ def _age_s(started: Started) -> float | None:
 
 
 def _tail(path: Path) -> str:
-    text = path.read_text("utf-8", "replace").strip()
+    try:
+        text = atomic.read_file(path).decode("utf-8", "replace").strip()
+    except (OSError, ValueError) as exc:
+        return f"its log cannot be read: {exc}"
     return text[-1000:] or "it left no message"
 
 

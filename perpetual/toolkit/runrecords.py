@@ -1,24 +1,30 @@
 """What the supervisor of a run writes down: the start and the end, as records that are read back with care.
 
-For `rundir.py`, whose callers find all of it there.
+For `rundir.py`, whose callers find all of it there. A run can write what it likes into its folder: what no supervisor
+could have written is not read as its word.
 """
 
 from __future__ import annotations
 
 import errno
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from perpetual.toolkit import atomic
+from perpetual.toolkit import confined
 from perpetual.toolkit.platform import Identity
 
 STARTED, EXIT = "started.json", "exit.json"
 ExitReason = Literal["exited", "signalled", "timeout", "killed", "exec_failed"]
 _Parsed = TypeVar("_Parsed")
 # What reading will meet again however often it is tried: no right to it, a link that leads to itself, a socket.
-_LASTING = (errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO)
+_LASTING = (errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO, errno.ENAMETOOLONG)
+_LARGEST_BYTES = 1 << 20  # of a record; the supervisor's have less than a thousandth of it
+_LONGEST_DETAIL = 20_000
+_LARGEST = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,11 @@ class Started:
     started_at: str  # ISO 8601, UTC
     wall_s: float | None = None
     grace_s: float | None = None
+    nonce: str | None = None  # of the launch; None of an earlier version, as everything below
+    spec_hash: str | None = None
+    host_id: str | None = None  # see `perpetual.toolkit.hosts`
+    host_name: str | None = None
+    folder: int | None = None  # the inode of the run's folder: in a copy of it the record is not at home
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +68,8 @@ class ExitRecord:
     duration_s: float  # by the monotonic clock, until the last process was gone
     max_rss_bytes: int
     cpu_s: float
+    nonce: str | None = None  # of the launch; None of an earlier version
+    spec_hash: str | None = None
 
 
 def read_started(run_dir: Path) -> Started | None:
@@ -65,13 +78,18 @@ def read_started(run_dir: Path) -> Started | None:
 
 
 def started_in(found: Any) -> Started:
-    """The record of a start, as it was read. Raises KeyError, TypeError."""
+    """The record of a start, as it was read. Raises KeyError, TypeError, ValueError."""
     return Started(
         supervisor=identity_in(found["supervisor"]),
         child=None if found["child"] is None else identity_in(found["child"]),
-        started_at=typed(found, "started_at", str),
+        started_at=_time(found, "started_at"),
         wall_s=_limit(found, "wall_s"),
         grace_s=_limit(found, "grace_s"),
+        nonce=_word(found, "nonce"),
+        spec_hash=_word(found, "spec_hash"),
+        host_id=_word(found, "host_id"),
+        host_name=_word(found, "host_name"),
+        folder=typed(found, "folder", int) if found.get("folder") is not None else None,
     )
 
 
@@ -81,18 +99,29 @@ def read_exit(run_dir: Path) -> ExitRecord | None:
 
 
 def _read(path: Path, build: Callable[[Any], _Parsed]) -> _Parsed | None:
+    import json
+
     try:
-        found = atomic.read_json(path)
+        raw = confined.read_bytes(path, limit=_LARGEST_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
     except OSError as exc:
-        if exc.errno not in _LASTING:
+        if not isinstance(exc, confined.UnsafePath) and exc.errno not in _LASTING:
             raise
         raise ValueError(f"{path}: cannot be read: {exc.strerror}") from exc
-    if found is None:
-        return None
+    try:
+        found = json.loads(raw.decode("utf-8"))
+    except (ValueError, RecursionError) as exc:
+        raise ValueError(f"{path}: not a JSON document: {exc}") from exc
     try:
         return build(found)
-    except (KeyError, TypeError, ValueError) as exc:
-        raise ValueError(f"{path}: not a record of the supervisor: {exc!r}") from exc
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as exc:
+        raise ValueError(f"{path}: not a record of the supervisor: {shortened(repr(exc))}") from exc
+
+
+def shortened(text: str, limit: int = 300) -> str:
+    """The text, cut where it is longer than a message may be."""
+    return text if len(text) <= limit else f"{text[:limit]}…"
 
 
 def typed(found: Any, key: str, *kinds: type) -> Any:
@@ -105,26 +134,64 @@ def typed(found: Any, key: str, *kinds: type) -> Any:
 
 def _limit(found: Any, key: str) -> float | None:
     value = found.get(key)  # an earlier version did not write it
-    return None if value is None else float(typed(found, key, float, int))
+    return None if value is None else seconds(found, key)
+
+
+def seconds(found: Any, key: str) -> float:
+    """A length of time that can have been. Raises KeyError, TypeError, ValueError."""
+    value = float(typed(found, key, float, int))
+    if not 0.0 <= value < math.inf:
+        raise ValueError(f"{key} is {value!r}")
+    return value
+
+
+def _word(found: Any, key: str) -> str | None:
+    """A short text that an earlier version did not write."""
+    value: str | None = None if found.get(key) is None else typed(found, key, str)
+    if value is not None and len(value) > 200:
+        raise ValueError(f"{key} has {len(value)} characters")
+    return value
+
+
+def _time(found: Any, key: str) -> str:
+    """A moment in UTC. Raises KeyError, TypeError, ValueError."""
+    value: str = typed(found, key, str)
+    if len(value) > 40 or datetime.fromisoformat(value).utcoffset() != timedelta(0):
+        raise ValueError(f"{key} is {shortened(repr(value))}, which is no time in UTC")
+    if not 1970 <= datetime.fromisoformat(value).astimezone(UTC).year <= 2500:
+        raise ValueError(f"{key} is {value!r}")
+    return value
+
+
+def _whole(found: Any, key: str, *others: type) -> Any:
+    value = typed(found, key, int, *others)
+    if isinstance(value, int) and not -_LARGEST < value < _LARGEST:
+        raise ValueError(f"{key} is beyond all numbers")
+    return value
 
 
 def identity_in(found: Any) -> Identity:
-    """A process as it stands in a record. Raises KeyError, TypeError."""
-    return Identity(typed(found, "boot_id", str), typed(found, "pid", int), typed(found, "start_ticks", int))
+    """A process as it stands in a record. Raises KeyError, TypeError, ValueError."""
+    boot_id, pid, ticks = typed(found, "boot_id", str), typed(found, "pid", int), typed(found, "start_ticks", int)
+    if len(boot_id) > 200 or not 0 < pid < 1 << 31 or not 0 <= ticks < _LARGEST:
+        raise ValueError("it names no process")
+    return Identity(boot_id, pid, ticks)
 
 
 def _exit_record(found: Any) -> ExitRecord:
-    reason = typed(found, "reason", str)
+    reason, detail = typed(found, "reason", str), typed(found, "detail", str, type(None))
     if reason not in ("exited", "signalled", "timeout", "killed", "exec_failed"):
         raise ValueError(f"reason is {reason!r}")
     return ExitRecord(
-        exit_code=typed(found, "exit_code", int, type(None)),
-        signal=typed(found, "signal", int, type(None)),
+        exit_code=_whole(found, "exit_code", type(None)),
+        signal=_whole(found, "signal", type(None)),
         reason=reason,
-        detail=typed(found, "detail", str, type(None)),
-        started_at=typed(found, "started_at", str),
-        ended_at=typed(found, "ended_at", str),
-        duration_s=float(typed(found, "duration_s", float, int)),
-        max_rss_bytes=typed(found, "max_rss_bytes", int),
-        cpu_s=float(typed(found, "cpu_s", float, int)),
+        detail=detail if detail is None else shortened(detail, _LONGEST_DETAIL),
+        started_at=_time(found, "started_at"),
+        ended_at=_time(found, "ended_at"),
+        duration_s=seconds(found, "duration_s"),
+        max_rss_bytes=_whole(found, "max_rss_bytes"),
+        cpu_s=seconds(found, "cpu_s"),
+        nonce=_word(found, "nonce"),
+        spec_hash=_word(found, "spec_hash"),
     )

@@ -30,6 +30,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from perpetual.toolkit import confined
 from perpetual.toolkit.atomic import fsync_dir
 from perpetual.toolkit.filesystems import file_system, is_network
 
@@ -183,9 +184,10 @@ def needs_copy(problem: sqlite3.Error) -> bool:
 def stamp(path: Path) -> tuple[tuple[int, int, int, int], ...]:
     """What changes with every change of the file: device, inode, size and time of it and of its journals."""
     found = []
+    look = os.lstat if confined.is_inside(path) else os.stat
     for end in ("", *_JOURNALS):
         try:
-            status = os.stat(f"{path}{end}")
+            status = look(f"{path}{end}")
             found.append((status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))
         except FileNotFoundError:
             found.append((0, 0, 0, 0))
@@ -193,6 +195,13 @@ def stamp(path: Path) -> tuple[tuple[int, int, int, int], ...]:
 
 
 def _connect(path: Path, mode: str, timeout_s: float) -> sqlite3.Connection:
+    """Opens it by name: SQLite takes no descriptor, so what has the names is looked at first.
+
+    Raises UnsafePath.
+    """
+    if confined.is_inside(path):
+        for end in ("", *_JOURNALS, "-shm"):
+            confined.check_file(f"{path}{end}", writes=mode == "rw")
     # Any thread may close it: the one that ends the program is seldom the one that opened it.
     return sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}",
@@ -229,7 +238,7 @@ def _why(path: Path, mode: str) -> str:
 
 def _copy(path: Path, timeout_s: float) -> Opened:
     """The state that a reader would see after mending, in memory; or the file itself, once a writer has mended it."""
-    from shutil import copyfile
+    from shutil import copyfileobj
     from tempfile import TemporaryDirectory
 
     deadline = time.monotonic() + timeout_s
@@ -242,7 +251,9 @@ def _copy(path: Path, timeout_s: float) -> Opened:
                 for end in _JOURNALS:
                     Path(f"{copied}{end}").unlink(missing_ok=True)
                     try:
-                        copyfile(f"{path}{end}", f"{copied}{end}")
+                        descriptor = confined.open_file(f"{path}{end}")
+                        with open(descriptor, "rb") as source, open(f"{copied}{end}", "wb") as target:
+                            copyfileobj(source, target)
                     except FileNotFoundError:
                         continue  # nor has the copy one
                 if stamp(path) == before:
@@ -264,11 +275,11 @@ def _copy(path: Path, timeout_s: float) -> Opened:
 
 def _copy_source(path: Path, target: Path) -> None:
     """The database file's bytes, through a descriptor that stays open."""
-    status = os.stat(path)
+    status = os.lstat(path) if confined.is_inside(path) else os.stat(path)
     key = status.st_dev, status.st_ino
     source = _sources.get(key)
     if source is None:
-        source = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        source = confined.open_file(path if confined.is_inside(path) else os.path.realpath(path))
         opened = os.fstat(source)
         _sources[opened.st_dev, opened.st_ino] = source
     with open(target, "wb") as file:

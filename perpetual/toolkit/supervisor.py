@@ -20,10 +20,11 @@ from __future__ import annotations
 
 import os
 import select
+import stat
 import sys
 import time
 
-from perpetual.toolkit import atomic, plainjson, platform
+from perpetual.toolkit import atomic, confined, plainjson, platform
 from perpetual.toolkit.captured import LOGS, Captured
 from perpetual.toolkit.nested import is_supervisor
 
@@ -72,8 +73,8 @@ def main(run_dir: str) -> int:
         spec = read_spec("launch.json")
         run = Run(spec)
         run.start()
-    except StartError as exc:
-        reason, detail = exc.args
+    except (StartError, confined.UnsafePath) as exc:
+        reason, detail = exc.args if isinstance(exc, StartError) else ("unsafe", str(exc))
         answer("error " + plainjson.dump({"reason": reason, "detail": detail}), null)
         return 1
     answer(f"started {run.started}", null)
@@ -85,7 +86,7 @@ def hold_lock(path: str) -> None:
     """Take the supervisor's lock until this process dies. Raises StartError if another has it."""
     import fcntl
 
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = confined.open_file(path, os.O_RDWR | os.O_CREAT)
     deadline = time.monotonic() + LOCK_PATIENCE_S
     while True:
         try:
@@ -139,6 +140,8 @@ class Run:
         import resource  # noqa: F401 - os.wait4 would import it when the command has ended
 
         self.spec = spec
+        # To which run both records belong; a launcher of an earlier version gave no such words.
+        self.bound = {"nonce": spec.get("nonce"), "spec_hash": spec.get("spec_hash")}
         self.child = 0
         self.status: int | None = None  # the wait status of the main child
         self.reason: str | None = None  # why we ended it, if we did
@@ -186,7 +189,9 @@ class Run:
 
     def _fork(self) -> tuple[int, int]:
         """Fork a child that waits at a gate; the gate's write end, and the read end of its report on exec."""
-        logs = [os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600) for name in LOGS]
+        logs = [confined.open_file(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT) for name in LOGS]
+        for log in logs:
+            os.set_blocking(log, True)  # as a shell would have opened it for the command
         gate_read, gate_write = os.pipe()
         report_read, report_write = os.pipe()
         # Until the child has dropped our handlers, a signal to it would write into our wake-up pipe.
@@ -209,9 +214,13 @@ class Run:
             "supervisor": supervisor and supervisor._asdict(),
             "child": child and child._asdict(),
             "started_at": self.started_at,
-            # For whoever finds the command without its supervisor: then nobody else keeps it to them.
+            # For callers that find the command without its supervisor: then no other process keeps it to them.
             "wall_s": self.spec["wall_s"],
             "grace_s": self.spec["grace_s"],
+            **self.bound,
+            "host_id": self.spec.get("host_id"),
+            "host_name": self.spec.get("host_name"),
+            "folder": os.stat(".").st_ino,
         }
         self.started = plainjson.dump(record)
         atomic.write_atomic("started.json", self.started + "\n")
@@ -373,6 +382,7 @@ class Run:
             "duration_s": round(time.monotonic() - self.started_s, 6) if self.started_s else 0.0,
             "max_rss_bytes": self.max_rss_bytes,
             "cpu_s": round(self.cpu_s, 6),
+            **self.bound,
         }
 
     def _out_of_memory(self) -> str | None:
@@ -450,11 +460,30 @@ def record_exit(
 def write_exit(content: str, tell: Callable[[str], None]) -> bool:
     """One try to write `exit.json`; False, told, if it failed."""
     try:
+        make_way("exit.json", tell)
         atomic.write_atomic("exit.json", content)
     except OSError as exc:
         tell(f"cannot write the exit record: {exc}; it reads {content.strip()}")
         return False
     return True
+
+
+def make_way(path: str, tell: Callable[[str], None]) -> None:
+    """Set aside what the command put where the exit record goes. Raises OSError.
+
+    A file may be the record of an earlier try, and is replaced. The right to write here may have been taken, too.
+    """
+    mode = os.stat(".").st_mode
+    if mode & 0o300 != 0o300:
+        os.chmod(".", mode & 0o7777 | 0o700)
+    try:
+        if stat.S_ISREG(os.lstat(path).st_mode):
+            return
+    except FileNotFoundError:
+        return
+    aside = f"{path}.aside-{os.urandom(4).hex()}"
+    os.rename(path, aside)
+    tell(f"{path} was no file; it was set aside as {aside}")
 
 
 def keep_quiet(text: str) -> None:

@@ -21,17 +21,20 @@ __all__ = [
     "iso",
     "posix_of",
     "seconds_of",
+    "shown_bound",
     "shown_hours",
     "shown_number",
     "shown_time",
     "start_of",
+    "whole_number",
 ]
 
 # Characters of a statement or a reason: each is listed, and read by agents whose context is short. More is for a note.
 LONGEST_REASON = 4_000
 LONGEST_S = 10 * 365 * 86400.0  # ten years: a longer limit is a slip, and timers overflow somewhere beyond
+_MOST_DIGITS = 18  # fewer than an index of a database has room for
 _SPELT_OUT = 1e9  # below it a large number is written in full: 408960, and not 4.0896e+05
-_NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z]*)\s*\Z")
+_NUMBER = re.compile(r"\s*+([+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?)\s*+([A-Za-z]*+)\s*+\Z")
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _BYTES = {"b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30,
           "tib": 2.0**40, "k": 2.0**10, "m": 2.0**20, "g": 2.0**30, "t": 2.0**40}  # fmt: skip
@@ -136,6 +139,11 @@ def shown_number(value: float, form: str = ".3g") -> str:
     return text[1:] if text[:1] in ("+", "-") and not any(digit in text for digit in "123456789") else text
 
 
+def shown_bound(bound: float | None) -> str:
+    """A false-alarm bound for people; `none` of a verdict by hand, which bounds nothing."""
+    return "none" if bound is None else format(bound, ".2g")
+
+
 def shown_time(time: str | None) -> str:
     """A record's time to the second, for people: `2026-11-22 08:45:11`; it is UTC, as all of them are."""
     return "-" if time is None else time[:19].replace("T", " ")
@@ -151,12 +159,23 @@ def shown_hours(hours: float | None) -> str:
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{hours:.2f} h"
 
 
-def start_of(cursor: str | None) -> int:
-    """The number after which a page starts: the `next_cursor` of the page before, 0 for the first.
+def whole_number(text: str) -> int | None:
+    """Returns the number that a text of at most 18 ASCII digits writes, and None for any other text.
+
+    Python's `int` also takes spaces, underscores, signs and digits of other scripts, and raises ValueError for
+    thousands of digits.
+    """
+    return int(text) if len(text) <= _MOST_DIGITS and text.isascii() and text.isdecimal() else None
+
+
+def start_of(cursor: str | None, *, most: int | None = None) -> int:
+    """Returns the number after which a page starts: the `next_cursor` of the page before, 0 for the first.
 
     Raises:
-        UsageError: for what is no cursor.
+        UsageError: for what is no cursor, and for one above `most`.
     """
-    if cursor is not None and not cursor.isdecimal():
-        raise UsageError(f"{cursor!r} is no cursor", hint="use the next_cursor of the page before")
-    return int(cursor or 0)
+    found = 0 if cursor is None else whole_number(cursor)
+    if found is None or (most is not None and found > most):
+        shown = cursor if cursor is None or len(cursor) <= 40 else cursor[:40] + "..."
+        raise UsageError(f"{shown!r} is no cursor", hint="use the next_cursor of the page before")
+    return found

@@ -11,13 +11,15 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from perpetual.errors import ConfigError, PerpetualError, TransientError
-from perpetual.toolkit import caches
+from perpetual.errors import ConfigError, PerpetualError, TransientError, UsageError
+from perpetual.toolkit import caches, confined
+from perpetual.toolkit.foreign import LARGEST_YAML, check_yaml
 from perpetual.toolkit.lock import FileLock
 
-__all__ = ["place_of", "read_yaml", "set_value", "write_document"]
+__all__ = ["place_of", "read_yaml", "set_value", "unreadable", "write_document"]
 
 _PATIENCE_S = 10.0
+_LARGEST_BYTES = 1024 * 1024  # of a file that people write
 
 
 def _plain(value: Any) -> Any:
@@ -47,7 +49,8 @@ def _parse(path: Path) -> Any:
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = _bytes_of(path).decode("utf-8")
+        check_yaml(text)
         return _yaml().load(text)
     except MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
@@ -55,19 +58,50 @@ def _parse(path: Path) -> Any:
         raise ConfigError(
             f"{path}{line}: {problem.problem or problem.context}", hint="mend that line; nothing was changed"
         ) from problem
+    except (OSError, PerpetualError):
+        raise
     except (YAMLError, UnicodeDecodeError) as problem:
         raise ConfigError(f"{path}: {problem}", hint="mend the file; nothing was changed") from problem
+    except Exception as problem:  # the parser stumbles in many ways over broken input, and each is named
+        raise ConfigError(
+            f"{path}: it cannot be read as YAML: {type(problem).__name__ if not str(problem) else problem}",
+            hint="mend the file; nothing was changed",
+        ) from problem
+
+
+def _bytes_of(path: Path) -> bytes:
+    """The file's bytes; a link of the user's own is followed, one below `.perpetual` is not, and a pipe never."""
+    place = path if confined.is_inside(path) else Path(os.path.realpath(path))
+    try:
+        return confined.read_bytes(place, limit=_LARGEST_BYTES)
+    except OSError as problem:
+        raise unreadable(path, problem) from problem
+
+
+def unreadable(path: Path, problem: OSError) -> ConfigError:
+    """Returns the error for a file of settings that cannot be read."""
+    if isinstance(problem, confined.UnsafePath):
+        return ConfigError(problem.message, hint=problem.hint, code=problem.code)
+    return ConfigError(f"{path} cannot be read: {problem.strerror or problem}", hint=f"mend its rights: ls -l {path}")
+
+
+def _seen(path: Path) -> os.stat_result | None:
+    try:
+        return confined.look(path) if confined.is_inside(path) else os.stat(path)
+    except FileNotFoundError:
+        return None
+    except OSError as problem:
+        raise unreadable(path, problem) from problem
 
 
 def read_yaml(path: Path) -> dict[str, Any] | None:
     """The file's top-level mapping as plain values, {} for an empty file, None if there is no file.
 
     Raises:
-        ConfigError: naming file and line, if it is no YAML or no mapping.
+        ConfigError: naming file and line, if it is no YAML or no mapping, or what cannot be read.
     """
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:
+    status = _seen(path)
+    if status is None:
         return None
     stamp = [status.st_ino, status.st_size, status.st_mtime_ns]
     cached = caches.load("yaml", os.path.abspath(path))
@@ -100,8 +134,8 @@ def place_of(path: Path, *keys: str) -> str:
 def set_value(path: Path, keys: tuple[str, ...], value: Any) -> None:
     """Sets one value in the file, every comment, the order of the other keys and its rights kept; replaced atomically.
 
-    A link is followed: the file that it leads to is replaced. Two who set at once both succeed: each reads what the
-    other has written, under a lock beside the file.
+    A link is followed, unless it is below `.perpetual`: the file that it leads to is replaced. Two processes that set
+    at once both succeed: each reads what the other has written, under a lock beside the file.
 
     Raises:
         ConfigError: if the file is no YAML.
@@ -116,6 +150,8 @@ def set_value(path: Path, keys: tuple[str, ...], value: Any) -> None:
             _set_value(path, keys, value)
         finally:
             guard.release()
+    except confined.UnsafePath as problem:
+        raise unreadable(path, problem) from problem
     except OSError as problem:
         raise PerpetualError(
             f"{path} could not be written: {problem.strerror or problem}; nothing was changed",
@@ -129,7 +165,7 @@ def _set_value(path: Path, keys: tuple[str, ...], value: Any) -> None:
 
     from perpetual.toolkit.atomic import write_atomic
 
-    document = _parse(path) if path.exists() else None
+    document = _parse(path) if _seen(path) is not None else None
     if document is None:
         document = CommentedMap()
     node = document
@@ -140,7 +176,9 @@ def _set_value(path: Path, keys: tuple[str, ...], value: Any) -> None:
     node[keys[-1]] = value
     stream = StringIO()
     _yaml().dump(document, stream)
-    real = os.path.realpath(path)
+    if len(stream.getvalue()) > LARGEST_YAML:
+        raise UsageError(f"{path} would be larger than {LARGEST_YAML // 1024} KiB, and could not be read again")
+    real = os.fspath(path) if confined.is_inside(path) else os.path.realpath(path)
     mode = os.stat(real).st_mode & 0o777 if os.path.exists(real) else None
     write_atomic(real, stream.getvalue(), mode=0o600 if mode is None else mode)
     if mode is not None:

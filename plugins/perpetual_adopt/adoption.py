@@ -15,6 +15,7 @@ from perpetual import Lab
 from perpetual.api import Conflict, ForeignProject, NoProject, UsageError
 from perpetual.toolkit.adopted import AdoptedExperiment, AdoptedHypothesis, AdoptedNote, AdoptedRun, Skipped
 from perpetual.toolkit.atomic import dump_json
+from perpetual.toolkit.readers import agent_steps
 from perpetual_adopt.agent import AgentProject
 from perpetual_adopt.commits import Commits
 from perpetual_adopt.find import BACKUP
@@ -239,7 +240,8 @@ def _next(lab: Lab, source: Source, number: int) -> list[str]:
     with Commits(source.path if source.path.is_dir() else source.path.parent) as commits:
         for one, id in best:
             steps += _again(lab, source, one, id, None if one.is_baseline else baseline, commits)
-    return [*dict.fromkeys(steps), f"perpetual approve {' '.join(made)}"]
+    following = [*dict.fromkeys(steps), f"perpetual approve {' '.join(made)}"]
+    return agent_steps(following) if lab.settings.withholds else following
 
 
 def _again(lab: Lab, source: Source, one: Replicate, id: str, baseline: str | None, commits: Commits) -> Iterator[str]:

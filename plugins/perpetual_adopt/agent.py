@@ -223,7 +223,7 @@ class AgentProject(Source):
             if status not in ("proposed", "approved", "running", "done", "failed"):
                 yield Skipped(f"status {line(status, 40)!r} of {id}", "no such status: it is proposed here")
             if status == "approved":
-                yield Skipped(f"approval of {id}", "an approval binds a whole specification: perpetual approve")
+                yield Skipped(f"approval of {id}", "an approval binds a whole specification; a person gives it anew")
             owner = row["hypothesis_id"]
             if owner is not None and owner not in claims:
                 yield Skipped(f"hypothesis {line(owner, 60)} of {id}", "there is no such hypothesis")

@@ -34,7 +34,7 @@ _SAME: dict[str, Callable[[Any], bool]] = {
     "exploration_strategy": lambda value: value == "hypothesis_driven",
 }
 _OTHER = {
-    "auto_approve": "there nothing read it; here it lets the loop run what it proposes: perpetual methodology set",
+    "auto_approve": "there nothing read it; here it lets the loop run what it proposes, and a person sets it",
     "report_interval_hours": "reports are written when they are asked for: perpetual report",
 }
 

@@ -40,7 +40,7 @@ _MIRRORED: dict[Expected, Expected] = {"supported": "refuted", "refuted": "suppo
 
 @dataclass(frozen=True)
 class Claim:
-    """A hypothesis: the treatment's val_bpc is at least `mde` lower than the baseline's.
+    """A hypothesis: the treatment's val_bpc is lower than the baseline's; an effect of `mde` is weighed against none.
 
     `baseline` and `treatment` are what follows `train.py` on the command line. `expected` is the verdict that the
     measured effect leads to. `mirror` is the statement of the opposite claim, with the arms exchanged.
@@ -80,9 +80,8 @@ CAMPAIGN: tuple[Claim, ...] = (
     Claim(  # effect +0.55 to +0.60, sd of the arms .03/.06
         key="context",
         statement="With Witten-Bell smoothing, a 5-gram model predicts unseen documentation better than a 3-gram "
-        "model, by at least 0.3 bits per character.",
-        mirror="With Witten-Bell smoothing, a 3-gram model predicts unseen documentation better than a 5-gram model, "
-        "by at least 0.3 bits per character.",
+        "model.",
+        mirror="With Witten-Bell smoothing, a 3-gram model predicts unseen documentation better than a 5-gram model.",
         baseline="--order 3 --smoothing witten-bell",
         treatment="--order 5 --smoothing witten-bell",
         mde=0.3,
@@ -91,9 +90,9 @@ CAMPAIGN: tuple[Claim, ...] = (
     Claim(  # effect +0.59 to +0.62, sd of the arms .07-.10/.05
         key="data",
         statement="A 5-gram model trained on 80,000 characters predicts unseen documentation better than one trained "
-        "on 20,000, by at least 0.3 bits per character.",
+        "on 20,000.",
         mirror="A 5-gram model trained on 20,000 characters predicts unseen documentation better than one trained "
-        "on 80,000, by at least 0.3 bits per character.",
+        "on 80,000.",
         baseline="--order 5 --smoothing witten-bell --chars 20000",
         treatment="--order 5 --smoothing witten-bell --chars 80000",
         mde=0.3,
@@ -102,9 +101,9 @@ CAMPAIGN: tuple[Claim, ...] = (
     Claim(  # effect -0.37 to -0.38, sd of the arms .03/.02
         key="laplace",
         statement="In a 3-gram model, adding 1 to every count (Laplace) predicts unseen documentation better than "
-        "adding 0.01, by at least 0.2 bits per character.",
+        "adding 0.01.",
         mirror="In a 3-gram model, adding 0.01 to every count predicts unseen documentation better than adding 1 "
-        "(Laplace), by at least 0.2 bits per character.",
+        "(Laplace).",
         baseline="--order 3 --smoothing add --k 0.01",
         treatment="--order 3 --smoothing add --k 1",
         mde=0.2,
@@ -113,9 +112,9 @@ CAMPAIGN: tuple[Claim, ...] = (
     Claim(  # effect -0.35 to -0.38, sd of the arms .05/.04
         key="interpolation",
         statement="In a 4-gram model, adding 0.1 to every count predicts unseen documentation better than Witten-Bell "
-        "interpolation, by at least 0.2 bits per character.",
+        "interpolation.",
         mirror="In a 4-gram model, Witten-Bell interpolation predicts unseen documentation better than adding 0.1 to "
-        "every count, by at least 0.2 bits per character.",
+        "every count.",
         baseline="--order 4 --smoothing witten-bell",
         treatment="--order 4 --smoothing add --k 0.1",
         mde=0.2,
@@ -124,9 +123,9 @@ CAMPAIGN: tuple[Claim, ...] = (
     Claim(  # effect +0.008, sd of the arms .05/.06: four replicates tell it neither from 0 nor from 0.02
         key="discount",
         statement="In a 5-gram model with absolute discounting, a discount of 0.85 predicts unseen documentation "
-        "better than 0.75, by at least 0.02 bits per character.",
+        "better than 0.75.",
         mirror="In a 5-gram model with absolute discounting, a discount of 0.75 predicts unseen documentation "
-        "better than 0.85, by at least 0.02 bits per character.",
+        "better than 0.85.",
         baseline="--order 5 --smoothing discount --discount 0.75",
         treatment="--order 5 --smoothing discount --discount 0.85",
         mde=0.02,

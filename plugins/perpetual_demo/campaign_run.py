@@ -23,6 +23,7 @@ __all__ = ["METHODOLOGY", "open_lab", "register", "turn"]
 
 METHODOLOGY: dict[str, Any] = {
     "auto_approve": True,
+    "min_information_gain_bits": 0.001,  # else the claim that no replicate decides is parked as soon as that shows
     "auto_propose": False,  # it is what it registers, so that it comes out the same however it was interrupted
     "max_concurrent_runs": data.MAX_CONCURRENT_RUNS,
     "min_replicates": data.MIN_REPLICATES,

@@ -15,6 +15,7 @@ import click
 
 from perpetual.api import Face, json_option, pass_face
 from perpetual.loop import EXITS, Cycle
+from perpetual.toolkit.units import shown_bound
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -26,7 +27,7 @@ __all__ = ["demo"]
 _INTRO = """\
 Five hypotheses about character n-gram models, tested by real training runs on this machine.
 The demo's methodology says auto_approve: true, so the loop approves its own proposals here;
-in a project of yours a person does (perpetual approve), unless you write otherwise.
+in a project of yours a person does, unless you write otherwise.
 """
 
 
@@ -140,7 +141,7 @@ def _verdict_table(face: Face, verdicts: list[dict[str, Any]]) -> None:
                 item["statement"],
                 item["status"],
                 f"{item['confidence']:.3f}",
-                f"{item['false_alarm_bound']:.2g}",
+                shown_bound(item["false_alarm_bound"]),
                 f"{item['evidence']} runs, {item['nats']:+.2f} nats",
                 f"{item['run_hours'] * 3600:.1f} s in {item['runs']} runs",
             )

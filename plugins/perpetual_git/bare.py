@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from dulwich.errors import NotGitRepository
@@ -19,14 +20,19 @@ from dulwich.repo import (
     UnsupportedVersion,
 )
 
+from perpetual.toolkit import confined
 from perpetual.toolkit.atomic import fsync_dir
 from perpetual_git.errors import RepositoryError
 
 __all__ = ["create", "open_bare"]
 
+_ELSEWHERE = ("commondir", "objects/info/alternates")
+_LARGEST_SETTINGS = 1024 * 1024
+
 
 def open_bare(path: Path) -> Repo:
     """The repository at `path`; raises RepositoryError for anything but a bare one of SHA-1 objects and ref files."""
+    _refuse_ways_out(path)
     if not ((path / "HEAD").is_file() and (path / "objects").is_dir() and (path / "refs").is_dir()):
         raise RepositoryError(path, "this is no bare git repository")
     try:
@@ -47,6 +53,39 @@ def open_bare(path: Path) -> Repo:
     return repo
 
 
+def _refuse_ways_out(path: Path) -> None:
+    """Raises RepositoryError if anything in the folder leads out of it: dulwich opens files by name, links included.
+
+    A repository may also name another folder to take objects, refs or settings from.
+    """
+    try:
+        if not confined.check_folder(path):
+            return
+        odd = next(_odd_entries(path), None)
+        settings = confined.read_bytes(path / "config", limit=_LARGEST_SETTINGS) if (path / "config").exists() else b""
+    except OSError as error:
+        raise RepositoryError(path, f"it cannot be opened: {error}") from error
+    if odd is not None:
+        raise RepositoryError(path, f"{odd} is a link, or no file")
+    if b"[include" in settings.lower():
+        raise RepositoryError(path, "its configuration includes another file")
+    for name in _ELSEWHERE:
+        if os.path.lexists(path / name):
+            raise RepositoryError(path, f"{name} leads to another repository")
+
+
+def _odd_entries(folder: Path) -> Iterator[str]:
+    """What is neither a file nor a folder, below `folder`."""
+    waiting = [os.fspath(folder)]
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                elif not entry.is_file(follow_symlinks=False):
+                    yield entry.path
+
+
 def _unsuitable(repo: Repo) -> str | None:
     if not repo.get_config().get_boolean((b"core",), b"bare", False):
         return "this git repository is not bare; a commit would leave its work tree behind"
@@ -62,7 +101,7 @@ def create(path: Path) -> None:
 
     Of two who do this at once the first wins, and the second finds a folder that is not empty.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    confined.make_folder(path.parent)
     draft = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))  # mkdtemp gives mode 0700
     try:
         with Repo.init_bare(str(draft), default_branch=b"main") as repo:

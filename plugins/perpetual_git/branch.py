@@ -14,6 +14,7 @@ from dulwich.objects import ObjectID
 from dulwich.refs import Ref
 
 from perpetual.toolkit.atomic import fsync_dir
+from perpetual.toolkit.confined import read_bytes
 from perpetual_git.errors import RefBusy, RepositoryError
 from perpetual_git.objects import is_id, write_synced
 
@@ -24,6 +25,7 @@ __all__ = ["Branch"]
 
 MAIN = Ref(b"refs/heads/main")
 LOCK_POLL_S = 0.01
+_LARGEST_REF = 4096
 
 
 class Branch:
@@ -51,7 +53,7 @@ class Branch:
         looks unborn would be begun anew.
         """
         try:
-            value = self._file.read_bytes().strip()
+            value = read_bytes(self._file, limit=_LARGEST_REF).strip()
         except FileNotFoundError:
             packed = self._packed()
             if packed is None:

@@ -14,6 +14,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from perpetual.api import CorruptData, Memory, NoteCommit, PathRefused, TransientError
+from perpetual.toolkit.confined import explain
 from perpetual.toolkit.units import iso
 from perpetual_git import errors, paths
 
@@ -34,6 +35,8 @@ def _our_errors() -> Iterator[None]:
         raise PathRefused(str(problem), hint=_HINT) from problem
     except errors.RefBusy as problem:
         raise TransientError(str(problem), hint="the note is kept and is committed at the next scan") from problem
+    except OSError as problem:
+        raise explain(problem) or problem from problem
     except errors.RepositoryError as problem:
         raise CorruptData(
             str(problem), hint="git fsck says more; moved away, the repository is rebuilt from the store"
@@ -59,7 +62,8 @@ class GitMemory(Memory):
 
     def is_lost(self) -> bool:
         """There is no folder, or an empty one: also where it was removed while this object had it open."""
-        lost = not self._path.exists() or (self._path.is_dir() and not any(self._path.iterdir()))
+        is_link = self._path.is_symlink()  # which is no loss, and is refused by name when it is opened
+        lost = not is_link and (not self._path.exists() or (self._path.is_dir() and not any(self._path.iterdir())))
         if lost:
             with self._turn:
                 if self._opened is not None:

@@ -12,16 +12,21 @@ import hashlib
 import os
 import re
 import stat
+import traceback
 import zlib
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from dulwich.errors import FileFormatException
-from dulwich.objects import Commit, ObjectID, ShaFile, Tree, object_class
+from dulwich.objects import Commit, ObjectID, RawObjectID, ShaFile, Tree, object_class
+from dulwich.pack import PackFileDisappeared
 
+from perpetual_git import sizes
 from perpetual_git.errors import RepositoryError
 
 if TYPE_CHECKING:
+    from dulwich.pack import Pack
     from dulwich.repo import Repo
 
 __all__ = ["Objects", "framed", "is_id", "parts_of", "sha1", "slot", "write_synced"]
@@ -118,6 +123,7 @@ class Objects:
         except OSError:
             raise
         except Exception as error:
+            traceback.clear_frames(error.__traceback__)  # which hold parts of a pack, and that could not be closed
             raise RepositoryError(self.path, f"object {name} is damaged: {error}") from error
         kind = object_class(type_number)
         if kind is None or sha1(framed(kind, raw)) != name:
@@ -125,11 +131,39 @@ class Objects:
         return kind, raw
 
     def _looked_up(self, object_id: ObjectID) -> tuple[int, bytes]:
+        name = object_id.decode()
+        broken: Exception | None = None
         try:
+            found = sizes.loose(self.path / "objects" / name[:2] / name[2:])
+        except (ValueError, zlib.error) as problem:
+            found, broken = None, problem  # a pack may have it whole
+        if found is not None:
+            return found
+        try:
+            self._check_packed(object_id)
             return self._store.get_raw(object_id)
         except KeyError:
-            # a person's `git gc` may have packed it between the look into the packs and the one for its own file
+            if broken is not None:
+                raise broken from None
+            # a person's `git gc` may have packed it between the look for its own file and the one into the packs
+            self._check_packed(object_id)
             return self._store.get_raw(object_id)
+
+    def _check_packed(self, object_id: ObjectID) -> None:
+        """Raises TooLarge before the object is inflated from the pack that has it."""
+        name = bytes.fromhex(object_id.decode())
+        for pack in self._store.packs:
+            offset_of = partial(_offset_in, pack)
+            at = offset_of(name)
+            if at is not None:
+                sizes.check_packed(Path(f"{pack._basename}.pack"), at, offset_of)
+
+
+def _offset_in(pack: Pack, name: bytes) -> int | None:
+    try:
+        return int(pack.index.object_offset(RawObjectID(name)))
+    except (KeyError, PackFileDisappeared):  # dulwich forgets a pack that `git gc` has replaced, and looks anew
+        return None
 
 
 def framed(kind: type[ShaFile], raw: bytes) -> bytes:

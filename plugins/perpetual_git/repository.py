@@ -21,6 +21,7 @@ The branch moves by a hard link and a rename, so the folder's file system must h
 
 from __future__ import annotations
 
+import os
 import stat
 import time
 from collections import deque
@@ -82,7 +83,7 @@ class NoteRepository:
         Raises:
             RepositoryError: `path` is a file, or a folder that is no such repository.
         """
-        if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        if not os.path.lexists(path) or (path.is_dir() and not path.is_symlink() and not any(path.iterdir())):
             create(path)
         return cls(path, lock_wait_s=lock_wait_s)
 

@@ -29,6 +29,7 @@ MAX_RUNS = 24
 
 _TAG_BASE = 0xE0000
 _FORMAT = "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u3164\ufeff\uffa0"
+_PHRASES = "\ufdfa\ufdfb"  # written out they are Arabic phrases of 18 and 8 letters: a text of them would cost as much
 _REVERSERS = "\u202e\u2067"
 
 
@@ -242,6 +243,10 @@ def _remap(
     return View(name, text, view.start, view.end, tuple(origin), hidden=hidden or view.hidden, squeezed=squeezed)
 
 
+def _composed(char: str) -> str:
+    return char if char in _PHRASES else unicodedata.normalize("NFKC", char)
+
+
 def _folded(view: View) -> View | None:
     """NFKC, format characters out, unicode tags written out as the ASCII they stand for."""
     pieces: list[tuple[str, int]] = []
@@ -254,7 +259,7 @@ def _folded(view: View) -> View | None:
             tags += 1
             pieces.append((chr(code - _TAG_BASE), offset))
         elif not is_format(char):
-            pieces.append((unicodedata.normalize("NFKC", char), offset))
+            pieces.append((_composed(char), offset))
     folded = _remap(view, "nfkc", pieces, hidden=tags >= 8)
     return None if folded.text == view.text else folded
 
@@ -264,6 +269,9 @@ def _skeleton(view: View) -> View | None:
     pieces: list[tuple[str, int]] = []
     for offset, char in enumerate(view.text):
         if char < "\x80":
+            pieces.append((char, offset))
+            continue
+        if char in _PHRASES:
             pieces.append((char, offset))
             continue
         base = "".join(c for c in unicodedata.normalize("NFKD", char) if not unicodedata.combining(c))

@@ -11,20 +11,37 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from perpetual.api import CorruptData, Launched, LaunchError, LaunchSpec, Scheduler, Sighting, TransientError
+from perpetual.api import (
+    CorruptData,
+    EndUnreadable,
+    Launched,
+    LaunchError,
+    LaunchSpec,
+    Scheduler,
+    Sighting,
+    TransientError,
+)
 from perpetual.toolkit import platform, rundir
+from perpetual.toolkit.hosts import this_host
+from perpetual.toolkit.whereabouts import folder_of, is_locked, marked, supervisor_here
 
 __all__ = ["LocalScheduler", "build"]
 
 _UNSEEN_POLL_S = 0.05
 _FOLDERLESS = "its folder was removed; its supervisor goes on, and can record nothing"
+_CHANGED = "its records were changed; its supervisor goes on, and writes them anew"
+_STRANGE = "its folder holds the records of another run"
+_SLACK_S = 5.0  # between the supervisor's start and that of its clock, and for rounding
 
 
 class LocalScheduler(Scheduler):
     """See `perpetual.slots.scheduler` for the contract. Holds no state: everything is in the run's folder."""
+
+    binds_runs = True
 
     def __init__(self, *, max_log_bytes: int) -> None:
         self._max_log_bytes = max_log_bytes
@@ -65,50 +82,59 @@ class LocalScheduler(Scheduler):
                 no_output_s=spec.no_output_s,
                 max_log_bytes=self._max_log_bytes,
                 held=spec.held,
+                nonce=spec.nonce,
+                spec_hash=spec.spec_hash,
             )
         except rundir.LaunchFailed as problem:
             raise LaunchError(f"{spec.run_id} could not be started: {problem.reason}") from problem
         except (OSError, ValueError) as problem:
             raise LaunchError(f"{spec.run_id} could not be started: {problem}") from problem
         supervisor = started.supervisor
-        native = f"{supervisor.boot_id}/{supervisor.pid}/{supervisor.start_ticks}"
+        native = f"{supervisor.boot_id}/{supervisor.pid}/{supervisor.start_ticks}/{spec.nonce or ''}/{this_host().id}"
         return Launched(native, started.child.pid if started.child else None, started.started_at)
 
     def poll(self, native_id: str | None, log_dir: Path) -> Sighting:
         """Reads the run's folder; an orphaned command (its supervisor was killed) still counts as running."""
-        with _readable():
-            return _sighting(rundir.observe(log_dir), native_id)
+        native = _Native.of(native_id)
+        with _readable(native, log_dir):
+            return _sighting(rundir.observe(log_dir), native, log_dir)
 
     def cancel(self, native_id: str | None, log_dir: Path, *, by: str, grace_s: float) -> bool:
-        """TERM, `grace_s`, KILL, done by the supervisor; with the grace of the start if its folder was spoilt."""
-        supervisor = _supervisor(native_id)
-        with _readable():
+        """TERM, `grace_s`, KILL, done by the supervisor; with the grace of the start if its folder was spoilt.
+
+        Only what is proven to be of this folder is signalled: a native id alone proves nothing.
+        """
+        native = _Native.of(native_id)
+        supervisor = native and native.supervisor
+        with _readable(native, log_dir):
             try:
+                if native is not None and _nonce_of(rundir.observe(log_dir)) not in (None, native.nonce or None):
+                    return rundir.cancel_supervisor(native.supervisor, log_dir)
                 if rundir.cancel(log_dir, by=by, grace_s=grace_s):
                     return True
-            except ValueError:  # the record of the start was spoilt; who supervises is known all the same
-                if supervisor is not None and rundir.cancel_supervisor(supervisor):
+            except ValueError:  # the record of the start was spoilt; its supervisor is known all the same
+                if supervisor is not None and rundir.cancel_supervisor(supervisor, log_dir):
                     return True
                 raise
-            if supervisor is None or rundir.observe(log_dir).state != "absent":
-                return False
-            return rundir.cancel_supervisor(supervisor)
+            if supervisor is not None and rundir.cancel_supervisor(supervisor, log_dir):
+                return True
+            return rundir.end_leftovers(log_dir, grace_s=grace_s)
 
     def wait(self, native_id: str | None, log_dir: Path, timeout_s: float) -> Sighting:
         """Waits on the supervisor's process."""
         deadline = time.monotonic() + timeout_s
-        supervisor = _supervisor(native_id)
-        with _readable():
+        native = _Native.of(native_id)
+        with _readable(native, log_dir):
             try:
-                seen = _sighting(rundir.wait(log_dir, timeout_s), native_id)
-                if seen.detail != _FOLDERLESS:
+                seen = _sighting(rundir.wait(log_dir, timeout_s), native, log_dir)
+                if seen.detail not in (_FOLDERLESS, _CHANGED) and not (seen.elsewhere and native):
                     return seen
             except ValueError:  # nothing says how it is, until the record of its end does
-                if supervisor is None:
+                if native is None:
                     raise
-            if supervisor is not None:
-                platform.wait_gone(supervisor, deadline - time.monotonic())
-            return _sighting(rundir.observe(log_dir), native_id)
+            if native is not None:
+                platform.wait_gone(native.supervisor, deadline - time.monotonic())
+            return _sighting(rundir.observe(log_dir), native, log_dir)
 
     def wait_any(self, runs: Sequence[tuple[str | None, Path]], timeout_s: float) -> list[int]:
         """Waits on all their processes at once."""
@@ -119,11 +145,12 @@ class LocalScheduler(Scheduler):
             over = []
             for number in looked_at:
                 native_id, log_dir = runs[number]
-                with _readable():
+                native = _Native.of(native_id)
+                with _readable(native, log_dir):
                     seen = rundir.observe(log_dir)
-                if _sighting(seen, native_id).state != "running":
-                    over.append(number)
-                keeper = _keeper(seen, native_id)
+                    if _sighting(seen, native, log_dir).state != "running":
+                        over.append(number)
+                keeper = _keeper(seen, native)
                 if keeper is not None and platform.is_alive(keeper):
                     keepers[number] = keeper
                 else:
@@ -137,48 +164,80 @@ class LocalScheduler(Scheduler):
             looked_at = sorted([*([*keepers][place] for place in gone), *unseen])
 
 
-def _keeper(seen: rundir.Observation, native_id: str | None) -> platform.Identity | None:
+class _Native(NamedTuple):
+    """What a native id says."""
+
+    supervisor: platform.Identity
+    nonce: str = ""
+    host_id: str = ""
+
+    @classmethod
+    def of(cls, native_id: str | None) -> _Native | None:
+        """None for none, or for one that is not ours. One of an earlier version names the process alone."""
+        boot_id, pid, ticks, nonce, host_id, *_ = [*(native_id or "").split("/"), "", "", "", "", ""]
+        if not (pid.isdecimal() and ticks.isdecimal() and len(pid) < 11 and len(ticks) < 20):
+            return None
+        return cls(platform.Identity(boot_id, int(pid), int(ticks)), nonce, host_id)
+
+
+def _nonce_of(seen: rundir.Observation) -> str | None:
+    record = seen.exit or seen.started
+    return None if record is None else record.nonce
+
+
+def _keeper(seen: rundir.Observation, native: _Native | None) -> platform.Identity | None:
     """The process whose end is that of a running run."""
-    if seen.started is None:
-        return _supervisor(native_id)
+    if seen.started is None or seen.state not in ("running", "orphaned"):
+        return native and native.supervisor
     return seen.started.child if seen.state == "orphaned" else seen.started.supervisor
 
 
+def _is_over(native: _Native | None, log_dir: Path) -> bool:
+    """Whether nothing of a run lives whose records cannot be read."""
+    known = [native.supervisor] if native is not None else []
+    try:
+        started = rundir.read_started(log_dir)
+        if started is not None:
+            known += [started.supervisor, *([started.child] if started.child else [])]
+        is_held = is_locked(log_dir)
+    except ValueError:
+        is_held = is_locked(log_dir)
+    is_alive = any(platform.is_alive(each) or supervisor_here(each, log_dir) is not None for each in known)
+    nonce = (native.nonce or None) if native is not None else None
+    return not is_held and not is_alive and not [*marked(log_dir, nonce)]
+
+
 @contextmanager
-def _readable() -> Iterator[None]:
+def _readable(native: _Native | None, log_dir: Path) -> Iterator[None]:
     """A record that cannot be read is an error of the lab's, named by its file."""
     try:
         yield
     except ValueError as problem:
         hint = "the run's folder was changed from outside: mend or remove that file, then perpetual scan"
-        raise CorruptData(str(problem), hint=hint) from problem
+        kind = EndUnreadable if _is_over(native, log_dir) else CorruptData
+        raise kind(str(problem), hint=hint) from problem
     except OSError as problem:  # of the file system, or of this process: another look may succeed
         raise TransientError(
             f"a run's folder cannot be looked at: {problem}", hint="the same again, later"
         ) from problem
 
 
-def _supervisor(native_id: str | None) -> platform.Identity | None:
-    """The supervisor that a native id names; None for none, or for one that is not ours."""
-    try:
-        boot_id, pid, start_ticks = (native_id or "").split("/")
-        return platform.Identity(boot_id, int(pid), int(start_ticks))
-    except ValueError:
-        return None
-
-
-def _sighting(seen: rundir.Observation, native_id: str | None) -> Sighting:
-    supervisor = _supervisor(native_id)
-    if seen.state == "absent" and seen.detail is None and supervisor is not None:
-        # Something was started, so its folder was removed. Its record is lost with it.
-        if platform.is_alive(supervisor):
-            return Sighting("running", detail=_FOLDERLESS)
-        same_boot = supervisor.boot_id == platform.boot_id()
-        return Sighting("lost", detail="its folder was removed" if same_boot else "reboot; its folder was removed")
-    child = seen.started.child if seen.started else None
-    pid = child.pid if child else None
+def _sighting(seen: rundir.Observation, native: _Native | None, log_dir: Path) -> Sighting:
+    """What a look at the folder means for the run of this native id. Raises ValueError for an impossible record."""
+    nonce = _nonce_of(seen)
+    is_strange = native is not None and nonce is not None and nonce != native.nonce
+    if native is not None and (seen.state not in ("running", "orphaned") or is_strange):
+        said = _by_supervisor(seen, native, log_dir, is_strange=is_strange)
+        if said is not None:
+            return replace(said, nonce=native.nonce or None)
+    started = seen.started
+    pid = started.child.pid if started and started.child else None
     if seen.exit is not None:
         record = seen.exit
+        keepers = [native.supervisor] if native is not None else [started.supervisor] if started is not None else []
+        age_s = platform.age_s(keepers[0]) if keepers else None
+        if age_s is not None and record.duration_s > age_s + _SLACK_S:
+            raise ValueError(f"{log_dir / 'exit.json'}: it lasted {record.duration_s:g} s, and began {age_s:g} s ago")
         return Sighting(
             "ended",
             reason=record.reason,
@@ -191,13 +250,41 @@ def _sighting(seen: rundir.Observation, native_id: str | None) -> Sighting:
             max_rss_bytes=record.max_rss_bytes,
             cpu_s=record.cpu_s,
             pid=pid,
+            nonce=record.nonce,
+            spec_hash=record.spec_hash,
         )
-    started_at = seen.started.started_at if seen.started else None
-    if seen.state in ("running", "orphaned") or seen.detail == "launching":
-        return Sighting(
-            "running", detail=seen.detail, started_at=started_at, pid=pid, age_s=seen.age_s, overdue=seen.overdue
-        )
-    return Sighting("absent" if seen.state == "absent" else "lost", detail=seen.detail, started_at=started_at, pid=pid)
+    state = "running" if seen.state == "orphaned" or seen.detail == "launching" else seen.state
+    return Sighting(
+        state,
+        detail=seen.detail,
+        started_at=started.started_at if started else None,
+        pid=pid,
+        age_s=seen.age_s,
+        overdue=seen.overdue,
+        nonce=started.nonce if started else None,
+        spec_hash=started.spec_hash if started else None,
+        elsewhere=seen.elsewhere,
+        left=seen.left,
+    )
+
+
+def _by_supervisor(seen: rundir.Observation, native: _Native, log_dir: Path, *, is_strange: bool) -> Sighting | None:
+    """What the supervisor that was started for the run says against its folder; None if nothing."""
+    supervisor = native.supervisor
+    is_missing = is_strange or (seen.state == "absent" and seen.detail is None)
+    if supervisor_here(supervisor, log_dir) is not None:
+        return Sighting("running", detail=_FOLDERLESS if is_missing else _CHANGED)
+    if platform.is_alive(supervisor):
+        where = f"runs in {folder_of(supervisor.pid) or 'another folder'}, and not here"
+        return Sighting("running", detail=where, elsewhere=where) if platform.is_alive(supervisor) else None
+    if not is_missing:
+        return None
+    # Something was started, so its folder was removed, or another took its place. Its record is lost with it.
+    same_boot = supervisor.boot_id == platform.boot_id()
+    if native.host_id and not same_boot and native.host_id != this_host().id:
+        return Sighting("running", detail="runs on another machine", elsewhere="runs on another machine")
+    why = _STRANGE if is_strange else "its folder was removed"
+    return Sighting("lost", detail=why if same_boot else f"reboot; {why}")
 
 
 def build(options: Mapping[str, Any]) -> LocalScheduler:

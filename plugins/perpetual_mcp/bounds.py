@@ -7,6 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from perpetual.api import PerpetualError
+from perpetual.toolkit.fence import FENCE_BYTES, block, fence, neutralise
+from perpetual.toolkit.readers import agent_hint
+from perpetual.toolkit.untrusted import OPEN, seal
+
 __all__ = [
     "MOST_TOKENS",
     "SMALL_TOKENS",
@@ -19,21 +24,41 @@ __all__ = [
     "plain",
     "refusal",
     "size",
+    "told",
+    "weight",
 ]
 
 # Of a tool's text and structured content together. A twentieth is left for the envelope of the protocol.
 SMALL_TOKENS = 1900
 MOST_TOKENS = 7600
 _LIST_LIMIT = 20  # items of a page unless the caller asks for more
+_FENCE_TOKENS = -(-FENCE_BYTES // 4)
 _CUTS = (4000, 1000, 240, 80)  # characters of one text, tried in this order
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a tool answers: the document for programs and the same in words, both for agents."""
+    """What a tool answers: the document for programs and the same in words, both for agents.
+
+    Attributes:
+        text: words that may quote what others wrote; `say` fences them.
+        own: our own words, which come after them.
+        source: whose output the text is, for the fence.
+        is_fenced: the text has its fences already.
+    """
 
     document: dict[str, Any]
     text: str
+    own: str = ""
+    source: str = ""
+    is_fenced: bool = False
+
+    def sealed(self) -> tuple[dict[str, Any], str]:
+        """Returns document and text as an agent is shown them: foreign values are marked in both."""
+        document = seal(self.document)
+        is_plain = self.is_fenced or not document["untrusted"]
+        shown = self.text if is_plain else fence(self.text, self.source)
+        return document, "\n".join(filter(None, (shown, self.own)))
 
 
 class _Page(Protocol):
@@ -55,22 +80,27 @@ def size(document: object) -> int:
     return -(-len(text.encode("utf-8", "replace")) // 4)
 
 
+def weight(document: dict[str, Any]) -> int:
+    """Returns the size of a document as agents are shown it, its foreign values marked."""
+    return size(seal(document))
+
+
 def fit(document: dict[str, Any], most_tokens: int) -> dict[str, Any]:
-    """The document in at most `most_tokens`; its `truncated` tells whether something was left out.
+    """Returns the document in at most `most_tokens`, as agents are shown it; `truncated` says whether that cut it.
 
     Long texts are cut first; then what holds most loses its last items, which are the least urgent ones.
     """
-    if size(document) <= most_tokens:
+    if weight(document) <= most_tokens:
         return {**document, "truncated": bool(document.get("truncated"))}
     cut = document
     for most in _CUTS:
         cut = _cut(document, most)
-        if size(cut) <= most_tokens:
+        if weight(cut) <= most_tokens:
             break
     is_cut = cut != document
-    if size(cut) > most_tokens:
+    if weight(cut) > most_tokens:
         cut = json.loads(json.dumps(cut))  # lists of our own, to take from
-    while (now := size(cut)) > most_tokens and (parts := _parts(cut)):
+    while (now := weight(cut)) > most_tokens and (parts := _parts(cut)):
         largest = max(parts, key=size)
         excess = min(now - most_tokens, size(largest))  # most of it at once: each round measures everything
         for _ in range(max(1, len(largest) * excess * 7 // (8 * size(largest)))):
@@ -79,13 +109,15 @@ def fit(document: dict[str, Any], most_tokens: int) -> dict[str, Any]:
     return {**cut, "truncated": bool(cut.get("truncated")) or is_cut}
 
 
-def fitted(document: dict[str, Any], text: str, most_tokens: int = SMALL_TOKENS) -> Answer:
+def fitted(document: dict[str, Any], text: str, most_tokens: int = SMALL_TOKENS, *, own: str = "") -> Answer:
     """Document and text in `most_tokens` together; the text gets what the document leaves, two fifths at least."""
+    text = block(text)
+    most_tokens -= _FENCE_TOKENS + size(own)
     told = fit(document, most_tokens - min(size(text), 2 * most_tokens // 5))
-    short, rest = piece(text, 0, most_tokens - size(told))
+    short, rest = piece(text, 0, most_tokens - weight(told))
     if rest is not None:
         told, short = {**told, "truncated": True}, f"{short.rstrip()}\n(cut)"
-    return Answer(told, short)
+    return Answer(told, short, own)
 
 
 def listed(
@@ -118,29 +150,42 @@ def listed(
             "next_cursor": page.next_cursor,
             "truncated": short != items,
         }
-        text = "\n".join(map(say, short)) or empty
+        text = block("\n".join(map(say, short)) or empty)
         if page.next_cursor is not None:
             text += f"\n(more: cursor {page.next_cursor})"
-        total = size(document) + size(text)
+        total = weight(document) + size(text) + _FENCE_TOKENS
         if total <= most or count == 1 or not items:
             return Answer(document, text) if total <= most else fitted(document, text, most)
         count = max(1, min(count - 1, len(items) * most // total))
 
 
-def refusal(error: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """The document of an error, in a small answer: `more`, what comes with it, gives way to its words."""
+def refusal(error: dict[str, Any], more: dict[str, Any], *, is_own: bool = False) -> dict[str, Any]:
+    """The document of an error, in a small answer: `more`, what comes with it, gives way to its words.
+
+    An agent reads it, so its hint names nothing that is for a person.
+
+    Args:
+        is_own: its words quote the caller alone.
+    """
+    error = {**error, "hint": agent_hint(error["hint"])}
     said = _cut(error, _CUTS[1])
     document = {"schema": "perpetual.error/1", **more, "error": said}
     most = SMALL_TOKENS * 9 // 10  # as a text inside of JSON it grows by its quotes
-    if said == error and size(document) <= most:
-        return document
-    return {"schema": "perpetual.error/1", **fit(more, most - size(said)), "error": said, "truncated": True}
+    if said != error or weight(document) > most:
+        document = {"schema": "perpetual.error/1", **fit(more, most - weight(said)), "error": said, "truncated": True}
+    return document if is_own else seal(document)
+
+
+def told(problem: PerpetualError) -> str:
+    """Returns an error's words and hint inside a fence: either may quote the record."""
+    hint = f"\nhint: {plain(agent_hint(problem.hint), 300)}" if problem.hint else ""
+    return fence(f"{plain(problem.message, 600)}{hint}", "an error")
 
 
 def piece(text: str, start: int, most_tokens: int) -> tuple[str, int | None]:
     """The part of a text from character `start` on that `most_tokens` hold, and where the next one begins.
 
-    It ends at a line's end where there is one. A part counts as JSON holds it, its line ends as two bytes.
+    It ends at a line's end where there is one. A part counts as a sealed document holds it: one line, as JSON.
     """
     reach = _reach(text, start, most_tokens)
     if reach == len(text):
@@ -165,15 +210,19 @@ def end(text: str, most_tokens: int) -> tuple[str, bool]:
 def _reach(text: str, start: int, most_tokens: int) -> int:
     """Where the longest part from `start` on ends that `most_tokens` hold."""
     low, high = start, len(text)
-    if size(json.dumps(text[start:], ensure_ascii=False)) <= most_tokens:
+    if _held(text[start:]) <= most_tokens:
         return high
     while low < high:
         middle = (low + high + 1) // 2
-        if size(json.dumps(text[start:middle], ensure_ascii=False)) <= most_tokens:
+        if _held(text[start:middle]) <= most_tokens:
             low = middle
         else:
             high = middle - 1
     return low
+
+
+def _held(text: str) -> int:
+    return size(json.dumps(neutralise(text), ensure_ascii=False))
 
 
 def _item(item: dict[str, Any], most_tokens: int) -> dict[str, Any]:
@@ -194,8 +243,8 @@ def _cut(value: Any, most: int) -> Any:
     return value
 
 
-# Objects whose keys are a user's own; every other object has the keys that its schema names, and those are not many.
-_OPEN = ("config", "env", "params", "args", "metrics", "metric_sources", "by_experiment", "by_hypothesis", "by_day")
+# Objects that may hold very much; every other object has the keys that its schema names, and those are not many.
+_OPEN = (*OPEN, "by_experiment", "by_hypothesis", "by_day")
 _MOST_NAMED = 40
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from perpetual import Lab
 from perpetual.api import UsageError, to_json
+from perpetual.toolkit.readers import waiting
 from perpetual.toolkit.units import bytes_of, hours_of, seconds_of
 from perpetual_mcp.bounds import Answer, fitted, plain
 from perpetual_mcp.reading import (
@@ -135,7 +136,11 @@ def perpetual_propose(
     ] = None,
     on_crash: Annotated[Literal["supports", "refutes"] | None, "Where the binary claim is that it runs at all."] = None,
     confirmation: Annotated[bool, "It is measured on data that was kept back for this."] = False,
+    changes: Annotated[
+        str | None, "code, data or environment: that difference from the baseline experiment is the treatment."
+    ] = None,
     extends: Annotated[str | None, "More replicates of this experiment, whose own are used up."] = None,
+    rebaseline: Annotated[str | None, "Instead of the above: this baseline anew, under the code of now."] = None,
     replicates: Annotated[int, "How many seeds: 3 or more where the metric depends on the seed."] = 1,
     cost: Annotated[Amount | None, "Expected run-hours of one replicate; or with a unit: 30m."] = None,
     gpus: Annotated[int, "GPUs of one run."] = 0,
@@ -148,9 +153,16 @@ def perpetual_propose(
     tags: Annotated[list[str] | None, "Words to find it by."] = None,
     auto: Annotated[int | None, "Instead of the above: let the lab pick so many replicates by what they teach."] = None,
     dry_run: Annotated[bool, "Show what it would be, and write nothing."] = False,
+    withdraw: Annotated[str | None, "Instead of the above: take back this proposal of yours, e.g. e3."] = None,
+    why: Annotated[str | None, "withdraw: the reason, kept in the feed."] = None,
     idempotency_key: Key = None,
 ) -> Answer:
     """Propose an experiment: a command with a prediction. It waits for a person's approval and starts nothing."""
+    if withdraw is not None:
+        if auto is not None or command is not None or hypothesis is not None or dry_run:
+            raise UsageError("a withdrawal takes the experiment and why alone", hint='withdraw="e3", why="..."')
+        gone = lab.experiments.withdraw(withdraw, why=why or "")
+        return fitted({**_experiments([experiment_line(gone)]), "experiment": to_json(gone)}, f"{gone.id} is withdrawn")
     if auto is not None:
         picks = lab.experiments.propose_auto(auto, dry_run=dry_run, idempotency_key=idempotency_key)
         lines = [
@@ -160,41 +172,46 @@ def perpetual_propose(
             f"{line['id'] or 'new'}: {plain(line['title'], 80)}: {plain(line['reason'], 120)}" for line in lines
         )
         return fitted(_experiments(lines), told or "nothing is worth proposing: no open hypothesis has room for a run")
-    made = lab.experiments.propose(
-        hypothesis,
-        command=command,
-        title=title,
-        config=config,
-        notes=notes,
-        tags=tags or (),
-        priority=priority,
-        metric=metric,
-        direction=direction,
-        mde=mde,
-        noise=noise,
-        tau=tau,
-        baseline=baseline,
-        kind=kind,
-        claim=claim,
-        on_crash=on_crash,
-        confirmation=confirmation,
-        extends=extends,
-        replicates=replicates,
-        cost_run_hours=None if cost is None else hours_of(_text_of(cost), "cost"),
-        gpus=gpus,
-        gpu_memory_bytes=None if gpu_memory is None else bytes_of(_text_of(gpu_memory), "gpu_memory"),
-        cpus=cpus,
-        no_output_s=None if no_output is None else seconds_of(_text_of(no_output), "no_output"),
-        wall_s=None if wall is None else seconds_of(_text_of(wall), "wall"),
-        dry_run=dry_run,
-        idempotency_key=idempotency_key,
+    made = (
+        lab.experiments.rebaseline(rebaseline, notes=notes, dry_run=dry_run, idempotency_key=idempotency_key)
+        if rebaseline is not None
+        else lab.experiments.propose(
+            hypothesis,
+            command=command,
+            title=title,
+            config=config,
+            notes=notes,
+            tags=tags or (),
+            priority=priority,
+            metric=metric,
+            direction=direction,
+            mde=mde,
+            noise=noise,
+            tau=tau,
+            baseline=baseline,
+            kind=kind,
+            claim=claim,
+            on_crash=on_crash,
+            confirmation=confirmation,
+            changes=changes,
+            extends=extends,
+            replicates=replicates,
+            cost_run_hours=None if cost is None else hours_of(_text_of(cost), "cost"),
+            gpus=gpus,
+            gpu_memory_bytes=None if gpu_memory is None else bytes_of(_text_of(gpu_memory), "gpu_memory"),
+            cpus=cpus,
+            no_output_s=None if no_output is None else seconds_of(_text_of(no_output), "no_output"),
+            wall_s=None if wall is None else seconds_of(_text_of(wall), "wall"),
+            dry_run=dry_run,
+            idempotency_key=idempotency_key,
+        )
     )
     line = {**experiment_line(made), **({"id": None} if dry_run else {})}
-    ahead = f"a person approves it: perpetual approve {made.id}" if made.status == "proposed" else ""
+    ahead = waiting([made.id]) if made.status == "proposed" else ""
     ahead = "nothing was written" if dry_run else ahead
     head = f"{line['id'] or 'would propose'} {made.status}: {plain(made.title, 120)}"
-    text = "\n".join(filter(None, [head, plain(made.score.reason, 200), ahead]))
-    return fitted({**_experiments([line]), "experiment": None if dry_run else to_json(made)}, text)
+    text = "\n".join(filter(None, [head, plain(made.score.reason, 200)]))
+    return fitted({**_experiments([line]), "experiment": None if dry_run else to_json(made)}, text, own=ahead)
 
 
 def _experiments(lines: list[dict[str, Any]]) -> dict[str, Any]:
@@ -212,8 +229,8 @@ def perpetual_approve(lab: Lab, ids: Annotated[list[str], "The experiments, e.g.
     if not ids:
         raise UsageError("approve needs an experiment", hint='ids=["e1"]')
     changed = lab.experiments.approve_all(ids, allowed=True)
-    text = "\n".join(f"{item.id} {item.status}: {plain(item.title, 80)}; it can run: perpetual_run" for item in changed)
-    return fitted(_experiments([experiment_line(item) for item in changed]), text)
+    text = "\n".join(f"{item.id} {item.status}: {plain(item.title, 80)}" for item in changed)
+    return fitted(_experiments([experiment_line(item) for item in changed]), text, own="perpetual_run starts them")
 
 
 def perpetual_run(
@@ -260,7 +277,7 @@ def _runs(runs: list[Any], ahead: str) -> Answer:
         "next_cursor": None,
         "truncated": False,
     }
-    return fitted(document, "\n".join([*map(say_run, lines), *([ahead] if ahead else [])]))
+    return fitted(document, "\n".join(map(say_run, lines)), own=ahead)
 
 
 def perpetual_scan(

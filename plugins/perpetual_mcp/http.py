@@ -12,13 +12,18 @@ import json
 import os
 import secrets
 import socket
+import stat
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perpetual.api import PerpetualError, UsageError
+from perpetual.toolkit import user_state
+from perpetual.toolkit.confined import explain, read_bytes
+from perpetual.toolkit.units import whole_number
 from perpetual_mcp.labs import Labs
 
 if TYPE_CHECKING:
@@ -28,7 +33,7 @@ __all__ = ["PATH", "TOKEN_VARIABLE", "Guard", "address_of", "serve_http", "token
 
 PATH = "/mcp"
 TOKEN_VARIABLE = "PERPETUAL_MCP_TOKEN"
-_FILE = "mcp-token"
+_LONGEST = 4096  # bytes of its file
 _LEAST = 16  # characters of a token
 _GRACE_S = 2  # for open streams at the end
 _BACKLOG = 128  # connections that wait to be taken
@@ -45,7 +50,8 @@ def address_of(text: str, hosts: Sequence[str] = ()) -> tuple[str, int]:
     """
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isdecimal() or int(port) > 65535:
+    number = whole_number(port)
+    if not host or number is None or number > 65535:
         raise UsageError(f"--http takes HOST:PORT, not {text!r}", hint="127.0.0.1:8321; port 0 takes any that is free")
     if not hosts and not _is_loopback(host):
         raise UsageError(
@@ -53,7 +59,7 @@ def address_of(text: str, hosts: Sequence[str] = ()) -> tuple[str, int]:
             hint="listen on 127.0.0.1; or name the hosts that clients may use: perpetual config set plugins.mcp.hosts",
             code="not_loopback",
         )
-    return host, int(port)
+    return host, number
 
 
 def _is_loopback(host: str) -> bool:
@@ -75,17 +81,31 @@ def token_of(root: Path, environment: Mapping[str, str]) -> tuple[str, str]:
     given = environment.get(TOKEN_VARIABLE)
     if given is not None:
         return _checked(given, f"${TOKEN_VARIABLE}"), f"${TOKEN_VARIABLE}"
-    file = root / ".perpetual" / _FILE
-    if not file.exists():
-        _make_token(file)
-    if sys.platform != "win32" and file.stat().st_mode & 0o077:
-        raise PerpetualError(f"others can read {file}", hint=f"remove it, and a new token is made: rm {file}")
-    return _checked(file.read_text(encoding="utf-8").strip(), str(file)), str(file)
+    file = _file_of(root)
+    try:
+        if not os.path.lexists(file):
+            _make_token(file)
+        found = os.lstat(file)
+        again = f"remove it, and a new token is made: rm {file}"
+        if not stat.S_ISREG(found.st_mode) or (hasattr(os, "getuid") and found.st_uid not in (os.getuid(), 0)):
+            raise PerpetualError(f"{file} is no file of yours", hint=again)
+        if sys.platform != "win32" and found.st_mode & 0o077:
+            raise PerpetualError(f"others can read {file}", hint=again)
+        return _checked(read_bytes(file, limit=_LONGEST).decode("utf-8", "replace").strip(), str(file)), str(file)
+    except OSError as problem:
+        raise explain(problem) or problem from problem
+
+
+def _file_of(root: Path) -> Path:
+    """The token's file, in the user's own state folder: one that comes with a project is nobody's secret."""
+    folder = user_state.folder() / "mcp"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder / f"{sha256(os.fsencode(root.resolve())).hexdigest()[:32]}.token"
 
 
 def _make_token(file: Path) -> None:
     """Writes a new token; where two servers do so at once, the first one's stands, and neither sees half of it."""
-    new = file.with_name(f"{_FILE}.{os.getpid()}-{threading.get_ident()}.tmp")
+    new = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
         with os.fdopen(descriptor, "w", encoding="ascii") as out:
@@ -148,7 +168,12 @@ class Guard:
 
 
 async def _refuse(send: Send, status: int, code: str, message: str) -> None:
-    error = {"code": code, "message": message, "hint": "the server printed its address and token", "exit": 4}
+    error = {
+        "code": code,
+        "message": message,
+        "hint": "the server names its address and its token's file as it starts",
+        "exit": 4,
+    }
     body = json.dumps({"schema": "perpetual.error/1", "error": error}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if status == 401:
@@ -196,7 +221,8 @@ def serve_http(labs: Labs, make: Callable[[], MCPServer[Any]], address: str, hos
         )
         shown = f"[{host}]" if ":" in host else host
         made = f" (kept in {where})" if not where.startswith("$") else f" (from {where})"
-        bearer = token if not where.startswith("$") else "TOKEN"
+        # A service's log keeps what it is told; a terminal is read by the person at it.
+        bearer = token if sys.stderr.isatty() and not where.startswith("$") else "TOKEN"
         sys.stderr.write(f"perpetual mcp: listening on http://{shown}:{port}{PATH}\n")
         sys.stderr.write(f"perpetual mcp: clients send the header Authorization: Bearer {bearer}{made}\n")
         sys.stderr.flush()

@@ -6,13 +6,14 @@ A prompt says how to go on, in a few lines, with the state of the moment below; 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from perpetual import Lab
 from perpetual.api import PerpetualError
-from perpetual_mcp.bounds import plain
+from perpetual_mcp.bounds import plain, told
 from perpetual_mcp.labs import Labs
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ __all__ = ["PROMPTS", "add_completions", "add_prompts", "completed"]
 _BRIEF_TOKENS = 800
 _MOST_VALUES = 100  # that one completion may answer, by the protocol
 _PAGE = 1000
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9._/-]{1,120}")
 
 
 def auto(lab: Lab, goal: Annotated[str, "What to find out; by default what the open hypotheses ask."] = "") -> str:
@@ -100,13 +102,13 @@ def _check_first(server: MCPServer[Any]) -> None:
 
     async def get(ctx: Any, params: GetPromptRequestParams) -> Any:
         if params.name not in arguments:
-            told = f"there is no prompt {plain(params.name)!r}: there is {', '.join(arguments)}"
-            raise MCPError(code=INVALID_PARAMS, message=told)
+            message = f"there is no prompt {plain(params.name)!r}: there is {', '.join(arguments)}"
+            raise MCPError(code=INVALID_PARAMS, message=message)
         stray = (params.arguments or {}).keys() - arguments[params.name]
         if stray:
             has = ", ".join(arguments[params.name])
-            told = f"the prompt {params.name} has no argument {plain(min(stray))!r}: it has {has}"
-            raise MCPError(code=INVALID_PARAMS, message=told)
+            message = f"the prompt {params.name} has no argument {plain(min(stray))!r}: it has {has}"
+            raise MCPError(code=INVALID_PARAMS, message=message)
         return await server._handle_get_prompt(ctx, params)
 
     server._lowlevel_server.add_request_handler("prompts/get", GetPromptRequestParams, get)
@@ -120,7 +122,7 @@ def _spoken(labs: Labs, prompt: Callable[..., str]) -> Callable[..., str]:
         try:
             return prompt(labs.lab(), **arguments)
         except PerpetualError as problem:
-            raise MCPError(code=INTERNAL_ERROR, message=f"{problem.code}: {plain(problem.message, 600)}") from problem
+            raise MCPError(code=INTERNAL_ERROR, message=f"{problem.code}\n{told(problem)}") from problem
 
     return speak
 
@@ -152,8 +154,9 @@ def completed(labs: Labs, of: str, name: str, value: str) -> list[str]:
         newest = lab.runs.list(limit=1).items
         found = _ids("r", int(newest[0].id[1:]) if newest else 0, begin)
     elif of.startswith("memory://") and name == "path":
-        shown = ("candidate", "promoted", "expired")
-        found = [item.path for item in _newest_first(lab.memory.list) if item.status in shown]
+        # A completion is used as it stands, so nothing marks it as foreign: only paths that a person has vouched for.
+        found = [item.path for item in _newest_first(partial(lab.memory.list, status="promoted"))]
+        found = [path for path in found if _PLAIN_PATH.fullmatch(path)]
     elif (of, name) == ("catchup", "focus"):
         opened = [item.id for item in _newest_first(partial(lab.hypotheses.list, status="open"))]
         found = ["budget", "failures", "approvals", *opened]

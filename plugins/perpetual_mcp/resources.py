@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from perpetual import Lab
 from perpetual.api import NotFound, PerpetualError, to_json
-from perpetual_mcp.bounds import MOST_TOKENS, end, fit, piece, plain
+from perpetual.toolkit.fence import FENCE_BYTES, fence
+from perpetual.toolkit.units import shown_bound
+from perpetual.toolkit.untrusted import seal
+from perpetual_mcp.bounds import MOST_TOKENS, end, fit, piece, plain, size, told
 from perpetual_mcp.labs import Labs
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ RESOURCE = "live-state://research"
 TEMPLATES = ("experiment://{id}", "hypothesis://{id}", "run://{id}/log", "memory://{+path}")
 _BRIEF_TOKENS = 800
 _LINES = 20
+_FENCE_TOKENS = -(-FENCE_BYTES // 4) + 20  # with the name of a source, and what stands around it
 
 
 def live_state(lab: Lab) -> str:
@@ -32,7 +36,7 @@ def live_state(lab: Lab) -> str:
     limit = "unlimited" if budget["limit_gpu_hours"] is None else f"{budget['limit_gpu_hours']:g}"
     experiments = ", ".join(f"{count} {name}" for name, count in status["experiments"].items())
     notes = ", ".join(f"{count} {name}" for name, count in status["memory"].items())
-    lines = [
+    own = [
         lab.brief(_BRIEF_TOKENS),
         "",
         "## Status",
@@ -40,14 +44,6 @@ def live_state(lab: Lab) -> str:
         f"- runs: {len(status['runs']['active'])} live, {status['runs']['queued']} queued",
         f"- the queue is {status['queue']}",
         f"- memory: {notes or 'no notes'}",
-        "",
-        "## Hypotheses",
-        *(
-            f"- {item.id} {item.status} confidence {item.confidence:.3f}, false alarm <= {item.false_alarm_bound:.2g}, "
-            f"{item.evidence_count} rows: {plain(item.statement, 110)}"
-            for item in page.items
-        ),
-        *(["- more: the tool perpetual_hypotheses"] if page.next_cursor else []),
         "",
         "## Budget",
         f"- GPU-hours: {spent['spent_gpu_hours']:.3f} spent of {limit}, {spent['reserved_gpu_hours']:.3f} reserved",
@@ -57,16 +53,29 @@ def live_state(lab: Lab) -> str:
             for key, line in [*spent["by_hypothesis"].items()][:_LINES]
         ),
         "",
+        "",
+    ]
+    foreign = [
+        "## Hypotheses",
+        *(
+            f"- {item.id} {item.status} confidence {item.confidence:.3f}, "
+            f"false alarm <= {shown_bound(item.false_alarm_bound)}, {item.evidence_count} rows: "
+            f"{plain(item.statement, 110)}"
+            for item in page.items
+        ),
+        *(["- more: the tool perpetual_hypotheses"] if page.next_cursor else []),
+        "",
         "## Methodology in force",
         *(f"- {item.key}: {plain(json.dumps(item.value), 110)} ({item.origin})" for item in lab.settings.methodology()),
     ]
-    text, rest = piece("\n".join(lines), 0, MOST_TOKENS)
-    return text if rest is None else f"{text}(cut)"
+    head = "\n".join(own)
+    text, rest = piece("\n".join(foreign), 0, MOST_TOKENS - size(head) - _FENCE_TOKENS)
+    return head + fence(text) + ("" if rest is None else "\n(cut)")
 
 
 def _record(name: str, record: Any) -> str:
     document = {"schema": f"perpetual.{name}/1", **to_json(record)}
-    return json.dumps(fit(document, MOST_TOKENS), ensure_ascii=False, indent=1)
+    return json.dumps(seal(fit(document, MOST_TOKENS)), ensure_ascii=False, indent=1)
 
 
 def _log(lab: Lab, id: str) -> str:
@@ -79,16 +88,18 @@ def _log(lab: Lab, id: str) -> str:
                 raise
             continue
         text = found["text"]
-        shown, is_cut = end(text, MOST_TOKENS // 2)
+        shown, is_cut = end(text, MOST_TOKENS // 2 - _FENCE_TOKENS)
         note = " (its end)" if is_cut or found["truncated"] else ""
         if text:
-            parts.append(f"--- {found['stream']} of {found['run_id']}{note}\n{shown}")
+            source = f"{found['stream']} of {found['run_id']}"
+            parts.append(f"--- {source}{note}\n{fence(shown, source)}")
     return "\n".join(parts) or f"{id} has written nothing"
 
 
 def _note(lab: Lab, path: str) -> str:
-    text, rest = piece(lab.memory.read(path), 0, MOST_TOKENS)
-    return text if rest is None else f"{text}\n(cut: the tool perpetual_memory shows the rest)"
+    text, rest = piece(lab.memory.read(path), 0, MOST_TOKENS - _FENCE_TOKENS)
+    shown = fence(text, "a note")
+    return shown if rest is None else f"{shown}\n(cut: the tool perpetual_memory shows the rest)"
 
 
 def add_resources(server: MCPServer[Any], labs: Labs) -> None:
@@ -131,9 +142,8 @@ def _read(labs: Labs, read: Callable[[Lab], str]) -> str:
     try:
         return read(labs.lab())
     except PerpetualError as problem:
-        hint = f" ({plain(problem.hint, 300)})" if problem.hint else ""
         kind = ResourceNotFoundError if isinstance(problem, NotFound) else ResourceError
-        raise kind(f"{problem.code}: {plain(problem.message, 600)}{hint}") from problem
+        raise kind(f"{problem.code}\n{told(problem)}") from problem
 
 
 def _guarded(labs: Labs, read: Callable[[Lab], str]) -> Callable[[], str]:

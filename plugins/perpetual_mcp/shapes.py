@@ -1,13 +1,13 @@
 """What the tools answer: the keys and types of their documents, from which the output schemas are made.
 
 A record is the kernel's own. A list carries `items`, `next_cursor` and `truncated`; what an action does not answer is
-null. Read by `perpetual_mcp.tools` alone.
+null. `untrusted` lists the JSON pointers of what others wrote. Read by `perpetual_mcp.tools` alone.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired
 
 from perpetual.api import Evidence, Experiment, Hypothesis, Run
 
@@ -37,8 +37,11 @@ class HypothesisLine(TypedDict):
     statement: str
     status: str
     confidence: float
-    false_alarm_bound: float
+    false_alarm_bound: float | None
+    counting: int | None
+    decided_by: str | None
     evidence_count: int
+    stale: NotRequired[bool]
 
 
 class LiveRun(TypedDict):
@@ -71,10 +74,28 @@ class Totals(TypedDict):
     run_hours: float
 
 
+class HeldItem(TypedDict):
+    """What came along and does not count here."""
+
+    kind: str
+    subject: str
+    why: str
+
+
+class TrustNow(TypedDict):
+    """Whether a person here accepts the project: own, trusted or held."""
+
+    state: str
+    why: str | None
+    held: list[HeldItem]
+    held_total: int
+
+
 class StatusAnswer(TypedDict):
     """Where the research stands; `next` says what to do, the most useful first."""
 
     schema: Literal["perpetual.status/1"]
+    untrusted: list[str]
     project: str | None
     seq: int
     experiments: dict[str, int]
@@ -86,6 +107,7 @@ class StatusAnswer(TypedDict):
     approvals_waiting: int
     queue: str
     next: list[str]
+    trust: TrustNow
     truncated: bool
 
 
@@ -93,6 +115,7 @@ class BriefAnswer(TypedDict):
     """The state for an agent, in words."""
 
     schema: Literal["perpetual.brief/1"]
+    untrusted: list[str]
     text: str
     tokens: int
     limit_tokens: int
@@ -110,6 +133,7 @@ class BudgetAnswer(Totals):
     """What was spent, and on what: the dearest first, the newest days first."""
 
     schema: Literal["perpetual.budget/1"]
+    untrusted: list[str]
     by_experiment: dict[str, Spent]
     by_hypothesis: dict[str, Spent]
     by_day: dict[str, Spent]
@@ -127,6 +151,7 @@ class HypothesesAnswer(TypedDict):
     """A page of hypotheses, or the one that was shown, added or updated."""
 
     schema: Literal["perpetual.hypotheses/1"]
+    untrusted: list[str]
     items: list[ListedHypothesis]
     hypothesis: Hypothesis | None
     next_cursor: str | None
@@ -144,12 +169,14 @@ class ListedExperiment(TypedDict):
     runs: dict[str, int]
     score: float | None
     reason: str
+    stale: NotRequired[bool]
 
 
 class ExperimentsAnswer(TypedDict):
     """Experiments: the one that was proposed in full, several in short."""
 
     schema: Literal["perpetual.experiments/1"]
+    untrusted: list[str]
     items: list[ListedExperiment]
     experiment: Experiment | None
     next_cursor: str | None
@@ -173,6 +200,7 @@ class RunsAnswer(TypedDict):
     """A page of runs, newest first, or those that were started; one run in full."""
 
     schema: Literal["perpetual.runs/1"]
+    untrusted: list[str]
     items: list[ListedRun]
     run: Run | None
     next_cursor: str | None
@@ -183,6 +211,7 @@ class LogsAnswer(TypedDict):
     """The end of a run's output; `truncated` says that the log holds more."""
 
     schema: Literal["perpetual.logs/1"]
+    untrusted: list[str]
     run_id: str
     stream: Literal["stdout", "stderr"]
     text: str
@@ -208,6 +237,7 @@ class EvidenceAnswer(TypedDict):
     """A page of the ledger, oldest first, or the row that was added."""
 
     schema: Literal["perpetual.evidence_list/1"]
+    untrusted: list[str]
     items: list[ListedEvidence]
     evidence: Evidence | None
     next_cursor: str | None
@@ -240,6 +270,7 @@ class ScanAnswer(TypedDict):
     """What the record has learnt."""
 
     schema: Literal["perpetual.scan/1"]
+    untrusted: list[str]
     changes: list[ScanChange]
     debits: list[ScanDebit]
     evidence: list[ListedEvidence]
@@ -291,6 +322,7 @@ class MemoryAnswer(TypedDict):
     """Notes: a page of them, one with its text, what was written, or the versions of one."""
 
     schema: Literal["perpetual.notes/1"]
+    untrusted: list[str]
     items: list[ListedNote]
     note: ShownNote | None
     written: Written | None

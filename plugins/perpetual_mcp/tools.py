@@ -12,13 +12,17 @@ import logging
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import anyio.to_thread
 
 from perpetual.api import PerpetualError, PluginError, UsageError
+from perpetual.toolkit.confined import explain
+from perpetual.toolkit.fence import fence, neutralise
+from perpetual.toolkit.untrusted import seal
 from perpetual_mcp import doing, reading, shapes
-from perpetual_mcp.bounds import Answer, plain, refusal
+from perpetual_mcp.bounds import MOST_TOKENS, Answer, fit, plain, refusal, weight
 from perpetual_mcp.labs import Labs
 from perpetual_mcp.standing import Standing
 
@@ -87,9 +91,9 @@ def add_tools(server: MCPServer[Any], labs: Labs, *, allow_approve: bool) -> Non
     for offer in lab.registry.serving("mcp_tool"):
         provider = offer.provider
         try:
-            if provider.name in calls.arguments or provider.name == APPROVE.name:
-                raise PluginError("there is a tool of that name already")
-            function = lab.registry.build(offer, lab.config.options(provider.name, provider.options))
+            if offer.name != provider.name or provider.name in calls.arguments or provider.name == APPROVE.name:
+                raise PluginError("the name of its tool is taken")
+            function = lab.registry.build(offer, lab.config.options(offer.name, provider.options))
             _add_offered(server, labs, provider.name, provider.summary, function)
             calls.arguments[provider.name] = _names(function)
         except Exception as problem:  # noqa: BLE001 - a plugin's fault is told under its name and never ends the server
@@ -123,11 +127,13 @@ class _Calls:
         try:
             arguments = self._checked(params.name, given)
         except PerpetualError as problem:
-            return _failed(problem)
+            return _failed(problem, is_own=True)
         if tool is not None:
             return await anyio.to_thread.run_sync(self._done, tool, arguments, asked)
         result = await self._server._handle_call_tool(ctx, params)
-        return _coded(result) if isinstance(result, CallToolResult) and result.is_error else result
+        if not isinstance(result, CallToolResult):
+            return result
+        return _coded(result) if result.is_error else _sealed(result)
 
     def _checked(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
         """The arguments in their types.
@@ -142,9 +148,13 @@ class _Calls:
         if found is None:
             raise UsageError(f"there is no tool {plain(name)!r}", hint=f"there is {', '.join(sorted(self.arguments))}")
         known = self.arguments[name]
+        given = _spoken(given, known)
         hint = f"it has {', '.join(sorted(known)) or 'none'}"
         if not given.keys() <= known:
-            raise UsageError(f"{name} has no argument {plain(min(given.keys() - known))!r}", hint=hint)
+            stray = min(given.keys() - known)
+            near = get_close_matches(stray, sorted(known), n=3, cutoff=0.5)
+            meant = f"did you mean {', '.join(near)}? " if near else ""
+            raise UsageError(f"{name} has no argument {plain(stray)!r}", hint=meant + hint)
         try:
             return found.fn_metadata.validate_arguments(given)
         except ValidationError as problem:
@@ -165,6 +175,21 @@ class _Calls:
         return result
 
 
+_OTHER_NAMES = {"statement": "text"}
+_OTHER_ACTIONS = {"create": "add"}
+
+
+def _spoken(given: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
+    """The arguments by their names here, where they came by names that agents often give them."""
+    for other, name in _OTHER_NAMES.items():
+        if other in given and other not in known and name in known and name not in given:
+            given = {(name if key == other else key): value for key, value in given.items()}
+    action = given.get("action")
+    if "action" in known and isinstance(action, str) and action in _OTHER_ACTIONS:
+        given = {**given, "action": _OTHER_ACTIONS[action]}
+    return given
+
+
 def _wrong(problem: ValidationError) -> str:
     """What is wrong with arguments, an argument each: its name, what it has to be, and what came."""
     told: dict[str, str] = {}
@@ -180,8 +205,8 @@ def _answered(tool: Tool, labs: Labs, /, **arguments: Any) -> CallToolResult:
     from mcp_types import CallToolResult, TextContent
 
     def deed() -> CallToolResult:
-        told = tool.function(labs.lab(), **arguments)
-        return CallToolResult(content=[TextContent(type="text", text=told.text)], structured_content=told.document)
+        document, text = tool.function(labs.lab(), **arguments).sealed()
+        return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=document)
 
     answer: CallToolResult = _guarded(tool.name, deed)
     return answer
@@ -226,6 +251,10 @@ def _add_offered(
         description=summary or None,
         annotations=None if reads is None else ToolAnnotations(read_only_hint=reads, destructive_hint=not reads),
     )
+    made = server._tool_manager.get_tool(name)
+    answers = made.fn_metadata.output_schema if made is not None else None
+    if answers is not None:  # what the server adds to every structured answer
+        answers.setdefault("properties", {})["untrusted"] = {"type": "array", "items": {"type": "string"}}
 
 
 def without_lab(
@@ -259,6 +288,49 @@ def _described(annotation: Any) -> Any:
     return Annotated[(kind, *told)]
 
 
+def _sealed(result: CallToolResult) -> CallToolResult:
+    """What a plugin's tool answers as an agent is shown it: its foreign values are marked, in text and structure."""
+    from mcp_types import EmbeddedResource, ResourceLink, TextContent, TextResourceContents
+
+    document = result.structured_content
+    shown = None if document is None else seal(document)
+    if shown is not None and weight(shown) > MOST_TOKENS:
+        shown = seal(fit(shown, MOST_TOKENS // 2))
+    content: list[Any] = []
+    for item in result.content:
+        if isinstance(item, TextContent):
+            is_copy = shown is not None and _loaded(item.text) == document
+            item = item.model_copy(
+                update={"text": _words(shown) if is_copy and shown is not None else fence(item.text)}
+            )
+        elif isinstance(item, EmbeddedResource) and isinstance(item.resource, TextResourceContents):
+            item = item.model_copy(
+                update={"resource": item.resource.model_copy(update={"text": fence(item.resource.text)})}
+            )
+        elif isinstance(item, ResourceLink):
+            names = {key: neutralise(getattr(item, key) or "") for key in ("name", "title", "description")}
+            item = item.model_copy(update=names)
+        content.append(item)
+    if shown is not None and not shown["untrusted"]:
+        del shown["untrusted"]
+    return result.model_copy(update={"content": content, "structured_content": shown})
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _words(document: dict[str, Any]) -> str:
+    """A sealed document in words: its `text` if it has one, else itself."""
+    if not isinstance(document.get("text"), str):
+        return json.dumps(document, ensure_ascii=False)
+    cursor = document.get("next_cursor")
+    return fence(document["text"]) + (f"\n(more: cursor {neutralise(cursor, 60)})" if cursor else "")
+
+
 def _names(function: Callable[..., Any]) -> frozenset[str]:
     return frozenset([*inspect.signature(function).parameters][1:])
 
@@ -272,16 +344,26 @@ def _guarded(name: str, deed: Callable[[], Any]) -> Any:
         return deed()
     except PerpetualError as problem:
         return _failed(problem)
+    except OSError as problem:
+        known = explain(problem)
+        if known is None:
+            _log.exception("the tool %s failed", name)
+            known = PerpetualError(f"internal error: {type(problem).__name__}: {problem}", code="internal")
+        return _failed(known)
     except Exception as problem:  # noqa: BLE001 - the client gets it with a code, the log with its trace
         _log.exception("the tool %s failed", name)
         return _failed(PerpetualError(f"internal error: {type(problem).__name__}: {problem}", code="internal"))
 
 
-def _failed(problem: PerpetualError) -> CallToolResult:
-    """An error as a tool's answer: text only, as the output schema is that of a success."""
+def _failed(problem: PerpetualError, *, is_own: bool = False) -> CallToolResult:
+    """An error as a tool's answer: text only, as the output schema is that of a success.
+
+    Args:
+        is_own: its words quote the caller alone.
+    """
     from mcp_types import CallToolResult, TextContent
 
-    text = json.dumps(refusal(problem.document(), dict(problem.data or {})), ensure_ascii=False)
+    text = json.dumps(refusal(problem.document(), dict(problem.data or {}), is_own=is_own), ensure_ascii=False)
     return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perpetual.api import Analyser, Analysis, Evidence, Experiment, Hypothesis, Run
+from perpetual.toolkit.causes import reason_with_cause
 
 __all__ = ["RuleAnalyser", "build"]
 
@@ -24,7 +25,7 @@ class RuleAnalyser(Analyser):
         if run.status == "done":
             measured = f"{metric} {value:.5g}" if metric and value is not None else run.reason or "no metric declared"
             return Analysis(f"{run.id} of {experiment.id} done: {measured}", "")
-        why = run.reason or "no reason recorded"
+        why = reason_with_cause(run.reason, run.annotations) or "no reason recorded"
         text = (
             f"# {experiment.id} {run.status}: {why}\n\n"
             f"Run {run.id} (replicate {run.replicate}, attempt {run.attempt}) of {experiment.id} ended as "
@@ -42,7 +43,7 @@ class RuleAnalyser(Analyser):
             f"# {hypothesis.id} {hypothesis.status}: {hypothesis.statement}",
             "",
             f"Confidence {hypothesis.confidence:.3f} from a prior of {hypothesis.prior:g}; "
-            f"false-alarm bound {hypothesis.false_alarm_bound:.3g}; {len(rows)} measured runs.",
+            f"{_bound(hypothesis)}; {len(rows)} measured runs.",
             "",
         ]
         lines += [f"To be known: {'; '.join(hypothesis.flags)}.", ""] if hypothesis.flags else []
@@ -59,6 +60,12 @@ class RuleAnalyser(Analyser):
                 )
         summary = f"{hypothesis.id} is {hypothesis.status} at confidence {hypothesis.confidence:.2f}"
         return Analysis(summary, "\n".join(lines) + "\n")
+
+
+def _bound(hypothesis: Hypothesis) -> str:
+    if hypothesis.false_alarm_bound is None:
+        return f"decided by {hypothesis.decided_by or 'hand'}, no false-alarm bound"
+    return f"false-alarm bound {hypothesis.false_alarm_bound:.3g}"
 
 
 def build(options: Mapping[str, Any]) -> RuleAnalyser:

@@ -9,16 +9,18 @@ text on standard output. In the run's own folder a file counts before one in the
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import math
 import os
 import re
-import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from perpetual.api import MetricReader, MetricValue, RunFolder
+from perpetual.toolkit.confined import UnsafePath, is_inside, open_file
+from perpetual.toolkit.deadline import Deadline
 
 __all__ = ["csv_file", "metrics_log", "results_file", "stdout_json", "stdout_text"]
 
@@ -28,9 +30,13 @@ _LONGEST_LINE = 2000  # characters of a line of text that are looked at
 # A file system keeps times to the tick of the kernel's clock, and a few to whole seconds (FAT: to two of them).
 _TICK_S, _WHOLE_SECONDS_S = 0.02, 2.0
 _LONGEST_INTEGER = 400  # digits; a longer one is beyond a float, and int() is quadratic in them
+_LONGEST_CELL = 1000  # characters of a cell whose number has a value
+_MOST_S = 30.0  # a reader's whole time
+_LINES_A_LOOK = 1024  # lines between two looks at the clock
 _NAME = r"[A-Za-z_][\w./-]{0,99}"
-_NUMBER = r"[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|nan|NaN|NAN|inf|Inf|Infinity)"
-_TEXT = re.compile(rf"(?:^|[\s,;|])({_NAME})\s*[:=]\s*({_NUMBER})(?=$|[\s,;|%])")
+# Possessive: digits that were taken once are never tried in another split, or a long number costs its length squared.
+_NUMBER = r"[+-]?(?:(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?|nan|NaN|NAN|inf|Infinity|Inf)"
+_TEXT = re.compile(rf"(?:^|[\s,;|])({_NAME})\s*+[:=]\s*+({_NUMBER})(?=$|[\s,;|%])")
 _CELL = re.compile(rf"{_NUMBER}\Z", re.IGNORECASE)
 _BOOKKEEPING = frozenset({"step", "epoch", "time", "iteration"})  # a line's position, not its result
 
@@ -42,17 +48,31 @@ class _Content(NamedTuple):
     first_line: int  # the number of the first line in `data`
 
 
-def _content(path: Path, newer_than_s: float | None = None) -> _Content | None:
-    """What a run left at a path; None if that is no file, or an older one. Of a long one the end, at most 32 MiB."""
+def _opened(path: Path) -> int:
     try:
-        # A pipe of that name must not hold up who opens it.
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        return open_file(path)
+    except UnsafePath as problem:
+        real = os.path.realpath(path)
+        here = os.path.join(os.path.realpath(path.parent), "")
+        if problem.errno != errno.ELOOP or is_inside(path) or not real.startswith(here):
+            raise
+        return open_file(real)
+
+
+def _content(path: Path, newer_than_s: float | None = None) -> _Content | None:
+    """Returns what a run left at a path; None if that is no file, or an older one. Of a long one the end, 32 MiB.
+
+    Raises UnsafePath for a link that leads out of the working directory, or any in the run's own folder.
+    """
+    try:
+        descriptor = _opened(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except UnsafePath as problem:
+        if problem.errno == errno.ENXIO:  # a pipe or a folder of that name is no result
+            return None
+        raise
     found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode):
-        os.close(descriptor)
-        return None
     with os.fdopen(descriptor, "rb") as file:
         if newer_than_s is not None and found.st_mtime < newer_than_s - _slack_s(found.st_mtime_ns):
             return None
@@ -112,7 +132,10 @@ def _of_typed(text: str) -> int | float:
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """The file's lines with their numbers; of a very long file the last ones."""
     found = _content(path)
+    deadline = Deadline(_MOST_S)
     for number, line in enumerate(found.data.split(b"\n") if found else (), found.first_line if found else 1):
+        if not number % _LINES_A_LOOK:
+            deadline.check()
         yield number, line.decode("utf-8", "replace")
 
 
@@ -171,16 +194,19 @@ class _CsvFile(MetricReader):
         lines = data.decode("utf-8-sig", "replace").replace("\0", "\ufffd").splitlines(keepends=True)
         rows = csv.reader(lines)
         found: dict[str, MetricValue] = {}
+        deadline = Deadline(_MOST_S)
         try:
             names = [name.strip() for name in next(rows, [])]
             for row in rows:
                 is_torn = rows.line_num == len(lines) and not lines[-1].endswith(("\n", "\r")) and len(row) < len(names)
                 if is_torn:
                     break
+                if not rows.line_num % _LINES_A_LOOK:
+                    deadline.check()
                 for name, cell in zip(names, row, strict=False):
                     text = cell.strip()
                     if name and name not in _BOOKKEEPING and _CELL.match(text):
-                        value = float(text)
+                        value = float(text) if len(text) <= _LONGEST_CELL else math.nan  # it is compared with nothing
                         source = f"{file}:{rows.line_num}"
                         found[name] = MetricValue(value if math.isfinite(value) else None, source)
         except csv.Error:

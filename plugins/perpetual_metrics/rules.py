@@ -34,6 +34,12 @@ def _likeness(item: Experiment) -> tuple[object, ...]:
     return item.command, item.cwd, item.env, item.config, item.design.metric, item.design.claim
 
 
+def _was_rejected(origin: Experiment, experiments: Iterable[Experiment]) -> bool:
+    """Whether a person has turned more runs of an experiment down: they are not asked again."""
+    root = origin.extends or origin.id
+    return any(item.extends == root and item.status == "rejected" for item in experiments)
+
+
 class NoiseFloor(Proposer):
     """More runs of a baseline that too few runs stand behind; see `perpetual.slots.analyser` for the contract."""
 
@@ -53,6 +59,8 @@ class NoiseFloor(Proposer):
                 if owner not in opened:
                     continue
                 alike = [item for item in experiments if _likeness(item) == _likeness(baseline)]
+                if _was_rejected(baseline, alike):
+                    continue
                 runs = sum(item.design.replicates for item in alike if item.status not in _TURNED_DOWN)
                 if baseline.status in ("complete", "analysed") and baseline.command is not None and runs < _FLOOR_RUNS:
                     arguments = {"extends": baseline.id, "replicates": _FLOOR_RUNS - runs}
@@ -102,7 +110,7 @@ class FullScale(Proposer):
                 item.status in ("proposed", "approved", "active") and not item.design.proxy_of for item in claims
             )
             ended = [item for item in claims if item.id in origins and item.status in ("complete", "analysed")]
-            if ended and not waiting:
+            if ended and not waiting and not _was_rejected(ended[0], experiments):
                 reason = f"only stand-ins speak for {hypothesis.id} so far"
                 found.append(Draft(hypothesis.id, {"extends": ended[0].id, "replicates": 1}, reason))
         return found

@@ -70,9 +70,14 @@ def _verified(found: dict[str, Any]) -> str:
     if len(found["problems"]) > _SHOWN:
         lines.append(f"and {len(found['problems']) - _SHOWN} more; --json names them all")
     pictures = f" and {found['pictures']} pictures" if found["pictures"] else ""
-    what = f"{found['checked']} numbers{pictures} against state {found['seq']} and the logs of {found['logs']} runs"
-    verdict = "every one matches" if found["ok"] else f"{len(found['problems'])} do not match"
+    logs = "1 run" if found["logs"] == 1 else f"{found['logs']} runs"
+    what = f"{found['checked']} numbers{pictures} checked against state {found['seq']} and the logs of {logs}"
+    verdict = "every one matches" if found["ok"] else f"{_not_matching(len(found['problems']))} match"
     return printable("\n".join([*lines, *(f"note: {note}" for note in found["notes"]), f"{what}: {verdict}"]))
+
+
+def _not_matching(count: int) -> str:
+    return "1 does not" if count == 1 else f"{count} do not"
 
 
 @click.command()

@@ -5,6 +5,7 @@ Imported by the command and by whoever wants the same document in Python.
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perpetual.api import Experiment, Run, UsageError, to_json
 from perpetual.science.intervals import Interval, mean_of, paired_difference, welch_difference
+from perpetual.science.versions import ASPECTS, samples_of, unlike
 from perpetual.toolkit.units import shown_number
 
 if TYPE_CHECKING:
@@ -60,13 +62,58 @@ def compare(lab: Lab, ids: Sequence[str]) -> dict[str, Any]:
     if len(names) > _MOST_METRICS:
         notes.append(f"{len(names) - _MOST_METRICS} more metrics are left out: {', '.join(names[_MOST_METRICS:][:20])}")
         names = names[:_MOST_METRICS]
+    notes += _stale(arms)
+    effects = _effects(lab, arms)
+    notes += [
+        "an effect is what a claim measured against its baseline, pooled as its evidence is; positive is better"
+    ] * (bool(effects))
+    shown = [_arm_document(arm, names) for arm in arms]
+    pairs = [
+        pair
+        for name in names
+        for a, b in combinations(arms, 2)
+        if (pair := _claimed(a, b, name, effects) or _pair(a, b, name)) is not None
+    ]
+    notes += _pooled_otherwise(shown, pairs)
     return {
-        "arms": [_arm_document(arm, names) for arm in arms],
+        "arms": shown,
         "differences": [*_differences(arms)],
         "metrics": names,
-        "pairs": [pair for name in names for a, b in combinations(arms, 2) if (pair := _pair(a, b, name)) is not None],
+        "pairs": pairs,
         "notes": notes,
     }
+
+
+def _pooled_otherwise(arms: Sequence[Mapping[str, Any]], pairs: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    """Which effects rest on other runs than the means of the two arms."""
+    metrics = {arm["id"]: arm["metrics"] for arm in arms}
+    for pair in pairs:
+        a, b = (metrics[pair[name]].get(pair["metric"]) for name in ("a", "b"))
+        if pair["effect"] is None or (
+            a and b and math.isclose(a["mean"] - b["mean"], pair["difference"], rel_tol=1e-6, abs_tol=1e-12)
+        ):
+            continue
+        yield (
+            f"{pair['a']} against {pair['b']} is not the difference of the means: it takes in what extends either, and "
+            f"of {pair['b']}, also run anew, the runs of the version that the claim is compared with"
+        )
+
+
+def _stale(arms: Sequence[Arm]) -> Iterable[str]:
+    """What of code, data or environment is not the same within an arm, or in two of them."""
+    found = {arm.id: samples_of((run.versions, run.id) for run in arm.runs) for arm in arms}
+    for id, samples in found.items():
+        if len(samples) > 1:
+            yield f"stale: the runs of {id} are of {len(samples)} versions, and its mean is over all of them"
+    for a, b in combinations(found, 2):
+        differing = [
+            aspect
+            for aspect in ASPECTS
+            if found[a] and found[b] and all(aspect in unlike(one.version, other.version)
+                                             for one in found[a] for other in found[b])
+        ]  # fmt: skip
+        if differing:
+            yield f"stale: {a} and {b} ran on different {' and '.join(differing)}: the difference may be due to that"
 
 
 def _arm(lab: Lab, id: str) -> Arm:
@@ -222,6 +269,44 @@ def _flat(name: str, value: Any) -> dict[str, Any]:
 # --- pairs ----------------------------------------------------------------------------------------------------------
 
 
+def _effects(lab: Lab, arms: Sequence[Arm]) -> dict[str, dict[str, Any]]:
+    """By experiment, the effect of the design that it belongs to, of the claims whose baseline is compared too."""
+    ids = {arm.id for arm in arms if arm.run is None}
+    found: dict[str, dict[str, Any]] = {}
+    for id in {arm.experiment.hypothesis_id for arm in arms if arm.run is None}:
+        for effect in lab.evidence.effects(id).values() if id is not None else ():
+            if effect["baseline"] in ids:
+                found |= dict.fromkeys(effect["experiments"], effect)
+    return found
+
+
+def _claimed(a: Arm, b: Arm, metric: str, effects: Mapping[str, dict[str, Any]]) -> dict[str, Any] | None:
+    """The pair of a claim and its baseline, whichever was named first: the effect that its hypothesis shows."""
+    for claim, base in ((a, b), (b, a)):
+        effect = None if claim.run or base.run else effects.get(claim.id)
+        if effect is None or effect["metric"] != metric or effect["baseline"] != base.id:
+            continue
+        value, low, high = effect["value"], effect["low"], effect["high"]
+        direction = claim.direction(metric)
+        folded = Interval(effect["n"], value, None, low, high, 0.0)
+        better = None
+        if folded.excludes_zero and direction is not None:
+            better = claim.id if value > 0 else base.id
+        paired, n_b = claim.experiment.design.paired, effect["n_baseline"]
+        raw = (value, low, high) if direction != "min" else (-value, _minus(high), _minus(low))
+        return {
+            "metric": metric, "direction": direction, "a": claim.id, "b": base.id, "n_a": effect["n"], "n_b": n_b,
+            "paired": paired, "difference": raw[0] + 0.0, "low": raw[1], "high": raw[2],
+            "separable": folded.excludes_zero, "better": better,
+            "verdict": _verdict(folded, better, direction, effect["n"], n_b, paired=paired), "effect": effect,
+        }  # fmt: skip
+    return None
+
+
+def _minus(value: float | None) -> float | None:
+    return None if value is None else -value
+
+
 def _pair(a: Arm, b: Arm, metric: str) -> dict[str, Any] | None:
     """The difference a - b of two arms that share a metric."""
     mine, theirs = a.values(metric), b.values(metric)
@@ -248,6 +333,7 @@ def _pair(a: Arm, b: Arm, metric: str) -> dict[str, Any] | None:
         "separable": folded.excludes_zero,
         "better": better,
         "verdict": _verdict(folded, better, direction, n_a, n_b, paired=is_paired),
+        "effect": None,
     }
 
 
@@ -287,6 +373,14 @@ class Table(NamedTuple):
     rows: Sequence[tuple[str, ...]]
 
 
+def _shown_pair(item: Mapping[str, Any]) -> tuple[str, str, str]:
+    """A claim against its baseline with its effect, or the difference of two other arms."""
+    effect = item["effect"]
+    if effect is None:
+        return f"{item['a']} - {item['b']}", shown_number(item["difference"], "+.4g"), _range(item, "+.4g")
+    return f"{item['a']} against {item['b']}", shown_number(effect["value"], "+.4g"), _range(effect, "+.4g")
+
+
 def tables_of(found: Mapping[str, Any]) -> list[Table]:
     """The comparison as three tables: what differs, what was measured, who is better."""
     ids = [arm["id"] for arm in found["arms"]]
@@ -298,7 +392,7 @@ def tables_of(found: Mapping[str, Any]) -> list[Table]:
         if (it := arm["metrics"].get(name)) is not None
     ]
     pairs = [
-        (item["metric"], f"{item['a']} - {item['b']}", shown_number(item["difference"], "+.4g"), _range(item, "+.4g"),
+        (item["metric"], *_shown_pair(item),
          "by seed" if item["paired"] else "", item["verdict"])
         for item in found["pairs"]
     ]  # fmt: skip

@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from perpetual.toolkit.atomic import write_atomic
+from perpetual.toolkit.contained import contained
 from perpetual_report import plots
 from perpetual_report.book import Book, Number, exact
 from perpetual_report.facts import LIMITS, facts_of
@@ -63,7 +64,8 @@ def sections_of(lab: Lab) -> list[tuple[str, str]]:
     texts = []
     for name, section in lab.parts("report_section"):
         try:
-            texts.append((name, str(section(lab))))
+            with contained():
+                texts.append((name, str(section(lab))))
         except Exception as problem:  # noqa: BLE001 - one plugin's section must not cost the others; the report names it
             texts.append((name, f"*The section of {name} failed: {inline(problem)}*"))
     return texts

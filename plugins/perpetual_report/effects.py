@@ -6,12 +6,13 @@ are one design, against which baseline, the fold of the evidence decides (`perpe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from perpetual.api import Evidence, Experiment, Run
-from perpetual.science.intervals import Interval, mean_of, paired_difference, pooled_difference
+from perpetual.science.intervals import Interval, effect_interval, mean_of
+from perpetual.science.versions import declared, matched, samples_of
 from perpetual_report.snapshot import Snapshot, number_of
 
 __all__ = ["Effect", "effects_of", "same_prediction"]
@@ -52,10 +53,17 @@ def effects_of(snapshot: Snapshot) -> dict[str, Effect]:
     That is the one that was measured first of those that share code and settings. The others are not in it by
     themselves; nor is an experiment that claims nothing.
     """
-    roots = {item.id: item.extends or item.id for item in snapshot.experiments}
+    versions = {run.id: run.versions for run in snapshot.runs}
     runs: dict[str, list[Run]] = {}
     for run in snapshot.runs:
-        runs.setdefault(roots[run.experiment_id], []).append(run)
+        runs.setdefault(run.experiment_id, []).append(run)
+    renewals: dict[str, list[str]] = {}
+    extensions: dict[str, list[str]] = {}
+    for item in snapshot.experiments:
+        if item.renews:
+            renewals.setdefault(item.renews, []).append(item.id)
+        if item.extends:
+            extensions.setdefault(item.extends, []).append(item.id)
     rows = _counted(snapshot)
     groups: dict[tuple[str | None, str], list[Experiment]] = {}
     for item in snapshot.experiments:
@@ -69,9 +77,36 @@ def effects_of(snapshot: Snapshot) -> dict[str, Effect]:
             late = {item.id for item in members if not same_prediction(item, lead)}
             own = [row for row in own if row.experiment_id not in late]
         names = (lead.id, *(item.id for item in members if item is not lead))
-        others = runs.get(str(lead.design.baseline), ())
-        found[lead.id] = _effect(lead, names, tuple(row for row in own if row.metric == lead.design.metric), others)
+        baseline = str(lead.design.baseline)
+        parts = [baseline, *renewals.get(baseline, ())]
+        if not lead.design.paired:  # a paired design knows only the seeds that it shares
+            parts += [id for part in parts for id in extensions.get(part, ())]
+        others = [run for part in parts for run in runs.get(part, ())]
+        own = [row for row in own if row.metric == lead.design.metric]
+        found[lead.id] = _effect(lead, names, *_alike(lead, own, others, versions))
     return found
+
+
+def _alike(
+    lead: Experiment, own: Sequence[Evidence], others: Sequence[Run], versions: Mapping[str, Mapping[str, Any]]
+) -> tuple[tuple[Evidence, ...], Sequence[Run]]:
+    """The rows of the version that has most of them, and the runs of the baseline that they are compared with."""
+    counting = [run for run in others if _counts(run, lead)]
+    samples = samples_of((versions.get(row.run_id or ""), row) for row in own)
+    if not samples:
+        return (), others
+    if not isinstance(lead.design.baseline, str) or not counting:
+        return tuple(max(samples, key=lambda sample: len(sample.items)).items), others
+    against = samples_of((run.versions, run) for run in counting)
+    matches = [match for match in matched(samples, against, declared(lead.design.changes)) if match.counts]
+    chosen = max(matches, key=lambda match: len(match.sample.items))
+    return tuple(chosen.sample.items), chosen.baseline.items
+
+
+def _counts(run: Run, lead: Experiment) -> bool:
+    """Whether a run of the baseline is compared with the design."""
+    is_measured = run.status == "done" and run.metrics.get(lead.design.metric or "") is not None
+    return is_measured and not run.tainted and not run.chosen_seed
 
 
 def _counted(snapshot: Snapshot) -> dict[str, list[Evidence]]:
@@ -134,8 +169,6 @@ def _baseline(experiment: Experiment, runs: Sequence[Run]) -> dict[Any, tuple[st
         return design.baseline
     found: dict[Any, tuple[str, float]] = {}
     for run in runs:
-        if design.paired and run.experiment_id != design.baseline:
-            continue  # it knows only the seeds that it shares
         if run.status != "done" or run.tainted or run.chosen_seed:
             continue
         value = run.metrics.get(design.metric or "")
@@ -155,7 +188,8 @@ def _interval(
     if not isinstance(against, dict):
         assert against is not None
         points = tuple(sign * (value - against) for value in own)
-        return _said(mean_of(points), points, "t interval of the mean difference from a constant")
+        interval, how = effect_interval([sign * value for value in own], sign * against)
+        return interval, points, how
     if paired:
         pairs = [
             (value, against[row.replicate][1])
@@ -165,20 +199,9 @@ def _interval(
         if not pairs:
             return None, (), "no run shares a seed with its baseline"
         points = tuple(sign * (a - b) for a, b in pairs)
-        made = paired_difference([sign * a for a, _ in pairs], [sign * b for _, b in pairs])
-        return _said(made, points, "t interval of the mean difference, paired by seed")
+        interval, how = effect_interval([sign * a for a, _ in pairs], [sign * b for _, b in pairs], paired=True)
+        return interval, points, how
     values = [sign * value for _, value in against.values()]
-    made = pooled_difference([sign * value for value in own], values)
     middle = sum(values) / len(values)
-    if len(set(own)) == 1:  # the baseline's spread alone would give one, and it would be of the baseline only
-        made = made._replace(low=None, high=None)
-    return _said(
-        made, tuple(sign * value - middle for value in own), "t interval of the mean difference, both arms pooled"
-    )
-
-
-def _said(interval: Interval, points: tuple[float, ...], how: str) -> tuple[Interval, tuple[float, ...], str]:
-    """The interval with the words for it, or for why there is none."""
-    if interval.low is None:
-        how = "one run, no interval" if len(points) == 1 else "the seeds made no difference, no interval"
-    return interval, points, how
+    interval, how = effect_interval([sign * value for value in own], values)
+    return interval, tuple(sign * value - middle for value in own), how

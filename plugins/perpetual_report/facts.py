@@ -5,6 +5,7 @@ Imported by the modules beside it. Lists are bounded; what is left out is counte
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,8 @@ from typing import Any
 
 from perpetual.api import Evidence, Experiment, Hypothesis, Run
 from perpetual.science.discoveries import discoveries
+from perpetual.toolkit.causes import cause_of
+from perpetual.toolkit.claims import MEANING, effect_word
 from perpetual_report.book import Book, Number
 from perpetual_report.effects import effects_of, same_prediction
 from perpetual_report.snapshot import ADOPTED, ENDED, Snapshot, number_of
@@ -30,6 +33,7 @@ LIMITS = {
     "metrics": 6,
 }
 _REMARKS = 8  # of one run
+_WAYS = {"max": "higher", "min": "lower"}
 _FAILED = ("failed", "killed", "timeout", "lost")
 
 
@@ -45,6 +49,8 @@ def facts_of(snapshot: Snapshot, book: Book) -> dict[str, Any]:
         "time": snapshot.time,
         "seq": book.count("record.seq", snapshot.seq, f"record{snapshot.at}"),
         "thresholds": _thresholds(snapshot, book),
+        "meaning": MEANING,
+        "causes": {run.id: cause_of(run.annotations) for run in snapshot.runs if run.status in _FAILED},
         "counts": _counts(snapshot, book),
         "budget": _budget(snapshot, book),
         "verdicts": [_verdict(snapshot, book, runs, designs, item) for item in snapshot.hypotheses],
@@ -52,7 +58,11 @@ def facts_of(snapshot: Snapshot, book: Book) -> dict[str, Any]:
         "not_pictured": _left(book, "not_pictured", snapshot, len(detailed) - LIMITS["pictured"]),
         "hypotheses_left": _left(book, "hypotheses", snapshot, len(snapshot.hypotheses) - len(detailed)),
         "baselines": [
-            {"record": item, "runs": runs.by_status(item.id)}
+            {
+                "record": item,
+                "runs": runs.by_status(item.id),
+                "config": json.dumps(item.config, sort_keys=True) if item.config else None,
+            }
             for item in snapshot.experiments
             if item.hypothesis_id is None and item.design.claim is None
         ],
@@ -263,6 +273,7 @@ def _hypothesis(snapshot: Snapshot, book: Book, runs: _Runs, designs: _Designs, 
         "steps_left": _left(book, f"{item.id}.steps", snapshot, len(steps) - len(kept)),
         "designs": [designs.document(experiment) for experiment in own[: LIMITS["designs"]]],
         "designs_left": _left(book, f"{item.id}.designs", snapshot, len(own) - LIMITS["designs"]),
+        "grid": json.dumps(item.params, sort_keys=True) if item.params else None,
         "by_hand": [_by_hand(book, row) for row in rows.values() if row.kind != "measured"],
     }  # fmt: skip
 
@@ -335,6 +346,13 @@ class _Designs:
         metric = self._experiments[id].design.metric
         return {**self._effect(id), "id": id, "metric": metric, "others": count if others else None}
 
+    def _judged(self, id: str) -> str:
+        """Which way the effect goes, in a word or two."""
+        interval = self._effects[id].interval
+        if interval is None:
+            return "unknown"
+        return effect_word(interval.mean, interval.low, interval.high, self._experiments[id].design.direction)
+
     def _effect(self, id: str) -> dict[str, Number | None]:
         """The effect with its interval, each to the digits that the interval leaves it."""
         interval = self._effects[id].interval
@@ -357,7 +375,9 @@ class _Designs:
         is_late = lead not in (None, id) and not same_prediction(experiment, self._experiments[str(lead)], spread=True)
         return {
             "experiment": experiment,
+            "config": json.dumps(experiment.config, sort_keys=True) if experiment.config else None,
             "metric": design.metric,
+            "way": _WAYS.get(design.direction or "", "other"),
             "mde": book.number(f"{id}.design.mde", design.mde, id),
             "baseline_id": baseline,
             "baseline": book.number(f"{id}.design.baseline", level, id),
@@ -383,6 +403,7 @@ class _Designs:
             "base_sd": book.number(f"{id}.baseline_sd", effect.baseline_sd, source, form=".2g", metric=metric),
             "base_n": book.count(f"{id}.baseline_n", len(effect.baseline), source) if effect.baseline_runs else None,
             **self._effect(id),
+            "judged": self._judged(id),
             "how": effect.how,
             "nats": book.number(f"{id}.nats", effect.nats, source, form="+.2f"),
             "rows": [_row(book, row, self._runs.by_id.get(row.run_id or "")) for row in kept],
@@ -415,8 +436,9 @@ def _discoveries(snapshot: Snapshot, book: Book) -> dict[str, Any]:
     declared = snapshot.methodology["alpha"]
     alpha = ALPHA if declared is None else declared
     source = f"record{snapshot.at}"
-    found = discoveries({item.id: item.e_support for item in snapshot.hypotheses}, alpha)
-    records = {item.id: item for item in snapshot.hypotheses}
+    # What was decided by hand was not tested, and is of no family of tests.
+    records = {item.id: item for item in snapshot.hypotheses if item.decided_by in (None, "evidence")}
+    found = discoveries({id: item.e_support for id, item in records.items()}, alpha)
     return {
         "alpha": book.number("discoveries.alpha", alpha, f"methodology{snapshot.at}", form="g"),
         "declared": declared is not None,

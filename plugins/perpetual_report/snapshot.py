@@ -21,7 +21,8 @@ ENDED = ("done", "failed", "killed", "timeout", "lost")
 ADOPTED = "adopted"  # the scheduler's name of runs that another tool made; their files stand elsewhere, in its form
 STEPS = 100  # of each hypothesis, the newest
 _PAGE = 1000
-_FOLDED = ("confidence", "prior", "e_support", "e_refute", "false_alarm_bound", "status", "evidence_count")
+_FOLDED = ("confidence", "prior", "e_support", "e_refute", "false_alarm_bound", "status", "evidence_count",
+           "decided_by")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 from perpetual import Lab
-from perpetual.api import UsageError
+from perpetual.toolkit.units import start_of
 
 if sys.version_info >= (3, 12):
     from typing import TypedDict
@@ -42,9 +42,7 @@ def _report(
     from perpetual_report.document import render
 
     whole = render(lab)
-    if cursor is not None and not (cursor.isdecimal() and int(cursor) < max(1, len(whole))):
-        raise UsageError(f"{cursor[:40]!r} is no cursor of this report", hint="use the next_cursor of the part before")
-    start = int(cursor or 0)
+    start = start_of(cursor, most=max(0, len(whole) - 1))
     text = _part(whole[start:])
     end = start + len(text)
     left = str(end) if end < len(whole) else None

@@ -7,7 +7,7 @@ it; and each log that a number was read from.
 
 from __future__ import annotations
 
-import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perpetual.api import Debit, Run, UsageError
+from perpetual.toolkit.foreign import parse_json
+from perpetual.toolkit.units import whole_number
 from perpetual_report.book import Book, Number, exact
 from perpetual_report.document import UNVERIFIED, form, html_of, markdown_of, pictures_of
 from perpetual_report.facts import facts_of
@@ -34,7 +36,7 @@ _QUANTITY = re.compile(r"([-+]?\d+(?:\.(\d+))?)(?:e([-+]?\d+))?(?: (s|min|h))?")
 _HOURS = {"s": 1 / 3600, "min": 1 / 60}
 _PICTURE = re.compile(r'<svg [^>]*?data-picture="([^"]*)".*?</svg>', re.S)
 _STYLE = re.compile(r"<style>.*?</style>", re.S)
-_TAG = re.compile(r"<[^>\n]*>")
+_TAG = re.compile(r"<[^<>\n]*>")
 _DATA = re.compile(r"<data\b[^>]*>[^<]*</data>")
 
 
@@ -60,10 +62,10 @@ class Claims:
 
     def mark(self, name: str) -> int:
         """A whole number that the file says of itself."""
-        value = self.marks.get(name, "")
-        if not value.isdecimal() or not value.isascii():
+        value = whole_number(self.marks.get(name, ""))
+        if value is None:
             raise UsageError(f"the report does not say its {name}", hint="write it again: perpetual report -o FILE")
-        return int(value)
+        return value
 
 
 def verify(lab: Lab, path: Path) -> dict[str, Any]:
@@ -195,10 +197,14 @@ def claims_of(text: str, name: str) -> Claims:
 def _text_of(text: str, path: Path) -> str:
     """The report inside the document that `report --json` answered."""
     try:
-        document = json.loads(text)
+        document = parse_json(text)
     except ValueError as problem:
         raise UsageError(f"{path} is no report: {problem}") from problem
-    if document.get("schema") != "perpetual.report/1" or not isinstance(document.get("text"), str):
+    if (
+        not isinstance(document, dict)
+        or document.get("schema") != "perpetual.report/1"
+        or not isinstance(document.get("text"), str)
+    ):
         raise UsageError(f"{path} is no report", hint="perpetual report --json > FILE")
     return str(document["text"])
 
@@ -276,12 +282,12 @@ def _rounds(words: str, value: str) -> bool:
     found = _QUANTITY.fullmatch(words)
     try:
         meant = float(value)
+        power = 1.0 if found is None else float(f"1e{found[3] or 0}")
     except ValueError:
         return False
-    if found is None:
+    if found is None or not math.isfinite(power):
         return False
     unit = _HOURS.get(found[4], 1.0)
-    power = 10.0 ** int(found[3] or 0)
     step = power * 10.0 ** -len(found[2] or "")
     return abs(float(found[1]) * power - meant / unit) <= 0.5 * step * (1 + 1e-6) + 1e-12 * abs(meant / unit)
 

@@ -13,6 +13,7 @@ import weakref
 from pathlib import Path
 
 from perpetual.api import CorruptData, ForeignProject, Kind
+from perpetual.toolkit.confined import look
 from perpetual.toolkit.sqlite import Opened, open_reading, open_writing, stamp
 from perpetual_sqlite.layout import APPLICATION_ID, LAYOUT
 
@@ -113,10 +114,7 @@ class Connections:
 
     def look(self) -> os.stat_result | None:
         """The file at the path, which need not be the one that is open."""
-        try:
-            return os.stat(self._name)
-        except FileNotFoundError:
-            return None
+        return look(self._name)
 
     def _start(self) -> None:
         self._guard = threading.Lock()

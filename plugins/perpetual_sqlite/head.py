@@ -18,13 +18,13 @@ def head(path: str) -> str:
     """
     file = os.path.join(path, FILE)
     try:
-        status = os.stat(file)
-    except FileNotFoundError:
+        status = os.lstat(file)
+    except (FileNotFoundError, NotADirectoryError):
         return ""
     token = f"{status.st_ino}-{status.st_size}-{status.st_mtime_ns}"
     try:
-        log = os.stat(file + "-wal")
-    except FileNotFoundError:
+        log = os.lstat(file + "-wal")
+    except (FileNotFoundError, NotADirectoryError):
         return token
     # An empty one is none: whoever opens the database for reading may leave it behind.
     return f"{token}-{log.st_ino}-{log.st_size}-{log.st_mtime_ns}" if log.st_size else token

@@ -29,6 +29,7 @@ from perpetual.api import (
     UsageError,
 )
 from perpetual.toolkit.atomic import fsync_dir
+from perpetual.toolkit.confined import UnsafePath, explain, make_folder
 from perpetual.toolkit.filesystems import file_sizes
 from perpetual.toolkit.lock import FileLock
 from perpetual.toolkit.sqlite import choose_mode, create, needs_copy
@@ -88,10 +89,10 @@ class SqliteStore(StoreBase):
             try:
                 got = lock.acquire(timeout_s=self._lock_timeout_s)
             except FileNotFoundError:
-                self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                make_folder(self.folder)
                 got = lock.acquire(timeout_s=self._lock_timeout_s)
         except OSError as problem:
-            raise self._not_written(problem.strerror or str(problem)) from problem
+            raise self._told(problem, writing=True) from problem
         if not got:
             raise TransientError(
                 f"somebody else has been writing to {self.folder} for {self._lock_timeout_s:g} s",
@@ -338,7 +339,7 @@ class SqliteStore(StoreBase):
         """Rewrites the database without what is unused, and empties its log."""
         if getattr(self._open, "transaction", None) is not None:
             raise UsageError("a store is not compacted inside a transaction")
-        if not self._file.exists():
+        if not os.path.lexists(self._file):
             return
         with self._locked():
             if self.fence is not None:
@@ -366,6 +367,8 @@ class SqliteStore(StoreBase):
 
     def _told(self, problem: sqlite3.Error | OSError, *, writing: bool) -> PerpetualError:
         """The error that the contract has for it."""
+        if isinstance(problem, UnsafePath):
+            return explain(problem) or self._corrupt(str(problem))
         if isinstance(problem, OSError):
             words, code = problem.strerror or str(problem), None
         else:

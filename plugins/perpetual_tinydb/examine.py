@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from perpetual.api import PerpetualError
+from perpetual.toolkit.confined import read_bytes
 from perpetual_tinydb.lines import Damaged, is_whole
 from perpetual_tinydb.snapshot import Snapshot, key_of
 from perpetual_tinydb.view import View
@@ -19,6 +20,8 @@ def examine(view: View) -> list[str]:
         view.refresh()
     except PerpetualError as problem:
         return [problem.message]
+    except OSError as problem:
+        return [f"{problem.filename or view.folder} cannot be read: {problem.strerror or problem}"]
     problems = _examine_snapshot(view.snapshot, view.fields()) if view.snapshot is not None else []
     problems += [
         f"{view.path}: {kind} {number} is missing"
@@ -27,8 +30,11 @@ def examine(view: View) -> list[str]:
         if not view.holds(kind, number)
     ]
     for path in sorted(view.folder.glob("quarantine-*")):
-        if is_whole(path.read_bytes()):
-            problems.append(f"{path} was cut off as half written, but ends as a whole commit does")
+        try:
+            if is_whole(read_bytes(path)):
+                problems.append(f"{path} was cut off as half written, but ends as a whole commit does")
+        except OSError as problem:
+            problems.append(f"{path} cannot be read: {problem.strerror or problem}")
     return problems
 
 

@@ -16,8 +16,8 @@ def head(path: str) -> str:
     """
     for name in (FILE, _BEFORE):
         try:
-            status = os.stat(os.path.join(path, name))
-        except FileNotFoundError:
+            status = os.lstat(os.path.join(path, name))
+        except (FileNotFoundError, NotADirectoryError):
             continue
         return f"{status.st_ino}-{status.st_size}-{status.st_mtime_ns}"
     return ""

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from perpetual.api import CorruptData, PerpetualError, Row
 from perpetual.toolkit.atomic import fsync_data, fsync_dir, write_atomic
+from perpetual.toolkit.confined import UnsafePath, look, read_bytes
 from perpetual_tinydb import legacy
 from perpetual_tinydb.lines import commit_line, dump, row_line, seal
 from perpetual_tinydb.snapshot import write_snapshot
@@ -99,7 +100,7 @@ class Journal(View):
         if self._legacy:
             self.compact()
             return
-        if self.path.exists():  # the view was lost since the lock was taken; what is there is never overwritten
+        if look(self.path) is not None:  # the view was lost since; what is there is never overwritten
             self.refresh()
             return
         write_atomic(self.path, _header_line(1, None, 0))
@@ -121,8 +122,8 @@ class Journal(View):
     def _set_aside(self, torn: bytes) -> None:
         stem = path = self.folder / f"quarantine-{self.generation}-{self._end}"
         number = 1
-        while path.exists():
-            if path.read_bytes() == torn:
+        while os.path.lexists(path):
+            if _is_same(path, torn):
                 return  # by a writer who died before it could cut
             number += 1
             path = stem.with_name(f"{stem.name}-{number}")
@@ -156,7 +157,8 @@ class Journal(View):
         except BaseException:
             # the room is needed, unless the journal was replaced and it was its durability that could not be had
             with contextlib.suppress(OSError):
-                if inode == (os.stat(self.path).st_ino if self.path.exists() else None):
+                found = look(self.path)
+                if inode == (found.st_ino if found is not None else None):
                     self._unlink_snapshots(lambda stem: stem == name)
             raise
         if legacy.exists(self.folder):
@@ -184,6 +186,13 @@ class Journal(View):
                     yield kind, row, tail.lines[number] + b"\n"
                 elif self._snapshot is not None:
                     yield kind, row, self._snapshot.line(kind, number)
+
+
+def _is_same(path: Path, content: bytes) -> bool:
+    try:
+        return read_bytes(path, limit=len(content)) == content
+    except UnsafePath:
+        return False
 
 
 def _header_line(generation: int, snapshot: str | None, commit: int, size: int = 0) -> bytes:

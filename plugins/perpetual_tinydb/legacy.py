@@ -5,12 +5,13 @@ The first commit of this version turns it into a journal and keeps the file besi
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from perpetual.api import CorruptData, Row
 from perpetual.toolkit.atomic import fsync_dir
+from perpetual.toolkit.confined import look, read_bytes
+from perpetual.toolkit.foreign import parse_json
 
 __all__ = ["FILE", "exists", "load", "retire"]
 
@@ -19,7 +20,7 @@ FILE = "store.json"
 
 def exists(folder: Path) -> bool:
     """Whether a store of that format stands there."""
-    return (folder / FILE).exists()
+    return look(folder / FILE) is not None
 
 
 def load(folder: Path) -> tuple[int, list[tuple[str, Row]]]:
@@ -30,14 +31,14 @@ def load(folder: Path) -> tuple[int, list[tuple[str, Row]]]:
     """
     path = folder / FILE
     try:
-        tables: dict[str, Any] = json.loads(path.read_bytes())
+        tables: dict[str, Any] = parse_json(read_bytes(path), most=1024**3)
         commit = int(tables["_meta"]["1"]["commit"])
         rows = [(kind, row) for kind in sorted(tables) if kind != "_meta" for row in tables[kind].values()]
         for kind, row in rows:
             if tables[kind].get(str(row["_no"])) is not row or not isinstance(row["_id"], str):
                 raise ValueError(f"{kind}: a row is not where its number says")
             int(row["_rev"]), int(row["_seq"])
-    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         told = str(problem) if isinstance(problem, ValueError) else "it does not hold what a store holds"
         raise CorruptData(
             f"{path} cannot be read: {told}", hint="the file was changed from outside; put back a copy of it"

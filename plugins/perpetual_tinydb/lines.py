@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 TAIL = len(',"c":"00000000"}')
+_LONGEST_COMMIT = 200  # bytes of a commit's line: two numbers and a checksum
 _decode = json.JSONDecoder().raw_decode
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
@@ -86,7 +87,7 @@ def unseal(line: bytes) -> dict[str, Any]:
         raise Damaged("its checksum is wrong")
     try:
         return parse(line)
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise Damaged(f"it is no JSON: {problem}") from problem
 
 
@@ -137,14 +138,23 @@ def commits(data: bytes, start: int) -> Iterator[Commit]:
 def has_commit(data: bytes) -> bool:
     """Whether a whole commit line stands anywhere in `data`: what is damaged before it was acknowledged once."""
     position = data.find(b'{"n":')  # looked for within lines too: the line feed before it may be what is damaged
-    while position >= 0 and (end := data.find(b"\n", position)) >= 0:
-        try:
-            unseal(data[position:end])
-        except Damaged:
-            position = data.find(b'{"n":', position + 1)
-        else:
+    end = 0
+    while position >= 0:
+        if end <= position and (end := data.find(b"\n", position)) < 0:
+            return False
+        # A longer line is none: to look at it from each of its bytes would cost its length squared.
+        if end - position <= _LONGEST_COMMIT and _is_sealed(data[position:end]):
             return True
+        position = data.find(b'{"n":', position + 1)
     return False
+
+
+def _is_sealed(line: bytes) -> bool:
+    try:
+        unseal(line)
+    except Damaged:
+        return False
+    return True
 
 
 def is_whole(data: bytes) -> bool:

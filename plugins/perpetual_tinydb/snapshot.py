@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+from perpetual.toolkit.confined import open_file, read_bytes
 from perpetual_tinydb.lines import Damaged, dump, seal, unseal
 
 __all__ = ["SHARED", "Key", "Snapshot", "key_of", "write_snapshot"]
@@ -219,7 +220,7 @@ class Snapshot:
             Damaged: if it is shorter or longer, or the index is bad and the rows cannot be read either.
         """
         self.path = stem.with_suffix(".jsonl")
-        descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        descriptor = open_file(self.path)
         try:
             self.size = os.fstat(descriptor).st_size
             self._data: Any = mmap.mmap(descriptor, self.size, access=mmap.ACCESS_READ) if self.size else b""
@@ -240,7 +241,7 @@ class Snapshot:
     def _read_index(self, path: Path) -> tuple[dict[str, Any], memoryview] | None:
         """The index, or None where it is absent, damaged or of another machine."""
         try:
-            data = path.read_bytes()
+            data = read_bytes(path)
         except FileNotFoundError:
             return None
         end = data.find(b"\n")

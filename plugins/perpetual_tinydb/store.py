@@ -18,6 +18,7 @@ from typing import Any
 from tinydb.table import Document as TinyDocument
 
 from perpetual.api import META, Capabilities, Change, Meta, PerpetualError, Row, StoreBase, TransientError, UsageError
+from perpetual.toolkit.confined import UnsafePath, explain, make_folder
 from perpetual.toolkit.lock import FileLock
 from perpetual_tinydb.examine import examine
 from perpetual_tinydb.journal import Journal
@@ -85,7 +86,7 @@ class TinyStore(StoreBase):
         try:
             return self._lock.acquire(timeout_s=self._lock_timeout_s)
         except FileNotFoundError:  # the first write makes the folder
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(self.folder)
             return self._lock.acquire(timeout_s=self._lock_timeout_s)
 
     def _refresh(self) -> None:
@@ -96,6 +97,8 @@ class TinyStore(StoreBase):
     def _look(self) -> None:
         try:
             self._journal.refresh()
+        except UnsafePath as problem:
+            raise explain(problem) or problem from problem
         except OSError as problem:
             raise PerpetualError(
                 f"{problem.filename or self.folder} could not be read: {problem.strerror or problem}",
@@ -178,6 +181,9 @@ class TinyStore(StoreBase):
                 self._storage.staged.clear()
 
     def _not_written(self, problem: OSError) -> PerpetualError:
+        unsafe = explain(problem) if isinstance(problem, UnsafePath) else None
+        if unsafe is not None:
+            return unsafe
         return PerpetualError(
             f"{problem.filename or self.folder} could not be written: {problem.strerror or problem}; "
             "nothing was changed",

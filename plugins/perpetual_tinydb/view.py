@@ -7,12 +7,14 @@ them; used by `journal` and `examine`.
 from __future__ import annotations
 
 import os
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from perpetual.api import CorruptData, ForeignProject, Row
+from perpetual.toolkit.confined import look, open_file
 from perpetual.toolkit.filesystems import file_sizes
 from perpetual_tinydb import legacy
 from perpetual_tinydb.head import FILE, head
@@ -22,6 +24,7 @@ from perpetual_tinydb.snapshot import SHARED, Key, Snapshot, key_of
 __all__ = ["FORMAT", "SEAL_BYTES", "WAY_OUT", "OpenFile", "View"]
 
 FORMAT = 1
+_SNAPSHOT = re.compile(r"snapshot-[0-9]{1,19}")
 SEAL_BYTES = 1024  # a row or two with their checksums
 WAY_OUT = "nothing was changed; `perpetual store verify` lists what is damaged, and a backup of the folder mends it"
 
@@ -31,14 +34,14 @@ class OpenFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.fd = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        self.fd = open_file(path)
         self.inode = os.fstat(self.fd).st_ino
         self._append: int | None = None
 
     def append_fd(self) -> int:
         """Opened by the first write: a reader need not be allowed to."""
         if self._append is None:
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0))
+            descriptor = open_file(self.path, os.O_WRONLY | os.O_APPEND)
             if os.fstat(descriptor).st_ino != self.inode:  # the caller holds the lock and has just looked
                 os.close(descriptor)
                 raise CorruptData(f"{self.path} was replaced by somebody who does not hold the lock", hint=WAY_OUT)
@@ -112,9 +115,8 @@ class View:
             raise
 
     def _look(self) -> None:
-        try:
-            found = os.stat(self.path)
-        except FileNotFoundError:
+        found = look(self.path)
+        if found is None:
             self._refresh_without()
             return
         self._size = found.st_size
@@ -140,7 +142,7 @@ class View:
             self._look()
             return
         if not token and any(self.folder.glob("snapshot-*")):
-            if self.path.exists():
+            if look(self.path) is not None:
                 self._look()
                 return
             raise CorruptData(f"{self.path} is missing beside its snapshot", hint=WAY_OUT)
@@ -169,7 +171,8 @@ class View:
         raise CorruptData(f"{self.path} is replaced faster than it can be read", hint=WAY_OUT)
 
     def _is_current(self) -> bool:
-        return self._file is not None and os.stat(self.path).st_ino == self._file.inode
+        found = look(self.path)
+        return self._file is not None and found is not None and found.st_ino == self._file.inode
 
     def _header(self) -> dict[str, Any]:
         assert self._file is not None
@@ -191,6 +194,8 @@ class View:
         return found
 
     def _open_snapshot(self, stem: Path, size: int) -> Snapshot:
+        if not _SNAPSHOT.fullmatch(stem.name) or stem.parent != self.folder:
+            self._corrupt("it names no snapshot of this folder", self.path)
         try:
             return Snapshot(stem, size, self.fields())
         except (Damaged, KeyError, TypeError) as problem:

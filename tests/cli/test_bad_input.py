@@ -11,6 +11,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.cli.app import run
+from perpetual.toolkit.agents import AGENT_VARIABLES
 
 
 class Case(NamedTuple):
@@ -152,8 +153,8 @@ CASES = [
     case("run e6", 2, "usage", "shell operator '>'", "sh -c", "echo 1 > x"),
     case("run e6 -g 0 true", 1, "does_not_fit", "GPU"),
     case("run e7", 1, "does_not_fit", "e7 needs 9000 GPUs"),
-    case("run e2 --seed -1", 2, "usage", "seed|2^63"),
-    case("run e2 --seed 9223372036854775808", 2, "usage", "seed|2^63"),
+    case("run e2 --seed -1", 2, "usage", "seed|2^31"),
+    case("run e2 --seed 2147483648", 2, "usage", "seed|2^31"),
     case("run e2 --seed 1.5", 2, "usage", "--seed"),
     case("run e2 --seed 1 --all", 2, "usage", "the same run"),
     case("run e2 -g x", 2, "usage", "gpu"),
@@ -217,7 +218,7 @@ def template(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> It
     folder = tmp_path_factory.mktemp("template") / "project"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PERPETUAL_CACHE_DIR", str(shared_cache))
-        for name in ("CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX", "CODEX_THREAD_ID", "OPENCODE"):
+        for name in AGENT_VARIABLES:
             patch.delenv(name, raising=False)
         _fill(folder)
     yield folder
@@ -281,7 +282,7 @@ def test_is_refused_in_one_line_and_changes_nothing(
     assert _bytes(template) == before
 
 
-@pytest.mark.parametrize("variable", ["CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX", "CODEX_THREAD_ID", "OPENCODE"])
+@pytest.mark.parametrize("variable", ["CLAUDECODE", "GEMINI_CLI", "AGENT"])
 @pytest.mark.parametrize(
     "arguments",
     [("approve", "e1"), ("budget", "set", "5"), ("budget", "set", "none"), ("run", "e6", "true")],
@@ -313,6 +314,10 @@ def test_an_agent_may_where_the_methodology_says_so(
     assert run(["budget", "set", "5"]) == 4
     file = project / ".perpetual" / "methodology.yaml"
     file.write_text(file.read_text().replace("agents_may_approve: false", "agents_may_approve: true"))
+    assert run(["budget", "set", "5"]) == 4  # an edited file counts only once a person has accepted it
+    monkeypatch.delenv("CLAUDECODE")
+    assert run(["methodology", "set", "agents_may_approve", "true"]) == 0
+    monkeypatch.setenv("CLAUDECODE", "1")
     assert run(["budget", "set", "5"]) == 0
     capsys.readouterr()
     with Lab.init(project.parent / "new", name="new", budget_gpu_hours=2.0) as lab:

@@ -284,3 +284,9 @@ def test_what_init_wrote_starts_the_server(folder: Path, init: Any) -> None:
         check=True,
     )
     assert json.loads(done.stdout)["result"]["serverInfo"]["name"] == "perpetual"
+
+
+def test_none_writes_no_file_for_agents(tmp_path: Path) -> None:
+    assert run(["init", "-t", str(tmp_path / "alone"), "-H", "none"]) == 0
+    assert [path.name for path in (tmp_path / "alone").iterdir()] == [".perpetual"]
+    assert run(["init", "-t", str(tmp_path / "both"), "-H", "none", "-H", "mcp"]) == 2

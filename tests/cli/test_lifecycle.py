@@ -303,7 +303,7 @@ def test_a_dry_run_of_propose_writes_nothing(call: Call, text: Callable[..., str
 
 
 @pytest.mark.parametrize(
-    ("variable", "warned"),
+    ("variable", "refused"),
     [
         ("LR=0.1", False),
         ("HF_TOKEN=abc", True),
@@ -311,12 +311,12 @@ def test_a_dry_run_of_propose_writes_nothing(call: Call, text: Callable[..., str
         ("TOKENIZERS_PARALLELISM=false", False),
     ],
 )
-def test_a_secret_in_the_specification_is_warned_of(
-    project: Path, capsys: pytest.CaptureFixture[str], variable: str, warned: bool
+def test_a_secret_in_the_specification_is_refused(
+    project: Path, capsys: pytest.CaptureFixture[str], variable: str, refused: bool
 ) -> None:
-    assert run(["propose", "--command", "true", "--env", variable]) == 0
+    assert run(["propose", "--command", "true", "--env", variable]) == (2 if refused else 0)
     _, err = capsys.readouterr()
-    assert ("looks like a secret" in err) is warned
+    assert ("holds a secret" in err) is refused
     assert variable.split("=")[1] not in err
 
 
@@ -349,7 +349,7 @@ def test_people_are_shown_the_next_step(text: Callable[..., str]) -> None:
     assert "\\x1b[31mclaim" in text("hypotheses", "list")
     proposed = text("propose", "-h", "h1", "--command", "sh -c 'echo m=2'", "--replicates", "2", "--noise", "0.1")
     assert "e1  proposed for h1" in proposed
-    assert "design: m max by 0.5 against 1.0; 2 replicates" in proposed
+    assert "design: m higher than 1; weighed: an effect of 0.5 against none; 2 replicates" in proposed
     assert "bits per run-hour" in proposed
     assert "next: perpetual approve e1" in proposed
     assert "next: perpetual run e1 --all" in text("approve", "e1")

@@ -167,7 +167,7 @@ def test_a_bad_new_version_leaves_the_good_one_shown_to_agents(
     assert ask(capsys, "memory", "write", "notes/a.md", HOSTILE)[0] == 7
     monkeypatch.setenv("CODEX_SANDBOX", "seatbelt")
     code, shown = ask(capsys, "memory", "show", "notes/a.md")
-    assert (code, shown["content"], shown["title"]) == (0, "# Good\nlr 0.1 diverges", "Good")
+    assert (code, shown["content"], shown["title"]) == (0, r"# Good\nlr 0.1 diverges", "Good")  # one line, for an agent
 
 
 def test_a_hostile_message_is_refused_like_a_hostile_text(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

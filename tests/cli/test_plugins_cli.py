@@ -175,7 +175,9 @@ def test_a_plugin_that_is_named_and_not_installed_is_told_everywhere(
 
 
 def test_a_required_gate_that_is_missing_is_a_problem(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ask(capsys, "methodology", "set", "required_gates", "immune,replay")[0] == 0
+    code, document = ask(capsys, "methodology", "set", "required_gates", "immune,nothing")
+    assert (code, "'nothing'" in document["error"]["message"]) == (2, True)
+    (project / ".perpetual" / "methodology.yaml").write_text("required_gates: [immune, replay]\n")
     (problem,) = ask(capsys, "plugins", "list")[1]["problems"]
     assert (problem["slot"], problem["name"]) == ("gate", "replay")
 
@@ -224,15 +226,16 @@ def test_a_provider_that_cannot_serve_is_listed_as_failed_with_the_reason(
     assert "plugin API 99" in str(providers["newer"][1])
 
 
-def test_a_name_that_two_distributions_offer_must_be_written_in_full(
+def test_a_bundled_name_means_the_bundled_part(
     project: Path, capsys: pytest.CaptureFixture[str], install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install("acme", "acme_h", offers("Provider('gpus', 'nvml', 'acme_h:build')"), name="nvml")
-    problems = ask(capsys, "plugins", "list")[1]["problems"]
-    assert [(one["slot"], one["name"]) for one in problems] == [("gpus", "nvml")]
-    assert "acme/nvml 1.2" in problems[0]["message"]
-    code, document = ask(capsys, "plugins", "show", "nvml")
-    assert (code, document["error"]["code"]) == (2, "plugin_ambiguous")
+    document = ask(capsys, "plugins", "list")[1]
+    assert document["problems"] == []
+    (provider,) = listed(document, "acme/nvml")["providers"]
+    assert (provider["state"], provider["reason"]) == ("available", "nvml is Perpetual's own: write acme/nvml")
+    assert ask(capsys, "plugins", "show", "nvml")[1]["qualified_name"] == "perpetual-lab/nvml"
+    assert ask(capsys, "gpu-status")[1]["reason"] != "of acme"
     assert ask(capsys, "plugins", "show", "acme/nvml")[1]["version"] == "1.2"
     monkeypatch.setenv("PERPETUAL_GPUS", "acme/nvml")
     assert ask(capsys, "gpu-status")[1]["reason"] == "of acme"

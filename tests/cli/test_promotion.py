@@ -15,8 +15,8 @@ from perpetual.cli.app import run
 from perpetual.lab.rights import harness
 
 AGENT = "mcp:client 1"
-# Every variable by which a shell is known as an agent's.
-SHELLS = ("CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX", "CODEX_THREAD_ID", "OPENCODE")
+# Variables by which a shell is known as an agent's; tests/kernel/test_agent_marks.py has them all.
+SHELLS = ("CLAUDECODE", "GEMINI_CLI", "AGENT")
 CARD = ("--type", "skill_card")
 
 

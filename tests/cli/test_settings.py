@@ -135,7 +135,7 @@ def test_methodology_init_writes_the_file_where_there_is_none(
     assert (project / METHODOLOGY).read_text("utf-8") == default
 
 
-@pytest.mark.parametrize("variable", ["CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX", "CODEX_THREAD_ID", "OPENCODE"])
+@pytest.mark.parametrize("variable", ["CLAUDECODE", "GEMINI_CLI", "AGENT"])
 @pytest.mark.parametrize(
     ("key", "value"),
     [

@@ -24,6 +24,8 @@ from perpetual.cli.app import program, run
 from perpetual.cli.table import COMMANDS
 from perpetual.lab.doctor import Doctor
 from perpetual.loop import EXITS
+from perpetual.testing.projects import trust_project
+from perpetual.toolkit.agents import AGENT_VARIABLES
 
 PROMISED = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 130}
 NOWHERE = ("--project", "nowhere-at-all")
@@ -52,6 +54,7 @@ TABLE: dict[str, Row] = {
     "hypotheses show": Row("hypotheses show H1", "hypothesis", "hypotheses show h99", 5),
     "hypotheses update": Row("hypotheses update h1 --tag b", "hypothesis", "hypotheses update h1 --prior 0.3", 6),
     "propose": Row("propose -h h1 --command 'python x.py'", "experiment", "propose -h h99 --command true", 5),
+    "rebaseline": Row("rebaseline e1", "experiment", "rebaseline e2", 6),
     "approve": Row("approve e2", "experiment", "approve e99", 5),
     "reject": Row("reject e2 --why 'too dear'", "experiment", "reject e2", 2),
     "experiments": Row("experiments", "experiments", "experiments e99", 5),
@@ -110,6 +113,9 @@ TABLE: dict[str, Row] = {
         ("store export -o record.jsonl", "init -t fresh -H mcp"),
     ),
     "store migrate": Row("store migrate sqlite --dry-run", "store_migrate", "store migrate sqlit", 2),
+    "trust": Row("trust --yes", "trust", "trust --show --yes", 2),
+    "trust list": Row("trust list", "trusted", "trust list --show", 2),
+    "trust revoke": Row("trust revoke", "trust_revoked", "trust revoke nowhere", 5),
     "completion": Row("completion zsh", "completion", "completion tcsh", 2),
     "report": Row("report -o report.md", "report", "report --format pdf", 2),
     "verify": Row("verify report.md", "verification", "verify report-file", 2, ("report -o report.md",)),
@@ -191,18 +197,19 @@ def test_the_list_of_commands_names_each_one(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def prepared(tmp_path_factory: pytest.TempPathFactory, shared_state: Path) -> Path:
     """A project in which every command has something to work on; copied for each test."""
     folder = tmp_path_factory.mktemp("walk") / "project"
     with pytest.MonkeyPatch.context() as patch:
         for name in [*os.environ]:
-            if name.startswith("PERPETUAL_") or name in ("CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX", "OPENCODE"):
+            if name.startswith("PERPETUAL_") or name in AGENT_VARIABLES:
                 patch.delenv(name)
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("PERPETUAL_STATE_DIR", str(shared_state))
         with Lab.init(folder, name="walk") as lab:
             claim = lab.hypotheses.add("deeper is better", metric="acc", direction="max", mde=0.1, baseline=0.5)
             measure = f"{sys.executable} -c 'print(\"acc=0.9\")'"
-            for command in (measure, "true", "echo", "sleep 60", "false"):
+            for command in (measure, "true", "echo acc=0.8", "sleep 60", "false"):
                 made = lab.experiments.propose(claim.id, command=command, title=command[:20])
                 if made.id != "e2":
                     lab.experiments.approve(made.id)
@@ -218,6 +225,7 @@ def place(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     """A copy of the prepared project, as working directory; what was started in it has ended afterwards."""
     folder = tmp_path / "project"
     shutil.copytree(prepared, folder, symlinks=True)
+    trust_project(folder, like=prepared)
     (folder / "report-file").write_text("no folder", "utf-8")
     (folder / "results.tsv").write_text("commit\tval_loss\tstatus\nabc1234\t0.5\tkeep\n", "utf-8")
     monkeypatch.chdir(folder)

@@ -158,7 +158,9 @@ def _data(block: Block, folder: Path) -> None:
     else:
         place = folder.parent / f"{folder.name}-settings"
         Lab.init(place, name="settings").close()
-        (place / ".perpetual" / Path(block.title).name).write_text(block.text)
+        # A page shows the keys that it is about; those that only `init` writes are there too.
+        identity = "format: 1\nproject_id: settings\n" if Path(block.title).name == "config.yaml" else ""
+        (place / ".perpetual" / Path(block.title).name).write_text(identity + block.text)
         config = Config(place)
         assert config.methodology is not None
         done = shell("perpetual config show && perpetual methodology show", place)

@@ -45,7 +45,7 @@ def opened(project: Path, store: str = "tinydb", **methodology: str) -> Iterator
     with Lab.open(project) as lab:
         lab.config.set("store", store)
         for key, value in methodology.items():
-            lab.config.methodology.set(key, value)
+            lab.settings.set_methodology(key, value)
     with Lab.open(project) as lab:
         try:
             yield lab

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from perpetual.toolkit import platform, rundir
-from tests.faults.supervised import Bench, until
+from tests.faults.supervised import LONG_S, Bench
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the whole supervisor is Linux only")
 
@@ -48,20 +49,30 @@ def test_after_a_restart_a_run_is_lost(bench: Bench, monkeypatch: pytest.MonkeyP
     """Whatever is asked of it, and by id or by folder; one that ended before has ended."""
     before = bench.shell("exit 6", name="before")
     bench.wait(before, name="before")
-    launched = bench.shell("trap 'echo signalled' TERM CONT; echo up; while read x < $GATE; do :; done")
-    until(lambda: bench.text("stdout.log") == "up\n", "it did not come up")
+    launched = bench.shell("echo up; read x < $GATE")
+    started = bench.started()
+    assert started.child is not None
+    for each in (started.supervisor, started.child):
+        assert platform.signal_process(each, signal.SIGKILL)
+        assert platform.wait_gone(each, LONG_S)
+    monkeypatch.setenv(platform.BOOT_ID_VARIABLE, "the next boot")
+    for known in (launched, None):
+        for seen in (bench.poll(known), bench.wait(known)):
+            assert (seen.state, seen.detail) == ("lost", "reboot")
+            assert (seen.reason, seen.exit_code, seen.duration_s, seen.age_s) == (None, None, None, None)
+        assert bench.cancel(known) is False
+    assert (bench.poll(before, name="before").state, bench.poll(before, name="before").exit_code) == ("ended", 6)
+
+
+def test_a_held_lock_is_of_this_boot(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever an environment says that a test has left: the run lives, and can be ended."""
+    launched = bench.shell("echo up; read x < $GATE")
     with monkeypatch.context() as restarted:
         restarted.setenv(platform.BOOT_ID_VARIABLE, "the next boot")
         for known in (launched, None):
-            for seen in (bench.poll(known), bench.wait(known)):
-                assert (seen.state, seen.detail) == ("lost", "reboot")
-                assert (seen.reason, seen.exit_code, seen.duration_s, seen.age_s) == (None, None, None, None)
-            assert bench.cancel(known) is False
-        assert (bench.poll(before, name="before").state, bench.poll(before, name="before").exit_code) == ("ended", 6)
-    assert bench.poll(launched).state == "running", "the restart was only played"
-    assert bench.text("stdout.log") == "up\n"
-    assert bench.cancel(launched, grace_s=0.0)
-    bench.wait(launched)
+            assert bench.poll(known).state == "running"
+        assert bench.cancel(None, grace_s=0.0)
+    assert bench.wait(launched).reason == "killed"
 
 
 @pytest.mark.parametrize("same_ticks", [True, False])

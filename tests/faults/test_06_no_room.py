@@ -46,7 +46,12 @@ def test_a_full_disk_during_a_deed(project: Path, store: str) -> None:
     with Lab.open(project) as lab:
         lab.config.set("store", store)
     program = subprocess.Popen(
-        [sys.executable, "-c", _LIMITED], cwd=project, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        # -B: a compiled module that the limit cut off would stay for the programs of other tests
+        [sys.executable, "-B", "-c", _LIMITED],
+        cwd=project,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
 
     def ask(limit: int, *arguments: str) -> Answer:

@@ -119,7 +119,7 @@ def test_three_projects_race_for_the_last_devices(
         stack.callback(end_all, third)
         labs = [gpu_lab, other_lab, third]
         for lab in labs:
-            lab.config.methodology.set("max_concurrent_runs", "16")
+            lab.settings.set_methodology("max_concurrent_runs", "16")
         ids = [approved(lab, gpu_memory_bytes=memory_gib and memory_gib * GIB) for lab in labs * 2]
         with ThreadPoolExecutor(6) as pool:
             assert [*pool.map(launched, labs * 2, ids)] == [0] * 6

@@ -108,7 +108,7 @@ def test_what_the_budget_does_not_hold_is_told_and_left(project: Path) -> None:
     with opened(project, auto_retry="oom", max_run_hours="1.0") as lab:
         (first,) = lab.runs.launch(approved(lab, f"while test ! -e go; do sleep 0.02; done; {CUDA}", wall_s=1800.0))
         (other,) = lab.runs.launch(approved(lab, "exec sleep 600", wall_s=1800.0))
-        lab.config.methodology.set("max_run_hours", "0.9")
+        lab.settings.set_methodology("max_run_hours", "0.9")
         (project / "go").touch()
         lab.wait([first.id], timeout_s=LONG_S)
         ended = lab.runs.get(first.id)

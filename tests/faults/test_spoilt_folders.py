@@ -75,19 +75,11 @@ def test_provenance_that_became_a_pipe_is_a_taint(project: Path) -> None:
 
 
 def test_a_folder_in_the_place_of_the_exit_record(project: Path) -> None:
-    """The supervisor cannot write there: that is told by the file's name, and once it is away the truth arrives."""
+    """The supervisor sets it aside."""
     with opened(project) as lab:
-        id = _launched(lab, "mkdir $PERPETUAL_RUN_DIR/exit.json; exit 3")
-        log, obstacle = lab.runs.log_dir(id) / "supervisor.log", lab.runs.log_dir(id) / "exit.json"
-        until(lambda: "cannot write the exit record" in log.read_text(), "the supervisor said nothing")
-        other = _launched(lab, "exit 0")
-        assert lab.wait([other], timeout_s=LONG_S) == {other: "done"}
-        (problem,) = lab.scan()["problems"]
-        assert (problem["run_id"], problem["code"]) == (id, "corrupt")
-        assert str(obstacle) in problem["message"]
-        obstacle.rmdir()
-        assert lab.wait([id], timeout_s=LONG_S) == {id: "failed"}
-        assert lab.runs.get(id).exit_code == 3
+        id = _launched(lab, "mkdir -p $PERPETUAL_RUN_DIR/exit.json/full; exit 3")
+        assert _ended(lab, id) == ("failed", 3)
+        assert len([*lab.runs.log_dir(id).glob("exit.json.aside-*")]) == 1
         single_books(lab)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.cli.app import run as program
-from perpetual.errors import Refused
+from perpetual.errors import CorruptData, Refused
 from perpetual.slots.store import Transaction
 from perpetual.toolkit import platform, rundir
 
@@ -65,8 +65,8 @@ def _lost(lab: Lab, run: Run) -> None:
 
 
 def test_a_run_that_is_let_go_on_is_told_once_and_its_reservation_grows(lab: Lab, campaign: Campaign) -> None:
-    lab.config.methodology.set("on_overrun", "warn")
-    lab.config.methodology.set("max_run_hours", str(0.2 / 3600))
+    lab.settings.set_methodology("on_overrun", "warn")
+    lab.settings.set_methodology("max_run_hours", str(0.2 / 3600))
     _, experiment = campaign("sh -c 'while test ! -e go; do sleep 0.02; done; echo acc=1.5'", wall_s=0.2, replicates=1)
     (run,) = lab.runs.launch(experiment.id)
     changes = _scan_until(lab, lambda: bool(lab.runs.get(run.id).annotations))
@@ -101,7 +101,7 @@ def test_a_run_that_is_let_go_on_is_told_once_and_its_reservation_grows(lab: Lab
 
 def test_a_reservation_grows_ahead_of_the_run(lab: Lab, campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a quarter: whoever waits looks each second, and the ledger must not grow with each look."""
-    lab.config.methodology.set("on_overrun", "warn")
+    lab.settings.set_methodology("on_overrun", "warn")
     _, experiment = campaign("sleep 600", wall_s=60.0, replicates=1)
     (run,) = lab.runs.launch(experiment.id)
     scheduler = lab.part("scheduler")
@@ -119,7 +119,7 @@ def test_what_was_started_under_a_limit_keeps_it(lab: Lab, campaign: Campaign) -
     """The rule may change while it runs: its supervisor still ends it, and nobody says that it goes on."""
     _, experiment = campaign("sleep 60", wall_s=0.2, replicates=1)
     (run,) = lab.runs.launch(experiment.id)
-    lab.config.methodology.set("on_overrun", "warn")
+    lab.settings.set_methodology("on_overrun", "warn")
     assert lab.wait([run.id], timeout_s=LONG_S) == {run.id: "timeout"}
     assert [kind for kind, _ in _rows(lab, run.id)] == ["reserve", "settle"]
 
@@ -127,8 +127,8 @@ def test_what_was_started_under_a_limit_keeps_it(lab: Lab, campaign: Campaign) -
 def test_a_command_that_outlives_supervisor_and_limit_is_ended(
     lab: Lab, campaign: Campaign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lab.config.methodology.set("kill_grace_s", "0")
-    lab.config.methodology.set("auto_retry", "lost")
+    lab.settings.set_methodology("kill_grace_s", "0")
+    lab.settings.set_methodology("auto_retry", "lost")
     _, experiment = campaign("sh -c 'trap \"\" TERM; while true; do sleep 0.05; done'", wall_s=0.4, replicates=1)
     program = lab.root / "shim.py"
     program.write_text(_DIES_ONCE_IT_RUNS)
@@ -200,7 +200,7 @@ def test_what_is_over_and_what_is_left_is_shown(
     _, experiment = campaign(replicates=1, wall_s=36.0)
     (run,) = lab.runs.launch(experiment.id)
     lab.budget.set_limit(1.0)
-    lab.config.methodology.set("max_run_hours", "0.5")
+    lab.settings.set_methodology("max_run_hours", "0.5")
     assert program(["budget"]) == 0
     assert "1.000 left of 1\n" in capsys.readouterr().out
     body = lab.desks.ctx.need("run", run.id).body
@@ -284,6 +284,25 @@ BROKEN: dict[str, tuple[Spoil, str]] = {
         "the budget says 9.0 GPU-hours, and by_hypothesis add up to 0.0",
     ),
 }
+
+
+@pytest.mark.parametrize("hours", [-10_000.0, 1e300])
+def test_an_impossible_row_of_an_earlier_version_counts_for_nothing(lab: Lab, campaign: Campaign, hours: float) -> None:
+    """It is in the ledger, and in the fold that was kept then; `store verify` says what to do."""
+    _, experiment = campaign(replicates=2)
+    (ended,) = lab.runs.launch(experiment.id)
+    assert lab.wait([ended.id], timeout_s=LONG_S) == {ended.id: "done"}
+    used = lab.budget.totals()["run_hours"]
+    store = lab.desks.ctx.store
+    with store.transaction() as tx:
+        run = lab.desks.ctx.need("run", ended.id).body
+        number = tx.append("debit", _debit(run, "settle", hours))
+        tx.put("fold", "budget", {"rows": number, "spent_gpu_hours": 0.0, "run_hours": hours, "reserved": {}})
+    assert lab.budget.totals()["run_hours"] == used
+    assert lab.budget.show()["by_experiment"][experiment.id]["run_hours"] == used
+    assert any("the row counts as 0" in problem and "budget set" in problem for problem in lab.storage.verify())
+    with store.transaction() as tx, pytest.raises(CorruptData):
+        lab.desks.budget.settle(tx, {**run, "id": "r9"}, gpu_hours=0.0, run_hours=hours)
 
 
 @pytest.mark.parametrize("name", BROKEN)

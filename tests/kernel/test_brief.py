@@ -100,7 +100,7 @@ def test_what_is_left_out_is_counted_and_can_be_asked_for(tokens: int) -> None:
 
 def test_the_next_step_comes_before_everything_and_a_dead_end_before_an_eighth_note() -> None:
     text = render(_full(), 330)
-    assert "perpetual approve e4" in text
+    assert "Waiting for a person: e4. You may propose more or end your turn." in text
     assert "a larger batch helps" in text
     assert "notes/7.md" not in text
 

@@ -72,7 +72,7 @@ def test_a_run_that_was_ended_before_it_was_measured_is_told(
     (first,) = lab.runs.launch(claim.id)
     _until_there(lab.root / "begun")
     lab.runs.kill(first.id)
-    said = "1 of 1 runs was ended before it was measured (1 killed)"
+    said = "1 of 1 runs gave no result (1 killed)"
     assert _flags(lab, hypothesis) == (said,)
     hold.unlink()
     (lab.root / "fail").touch()
@@ -80,7 +80,7 @@ def test_a_run_that_was_ended_before_it_was_measured_is_told(
     (lab.root / "fail").unlink()
     before = lab.hypotheses.get(hypothesis.id).confidence
     _measure(lab, claim)
-    said = "2 of 4 runs were ended before they were measured (1 failed, 1 killed)"
+    said = "2 of 4 runs gave no result (1 failed, 1 killed)"
     assert _flags(lab, hypothesis) == (said,)
     assert lab.hypotheses.get(hypothesis.id).confidence > before == 0.5, "a flag weighs nothing"
     lab.close()
@@ -111,7 +111,7 @@ def test_a_baseline_can_be_selected_too(lab: Lab) -> None:
     hypothesis = lab.hypotheses.add("it matters")
     _measure(lab, _propose(lab, hypothesis, baseline=made.id))
     assert _flags(lab, hypothesis) == (
-        "1 of 2 runs of the baseline e1 was ended before it was measured (1 failed)",
+        "1 of 2 runs of the baseline e1 gave no result (1 failed)",
     )  # fmt: skip
 
 

@@ -99,7 +99,7 @@ def test_any_effect_is_weighed_by_the_default_test(lab: Lab) -> None:
     hypothesis = lab.hypotheses.add("it makes some difference")
     _claim(lab, hypothesis, ["1.0", "1.2", "1.4"], claim="any", mde=None, noise=None)
     t = 1.2 / (0.2 / math.sqrt(3))
-    assert _log_odds(lab, hypothesis) == pytest.approx(jzs_log_bayes_factor(t, 2, 3), rel=1e-6)
+    assert _log_odds(lab, hypothesis) == pytest.approx(jzs_log_bayes_factor(t, 2, 3, one_sided=True), rel=1e-6)
     assert lab.hypotheses.get(hypothesis.id).evidence_count == 3
 
 
@@ -142,8 +142,11 @@ def test_a_design_that_predicts_nothing_is_refused(lab: Lab, design: dict[str, A
 def test_the_same_design_under_another_number_of_replicates_is_pooled(lab: Lab) -> None:
     """Else a claim could be repeated, a little differently each time, until luck of one implementation counts often."""
     pooled, once = lab.hypotheses.add("in two parts"), lab.hypotheses.add("in one")
-    first = _claim(lab, pooled, ["1.1", "1.2"], "parts", tau=0.3)
-    (lab.root / "parts.sh").write_text((lab.root / "parts.sh").read_text().replace("esac", "3) echo score=0.9;;\nesac"))
+    first = lab.experiments.propose(
+        pooled.id, command=_values(lab, "parts", ["1.1", "1.2", "0.9"]), metric="score", direction="max", mde=1.0,
+        noise=0.2, baseline=0.0, tau=0.3, replicates=2, wall_s=60.0,
+    )  # fmt: skip
+    _run(lab, first)
     more = lab.experiments.propose(
         pooled.id, command=first.command, metric="score", direction="max", mde=1.0, noise=0.2, baseline=0.0, tau=0.1,
         replicates=1, cost_run_hours=0.5, wall_s=60.0,
@@ -247,9 +250,9 @@ def test_a_claim_past_the_threshold_waits_for_its_confirmation(tmp_path: Path) -
 
 def test_a_confirmation_that_fails_confirms_nothing(tmp_path: Path) -> None:
     with Lab.init(tmp_path / "project", name="held out", methodology={"require_confirmation": True}) as lab:
-        hypothesis = lab.hypotheses.add("it matters", prior=0.95)
-        _claim(lab, hypothesis, ["1.5", "1.6"])
-        _claim(lab, hypothesis, ["0.5", "0.6"], "kept_back", confirmation=True)
+        hypothesis = lab.hypotheses.add("it matters", prior=0.75)
+        _claim(lab, hypothesis, ["1.5", "1.6", "1.55"])
+        _claim(lab, hypothesis, ["0.5", "0.52"], "kept_back", confirmation=True)
         found = lab.hypotheses.get(hypothesis.id)
         assert found.confidence > 0.8
         assert (found.status, found.needs) == ("open", "confirmation")
@@ -323,7 +326,7 @@ _OTHERS: dict[str, Any] = {
     "command": "true", "config": {"lr": 0.1}, "cwd": "code", "env": {"A": "b"}, "metric": "m", "direction": "max",
     "mde": 0.1, "noise": 0.1, "tau": 0.1, "baseline": 1.0, "paired": True, "kind": "binary", "claim": "any",
     "on_crash": "refutes", "confirmation": True, "proxy": {"args": "--fast"}, "proxy_of": "e1", "cost_run_hours": 1.0,
-    "gpus": 1, "gpu_memory_bytes": 2**30, "cpus": 2, "wall_s": 60.0, "no_output_s": 60.0,
+    "changes": "code", "gpus": 1, "gpu_memory_bytes": 2**30, "cpus": 2, "wall_s": 60.0, "no_output_s": 60.0,
 }  # fmt: skip
 
 

@@ -1,7 +1,8 @@
-"""Projects that an earlier Perpetual made, kept as they were: whoever comes later must read them, and write on.
+"""Projects that an earlier Perpetual made, kept as they were: a later one must read them, and write on.
 
-`tests/fixtures/projects/N` holds a project of format N with each bundled store, and the export of its record. They are
-never made anew: a change that cannot read them needs an upgrade (`perpetual.lab.upgrades`).
+`tests/fixtures/projects/N` holds a project of release N with each bundled store, and the export of its record: 1 of the
+first one, 2 of the one that brought trust, nonces and versions of the code. They are never made anew: a change that
+cannot read them needs an upgrade (`perpetual.lab.upgrades`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from perpetual import Lab
+from perpetual.testing.projects import trust_project
 
 PROJECTS = Path(__file__).parents[1] / "fixtures" / "projects"
 KEPT = sorted(str(path.relative_to(PROJECTS)) for path in PROJECTS.glob("*/*") if path.is_dir())
@@ -23,12 +25,13 @@ def frozen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Lab
     """A copy of a kept project, and the export that belongs to it."""
     kept = PROJECTS / request.param
     shutil.copytree(kept / "perpetual", tmp_path / ".perpetual")
+    trust_project(tmp_path)
     with Lab.open(tmp_path) as lab:
         yield lab, kept.parent / "export.jsonl"
 
 
 def test_there_are_kept_projects() -> None:
-    assert {"1/sqlite", "1/tinydb"} <= set(KEPT)
+    assert {"1/sqlite", "1/tinydb", "2/sqlite", "2/tinydb"} <= set(KEPT)
 
 
 def test_a_kept_project_is_read_as_it_was(frozen: tuple[Lab, Path], tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_the_fast_path_loads_little_and_says_the_same(research: Path, arguments:
 _CHANGES: dict[str, Callable[[Lab], Any]] = {
     "a deed": lambda lab: lab.hypotheses.add("something new"),
     "the configuration": lambda lab: lab.config.set("project", "renamed"),
-    "the methodology": lambda lab: lab.config.methodology.set("exploration_strategy", "information-gain"),
+    "the methodology": lambda lab: lab.settings.set_methodology("exploration_strategy", "information-gain"),
     "a lost status": lambda lab: (lab.root / ".perpetual" / "status.json").unlink(),
 }
 
@@ -166,4 +166,4 @@ def test_the_fast_path_leaves_what_it_does_not_know(research: Path, tmp_path: Pa
     _python(_LONG_WAY, "status")
     out, modules = _python(_PROGRAM, "brief", **{variable: value})
     assert "click" in modules
-    assert out.startswith("# test")
+    assert out.startswith("# The state of the research")

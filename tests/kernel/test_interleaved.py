@@ -287,7 +287,7 @@ def test_nothing_is_launched_while_it_is_decided_what_to_park(
     lab: Lab, other: Lab, campaign: Campaign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A hypothesis is parked where nothing teaches enough: what is approved or started meanwhile would."""
-    lab.config.methodology.set("min_information_gain_bits", "1000")
+    lab.settings.set_methodology("min_information_gain_bits", "1000")
     hypothesis, experiment = campaign()
     _, further = campaign(approve=False)
     deeds = [lambda: other.runs.launch(experiment.id), lambda: other.experiments.approve(further.id)]

@@ -80,8 +80,8 @@ def test_it_stops_where_a_person_must_approve(lab: Lab, campaign: Campaign) -> N
 
 
 def test_what_it_may_approve_itself(lab: Lab, campaign: Campaign) -> None:
-    lab.config.methodology.set("auto_approve", "true")
-    lab.config.methodology.set("auto_approve_max_run_hours", "0.01")
+    lab.settings.set_methodology("auto_approve", "true")
+    lab.settings.set_methodology("auto_approve_max_run_hours", "0.01")
     _, cheap = campaign(approve=False)
     _, dear = campaign(approve=False, cost_run_hours=5.0, statement="something dear")
     last = _stopped(lab, "waiting_for_approval", 4)
@@ -91,7 +91,7 @@ def test_what_it_may_approve_itself(lab: Lab, campaign: Campaign) -> None:
 
 
 def test_it_stops_when_the_budget_is_used_up(lab: Lab, campaign: Campaign) -> None:
-    lab.config.methodology.set("max_run_hours", "0.5")
+    lab.settings.set_methodology("max_run_hours", "0.5")
     campaign(wall_s=3600.0)
     last = _stopped(lab, "budget_exhausted", 7)
     assert "0.500" in (last.explanation or "")
@@ -99,7 +99,7 @@ def test_it_stops_when_the_budget_is_used_up(lab: Lab, campaign: Campaign) -> No
 
 
 def test_what_fits_is_run_before_the_budget_is_used_up(lab: Lab, campaign: Campaign) -> None:
-    lab.config.methodology.set("max_run_hours", "0.02")
+    lab.settings.set_methodology("max_run_hours", "0.02")
     campaign(wall_s=60.0, replicates=2)
     campaign(wall_s=3600.0, statement="acc rises with patience")
     cycles = _loop(lab)
@@ -108,7 +108,7 @@ def test_what_fits_is_run_before_the_budget_is_used_up(lab: Lab, campaign: Campa
 
 
 def test_it_stops_when_runs_keep_failing(lab: Lab, campaign: Campaign) -> None:
-    lab.config.methodology.set("max_concurrent_runs", "1")
+    lab.settings.set_methodology("max_concurrent_runs", "1")
     campaign("sh -c 'exit 3'", replicates=9)
     last = _stopped(lab, "failure_rate", 9)
     assert "exit code 3" in (last.explanation or "")
@@ -120,7 +120,7 @@ def test_it_stops_when_runs_keep_failing(lab: Lab, campaign: Campaign) -> None:
 
 
 def test_it_stops_when_half_of_the_runs_fail(lab: Lab) -> None:
-    lab.config.methodology.set("max_concurrent_runs", "1")
+    lab.settings.set_methodology("max_concurrent_runs", "1")
     lab.hypotheses.add("so that something is open")
     _plain(lab, "sh -c 'test $((${PERPETUAL_RUN#r} % 2)) = 0'", replicates=20)
     last = _stopped(lab, "failure_rate", 9)
@@ -138,8 +138,8 @@ def test_a_killed_run_is_no_failure(lab: Lab, campaign: Campaign) -> None:
 
 
 def test_it_stops_when_nothing_moves(lab: Lab, campaign: Campaign) -> None:
-    lab.config.methodology.set("min_information_gain_bits", "0")
-    lab.config.methodology.set("max_concurrent_runs", "4")
+    lab.settings.set_methodology("min_information_gain_bits", "0")
+    lab.settings.set_methodology("max_concurrent_runs", "4")
     # The noise is declared a thousand times the effect: nothing that is measured says anything.
     campaign(noise=100.0, replicates=20)
     last = _stopped(lab, "no_progress", 8)
@@ -176,14 +176,14 @@ def test_every_reason_has_an_exit() -> None:
 
 
 def test_what_is_not_worth_a_run_is_parked(lab: Lab, campaign: Campaign) -> None:
-    lab.config.methodology.set("min_information_gain_bits", "0.9")
-    lab.config.methodology.set("min_replicates", "1")
+    lab.settings.set_methodology("min_information_gain_bits", "0.9")
+    lab.settings.set_methodology("min_replicates", "1")
     hypothesis, _ = campaign(noise=1.0)
     cycles = _loop(lab)
     assert lab.hypotheses.get(hypothesis.id).status == "parked"
     assert lab.runs.list().items == ()
     assert cycles[-1].reason == "all_decided"
-    lab.config.methodology.set("min_information_gain_bits", "0")
+    lab.settings.set_methodology("min_information_gain_bits", "0")
     assert lab.hypotheses.update(hypothesis.id, status="open").status == "open"
     assert cycle(lab).launched != ()
 
@@ -191,15 +191,15 @@ def test_what_is_not_worth_a_run_is_parked(lab: Lab, campaign: Campaign) -> None
 def test_nothing_is_parked_while_a_run_is_live(lab: Lab, campaign: Campaign) -> None:
     _plain(lab, "sleep 60")
     cycle(lab)
-    lab.config.methodology.set("min_information_gain_bits", "0.9")
-    lab.config.methodology.set("min_replicates", "1")
+    lab.settings.set_methodology("min_information_gain_bits", "0.9")
+    lab.settings.set_methodology("min_replicates", "1")
     hypothesis, _ = campaign(noise=1.0)
     assert cycle(lab).reason is None
     assert lab.hypotheses.get(hypothesis.id).status == "open"
 
 
 def test_baselines_come_first(lab: Lab) -> None:
-    lab.config.methodology.set("max_concurrent_runs", "2")
+    lab.settings.set_methodology("max_concurrent_runs", "2")
     hypothesis = lab.hypotheses.add("acc rises", metric="acc", direction="max", mde=0.1, baseline=1.0)
     command = "sh -c 'echo acc=1.5$PERPETUAL_SEED'"
     for_number = lab.experiments.propose(hypothesis.id, command=command, noise=0.05, replicates=2)
@@ -226,7 +226,7 @@ def test_a_baseline_that_nobody_waits_for_is_not_run(lab: Lab) -> None:
 
 
 def test_at_most_so_many_runs_are_live(lab: Lab) -> None:
-    lab.config.methodology.set("max_concurrent_runs", "2")
+    lab.settings.set_methodology("max_concurrent_runs", "2")
     lab.hypotheses.add("so that something is open")
     _plain(lab, "sh -c 'while test -e hold; do sleep 0.02; done'", replicates=5)
     (lab.root / "hold").write_text("")
@@ -242,8 +242,8 @@ def test_at_most_so_many_runs_are_live(lab: Lab) -> None:
 
 
 def test_grids_are_explored_a_batch_at_a_time(lab: Lab) -> None:
-    lab.config.methodology.set("auto_approve", "true")
-    lab.config.methodology.set("proposal_batch_size", "2")
+    lab.settings.set_methodology("auto_approve", "true")
+    lab.settings.set_methodology("proposal_batch_size", "2")
     script = "if grep -q 'lr.: 3' $PERPETUAL_CONFIG; then echo acc=1.5$PERPETUAL_SEED; else echo acc=1.05; fi"
     (lab.root / "train.sh").write_text(script)
     hypothesis = lab.hypotheses.add(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -178,6 +179,20 @@ def _grace(lab: Lab) -> int | None:
     return lab.runs.kill(run.id).signal
 
 
+def _edited(lab: Lab) -> str:
+    """What becomes of a run whose tracked code was changed since the approval."""
+    git = ["git", "-C", str(lab.root), "-c", "user.name=a", "-c", "user.email=a@b"]
+    (lab.root / "model.cfg").write_text("one")
+    for words in (["init", "-q"], ["add", "model.cfg"], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *words], check=True)
+    experiment = lab.experiments.approve(lab.experiments.propose(command="true", wall_s=60.0).id)
+    (lab.root / "model.cfg").write_text("two")
+    try:
+        return str(len(lab.runs.launch(experiment.id)[0].annotations))
+    except NotPermitted as problem:
+        return problem.code
+
+
 # key -> (other keys that must be set for it to matter, the changed value, what to look at, before, after)
 _KEYS: dict[str, tuple[dict[str, Any], Any, Callable[[Lab], Any], Any, Any]] = {
     "exploration_strategy": ({}, "coin", _ranked, "InformationGain", "Coin"),
@@ -205,6 +220,8 @@ _KEYS: dict[str, tuple[dict[str, Any], Any, Callable[[Lab], Any], Any, Any]] = {
     "auto_retry": ({}, ["oom"], _out_of_memory, 1, 2),
     "max_attempts": ({"auto_retry": ["oom"]}, 3, _out_of_memory, 2, 3),
     "protected_paths": ({}, ["score.py"], _touching, False, True),
+    "code_changes": ({}, "ask", _edited, "1", "code_changed"),
+    "code_ignore": ({}, ["*.cfg"], _edited, "1", "0"),
     "kill_grace_s": ({}, 0.0, _grace, None, 9),
 }
 
@@ -259,6 +276,6 @@ def test_every_key_of_the_methodology_changes_something(
     ],
 )
 def test_the_two_thresholds_do_not_meet(lab: Lab, first: str, second: str) -> None:
-    lab.config.methodology.set(first, "0.5")
+    lab.settings.set_methodology(first, "0.5")
     with pytest.raises(UsageError):
-        lab.config.methodology.set(second, "0.5")
+        lab.settings.set_methodology(second, "0.5")

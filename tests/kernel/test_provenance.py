@@ -566,7 +566,10 @@ def test_a_run_keeps_what_it_was_started_from(lab: Lab, campaign: Campaign, monk
     git(lab.root, "commit", "-qm", "first")
     (lab.root / "train.py").write_text("print('acc: 1.6')\n")
     (lab.root / "model.py").write_text("x = 1\n")
-    _, experiment = campaign(f"{sys.executable} train.py --api-key hunter5", env={"MY_LR": "0.1", "MY_KEY": "hunter6"})
+    monkeypatch.setenv("SLURM_JWT", "hunter5")
+    monkeypatch.setenv("NCCL_AUTH_VALUE", "hunter6")
+    monkeypatch.setenv("CUDA_HIDDEN", "ghp_" + "a1B2" * 9)
+    _, experiment = campaign(f"{sys.executable} train.py --lr 0.1", env={"MY_LR": "0.1"})
     id = _one(lab, experiment)
     kept, run = lab.runs.provenance(id), lab.runs.get(id)
     assert run.tainted is False
@@ -575,11 +578,12 @@ def test_a_run_keeps_what_it_was_started_from(lab: Lab, campaign: Campaign, monk
         "schema": "perpetual.provenance/1", "run": "r1", "experiment": "e1", "spec_hash": experiment.spec_hash,
         "seed": run.seed, "gpus": [], "perpetual": __version__,
     }  # fmt: skip
-    assert kept["argv"] == [sys.executable, "train.py", "--api-key", "<redacted>"]
+    assert kept["argv"] == [sys.executable, "train.py", "--lr", "0.1"]
     assert (kept["cwd"], kept["intact"], kept["problems"]) == (str(lab.root), True, [])
     environment = kept["environment"]
     assert (environment["OMP_NUM_THREADS"], environment["MY_LR"], environment["PERPETUAL_RUN"]) == ("4", "0.1", "r1")
     assert (environment["UNRELATED"], environment["HF_TOKEN"]) == (None, "<redacted>")
+    assert {environment[name] for name in ("SLURM_JWT", "NCCL_AUTH_VALUE", "CUDA_HIDDEN")} == {"<redacted>"}
     assert "hunter" not in (folder / "provenance.json").read_text()
     assert kept["git"]["commit"] == run.git.commit == git(lab.root, "rev-parse", "HEAD").decode().strip()
     assert (kept["git"]["dirty"], run.git.dirty) == (True, True)
@@ -607,12 +611,13 @@ def test_the_command_line_shows_it(
     assert command_line(["runs", id]) == 0
     shown = capsys.readouterr().out
     commit = lab.runs.get(id).git.commit
-    assert f"code: {commit} with 1 untracked file\n" in shown
+    assert f"code: {commit}, clean, and 1 untracked file\n" in shown
     assert " packages\n" in shown
     assert command_line(["runs", id, "--provenance"]) == 0
     shown = capsys.readouterr().out
     assert "\x1b" not in shown
     assert "untracked: 1 file, 1 of them kept" in shown
+    assert f"versions: code {lab.runs.get(id).versions['code']['tree'][:7]}, data unknown, environment " in shown
     assert command_line(["runs", id, "--provenance", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["schema"], document["run"]) == ("perpetual.provenance/1", id)

@@ -37,7 +37,7 @@ def test_a_run_that_waits_for_the_same_is_not_written_and_takes_no_lock(
         assert begun == []
         monkeypatch.undo()
         assert {run.reason for run in lab.queue.waiting().items} == {"1 runs are live, and max_concurrent_runs is 1"}
-        lab.config.methodology.set("max_concurrent_runs", "2")
+        lab.settings.set_methodology("max_concurrent_runs", "2")
         assert [change["run_id"] for change in lab.scan()["changes"]] == ["r2"]
         assert lab.runs.get("r3").reason == "2 runs are live, and max_concurrent_runs is 2"
 

@@ -17,9 +17,11 @@ from typing import Any
 import pytest
 
 from perpetual.api import Option, Provider, hookimpl, hookspec
+from perpetual.cli.table import COMMANDS
 from perpetual.errors import PluginError
 from perpetual.kept import commands
 from perpetual.registry import Called, PluginInfo, Registry
+from perpetual.toolkit.reserved import RESERVED, known_names
 
 BUNDLED_STORES = ["perpetual-lab/sqlite", "perpetual-lab/tinydb"]
 HEAVY = {"tinydb", "dulwich", "mcp", "pynvml", "psutil", "ruamel", "rich", "pydantic", "jinja2"}
@@ -167,19 +169,27 @@ print(json.dumps([told]))
         check=True,
         timeout=60,
     )
-    ambiguous, theirs, ours, *rest = json.loads(done.stdout)[0]
-    code_, message, hint = ambiguous
-    assert code_ == "plugin_ambiguous"
-    from perpetual import __version__
+    told = json.loads(done.stdout)[0]
+    assert told[:3] == ["perpetual-lab/tinydb", "acme-store/tinydb", "perpetual-lab/tinydb"]
+    # The bundled one is off: its name means nothing else.
+    assert (told[3][0], told[4]) == ("plugin_missing", "acme-store/tinydb")
+    assert (told[6], told[7][0]) == (told[9], told[10][0]) == ("perpetual-lab/tinydb", "plugin_missing")
 
-    assert "acme-store/tinydb 2.1" in message
-    assert f"perpetual-lab/tinydb {__version__}" in message
-    assert "acme-store/tinydb" in hint or "perpetual-lab/tinydb" in hint
-    assert (theirs, ours) == ("acme-store/tinydb", "perpetual-lab/tinydb")
-    assert rest[:2] == ["acme-store/tinydb", "acme-store/tinydb"]  # the bundled one is off: the bare name is clear
-    assert rest[2][0] == "plugin_missing"
-    assert rest[3] == "perpetual-lab/tinydb"
-    assert rest[6] == "perpetual-lab/tinydb"
+
+def test_the_reserved_names_are_those_that_are_bundled() -> None:
+    found: dict[str, set[str]] = {}
+    for info in Registry(safe=True).plugins:
+        for offer in info.offers:
+            found.setdefault(offer.provider.slot, set()).add(offer.provider.name)
+    found["command"] |= {*COMMANDS}
+    missing = {slot: names - RESERVED.get(slot, frozenset()) for slot, names in found.items()}
+    assert {slot: names for slot, names in missing.items() if names} == {}
+
+
+def test_two_commands_of_one_name_have_their_full_names() -> None:
+    assert known_names("command", ["a/x", "b/x", "a/adopt", "perpetual-lab/adopt", "a/y"]) == [
+        "a/x", "b/x", "a/adopt", "adopt", "y",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

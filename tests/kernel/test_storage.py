@@ -30,6 +30,7 @@ from perpetual.errors import (
 )
 from perpetual.lab import housing, upgrades
 from perpetual.slots.store import KINDS, Row, StoreBase
+from perpetual.testing.projects import trust_project
 from perpetual.toolkit.steps import STEPS
 
 STORES = ("tinydb", "sqlite")
@@ -59,6 +60,7 @@ def worked(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     if _MADE:
         shutil.rmtree(project)
         shutil.copytree(_MADE[0], project)
+        trust_project(project)
     else:
         with Lab.open(project) as lab:
             _work(lab)

@@ -157,7 +157,7 @@ def test_a_scheduler_that_breaks_a_promise(tmp_path: Path, monkeypatch: pytest.M
     assert {"the folder alone is enough", "what was never started is absent"} <= set(broken)
     assert "b'an error\\n'" in broken["output is kept as it is"], "the values are not told"
     assert "a run outlives its launcher" not in broken
-    assert len(result.promises) == 43
+    assert len(result.promises) == 48
 
 
 @pytest.mark.slow
@@ -194,3 +194,28 @@ def test_suites_run_only_where_they_are_asked_for(capsys: pytest.CaptureFixture[
         assert run([*arguments, "--json"]) == 0
         items = json.loads(capsys.readouterr().out)["items"]
         assert {(item["suite"], item["suite_reason"]) for item in items} == {(None, "not asked for")}
+
+
+HANGING = """
+import re
+from perpetual.api import Gate, GateVerdict
+
+class Hanging(Gate):
+    def scan(self, text, provenance):
+        re.match(r"(a+)+$", "a" * 60 + "b")
+        return GateVerdict("pass")
+
+def build(options):
+    return Hanging()
+"""
+
+
+@pytest.mark.slow
+def test_a_test_that_hangs_is_killed_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr("perpetual.suites._TEST_LIMIT_S", 5.0)
+    (tmp_path / "hanging_gate.py").write_text(HANGING, "utf-8")
+    found = run_suite("gate", "acme/hanging", "hanging_gate:build", {})
+    assert found.ok is False
+    assert found.reason is not None
+    assert "had not ended after 5 s in the test of '" in found.reason

@@ -39,7 +39,7 @@ def no_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_sweep")
 def test_the_end_of_any_run_wakes_who_waits(lab: Lab, campaign: Campaign) -> None:
     """Also of one that is not waited for: it is recorded, and what was queued takes its place."""
-    lab.config.methodology.set("max_concurrent_runs", "3")
+    lab.settings.set_methodology("max_concurrent_runs", "3")
     _, experiment = campaign(HELD, replicates=4)
     runs = lab.runs.launch(experiment.id, every=True)
     assert [run.status for run in runs] == ["running", "running", "running", "queued"]
@@ -103,7 +103,7 @@ def test_the_loop_is_woken_by_whichever_run_ends(lab: Lab, campaign: Campaign) -
 def test_the_queue_shows_places_priorities_and_reasons(
     lab: Lab, campaign: Campaign, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lab.config.methodology.set("max_concurrent_runs", "1")
+    lab.settings.set_methodology("max_concurrent_runs", "1")
     _, first = campaign(HELD, replicates=1)
     lab.runs.launch(first.id)
     waits: list[Run] = []

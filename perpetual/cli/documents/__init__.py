@@ -11,7 +11,7 @@ from typing import Any
 
 from perpetual.chaos import Certificate
 from perpetual.cli.documents.bundled import Adoption, BenchPolicy, Comparison, Demo, Report, Verification
-from perpetual.cli.documents.ledger import Init, Refolded
+from perpetual.cli.documents.ledger import ApproveToken, Init, Refolded
 from perpetual.cli.documents.machine import Completion, Doctor, GpuStatus, Setting
 from perpetual.cli.documents.memory import MemoryDecision, MemoryWrite, NoteHistory, NoteHit, NoteText, NoteWaiting
 from perpetual.cli.documents.page import Page
@@ -20,6 +20,7 @@ from perpetual.cli.documents.provenance import Provenance
 from perpetual.cli.documents.runs import Logs, Queue, RunPlan, Scan
 from perpetual.cli.documents.state import Brief, Budget, Error, Hook, StatusDocument, Version
 from perpetual.cli.documents.store import StoreCompact, StoreExport, StoreImport, StoreMigrate, StoreStats, StoreVerify
+from perpetual.cli.documents.trust import Trust, Trusted, TrustRevoked
 from perpetual.records import Event, Evidence, Experiment, Hypothesis, Note, Run
 
 __all__ = ["DOCUMENTS", "DRY_RUN", "FOREIGN"]
@@ -27,6 +28,7 @@ __all__ = ["DOCUMENTS", "DRY_RUN", "FOREIGN"]
 # name -> a record or a TypedDict; of a tuple, the keys of all and the words of the last
 DOCUMENTS: dict[str, Any] = {
     "adoption": Adoption,
+    "approve_token": ApproveToken,
     "bench_policy": BenchPolicy,
     "brief": Brief,
     "budget": Budget,
@@ -76,6 +78,9 @@ DOCUMENTS: dict[str, Any] = {
     "store_migrate": StoreMigrate,
     "store_stats": StoreStats,
     "store_verify": StoreVerify,
+    "trust": Trust,
+    "trust_revoked": TrustRevoked,
+    "trusted": Page[Trusted],
     "verification": Verification,
     "version": Version,
 }

@@ -150,7 +150,10 @@ class Difference(TypedDict):
 
 
 class ComparedPair(TypedDict):
-    """Two arms and a metric: `difference` is a - b; `better` is named only where the interval excludes 0."""
+    """Two arms and a metric: `difference` is a - b; `better` is named only where the interval excludes 0.
+
+    `effect` is that of a claim (a) against its baseline (b), as its hypothesis shows it: positive is better.
+    """
 
     metric: str
     direction: str | None
@@ -165,6 +168,7 @@ class ComparedPair(TypedDict):
     separable: bool
     better: str | None
     verdict: str
+    effect: dict[str, Any] | None
 
 
 class Comparison(TypedDict):
@@ -184,7 +188,7 @@ class DemoVerdict(TypedDict):
     statement: str
     status: str
     confidence: float
-    false_alarm_bound: float
+    false_alarm_bound: float | None
     evidence: int
     nats: float
     runs: int

@@ -7,6 +7,13 @@ from typing import NotRequired
 from perpetual.cli.documents.typed import TypedDict
 
 
+class ApproveToken(TypedDict):
+    """A token that lets one MCP server approve, once, until `expires_at`."""
+
+    token: str
+    expires_at: str
+
+
 class InitFile(TypedDict):
     """One file of a harness: `action` is created, merged, unchanged, removed or conflict; `diff` in a dry run."""
 
@@ -40,7 +47,7 @@ class Fold(TypedDict):
     confidence: float
     e_support: float
     e_refute: float
-    false_alarm_bound: float
+    false_alarm_bound: float | None
     evidence_count: int
     status: str
 

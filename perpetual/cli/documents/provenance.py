@@ -18,6 +18,7 @@ class Untracked(TypedDict):
     target: NotRequired[str]
     kept: bool
     why: NotRequired[str]
+    redacted: NotRequired[bool]  # secrets were taken out of the copy; `sha256` is the file's own
 
 
 class ProvenanceCode(TypedDict):
@@ -31,6 +32,8 @@ class ProvenanceCode(TypedDict):
     patch: str | None
     patch_bytes: int | None
     patch_sha256: str | None
+    patch_left_out: NotRequired[list[str]]  # files whose changes are not in it: they may hold a secret
+    patch_redacted: NotRequired[list[str]]  # files whose changes had secrets taken out, which may keep it from applying
     why: str | None
     untracked: list[Untracked]
     untracked_left_out: int
@@ -78,6 +81,22 @@ class Protected(TypedDict):
     problems: list[str]
 
 
+class CodeVersion(TypedDict):
+    """Hashes: of what git tracks, of the globs that were left out, and of the program files that the command names."""
+
+    tree: str | None
+    ignored: str | None
+    programs: dict[str, str]
+
+
+class Versions(TypedDict):
+    """What a run was made of, as far as it is known: runs of different versions are not pooled."""
+
+    code: CodeVersion | None
+    data: str | None
+    environment: str | None
+
+
 class Provenance(TypedDict):
     """What a run was started from; `intact` is null where no hash of it was noted."""
 
@@ -88,6 +107,7 @@ class Provenance(TypedDict):
     argv: list[str]
     cwd: str
     git: ProvenanceCode
+    versions: NotRequired[Versions]  # which older runs do not have
     environment: dict[str, str | None]
     interpreter: Interpreter
     machine: ProvenanceMachine

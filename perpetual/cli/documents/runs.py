@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NotRequired
+
 from perpetual.cli.documents.typed import TypedDict
 from perpetual.records import Debit, Evidence, Run
 
@@ -21,6 +23,7 @@ class RunPlan(TypedDict):
     gpu_hours: float
     run_hours: float
     waits_for: str | None
+    code_changed: str | None  # what of the code is not as it was approved
 
 
 class Logs(TypedDict):
@@ -59,6 +62,13 @@ class ScanProblem(TypedDict):
     message: str
 
 
+class Elsewhere(TypedDict):
+    """A live run that is not this folder's to end: of another machine, or of the original of a copy."""
+
+    run_id: str
+    where: str
+
+
 class Scan(TypedDict):
     """What the record has learnt: changes of runs, lines of the budget's ledger, rows of evidence."""
 
@@ -66,3 +76,4 @@ class Scan(TypedDict):
     debits: list[Debit]
     evidence: list[Evidence]
     problems: list[ScanProblem]
+    elsewhere: NotRequired[list[Elsewhere]]  # where there is one

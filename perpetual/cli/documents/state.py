@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import NotRequired
+
+from perpetual.cli.documents.trust import TrustNow
 from perpetual.cli.documents.typed import TypedDict
 
 
@@ -38,8 +41,11 @@ class HypothesisLine(TypedDict):
     statement: str
     status: str
     confidence: float
-    false_alarm_bound: float
+    false_alarm_bound: float | None
     evidence_count: int
+    counting: int | None
+    decided_by: str | None
+    stale: NotRequired[bool]  # it rests on a comparison of different code, data or environment
 
 
 class RunLine(TypedDict):
@@ -75,6 +81,7 @@ class StatusDocument(TypedDict):
     memory: dict[str, int]
     approvals_waiting: int
     queue: str
+    trust: TrustNow
     next: list[str]
 
 

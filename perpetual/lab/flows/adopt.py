@@ -20,12 +20,14 @@ from perpetual.lab.flows import Desks
 from perpetual.lab.flows.adopt_files import Files
 from perpetual.lab.flows.fold import count_rows
 from perpetual.lab.flows.judge import update as amend
-from perpetual.lab.hypotheses import AGENTS_PRIORS, tags_of
-from perpetual.lab.rights import is_agent
+from perpetual.lab.hypotheses import PRIORS, tags_of
+from perpetual.lab.redaction import CHECKED
+from perpetual.lab.rights import withholds
 from perpetual.records import Design, Experiment, GitState, Resources, Run, Score, to_json
 from perpetual.slots.store import Transaction
 from perpetual.toolkit.adopted import AdoptedExperiment, AdoptedHypothesis, AdoptedNote, AdoptedRun, Skipped
 from perpetual.toolkit.lock import FileLock
+from perpetual.toolkit.redact import redact_command, redact_value
 from perpetual.toolkit.steps import step
 
 __all__ = ["Item", "adopt", "adopted_id"]
@@ -82,6 +84,7 @@ def adopt(
             taking.count(batch)
             taking.tell(progress)
         return taking.answer()
+    desks.ctx.trust.require("adopting")
     lock = FileLock(desks.ctx.folder / "adopt.lock")
     if not lock.acquire(blocking=False):
         raise TransientError("another adoption into this project is going on", hint="wait until it has ended")
@@ -229,11 +232,11 @@ class _Taking:
         ctx = self._desks.ctx
         if self._is_known(tx, item):
             return
-        bound = is_agent(ctx.actor) and not ctx.config.methodology["agents_may_approve"]
-        low, high = AGENTS_PRIORS
+        bound = withholds(ctx)
+        low, high = PRIORS
         id = self._desks.hypotheses.add(
             item.statement,
-            prior=min(max(item.prior, low), high) if bound else item.prior,
+            prior=min(max(item.prior, low), high),
             metric=item.metric,
             direction=item.direction,
             tags=(*item.tags, TAG),
@@ -246,6 +249,8 @@ class _Taking:
         verdict = None if bound else item.verdict
         if bound and item.verdict is not None:
             self._skip(Skipped(f"the verdict of {id}", f"that it is {item.verdict} by hand is for a person to say"))
+        if not low <= item.prior <= high:
+            self._skip(Skipped(f"the prior of {id}", f"{item.prior:g} counts as {min(max(item.prior, low), high):g}"))
         if item.confidence is not None or verdict is not None:
             amend(self._desks, id, confidence=item.confidence, status=verdict, why=item.why)
 
@@ -258,10 +263,10 @@ class _Taking:
             hypothesis_id=self._target if self._target else self._needed(tx, item.hypothesis),
             title=item.title,
             status="rejected" if item.is_rejected else "proposed",
-            command=item.command,
+            command=None if item.command is None else redact_command(item.command),
             cwd=None,
             env={},
-            config=dict(item.config),
+            config=redact_value(dict(item.config)),
             notes=item.notes,
             tags=(*tags_of((*item.tags, TAG)),),
             priority=0,
@@ -274,7 +279,7 @@ class _Taking:
             approved_by=None,
             created_at=item.created_at or ctx.now(),
         )
-        body = to_json(record)
+        body = {**to_json(record), CHECKED: True}
         body["spec_hash"] = spec_hash(body)
         id = tx.create("experiment", body).id
         payload = {"hypothesis_id": body["hypothesis_id"], "spec_hash": body["spec_hash"], "title": item.title}

@@ -14,6 +14,7 @@ from perpetual.lab.flows.measure import read_all
 from perpetual.slots.analyser import MetricReader, RunFolder
 from perpetual.toolkit.adopted import AdoptedRun, Skipped
 from perpetual.toolkit.atomic import dump_json, write_atomic
+from perpetual.toolkit.confined import check_folder, make_folder
 from perpetual.toolkit.units import posix_of
 
 __all__ = ["Files"]
@@ -28,7 +29,8 @@ class Files:
 
     def clear(self) -> None:
         """Removes what an adoption that was cut off had laid ready."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if check_folder(self._folder):
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def lay(self, item: AdoptedRun, id: str | None, number: int) -> Path | None:
         """Lays a run's files ready as folder `number`; None where it has none, or they are in their place.
@@ -41,7 +43,7 @@ class Files:
         if id is not None and self._desks.runs.log_dir(id).is_dir():
             return None
         folder = self._folder / str(number)
-        folder.mkdir(parents=True, mode=0o700)
+        make_folder(folder)
         write_atomic(folder / "adopted.json", dump_json(dict(item.origin)), durable=False)
         for name, path in item.logs.items():
             shutil.copyfile(path, folder / name)
@@ -54,8 +56,8 @@ class Files:
         if folder is None or id is None:
             return
         target = self._desks.runs.log_dir(id)
-        target.parent.mkdir(mode=0o700, exist_ok=True)
-        if target.exists():
+        make_folder(target.parent)
+        if os.path.lexists(target):
             shutil.rmtree(folder)
         else:
             os.rename(folder, target)

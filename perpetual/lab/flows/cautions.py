@@ -12,10 +12,11 @@ from typing import Any
 
 from perpetual.lab.experiments import design_key
 from perpetual.lab.flows import Desks
+from perpetual.lab.rights import is_agent
 from perpetual.lab.states import ENDED
 from perpetual.slots.store import Document
 
-__all__ = ["cautions", "seen_before"]
+__all__ = ["cautions", "killed_by_agents", "seen_before"]
 
 _LISTED = 3
 _WITHOUT = {"done": "without the metric"}
@@ -33,6 +34,7 @@ def cautions(desks: Desks, hypothesis: Document, rows: Sequence[Mapping[str, Any
     tried = [item for item in claims if ended[item.id]]
     found = _left_out([run for runs in ended.values() for run in runs], measured, "runs")
     found += _of_baselines(desks, tried)
+    found += _held(killed_by_agents(desks, hypothesis.id))
     weighed = [item for item in tried if any(run.id in measured for run in ended[item.id])]
     found += _few([
         text for item in weighed
@@ -54,6 +56,48 @@ def cautions(desks: Desks, hypothesis: Document, rows: Sequence[Mapping[str, Any
     if hypothesis.body.get("restated"):
         found.append("its statement was changed after evidence had come in")
     return found
+
+
+def killed_by_agents(desks: Desks, hypothesis_id: str) -> list[tuple[Document, str]]:
+    """Runs that an agent ended once they had shown the metric, with that metric: of its claims and of their baselines.
+
+    An agent that reads the logs and ends the runs that look bad selects. What those would have said is not known, so
+    the verdict waits.
+    """
+    found: dict[str, tuple[Document, str]] = {}
+    for item in desks.ctx.store.find("experiment", hypothesis_id=hypothesis_id):
+        design = item.body["design"]
+        if design["claim"] is None:
+            continue
+        baseline, sources = design["baseline"], [item.id]
+        if isinstance(baseline, str):
+            sources += [baseline, *desks.ctx.need("experiment", baseline).body.get("extended_by", [])]
+        for source in sources:
+            for run in desks.ctx.store.find("run", experiment_id=source):
+                if _was_seen_and_killed(run, design["metric"]):
+                    found[run.id] = (run, design["metric"])
+    return [*found.values()]
+
+
+def _was_seen_and_killed(run: Document, metric: str) -> bool:
+    return (
+        is_agent(run.body.get("cancelled_by") or "")
+        and run.body["status"] in ENDED
+        and run.body["status"] != "done"
+        and metric in run.body["metrics"]
+    )
+
+
+def _held(killed: Sequence[tuple[Document, str]]) -> list[str]:
+    """What is said of runs that hold a verdict open."""
+    if not killed:
+        return []
+    by = sorted({str(run.body["cancelled_by"]) for run, _ in killed})
+    metrics = sorted({metric for _, metric in killed})
+    return [
+        f"{_named([run.id for run, _ in killed])} {'were' if len(killed) > 1 else 'was'} killed by {_named(by)} after "
+        f"{_named(metrics)} was printed: no verdict until a person decides"
+    ]
 
 
 def _few(texts: list[str]) -> list[str]:
@@ -83,8 +127,7 @@ def _left_out(runs: Sequence[Document], measured: set[Any], name: str) -> list[s
     found = []
     if without:
         how, count = _counts(without), without.total()
-        were = "were ended before they were" if count > 1 else "was ended before it was"
-        found.append(f"{count} of {len(runs)} {name} {were} measured ({how})")
+        found.append(f"{count} of {len(runs)} {name} gave no result ({how})")
     if mute:
         weigh = "weigh" if mute.total() > 1 else "weighs"
         found.append(f"{mute.total()} of {len(runs)} {name} {weigh} nothing ({_counts(mute)})")
@@ -122,11 +165,11 @@ def _without_partner(desks: Desks, experiment: Document, own: Sequence[Document]
     if not design["paired"]:
         return []
     partners = {
-        run.body["replicate"]
+        run.body["replicate"]: run.body["seed"]
         for run in _ended(desks, design["baseline"])
         if run.body["status"] == "done" and run.body["metrics"].get(design["metric"]) is not None and not _is_mute(run)
     }
-    count = sum(run.body["replicate"] not in partners for run in own)
+    count = sum(partners.get(run.body["replicate"]) != run.body["seed"] for run in own)
     have = "have" if count > 1 else "has"
     return [f"{count} of {len(own)} runs of {experiment.id} {have} no partner in {design['baseline']}"] if count else []
 
@@ -167,33 +210,29 @@ def seen_before(desks: Desks, draft: Mapping[str, Any]) -> dict[str, list[str]]:
     design = draft["design"]
     if design["claim"] is None or draft["command"] is None:
         return {}
-    found = {"seen_before": _alike(desks, draft, {design["baseline"]})}
-    own = desks.ctx.store.find("experiment", hypothesis_id=draft["hypothesis_id"])
-    pooled = {item.id for item in own if item.body["design"]["claim"] is not None}
-    found["seen_before"] = [id for id in found["seen_before"] if id not in pooled]
+    found = {
+        "seen_before": [
+            item.id
+            for item in _alike(desks, draft, {design["baseline"]})
+            if item.body["hypothesis_id"] != draft["hypothesis_id"] or item.body["design"]["claim"] is None
+        ]
+    }
     if isinstance(design["baseline"], str):
         baseline = desks.ctx.need("experiment", design["baseline"])
-        further = baseline.body.get("extended_by", [])
-        found["passed_over"] = _alike(desks, baseline.body, {baseline.id, baseline.body.get("extends"), *further})
+        further = [*baseline.body.get("extended_by", []), *baseline.body.get("renewed_by", [])]
+        but = {baseline.id, baseline.body.get("extends"), baseline.body.get("renews"), *further}
+        found["passed_over"] = [item.id for item in _alike(desks, baseline.body, but)]
     return {name: ids for name, ids in found.items() if ids}
 
 
-def _alike(desks: Desks, body: Mapping[str, Any], but: set[Any]) -> list[str]:
+def _alike(desks: Desks, body: Mapping[str, Any], but: set[Any]) -> list[Document]:
     """Other experiments with the same command and settings of which a run was measured in the same metric."""
     metric = body["design"]["metric"]
-    settings = ("env", "config")  # cheaper to compare than what follows
     return [
-        item.id
-        for item in desks.ctx.store.find("experiment")
+        item
+        for item in desks.experiments.alike.of(body)
         if item.id not in but
         and item.body["runs"].get("done")
         and "approved_hash" in item.body  # adopted work ran elsewhere, and is told as such
-        and all(item.body[name] == body[name] for name in settings)
         and item.body["design"]["metric"] in (None, metric)
-        and _command(item.body) == _command(body)
     ]
-
-
-def _command(body: Mapping[str, Any]) -> str:
-    """What makes commands the same, whoever claims what of them."""
-    return design_key({**body, "design": {"claim": None}})

@@ -1,7 +1,7 @@
 """The code a run starts from, kept beside it: commit, patch, and the files that git does not know.
 
-Used by `provenance` alone. `git apply` of the patch on the commit, and the untracked files copied over it, give the
-tree again.
+Used by `provenance`, and by `code_version` for its git commands. `git apply` of the patch on the commit, and the
+untracked files copied over it, give the tree again.
 
 A repository's own configuration can name programs: filters, text conversions, monitors, hooks, diff drivers. Looking
 at somebody's code must not run it, so the two commands that read file contents never see that configuration: they work
@@ -22,25 +22,30 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from perpetual.lab.flows.patches import without_secrets
 from perpetual.lab.flows.untracked import UNTRACKED, keep_untracked
 from perpetual.records import GitState
+from perpetual.toolkit.atomic import write_atomic
 from perpetual.toolkit.redact import redact_text
 
-__all__ = ["PATCH", "UNTRACKED", "Code", "capture_code"]
+__all__ = ["EMPTY_TREE", "NOT_OURS", "PATCH", "UNTRACKED", "Code", "Git", "GitFailed", "Site", "borrowed",
+           "capture_code", "look", "overrides"]  # fmt: skip
 
 PATCH = "code.patch"
 
 _PATCH_BYTES = 10_000_000  # a longer patch is kept by its hash
 _GIT_S = 20.0
+_NAMED = 10  # files of a sentence
 _TAIL_BYTES = 2_000  # of git's complaints
-_EMPTY_TREE = {40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+_COMMANDS = ("rev-parse", "diff", "ls-files", "ls-tree", "hash-object")
+EMPTY_TREE = {40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
                64: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"}  # fmt: skip
 # Keys that decide how contents are compared and name no program.
 _HARMLESS = ("core.autocrlf", "core.eol", "core.filemode", "core.symlinks", "core.ignorecase", "core.precomposeunicode",
              "core.excludesfile", "core.trustctime", "core.checkstat", "core.checkroundtripencoding")  # fmt: skip
 _ALSO = (r"extensions\.objectformat", r"status\.showuntrackedfiles", r"remote\..*\.url")
 _WANTED = f"^({'|'.join((*map(re.escape, _HARMLESS), *_ALSO))})$"
-_NOT_OURS = ":(top,exclude,glob)**/.perpetual/**"  # the record is not the code
+NOT_OURS = ":(top,exclude,glob)**/.perpetual/**"  # the record is not the code
 
 
 class Code(NamedTuple):
@@ -51,11 +56,11 @@ class Code(NamedTuple):
     problems: list[str]
 
 
-class _GitFailed(Exception):
+class GitFailed(Exception):
     """A git command that did not answer; the text says why."""
 
 
-class _Site(NamedTuple):
+class Site(NamedTuple):
     """A work tree and the places of its repository."""
 
     top: str
@@ -81,6 +86,8 @@ def capture_code(root: Path, folder: Path) -> Code:
         "patch": None,
         "patch_bytes": None,
         "patch_sha256": None,
+        "patch_left_out": [],
+        "patch_redacted": [],
         "why": None,
         "untracked": [],
         "untracked_left_out": 0,
@@ -89,33 +96,33 @@ def capture_code(root: Path, folder: Path) -> Code:
     for name in (PATCH, UNTRACKED):  # of a launcher that died over this run
         _remove(folder / name)
     try:
-        with _Git(folder) as git:
-            found, config = _look(git, str(root))
+        with Git(folder) as git:
+            found, config = look(git, str(root))
             document |= {"commit": found.commit, "branch": found.branch, "remote": _remote(config), "top": found.top}
             _keep(git, str(root), found, config, folder, document, problems)
-    except _GitFailed as problem:
+    except GitFailed as problem:
         problems.append(str(problem))
         document["why"] = document["why"] or str(problem)
     return Code(GitState(document["commit"], document["dirty"]), document, problems)
 
 
 def _keep(
-    git: _Git,
+    git: Git,
     root: str,
-    site: _Site,
+    site: Site,
     config: Mapping[str, str],
     folder: Path,
     document: dict[str, Any],
     problems: list[str],
 ) -> None:
     """The patch and the untracked files; the two commands run side by side."""
-    environment = _borrowed(site, config, git.scratch)
-    base = ["git", *_overrides(config)]
-    tree = site.commit or _EMPTY_TREE[64 if config.get("extensions.objectformat") == "sha256" else 40]
+    environment = borrowed(site, config, git.scratch)
+    base = ["git", *overrides(config)]
+    tree = site.commit or EMPTY_TREE[64 if config.get("extensions.objectformat") == "sha256" else 40]
     # Renames are left as removals and additions: finding them is quadratic, and the tree is the same.
     diff = [*base, "diff", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color",
-            "--submodule=short", "--ignore-submodules=dirty", tree, "--", ":(top)", _NOT_OURS]  # fmt: skip
-    others = [*base, "ls-files", "-z", "--others", "--exclude-standard", "--full-name", "--", ".", _NOT_OURS]
+            "--submodule=short", "--ignore-submodules=dirty", tree, "--", ":(top)", NOT_OURS]  # fmt: skip
+    others = [*base, "ls-files", "-z", "--others", "--exclude-standard", "--full-name", "--", ".", NOT_OURS]
     # Who has git leave out what it does not know (as in a home folder) is asked for the project's own files alone.
     has_limit = config.get("status.showuntrackedfiles", "").lower() in ("no", "false", "off", "0")
     differing = git.start(diff, site.top, environment)
@@ -123,7 +130,7 @@ def _keep(
     _patch(git, differing, folder / PATCH, document, problems)
     names = [name for name in git.read(listing).split(b"\0") if name]
     if listing.returncode:
-        raise _GitFailed(git.why(listing))
+        raise GitFailed(git.why(listing))
     keep_untracked(os.fsencode(site.top), names, folder / UNTRACKED, document, problems)
     if document["patch_bytes"] is not None or names:
         document["dirty"] = bool(document["patch_bytes"] or names)
@@ -135,11 +142,11 @@ def _keep(
 # --- the repository -------------------------------------------------------------------------------------------------
 
 
-def _look(git: _Git, root: str) -> tuple[_Site, dict[str, str]]:
+def look(git: Git, root: str) -> tuple[Site, dict[str, str]]:
     """Where the repository around `root` is, and what of its configuration matters.
 
     Raises:
-        _GitFailed: outside a work tree, or without git.
+        GitFailed: outside a work tree, or without git.
     """
     asked = ["git", "rev-parse", "--is-bare-repository", "--is-inside-work-tree", "--git-path", "index",
              "--git-path", "objects", "--git-path", "info/exclude", "--git-path", "HEAD",
@@ -150,15 +157,15 @@ def _look(git: _Git, root: str) -> tuple[_Site, dict[str, str]]:
     lines = os.fsdecode(git.read(places)).split("\n")[:-1]
     pairs = os.fsdecode(git.read(configured)).split("\0")[:-1]
     if places.returncode and lines[:1] == ["true"]:
-        raise _GitFailed("the repository here is bare: it has no files that a run could start from")
+        raise GitFailed("the repository here is bare: it has no files that a run could start from")
     if places.returncode and lines[1:2] == ["false"]:
-        raise _GitFailed("the project lies outside its repository's work tree")
+        raise GitFailed("the project lies outside its repository's work tree")
     if len(lines) not in (7, 8) or (places.returncode and len(lines) == 8):
-        raise _GitFailed(git.why(places))
+        raise GitFailed(git.why(places))
     index, objects, exclude, head = (os.path.join(root, line) for line in lines[2:6])
     commit = lines[7] if len(lines) == 8 else None
     config = dict(pair.partition("\n")[::2] for pair in pairs)  # the last of several values is in force
-    return _Site(lines[6], index, objects, exclude, commit, _branch(head)), config
+    return Site(lines[6], index, objects, exclude, commit, _branch(head)), config
 
 
 def _branch(head: str) -> str | None:
@@ -178,7 +185,7 @@ def _remote(config: Mapping[str, str]) -> str | None:
     return redact_text(found) if found else None
 
 
-def _borrowed(site: _Site, config: Mapping[str, str], scratch: Path) -> dict[str, str]:
+def borrowed(site: Site, config: Mapping[str, str], scratch: Path) -> dict[str, str]:
     """The environment of a command that works on the repository without its configuration."""
     own = scratch / "git"
     for name in ("refs", "info"):
@@ -209,7 +216,7 @@ def _borrowed(site: _Site, config: Mapping[str, str], scratch: Path) -> dict[str
     }
 
 
-def _overrides(config: Mapping[str, str]) -> list[str]:
+def overrides(config: Mapping[str, str]) -> list[str]:
     words = ["-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}"]
     known = {key: value for key, value in config.items() if key in _HARMLESS}
     ignore = known.get("core.excludesfile") or os.path.join(
@@ -238,7 +245,7 @@ def _clean_environment() -> dict[str, str]:
 # --- the commands ---------------------------------------------------------------------------------------------------
 
 
-class _Git:
+class Git:
     """The commands of one look, and a folder for the moment; all have ended within `_GIT_S`, or are ended."""
 
     def __init__(self, folder: Path) -> None:
@@ -247,7 +254,7 @@ class _Git:
         self._timer = threading.Timer(_GIT_S, self._end)
         self._is_over = False
 
-    def __enter__(self) -> _Git:
+    def __enter__(self) -> Git:
         _remove(self.scratch)
         self.scratch.mkdir(mode=0o700)
         self._timer.daemon = True
@@ -264,23 +271,33 @@ class _Git:
             process.stdout.close()
         _remove(self.scratch)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the time for all of its commands is used up."""
+        return self._is_over
+
     def _end(self) -> None:
         self._is_over = True
         for process in [*self._started]:
             process.kill()
 
-    def start(self, words: Sequence[str], cwd: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        """A command whose output is a pipe."""
+    def start(
+        self, words: Sequence[str], cwd: str, environment: Mapping[str, str], *, fed: Path | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Starts a command whose output is a pipe; `fed` is the file that it reads, if it reads any."""
         try:
             # Complaints go to a file: two pipes of one process would have to be read at the same time.
-            with open(self.scratch / f"{len(self._started)}.err", "wb") as complaints:
+            with (
+                open(self.scratch / f"{len(self._started)}.err", "wb") as complaints,
+                open(fed or os.devnull, "rb") as read,
+            ):
                 process = subprocess.Popen(
-                    words, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints
+                    words, cwd=cwd, env=environment, stdin=read, stdout=subprocess.PIPE, stderr=complaints
                 )
         except FileNotFoundError as problem:
-            raise _GitFailed("git is not installed here" if os.path.isdir(cwd) else f"{cwd} is gone") from problem
+            raise GitFailed("git is not installed here" if os.path.isdir(cwd) else f"{cwd} is gone") from problem
         except OSError as problem:
-            raise _GitFailed(f"git cannot be started: {problem}") from problem
+            raise GitFailed(f"git cannot be started: {problem}") from problem
         self._started.append(process)
         if self._is_over:
             process.kill()
@@ -297,7 +314,7 @@ class _Git:
         """Why it ended without success, in git's own words where it said any."""
         words = process.args
         assert isinstance(words, list)
-        command = next(word for word in words if word in ("rev-parse", "diff", "ls-files"))
+        command = next(word for word in words if word in _COMMANDS)
         if self._is_over:
             return f"git {command} took longer than {_GIT_S:g} s"
         with open(self.scratch / f"{self._started.index(process)}.err", "rb") as file:
@@ -312,7 +329,7 @@ class _Git:
 
 
 def _patch(
-    git: _Git, process: subprocess.Popen[bytes], path: Path, document: dict[str, Any], problems: list[str]
+    git: Git, process: subprocess.Popen[bytes], path: Path, document: dict[str, Any], problems: list[str]
 ) -> None:
     """Streams the patch into its file; one that is too long is only hashed."""
     assert process.stdout is not None
@@ -346,6 +363,20 @@ def _patch(
         problems.append(document["why"])
     else:
         document["patch"] = PATCH
+        _take_out_secrets(path, document, problems)
+
+
+def _take_out_secrets(path: Path, document: dict[str, Any], problems: list[str]) -> None:
+    """Rewrites the kept patch without secrets; what it misses then is named, since it restores less."""
+    patch = path.read_bytes()
+    kept = without_secrets(patch)
+    if kept.patch != patch:
+        write_atomic(path, kept.patch)
+    document |= {"patch_left_out": kept.left_out, "patch_redacted": kept.redacted}
+    for names, what in ((kept.left_out, "left out: may hold a secret"), (kept.redacted, "kept with secrets taken out")):
+        if names:
+            shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+            problems.append(f"changes of {shown} are {what}")
 
 
 def _copy(source: str, target: Path) -> bool:

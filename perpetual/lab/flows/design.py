@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from perpetual.errors import UsageError, nearest, unknown
+from perpetual.errors import UsageError, unknown
 from perpetual.lab.flows import Desks
-from perpetual.lab.hypotheses import baseline_value, check_direction, check_metric
+from perpetual.lab.hypotheses import baseline_value, check_baseline, check_direction, check_metric
 from perpetual.lab.specification import Specification
 from perpetual.records import Design
+from perpetual.science.versions import ASPECTS
 from perpetual.slots.store import Document
 from perpetual.toolkit.units import finite
 
@@ -67,7 +68,23 @@ def design_of(desks: Desks, hypothesis: Document | None, spec: Specification) ->
         confirmation=spec.confirmation,
         proxy=_proxy(spec.proxy, mde, against),
         proxy_of=None if spec.proxy_of is None else desks.ctx.need("experiment", spec.proxy_of).id,
+        changes=_changes(spec.changes, claim, against),
     )
+
+
+def _changes(changes: str | None, claim: str | None, against: float | str | None) -> str | None:
+    """What is declared to be changed on purpose: aspects of a version, in their order."""
+    if changes is None:
+        return None
+    given = [word.strip() for word in changes.split(",")]
+    for word in given:
+        if word not in ASPECTS:
+            raise UsageError(unknown("thing to change", word, ASPECTS), hint="--changes code, data or environment")
+    if claim is None or not isinstance(against, str):
+        raise UsageError(
+            "--changes declares the difference from a baseline experiment", hint="--baseline EXPERIMENT, and a claim"
+        )
+    return ",".join(name for name in ASPECTS if name in given)
 
 
 def _tau(spec: Specification, claim: str | None, mde: float | None) -> float | None:
@@ -96,6 +113,10 @@ def _check_numbers(mde: float | None, noise: float | None, tau: float | None, co
     for name, value, above in (("mde", mde, True), ("noise", noise, False), ("tau", tau, False)):
         if value is not None:
             finite(value, name, above=0.0 if above else None, minimum=None if above else 0.0)
+    if noise == 0:
+        raise UsageError(
+            "noise 0 declares that seeds make no difference", hint="leave --noise out: the runs themselves show it"
+        )
     if cost is not None:
         finite(cost, "the cost", minimum=0.0, maximum=_MOST_RUN_HOURS)
 
@@ -130,18 +151,8 @@ def _claim(
             hint="the metric's name, max or min, and what it is compared with: a number or an experiment",
         )
     if isinstance(against, str):
-        _check_baseline(desks, against, str(metric))
+        check_baseline(desks.ctx, against, str(metric))
     return claim
-
-
-def _check_baseline(desks: Desks, baseline_id: str, metric: str) -> None:
-    design = desks.ctx.need("experiment", baseline_id).body["design"]
-    if design["metric"] is not None and design["metric"] != metric:
-        near = nearest(metric, [design["metric"]])
-        raise UsageError(
-            f"{baseline_id} measures {design['metric']}, not {metric}",
-            hint=f"did you mean {near[0]}?" if near else None,
-        )
 
 
 def _check_rates(claim: str | None, against: float | str | None, mde: float | None, direction: str | None) -> None:

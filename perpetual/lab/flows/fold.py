@@ -8,23 +8,30 @@ from typing import Any, NamedTuple
 
 from perpetual.lab.experiments import design_key
 from perpetual.lab.flows import Desks
-from perpetual.lab.flows.cautions import cautions
+from perpetual.lab.flows.cautions import cautions, killed_by_agents
+from perpetual.lab.flows.effects import effect_of, headline
+from perpetual.lab.flows.stale import Comparison, baseline_values, comparisons, root_of, sentences
+from perpetual.lab.hypotheses import PRIORS
 from perpetual.lab.rights import is_agent
-from perpetual.science.evidence import confidence, live_rows
+from perpetual.science.evidence import bound_of, confidence, live_rows
 from perpetual.slots.store import Document, Transaction
 
 __all__ = [
     "add_evidence",
     "baseline_values",
+    "cautioned",
     "count_rows",
     "designs_of",
+    "effects_of",
     "folded",
     "oriented",
     "pools_with",
+    "prediction_of",
     "predictions_of",
     "refold",
     "refold_users_of",
     "rows_of",
+    "users_of",
 ]
 
 _COMPARED = "compared"  # the kept fold of who is compared with what
@@ -34,38 +41,16 @@ _FLOOR_DF = 3  # a noise floor with this many degrees of freedom replaces a decl
 _GUESS_DF = 2.0
 # What runs kept back for it must say by themselves before they confirm: as much as all opinions together may.
 _CONFIRMING_NATS = math.log(3)
-_PREDICTION = ("metric", "direction", "kind", "baseline", "claim", "mde", "paired")
+_PREDICTION = ("metric", "direction", "kind", "baseline", "claim", "mde", "paired", "changes")
 # How far apart results are believed to lie. It is part of what was predicted: wider beliefs, had once the results are
 # there, would unsay what speaks against a claim, as narrower ones would overstate what speaks for it.
 _SPREAD = ("noise", "tau", "on_crash")
 _NEEDS = {
     "full_scale": "past a threshold on proxies only: it needs a run at full scale",
     "confirmation": "past the threshold: it needs a confirmation (propose --confirmation)",
+    "evidence": "past a threshold by its prior, opinions or a hand: what was measured does not pass it by itself",
+    "killed_runs": "past a threshold, and held open by runs that an agent killed",
 }
-
-
-def baseline_values(desks: Desks, design: Mapping[str, Any]) -> dict[int, float] | float | None:
-    """The number that a design is compared with, or its baseline experiment's values by replicate, or None.
-
-    What extends a baseline adds replicates to it, numbered on; a paired design knows only the seeds that it shares.
-    """
-    baseline = design["baseline"]
-    if not isinstance(baseline, str):
-        return None if baseline is None else float(baseline)
-    further = [] if design["paired"] else desks.ctx.need("experiment", baseline).body.get("extended_by", [])
-    values: dict[int, float] = {}
-    for id in (baseline, *further):
-        start = max(values, default=0)
-        for run in desks.ctx.store.find("run", experiment_id=id):
-            value = run.body["metrics"].get(design["metric"])
-            if run.body["status"] == "done" and value is not None and _weight(run.body):
-                values[start + run.body["replicate"]] = value
-    return values
-
-
-def _weight(run: Mapping[str, Any]) -> float:
-    """A seed picked by hand, or a run that touched what judges it, weighs nothing."""
-    return 0.0 if run["chosen_seed"] or run["tainted"] else 1.0
 
 
 def oriented(
@@ -86,9 +71,10 @@ def oriented(
         model = {"model": "binary", **rates, "metric": design["metric"], "on_crash": design.get("on_crash")}
         return model, [dict(row) for row in rows]
     if design["claim"] == "any":
-        model = {"model": "any", "metric": design["metric"]}
+        model = {"model": "any", "metric": design["metric"], "one_sided": design["direction"] is not None}
         sampled = {} if design["paired"] else _sampled(baseline)
         return model | sampled, _shifted(rows, baseline, sign, paired=design["paired"])
+    noise = design["noise"] or None  # 0, which older designs may hold, declares nothing
     model = {
         "model": design["kind"],
         "mu1": design["mde"],
@@ -96,8 +82,8 @@ def oriented(
         "mde": design["mde"],
         "sigma": None,
         "tau": design["tau"],
-        "s0": design["noise"],
-        "nu0": 0.0 if design["noise"] is None else _GUESS_DF,
+        "s0": noise,
+        "nu0": 0.0 if noise is None else _GUESS_DF,
         "claim": design["claim"],
         "metric": design["metric"],
     }
@@ -154,15 +140,90 @@ def designs_of(
         late = {item.id for item in group.members if not _agree(item.body["design"], first.body["design"], told)}
         mute = {item.id for item in group.members if not pools_with(item.body["design"], first.body["design"])}
         own = [row for row in group.rows if row["experiment_id"] not in mute]
-        seen = oriented(first, baseline_values(desks, first.body["design"]), own)
-        if seen is not None:
-            designs[first.id] = seen[0]
+        counting = {row["id"] for row in group.counting}
+        standing = [row for row in own if row["id"] in counting] or own
+        compared = [each for each in comparisons(desks, first.body["design"], standing) if each.counts]
+        for place, each in enumerate(compared):
+            seen = oriented(
+                first, each.baseline, _on_shared_seeds(each) if first.body["design"]["paired"] else each.rows
+            )
+            if seen is None:
+                continue
+            id = first.id if not place else f"{first.id}/{place + 1}"  # another version is a sample of its own
+            designs[id] = seen[0] | _equal_values(desks, first.body["design"], each)
+            if len(compared) > 1:
+                # Their mean, not their product: an edit would else give one implementation's luck a second say. A
+                # product that is an e-value at every look stays one under a root.
+                designs[id]["share"] = 1 / len(compared)
+            if each.stale:
+                designs[id]["stale"] = [*each.stale]
             if any(row["experiment_id"] in late for row in group.counting):
-                designs[first.id]["told"] = [f"a later prediction of the same command: that of {first.id} holds"]
-            sorts[first.id] = _sort(first.body["design"])
-            ready += [_pooled(row, first.id) for row in seen[1]]
+                designs[id]["told"] = [f"a later prediction of the same command: that of {first.id} holds"]
+            sorts[id] = _sort(first.body["design"])
+            ready += [_pooled(row, id) for row in seen[1]]
     ready.sort(key=lambda row: row["no"])
     return designs, ready, sorts
+
+
+def _equal_values(desks: Desks, design: Mapping[str, Any], compared: Comparison) -> dict[str, str]:
+    """What to say of runs that all measured the same, where another of their metrics shows that their seeds differ."""
+    metric, found = design["metric"], {}
+    runs = [desks.ctx.need("run", row["run_id"]) for row in compared.rows if row.get("run_id")]
+    if _show_other_seeds(runs, metric):
+        found["equal"] = _counted_as_one("runs", runs, metric)
+    if _show_other_seeds(compared.against, metric):
+        found["baseline_equal"] = _counted_as_one(f"runs of {design['baseline']}", compared.against, metric)
+    return found
+
+
+def _show_other_seeds(runs: Sequence[Document], metric: str) -> bool:
+    if len(runs) < 2 or len({run.body["metrics"].get(metric) for run in runs}) != 1:
+        return False
+    names = {name for run in runs for name in run.body["metrics"]} - {metric}
+    return any(len({run.body["metrics"].get(name) for run in runs}) > 1 for name in names)
+
+
+def _counted_as_one(words: str, runs: Sequence[Document], metric: str) -> str:
+    return f"{len(runs)} {words} measured exactly {runs[0].body['metrics'][metric]:.6g}: counted as one"
+
+
+def _on_shared_seeds(compared: Comparison) -> list[Mapping[str, Any]]:
+    """The rows of a paired design without those that ran on another seed than their partner, as across versions."""
+    seeds = {run.body["replicate"]: run.body["seed"] for run in compared.against}
+    return [row for row in compared.rows if row.get("seed") is None or seeds.get(row["replicate"]) == row["seed"]]
+
+
+def effects_of(
+    desks: Desks, hypothesis_id: str, rows: Sequence[Mapping[str, Any]] | None = None
+) -> dict[str, dict[str, Any]]:
+    """Returns the effect of each design that was measured, by the experiment whose prediction holds."""
+    rows = rows_of(desks, hypothesis_id) if rows is None else rows
+    found = {}
+    for group in _groups(desks, hypothesis_id, rows).values():
+        design = group.first.body["design"]
+        own = [row for row in group.counting if pools_with(_design_of(group, row), design)]
+        compared = [each for each in comparisons(desks, design, own) if each.counts] if own else []
+        if design["paired"]:
+            compared = [each._replace(rows=_on_shared_seeds(each)) for each in compared]
+        members = [group.first.id, *(item.id for item in group.members if item.id != group.first.id)]
+        effect = effect_of(design, members, compared)
+        if effect is not None:
+            found[group.first.id] = effect
+    return found
+
+
+def _design_of(group: _Group, row: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = next(m.body["design"] for m in group.members if m.id == row["experiment_id"])
+    return found
+
+
+def cautioned(desks: Desks, hypothesis: Document, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What is to be known beside the confidence: comparisons across versions first, then the other cautions."""
+    found = []
+    for group in _groups(desks, hypothesis.id, rows).values():
+        compared = comparisons(desks, group.first.body["design"], group.counting)
+        found += sentences(desks, group.first, compared)
+    return [*dict.fromkeys(found), *cautions(desks, hypothesis, rows)]
 
 
 class _Group(NamedTuple):
@@ -180,21 +241,48 @@ def _groups(desks: Desks, hypothesis_id: str, rows: Sequence[Mapping[str, Any]])
     for experiment in desks.ctx.store.find("experiment", hypothesis_id=hypothesis_id):
         if experiment.body["design"]["claim"] is not None:  # without one its rows say nothing; there may be thousands
             members_of.setdefault(design_key(experiment.body), []).append(experiment)
-    standing = {row["id"] for row in live_rows(rows, hypothesis_id)}
-    groups = {}
-    for key, members in members_of.items():
-        known = {member.id: member for member in members}
-        own = [row for row in rows if row["kind"] == "measured" and row["experiment_id"] in known]
-        counting = [row for row in own if row["id"] in standing]
-        if own:
-            groups[key] = _Group(known[(counting or own)[0]["experiment_id"]], members, own, counting)
-    return groups
+    standing = _standing(rows, hypothesis_id)
+    found = {key: _group(members, rows, standing) for key, members in members_of.items()}
+    return {key: group for key, group in found.items() if group is not None}
+
+
+def _standing(rows: Sequence[Mapping[str, Any]], hypothesis_id: str) -> set[Any]:
+    """The ids of the rows that are not taken back, given all retractions."""
+    return {row["id"] for row in live_rows(rows, hypothesis_id)}
+
+
+def _group(members: list[Document], rows: Sequence[Mapping[str, Any]], standing: set[Any]) -> _Group | None:
+    """What was measured of experiments that share a design, given their rows (and perhaps others)."""
+    known = {member.id: member for member in members}
+    own = [row for row in rows if row["kind"] == "measured" and row["experiment_id"] in known]
+    counting = [row for row in own if row["id"] in standing]
+    return _Group(known[(counting or own)[0]["experiment_id"]], members, own, counting) if own else None
 
 
 def predictions_of(desks: Desks, hypothesis_id: str) -> dict[str, Document]:
     """By design key, the experiment whose prediction holds for whatever shares its design, once it was measured."""
     groups = _groups(desks, hypothesis_id, rows_of(desks, hypothesis_id))
     return {key: group.first for key, group in groups.items()}
+
+
+def prediction_of(desks: Desks, hypothesis_id: str, body: Mapping[str, Any]) -> Document | None:
+    """The same for the one design of an experiment or a draft; reads that design's experiments and rows alone."""
+    key = design_key(body)
+    members = [
+        item
+        for item in desks.experiments.alike.of(body)
+        if item.body["hypothesis_id"] == hypothesis_id
+        and item.body["design"]["claim"] is not None
+        and design_key(item.body) == key
+    ]
+    if not members:
+        return None
+    found = {row["no"]: row for row in rows_of(desks, hypothesis_id, kind="retraction")}
+    for member in members:
+        found |= {row["no"]: row for row in rows_of(desks, hypothesis_id, experiment_id=member.id)}
+    rows = [found[number] for number in sorted(found)]
+    group = _group(members, rows, _standing(rows, hypothesis_id))
+    return group.first if group is not None else None
 
 
 def _compute(desks: Desks, hypothesis: Document, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -209,6 +297,7 @@ def _compute(desks: Desks, hypothesis: Document, rows: Sequence[Mapping[str, Any
     return {
         **confidence({"id": hypothesis.id, "prior": hypothesis.body["prior"]}, designs, ready, config),
         "sorts": sorts,
+        "is_stale": any(design.get("stale") for design in designs.values()),
     }
 
 
@@ -235,10 +324,10 @@ def _pooled(row: Mapping[str, Any], design_id: str) -> dict[str, Any]:
     return {**row, "design_id": design_id, **({"content_hash": f"{row['seed']}={row['value']!r}"} if known else {})}
 
 
-def rows_of(desks: Desks, hypothesis_id: str) -> list[dict[str, Any]]:
-    """The hypothesis's ledger, oldest row first, as the fold takes it."""
+def rows_of(desks: Desks, hypothesis_id: str, **more: str) -> list[dict[str, Any]]:
+    """The hypothesis's ledger, oldest row first, as the fold takes it; `more` are fields that rows must have too."""
     rows = []
-    for row in desks.ctx.store.find("evidence", hypothesis_id=hypothesis_id):
+    for row in desks.ctx.store.find("evidence", hypothesis_id=hypothesis_id, **more):
         body = {**row.body, "id": f"v{row.id}", "no": row.number, "design_id": row.body["experiment_id"]}
         rows.append(_opined(body))
     return rows
@@ -251,36 +340,41 @@ def _opined(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "bounded": True} if row["kind"] == "manual" and is_agent(row["actor"]) else row
 
 
+class _Verdict(NamedTuple):
+    """The status, what a hypothesis past a threshold still needs before it is decided, and who decided it."""
+
+    status: str
+    needs: str | None = None
+    decided_by: str | None = None
+
+
 def _status(
     desks: Desks, hypothesis: Document, result: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
-) -> tuple[str, str | None]:
-    """The status, and what a hypothesis past a threshold still needs before it is decided."""
+) -> _Verdict:
     methodology = desks.ctx.config.methodology
     taken_back = {row["target"] for row in rows if row["kind"] == "retraction"}
     by_hand = [row for row in rows if row["kind"] == "manual" and row.get("verdict") and row["id"] not in taken_back]
     if by_hand and by_hand[-1]["verdict"] != "open":
-        return str(by_hand[-1]["verdict"]), None
+        return _Verdict(by_hand[-1]["verdict"], None, "agent" if is_agent(by_hand[-1]["actor"]) else "person")
     needs = None
-    if result["n_measured"] >= methodology["min_replicates"]:
-        reached = None
-        if result["confidence"] >= methodology["confidence_support_threshold"]:
-            reached = "supported"
-        elif result["confidence"] <= methodology["confidence_refute_threshold"]:
-            reached = "refuted"
-        if reached is not None:
-            needs = _needs(result, reached, confirm=methodology["require_confirmation"])
-            if needs is None:
-                return reached, None
-    return "parked" if hypothesis.body["parked"] else "open", needs
+    if result["past"] is not None and result["n_measured"] >= methodology["min_replicates"]:
+        needs = _needs(result, confirm=methodology["require_confirmation"])
+        if needs is None and killed_by_agents(desks, hypothesis.id):
+            needs = "killed_runs"
+        if needs is None:
+            return _Verdict(result["reached"], None, "evidence")
+    return _Verdict("parked" if hypothesis.body["parked"] else "open", needs)
 
 
-def _needs(result: Mapping[str, Any], reached: str, *, confirm: bool) -> str | None:
+def _needs(result: Mapping[str, Any], *, confirm: bool) -> str | None:
     """What is missing before the verdict stands: a key of `_NEEDS`."""
+    if result["reached"] is None:
+        return "evidence"
     parts = [part for part in result["parts"] if "design_id" in part]
     sorts = [result["sorts"][part["design_id"]] for part in parts]
     if sorts and all(sort == "proxy" for sort in sorts):
         return "full_scale"
-    if confirm and reached == "supported":
+    if confirm and result["reached"] == "supported":
         own = [part["log_bayes_factor"] for part, sort in zip(parts, sorts, strict=True) if sort == "confirmation"]
         if math.fsum(own) < _CONFIRMING_NATS:
             return "confirmation"
@@ -290,15 +384,30 @@ def _needs(result: Mapping[str, Any], reached: str, *, confirm: bool) -> str | N
 def folded(desks: Desks, hypothesis: Document, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """All that follows from a hypothesis's ledger: the figures, the status and what it lacks, the flags."""
     result = _compute(desks, hypothesis, rows)
-    status, needs = _status(desks, hypothesis, result, rows)
-    label = ["established"] if status in ("supported", "refuted") and result.get("established") else []
+    status, needs, decided_by = _status(desks, hypothesis, result, rows)
+    bound = result["false_alarm_bound"]
+    if decided_by is not None:  # a hand bounds nothing
+        bound = bound_of(result, status) if decided_by == "evidence" else None
+    is_established = result.get("established") and not result["is_stale"]
+    label = ["established"] if decided_by == "evidence" and is_established else []
     label += [_NEEDS[needs]] if needs else []
+    label += _clipped_prior(hypothesis.body["prior"])
     return {name: result[name] for name in _FIGURES} | {
+        "false_alarm_bound": bound,
         "evidence_count": len(rows),
+        "counting": len(live_rows(rows, hypothesis.id)),
         "flags": sorted({flag for part in result["parts"] for flag in part["flags"]}) + label,
         "status": status,
         "needs": needs,
+        "decided_by": decided_by,
     }
+
+
+def _clipped_prior(prior: float) -> list[str]:
+    """What is said of a prior that was set before priors were bounded."""
+    low, high = PRIORS
+    counted = min(max(prior, low), high)
+    return [] if counted == prior else [f"its prior of {prior:g} counts as {counted:g}"]
 
 
 def refold(desks: Desks, tx: Transaction, hypothesis_id: str, rows: Sequence[Mapping[str, Any]] | None = None) -> str:
@@ -325,7 +434,9 @@ def refold(desks: Desks, tx: Transaction, hypothesis_id: str, rows: Sequence[Map
         "flags": found["flags"],
         "status": status,
     }
-    later = {"needs": found["needs"], "cautions": cautions(desks, hypothesis, rows)}  # which older records do not have
+    later = {name: found[name] for name in ("needs", "decided_by", "counting")}
+    later["effect"] = headline(effects_of(desks, hypothesis_id, rows))  # which older records do not have
+    later["cautions"] = cautioned(desks, hypothesis, rows)
     body |= {name: value for name, value in later.items() if value or name in body}
     if body != hypothesis.body:
         tx.put("hypothesis", hypothesis_id, body, expect_revision=hypothesis.revision)
@@ -344,12 +455,17 @@ def refold(desks: Desks, tx: Transaction, hypothesis_id: str, rows: Sequence[Map
 
 def refold_users_of(desks: Desks, tx: Transaction, baseline_id: str) -> list[str]:
     """Refolds every hypothesis that has an experiment compared with this baseline, or with what it extends."""
-    root = desks.ctx.need("experiment", baseline_id).body.get("extends") or baseline_id
-    compared = _users(tx)
-    users = sorted({*compared.get(baseline_id, ()), *compared.get(root, ())})
+    users = users_of(desks, tx, baseline_id)
     for hypothesis_id in users:
         refold(desks, tx, hypothesis_id)
     return users
+
+
+def users_of(desks: Desks, tx: Transaction, baseline_id: str) -> list[str]:
+    """Returns the hypotheses that have an experiment compared with this baseline, or with what it extends or renews."""
+    root = root_of(desks, desks.ctx.need("experiment", baseline_id)).id
+    compared = _users(tx)
+    return sorted({*compared.get(baseline_id, ()), *compared.get(root, ())})
 
 
 def _users(tx: Transaction) -> dict[str, list[str]]:

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from perpetual.lab.context import Context
 from perpetual.lab.flows import Desks, fold
-from perpetual.lab.flows.cautions import cautions
+from perpetual.lab.flows.stale import root_of
 from perpetual.lab.settings import PastMethodology
 from perpetual.lab.states import ENDED
 from perpetual.slots.store import Document
@@ -86,13 +86,13 @@ class _Past:
 
     def cautions(self, id: str) -> list[str]:
         """What was to be known beside the confidence."""
-        return cautions(self._desks, self._then(id), fold.rows_of(self._desks, id))
+        return fold.cautioned(self._desks, self._then(id), fold.rows_of(self._desks, id))
 
     def folded(self, id: str) -> dict[str, Any]:
         """What the evidence amounted to, with the status that followed from it."""
         then = self._then(id)
         found = fold.folded(self._desks, then, fold.rows_of(self._desks, id))
-        return {name: found[name] for name in (*_FIGURES, "status", "flags", "evidence_count")} | {
+        return {name: found[name] for name in (*_FIGURES, "status", "flags", "evidence_count", "decided_by")} | {
             "prior": then.body["prior"]
         }
 
@@ -120,8 +120,9 @@ def history(desks: Desks, *, until: int | None = None, last: int = 100) -> dict[
 
     A step is `{no, seq, time, actor, cause, subject}`, numbered from the hypothesis' first one, with the fold after
     it: `confidence`, `log_odds`, `e_support`, `e_refute`, `false_alarm_bound`, `n_measured`, `prior`, `status`,
-    `flags`, `evidence_count`. Causes: `prior` (added, or changed by a person), `evidence` (the subject is its row) and
-    `baseline` (the subject is a run of an experiment that the hypothesis is compared with, or of one that extends it).
+    `flags`, `evidence_count`, `decided_by`. Causes: `prior` (added, or changed by a person), `evidence` (the subject is
+    its row) and `baseline` (the subject is a run of an experiment that the hypothesis is compared with, or of one that
+    extends it).
     The last step is what the record said at `until`, and its flags have what is to be known beside the confidence.
     """
     everything = [(row.number, row.body) for row in desks.ctx.store.rows("event")]
@@ -135,8 +136,8 @@ def history(desks: Desks, *, until: int | None = None, last: int = 100) -> dict[
             users[baseline].add(subject)
     moved: dict[str, list[int]] = defaultdict(list)  # by hypothesis: the events that may have moved it
     for experiment in past.experiments.values():
-        root = experiment.body.get("extends")
-        if root is not None:
+        root = root_of(desks, experiment).id
+        if root != experiment.id:
             users[experiment.id] = users.get(root, set())
     known: set[str] = set()
     for number, event in events:

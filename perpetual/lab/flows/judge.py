@@ -10,7 +10,7 @@ from perpetual.errors import Conflict, NotPermitted, UsageError, unknown
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.fold import add_evidence, refold
 from perpetual.lab.hypotheses import STATUSES
-from perpetual.lab.rights import is_agent
+from perpetual.lab.rights import is_agent, withholds
 from perpetual.records import Evidence, Hypothesis
 from perpetual.toolkit.units import bounded, finite
 
@@ -134,7 +134,7 @@ def update(
 
 def _by_person(desks: Desks, deed: str, instead: str) -> None:
     """Raises NotPermitted for an agent: what decides is measured, or a person's word."""
-    if is_agent(desks.ctx.actor) and not desks.ctx.config.methodology["agents_may_approve"]:
+    if withholds(desks.ctx):
         raise NotPermitted(f"{deed} is for a person, and {desks.ctx.actor} is an agent", hint=instead)
 
 
@@ -154,7 +154,7 @@ def _by_hand(desks: Desks, hypothesis_id: str) -> bool:
     return any(row.body.get("verdict") for row in rows)
 
 
-def refold_all(desks: Desks, *, check: bool) -> list[dict[str, Any]]:
+def refold_all(desks: Desks, *, check: bool = False) -> list[dict[str, Any]]:
     """Folds every hypothesis anew and answers those whose stored fold differed; `check` changes nothing."""
     differing = []
     keys = ("confidence", "e_support", "e_refute", "false_alarm_bound", "evidence_count", "status")

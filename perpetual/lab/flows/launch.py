@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -10,12 +9,15 @@ from typing import Any, NamedTuple
 from perpetual.errors import Conflict, NotPermitted, PerpetualError, Refused, UsageError
 from perpetual.lab.experiments import argv_of
 from perpetual.lab.flows import Desks
+from perpetual.lab.flows.code_check import Changed, CodeCheck, accepted_of, accepted_values, require_same
 from perpetual.lab.flows.devices import Devices, check_devices
 from perpetual.lab.flows.room import Moment, check_cpus, room
 from perpetual.lab.flows.specify import spec_of
 from perpetual.lab.flows.start import scheduler_of, start, wanted_gpus
-from perpetual.lab.rights import harness
-from perpetual.lab.runs import seed_of
+from perpetual.lab.redaction import refuse_command
+from perpetual.lab.rights import for_agent
+from perpetual.lab.runs import SEEDS, seed_of
+from perpetual.lab.sight import leftovers
 from perpetual.lab.states import ENDED
 from perpetual.records import Run
 from perpetual.slots.scheduler import LaunchSpec
@@ -29,8 +31,11 @@ class _Wish(NamedTuple):
     """What is asked of a run beyond its experiment."""
 
     attempt: int = 1
-    seed: int | None = None  # picked by hand
+    seed: int | None = None  # picked by hand, or that of an earlier attempt
     gpus: Sequence[int] = ()  # by their numbers
+    is_chosen: bool = False  # the seed, by hand
+    changed: Changed | None = None  # the code since the approval, of which the caller was warned
+    accepted: Sequence[str] = ()  # hashes of code, other than the approved one, that a person has started it with
 
 
 def launch(
@@ -60,13 +65,20 @@ def launch(
         LaunchError: if it can never start here; no run is made.
     """
     ctx = desks.ctx
+    refuse_command(command)
     _check_seed(seed, every)
     with ctx.store.transaction() as tx:
         earlier = ctx.recall(tx, idempotency_key, "run")
     if earlier is not None:
         return _recalled(desks, earlier)
     devices = Devices(desks)
-    _check_place(desks, _candidate(desks, ctx.need("experiment", experiment_id), command), gpus, devices)
+    candidate = _candidate(desks, ctx.need("experiment", experiment_id), command)
+    _check_place(desks, candidate, gpus, devices)
+    check = CodeCheck(desks)
+    typed = None if command is None or ctx.need("experiment", experiment_id).body["command"] else candidate
+    code = check.state_of(typed) if typed is not None else None
+    changed = require_same(desks, check, candidate) if typed is None else None
+    wish = _Wish(1, seed, gpus, seed is not None, changed)
     with ctx.store.transaction() as tx:
         earlier = ctx.recall(tx, idempotency_key, "run")
         if earlier is not None:
@@ -74,12 +86,13 @@ def launch(
         experiment = ctx.need("experiment", experiment_id)
         if _candidate(desks, experiment, command) is not experiment:
             assert command is not None
-            experiment = desks.experiments.complete_spec(tx, experiment, command)
+            known = code.document() if code is not None and code.sha256 is not None else None
+            experiment = desks.experiments.complete_spec(tx, experiment, command, known)
         missing = _open_replicates(desks, experiment)
         made: list[str] = []
         for replicate in missing if every else missing[:1]:
             try:
-                made.append(_create(desks, tx, experiment, replicate, _Wish(1, seed, gpus)).id)
+                made.append(_create(desks, tx, experiment, replicate, wish).id)
             except Refused:
                 if not made:
                     raise
@@ -90,8 +103,11 @@ def launch(
     return [start(desks, id, devices) for id in made]
 
 
-def reserve(desks: Desks, experiment_id: str, devices: Devices) -> str:
+def reserve(desks: Desks, experiment_id: str, devices: Devices, changed: Changed | None = None) -> str:
     """The first half of `launch`, for the loop, which picks in the same transaction; answers the queued run's id.
+
+    Args:
+        changed: what of its code is not as it was approved, where it starts all the same.
 
     Raises:
         As `launch`.
@@ -100,7 +116,7 @@ def reserve(desks: Desks, experiment_id: str, devices: Devices) -> str:
     _check_place(desks, _candidate(desks, experiment, None), (), devices)
     with desks.ctx.store.transaction() as tx:
         missing = _open_replicates(desks, experiment)
-        made = _create(desks, tx, experiment, missing[0], _Wish())
+        made = _create(desks, tx, experiment, missing[0], _Wish(changed=changed))
         desks.experiments.fold(tx, experiment_id)
         return made.id
 
@@ -118,22 +134,24 @@ def retry(desks: Desks, run_id: str, *, idempotency_key: str | None = None) -> R
     if earlier is not None:
         return _recalled(desks, earlier)[0]
     old, experiment = _retryable(desks, run_id)
+    _require_gone(desks, old)
     devices = Devices(desks)
     _check_place(desks, experiment, wanted_gpus(old), devices)
+    changed = require_same(desks, CodeCheck(desks), experiment)
     with ctx.store.transaction() as tx:
         earlier = ctx.recall(tx, idempotency_key, "retry")
         if earlier is not None:
             return _recalled(desks, earlier)[0]
-        made = _next_attempt(desks, tx, run_id)
+        made = _next_attempt(desks, tx, run_id, changed)
         ctx.remember(tx, idempotency_key, "retry", made.id)
     step("launch:reserved")
     return start(desks, made.id, devices)
 
 
-def _next_attempt(desks: Desks, tx: Transaction, run_id: str) -> Document:
+def _next_attempt(desks: Desks, tx: Transaction, run_id: str, changed: Changed | None = None) -> Document:
     """The next attempt of the run's replicate, queued, with the same seed and the same wishes."""
     old, experiment = _retryable(desks, run_id)
-    made = _create(desks, tx, experiment, old.body["replicate"], _again(old))
+    made = _create(desks, tx, experiment, old.body["replicate"], _again(desks, old)._replace(changed=changed))
     desks.experiments.fold(tx, experiment.id)
     return made
 
@@ -178,28 +196,38 @@ def plan(
     """What `launch` would do with the same arguments, its refusals included, without doing it.
 
     Returns:
-        `{experiment_id, attempt, replicates, seeds, argv, cwd, wall_s, gpu_hours, run_hours, waits_for}`; the hours
-        are the worst case that each run reserves, `waits_for` what the first of them would wait for, or None.
+        `{experiment_id, attempt, replicates, seeds, argv, cwd, wall_s, gpu_hours, run_hours, waits_for,
+        code_changed}`; the hours are the worst case that each run reserves, `waits_for` what the first of them would
+        wait for, or None, and `code_changed` what of the code has changed since the approval, or None.
     """
+    refuse_command(command)
     _check_seed(seed, every)
     experiment = _candidate(desks, desks.ctx.need("experiment", experiment_id), command)
     devices = Devices(desks)
     spec = _check_place(desks, experiment, gpus, devices)
+    is_typed = command is not None and desks.ctx.need("experiment", experiment_id).body["command"] is None
+    changed = None if is_typed else require_same(desks, CodeCheck(desks), experiment)
     missing = _open_replicates(desks, experiment)
-    return _planned(desks, experiment, spec, missing if every else missing[:1], _Wish(1, seed, gpus), devices)
+    wish = _Wish(1, seed, gpus, seed is not None, changed)
+    return _planned(desks, experiment, spec, missing if every else missing[:1], wish, devices)
 
 
 def plan_retry(desks: Desks, run_id: str) -> dict[str, Any]:
     """What `retry` would do, its refusals included, without doing it; answers as `plan`."""
     old, experiment = _retryable(desks, run_id)
+    _require_gone(desks, old)
     devices = Devices(desks)
     spec = _check_place(desks, experiment, wanted_gpus(old), devices)
-    return _planned(desks, experiment, spec, [old.body["replicate"]], _again(old), devices)
+    wish = _again(desks, old)._replace(changed=require_same(desks, CodeCheck(desks), experiment))
+    return _planned(desks, experiment, spec, [old.body["replicate"]], wish, devices)
 
 
-def _again(old: Document) -> _Wish:
+def _again(desks: Desks, old: Document) -> _Wish:
     """The same as was asked of a run that has ended."""
-    return _Wish(old.body["attempt"] + 1, old.body["seed"] if old.body["chosen_seed"] else None, wanted_gpus(old))
+    accepted = tuple(accepted_of(desks, old))
+    return _Wish(
+        old.body["attempt"] + 1, old.body["seed"], wanted_gpus(old), old.body["chosen_seed"], accepted=accepted
+    )
 
 
 def _recalled(desks: Desks, made: str) -> list[Run]:
@@ -209,8 +237,8 @@ def _recalled(desks: Desks, made: str) -> list[Run]:
 def _check_seed(seed: int | None, every: bool) -> None:
     if seed is None:
         return
-    if not 0 <= seed < 2**63:
-        raise UsageError(f"a seed is a whole number from 0 to 2^63 - 1, not {seed}")
+    if not 0 <= seed < SEEDS:
+        raise UsageError(f"a seed is a whole number from 0 to 2^31 - 1, not {seed}", hint="as in --seed 7")
     if every:
         raise UsageError(
             "one seed for every replicate makes them the same run",
@@ -241,11 +269,10 @@ def _candidate(desks: Desks, experiment: Document, command: str | None) -> Docum
 
 def _with_command(desks: Desks, experiment: Document, command: str) -> Document:
     argv_of(command)
-    who = harness(os.environ)
-    if who is not None or desks.ctx.actor.startswith("mcp:"):
+    if for_agent(desks.ctx):
         raise NotPermitted(
-            f"{experiment.id} has no command, and only a person may give it one (this is {who or desks.ctx.actor})",
-            hint="propose an experiment with --command, to be approved",
+            f"{experiment.id} has no command, and only a person may give it one",
+            hint="propose an experiment with its command, for a person to approve",
         )
     if experiment.body["status"] != "proposed":  # typing the command approves a proposal, and nothing else
         desks.experiments.check_open(experiment)
@@ -301,6 +328,15 @@ def _retryable(desks: Desks, run_id: str) -> tuple[Document, Document]:
     return old, experiment
 
 
+def _require_gone(desks: Desks, run: Document) -> None:
+    """Raises Conflict while processes live that a lost run has left: no other attempt starts beside them."""
+    left = leftovers(desks.ctx, run)
+    if left:
+        raise Conflict(
+            f"{run.id} left processes that still run: {', '.join(map(str, left))}", hint=f"perpetual kill {run.id}"
+        )
+
+
 def _worst_case(experiment: Document, gpus: Sequence[int]) -> dict[str, float]:
     resources = experiment.body["resources"]
     hours, count = resources["wall_s"] / 3600.0, max(len(gpus), resources["gpus"])
@@ -309,8 +345,17 @@ def _worst_case(experiment: Document, gpus: Sequence[int]) -> dict[str, float]:
 
 def _seed(desks: Desks, experiment: Document, replicate: int) -> int:
     design = experiment.body["design"]
-    group = design["baseline"] if design["paired"] and isinstance(design["baseline"], str) else experiment.id
-    return seed_of(desks.ctx.config.project_id, group, replicate)
+    shared = design["baseline"] if design["paired"] and isinstance(design["baseline"], str) else None
+    shared = shared or experiment.body.get("renews")  # what is run anew keeps the seeds that others share
+    if shared is None:
+        return seed_of(desks.ctx.config.project_id, experiment.id, replicate)
+    recorded = [
+        run.body["seed"]
+        for run in desks.ctx.store.find("run", experiment_id=shared)
+        if run.body["replicate"] == replicate and not run.body["chosen_seed"] and run.body.get("is_seed_known", True)
+    ]  # what the partner ran with, which an earlier version may have drawn otherwise
+    drawn = seed_of(desks.ctx.config.project_id, shared, replicate)
+    return drawn if not recorded or recorded[-1] is None else int(recorded[-1])
 
 
 def _planned(
@@ -333,6 +378,7 @@ def _planned(
         "wall_s": spec.wall_s,
         **worst,
         "waits_for": room(desks, experiment, wish.gpus, devices, Moment(desks)).waits_for,
+        "code_changed": wish.changed.text if wish.changed else None,
     }
 
 
@@ -349,11 +395,15 @@ def _create(desks: Desks, tx: Transaction, experiment: Document, replicate: int,
         replicate=replicate,
         attempt=wish.attempt,
         seed=_seed(desks, experiment, replicate) if wish.seed is None else wish.seed,
-        chosen_seed=wish.seed is not None,
+        chosen_seed=wish.is_chosen,
         scheduler=desks.ctx.config["scheduler"],
         status="queued",
         reason=None,
         wanted_gpus=wish.gpus,
     )
     desks.budget.reserve(tx, run.body, **worst)
-    return run
+    accepted = [*wish.accepted]
+    if wish.changed is not None and wish.changed.now.sha256 is not None:
+        accepted.append(wish.changed.now.sha256)
+        run = desks.runs.annotate(tx, run, [wish.changed.annotation])
+    return desks.runs.change(tx, run, accepted_values(desks, run, accepted)) if accepted else run

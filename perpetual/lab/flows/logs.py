@@ -7,38 +7,52 @@ import io
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from perpetual.errors import NotFound, UsageError
+from perpetual.errors import NotFound, NotPermitted, PluginError, UsageError
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.reconcile import look
+from perpetual.lab.rights import for_agent
+from perpetual.lab.sight import scheduler_for, sight
 from perpetual.lab.states import LIVE
 from perpetual.slots.scheduler import Scheduler
 from perpetual.slots.store import Document
+from perpetual.toolkit.confined import check_file, explain, open_file
+from perpetual.toolkit.redact import redact_text
+from perpetual.toolkit.redact_stream import RedactedStream
 
 __all__ = ["logs", "stream"]
 
 _LIMIT_BYTES = 1024 * 1024  # of a log that is answered as one text, from its end
 _CHUNK_BYTES = 64 * 1024
+_CONTEXT_BYTES = 20_000  # before the start of a tail
 _TURN_S = 0.1  # how often a followed log is looked at
 _CUT = "\n[the middle of this log was dropped meanwhile: it has reached its limit]\n"
 
 
-def logs(desks: Desks, run_id: str, *, stderr: bool = False, tail: int | None = None) -> dict[str, Any]:
+def logs(
+    desks: Desks, run_id: str, *, stderr: bool = False, tail: int | None = None, raw: bool = False
+) -> dict[str, Any]:
     """The last `tail` lines of a run's output (all without), at most its last MiB, line ends as newlines.
+
+    Args:
+        raw: with the secrets that the run printed; for a person.
 
     Returns:
         `{run_id, stream, text, truncated}`; `truncated` says that the log holds more than the text.
 
     Raises:
         NotFound: for an unknown run, or one that has no output yet.
+        NotPermitted: for an agent that asks for it raw.
     """
+    _check_raw(desks, raw)
     run = desks.ctx.need("run", run_id)
     path = _path(desks, run, stderr)
-    with path.open("rb") as file:
+    with _opened(path) as file:
         size = file.seek(0, io.SEEK_END)
         file.seek(max(0, size - _LIMIT_BYTES))
         text = _decoder().decode(file.read(_LIMIT_BYTES), final=True)
+    text = text if raw else redact_text(text)
     shown = _last_lines(text, tail)
     return {
         "run_id": run.id,
@@ -49,23 +63,65 @@ def logs(desks: Desks, run_id: str, *, stderr: bool = False, tail: int | None = 
 
 
 def stream(
-    desks: Desks, run_id: str, *, stderr: bool = False, tail: int | None = None, follow: bool = False
+    desks: Desks,
+    run_id: str,
+    *,
+    stderr: bool = False,
+    tail: int | None = None,
+    follow: bool = False,
+    raw: bool = False,
 ) -> Iterator[str]:
     """A run's output piece by piece, from its last `tail` lines or its beginning; `follow` until the run has ended.
 
     Raises:
         NotFound: for an unknown run, or one that has no output yet; before the first piece.
+        NotPermitted: for an agent that asks for it raw.
     """
+    _check_raw(desks, raw)
     run = desks.ctx.need("run", run_id)
     path = _path(desks, run, stderr)
-    return _pieces(desks, run, path, 0 if tail is None else _start_of_tail(path, tail), follow)
+    start = 0 if tail is None else _start_of_tail(path, tail)
+    pieces = _pieces(desks, run, path, start, follow)
+    return pieces if raw else _redacted(path, start, pieces)
+
+
+def _check_raw(desks: Desks, raw: bool) -> None:
+    if raw and for_agent(desks.ctx):
+        raise NotPermitted("an agent reads logs without their secrets", hint="leave out --raw")
+
+
+def _redacted(path: Path, start: int, pieces: Iterator[str]) -> Iterator[str]:
+    """The pieces without secrets; a key that begins before the first of them is known by what stands there."""
+    redacted = RedactedStream()
+    if start:
+        with path.open("rb") as file:
+            file.seek(max(0, start - _CONTEXT_BYTES))
+            redacted.feed(_decoder().decode(file.read(min(start, _CONTEXT_BYTES))))
+    for piece in pieces:
+        shown = redacted.feed(piece)
+        if shown:
+            yield shown
+    rest = redacted.end()
+    if rest:
+        yield rest
+
+
+def _keeper(desks: Desks, run: Document) -> Scheduler:
+    """The scheduler that knows where a run's logs are; that of today for one that was adopted, or whose own is gone."""
+    try:
+        return scheduler_for(desks.ctx, run)
+    except PluginError:
+        found: Scheduler = desks.ctx.part("scheduler")
+        return found
 
 
 def _path(desks: Desks, run: Document, stderr: bool) -> Path:
-    scheduler: Scheduler = desks.ctx.part("scheduler")
-    path = scheduler.logs(desks.runs.log_dir(run.id), stderr=stderr)
-    if path.is_file():
-        return path
+    path = _keeper(desks, run).logs(desks.runs.log_dir(run.id), stderr=stderr)
+    try:
+        if check_file(path) is not None:
+            return path
+    except OSError as problem:
+        raise explain(problem) or problem from problem
     status = run.body["status"]
     why = f"it is {status}" + (f" ({run.body['reason']})" if run.body["reason"] else "")
     if status in LIVE:
@@ -75,6 +131,13 @@ def _path(desks: Desks, run: Document, stderr: bool) -> Path:
     else:
         hint = f"it never started, or {path.parent} was removed"
     raise NotFound(f"{run.id} has no output: {why}", hint=hint, code="no_output")
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return open(open_file(path), "rb")
+    except OSError as problem:
+        raise explain(problem) or problem from problem
 
 
 def _decoder() -> io.IncrementalNewlineDecoder:
@@ -97,7 +160,7 @@ def _last_lines(text: str, count: int | None) -> str:
 
 def _start_of_tail(path: Path, count: int) -> int:
     """The byte at which the last `count` lines begin, found by reading backwards from the end."""
-    with path.open("rb") as file:
+    with _opened(path) as file:
         end = file.seek(0, io.SEEK_END)
         window = _CHUNK_BYTES
         while True:
@@ -116,12 +179,11 @@ def _start_of_tail(path: Path, count: int) -> int:
 
 
 def _pieces(desks: Desks, run: Document, path: Path, position: int, follow: bool) -> Iterator[str]:
-    scheduler: Scheduler = desks.ctx.part("scheduler")
-    log_dir, decoder = desks.runs.log_dir(run.id), _decoder()
+    decoder = _decoder()
     while True:
         # Asked before the log is read: what was written until the end is then read after it.
         ended = not follow or look(desks, run.id)[0] not in LIVE
-        with path.open("rb") as file:
+        with _opened(path) as file:
             if file.seek(0, io.SEEK_END) < position:
                 position = file.tell()  # cut to its limit under our hands; what stands there was shown already
                 yield _CUT
@@ -137,6 +199,6 @@ def _pieces(desks: Desks, run: Document, path: Path, position: int, follow: bool
                 yield rest
             return
         turn = time.monotonic() + _TURN_S
-        scheduler.wait(run.body["native_id"], log_dir, _TURN_S)
-        if scheduler.poll(run.body["native_id"], log_dir).state == "running":
+        run = desks.ctx.need("run", run.id)
+        if sight(desks.ctx, run, wait_s=_TURN_S).state == "running":
             time.sleep(max(0.0, turn - time.monotonic()))  # a run that is about to start is not waited for

@@ -8,20 +8,29 @@ told by an annotation. Readers are plugins, so what they answer is checked here.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import os
+import stat
+from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Any
 
+from perpetual.errors import nearest
 from perpetual.lab.flows import Desks
 from perpetual.records import Json
 from perpetual.slots.analyser import MetricReader, MetricValue, RunFolder
 from perpetual.slots.scheduler import Sighting
 from perpetual.slots.store import Document
+from perpetual.toolkit.contained import contained
+from perpetual.toolkit.deadline import Deadline, OutOfTime, call
+from perpetual.toolkit.reserved import is_bundled
 from perpetual.toolkit.units import posix_of
 
-__all__ = ["measure", "read_again", "read_all"]
+__all__ = ["did_you_mean", "measure", "read_again", "read_all"]
 
+_MOST_S, _ALL_S = 30.0, 90.0  # of one reader and of all, for one run: the other runs wait meanwhile
 _LONGEST_NAME = 200
 _MOST = 1_000
+_NAMED = 5
 _SHARED = (
     "another run was live in the same working directory, so files there were not looked at; "
     "print the metric, call perpetual.log, or write results.json into the folder that PERPETUAL_RUN_DIR names"
@@ -38,7 +47,12 @@ def measure(desks: Desks, run: Document, seen: Sighting) -> tuple[dict[str, Metr
     folder = _folder_of(desks, run, seen.started_at or run.body["started_at"])
     declared = _declared(desks, run)
     found, told = read_all(desks.ctx.parts("metric_reader"), folder, declared)
-    if run.body.get("shares_folder") and declared is not None and declared not in found:
+    if (
+        run.body.get("shares_folder")
+        and declared is not None
+        and declared not in found
+        and not nearest(declared, found)
+    ):
         told.append(_annotation(_SHARED, "metrics"))
     value = found.get(declared) if declared is not None else None
     late = _late_by(value, folder, seen) if value is not None else None
@@ -46,6 +60,15 @@ def measure(desks: Desks, run: Document, seen: Sighting) -> tuple[dict[str, Metr
         del found[str(declared)]
         told.append(_annotation(_LATE.format(source=value.source, late=late), "metrics"))
     return found, told
+
+
+def did_you_mean(metric: str, found: Collection[str]) -> str:
+    """What to say of a metric that a run has not shown, given those that it has; nothing where it has none."""
+    if not found:
+        return ""
+    named = ", ".join(sorted(found)[:_NAMED]) + (" and more" if len(found) > _NAMED else "")
+    near = nearest(metric, found, n=1)
+    return f"; it shows {named}" + (f": did you mean {near[0]}?" if near else "")
 
 
 def read_again(desks: Desks, run_id: str) -> dict[str, MetricValue]:
@@ -82,9 +105,15 @@ def read_all(
     found: dict[str, MetricValue] = {}
     told: list[Json] = []
     odd: list[str] = []
-    for name, reader in readers:
+    left = Deadline(_ALL_S)
+    # Bundled readers first: what a run printed is not replaced by what another distribution makes of its folder.
+    for name, reader in sorted(readers, key=lambda pair: not is_bundled(pair[0])):
         try:
-            values = {**reader.read(folder)}
+            with contained():
+                values = call(max(0.1, min(_MOST_S, left.left())), partial(_read, reader, folder))
+        except OutOfTime as problem:
+            told.append(_annotation(f"the metric reader {name} {problem}", name))
+            continue
         except Exception as problem:  # noqa: BLE001 - one reader's fault must not hide the others' numbers; it is shown
             told.append(_annotation(f"the metric reader {name} failed: {type(problem).__name__}: {problem}", name))
             continue
@@ -92,7 +121,12 @@ def read_all(
         for metric, value in values.items():
             if not isinstance(metric, str) or not 0 < len(metric) <= _LONGEST_NAME or not metric.isprintable():
                 odd.append(ascii(metric)[:60])
-            elif metric not in found:
+            elif metric in found:
+                if not is_bundled(name) and _differs(found[metric], _checked(value)):
+                    told.append(
+                        _annotation(f"the metric reader {name} reads another {metric}, which is not recorded", name)
+                    )
+            else:
                 found[metric] = _checked(value)
                 if found[metric].value is None and _is_beyond(value.value):
                     told.append(
@@ -110,6 +144,16 @@ def read_all(
     return found, told
 
 
+def _differs(first: MetricValue, other: MetricValue) -> bool:
+    if first.value is None or other.value is None:
+        return first.value is not other.value
+    return not math.isclose(first.value, other.value, rel_tol=1e-3)
+
+
+def _read(reader: MetricReader, folder: RunFolder) -> dict[str, MetricValue]:
+    return {**reader.read(folder)}
+
+
 def _late_by(value: MetricValue, folder: RunFolder, seen: Sighting) -> float | None:
     """By how many seconds the file of a value was changed after the run had ended; None where it was not.
 
@@ -121,8 +165,16 @@ def _late_by(value: MetricValue, folder: RunFolder, seen: Sighting) -> float | N
     started, ended = posix_of(seen.started_at), posix_of(seen.ended_at)
     if abs(ended - started - seen.duration_s) > _CLOCK_S:
         return None
-    path = next((place / name for place in (folder.log_dir, folder.cwd) if (place / name).is_file()), None)
-    late = 0.0 if path is None else path.stat().st_mtime - ended
+    for place in (folder.log_dir, folder.cwd):
+        try:
+            found = os.lstat(place / name)
+        except OSError:
+            continue
+        if stat.S_ISREG(found.st_mode):
+            break
+    else:
+        return None
+    late = found.st_mtime - ended
     return late if late > _CLOCK_S else None
 
 

@@ -46,6 +46,7 @@ def _in_words(desks: Desks, body: Mapping[str, Any]) -> str:
     config = {
         "support": methodology["confidence_support_threshold"],
         "refute": methodology["confidence_refute_threshold"],
+        "verdict": True,
     }
     found = outlook({"id": hypothesis.id, "prior": hypothesis.body["prior"]}, designs, rows, id, config)
     words = explain(found, hypothesis.id, config)

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from perpetual.lab.flows import Desks
+from perpetual.lab.sight import scheduler_for, sight
 from perpetual.records import Json
-from perpetual.slots.scheduler import Scheduler, Sighting
+from perpetual.slots.scheduler import Sighting
 from perpetual.slots.store import Document
 from perpetual.toolkit.units import posix_of, shown_hours
 
@@ -75,7 +76,9 @@ def end_overdue(desks: Desks, run: Document) -> None:
             held = desks.budget.reserved_for(run.id) or (0.0, 0.0)
             payload = {"wall_s": _wall_s(desks, fresh), "gpu_hours": held[0], "run_hours": held[1]}
             desks.ctx.emit(tx, "budget_overrun", run.id, payload)
-    scheduler: Scheduler = desks.ctx.part("scheduler")
+    scheduler = scheduler_for(desks.ctx, fresh)
+    if sight(desks.ctx, fresh).elsewhere is not None:
+        return
     grace_s = desks.ctx.config.methodology["kill_grace_s"]
     scheduler.cancel(fresh.body["native_id"], desks.runs.log_dir(run.id), by="its wall limit", grace_s=grace_s)
 

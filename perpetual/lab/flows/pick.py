@@ -15,6 +15,7 @@ from perpetual.lab.specification import Specification
 from perpetual.records import Experiment, Score, to_json
 from perpetual.slots.analyser import Draft, Proposer
 from perpetual.slots.store import Document
+from perpetual.toolkit.contained import contained
 
 __all__ = ["Pick", "drafts", "pick"]
 
@@ -40,7 +41,8 @@ def drafts(desks: Desks, *, quiet: bool = False) -> list[tuple[Draft, Experiment
     hashes: set[str] = set()
     for name, proposer in proposers:
         try:
-            answered = [*proposer.drafts(opened, known)]
+            with contained():
+                answered = [*proposer.drafts(opened, known)]
         except Exception as problem:  # noqa: BLE001 - of somebody's plugin; it is told in the feed
             _tell(desks, name, f"{type(problem).__name__}: {problem}", quiet)
             continue

@@ -11,16 +11,18 @@ from perpetual.lab.experiments import argv_of, design_key, spec_hash
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.cautions import seen_before
 from perpetual.lab.flows.design import check_replicates, design_of
-from perpetual.lab.flows.fold import baseline_values, pools_with, predictions_of
+from perpetual.lab.flows.fold import baseline_values, pools_with, prediction_of, predictions_of
 from perpetual.lab.hypotheses import tags_of
+from perpetual.lab.redaction import refuse_secrets
 from perpetual.lab.specification import Specification
 from perpetual.lab.states import ENDED
-from perpetual.records import Experiment, Resources, Score, from_json, to_json
+from perpetual.records import Experiment, Resources, Score, from_json, one_line, to_json
 from perpetual.slots.store import Document
 from perpetual.toolkit.jsoncopy import json_copy
+from perpetual.toolkit.limits import LONGEST_COMMAND, fits, fits_tags, fits_text
 from perpetual.toolkit.units import LONGEST_S, bounded, finite
 
-__all__ = ["as_weighed", "ended_elsewhere", "propose", "serves", "state_of"]
+__all__ = ["as_weighed", "ended_elsewhere", "propose", "serves", "state_of", "written"]
 
 _SMALLEST_WALL_S = 60.0
 # Beyond these a number is a slip of the keyboard.
@@ -29,6 +31,9 @@ _MOST_CPUS = 100_000
 _LONGEST_TITLE = 120  # of one that is made
 _LONGEST_GIVEN_TITLE = 500
 _LONGEST_NOTES = 16_000
+_LONGEST_PATH = 1_000
+_LARGEST_CONFIG = 256 * 1024  # bytes of JSON
+_LARGEST_ENV = 64 * 1024
 
 
 def propose(
@@ -47,9 +52,11 @@ def propose(
     """
     bounded(spec.title or "", "the title", _LONGEST_GIVEN_TITLE)
     bounded(spec.notes, "the text of the notes", _LONGEST_NOTES)
+    _check_sizes(spec)
     if dry_run:
         return _propose(desks, hypothesis_id, spec, idempotency_key, dry_run)
-    with desks.ctx.store.transaction():  # or what it is compared with changes until it is written
+    with desks.ctx.store.transaction() as tx:  # or what it is compared with changes until it is written
+        desks.experiments.alike.keep(tx)
         return _propose(desks, hypothesis_id, spec, idempotency_key, dry_run)
 
 
@@ -57,9 +64,12 @@ def _propose(
     desks: Desks, hypothesis_id: str | None, spec: Specification, idempotency_key: str | None, dry_run: bool
 ) -> Experiment:
     ctx = desks.ctx
+    if spec.title is not None:
+        spec = replace(spec, title=one_line(spec.title)[:_LONGEST_GIVEN_TITLE])
     hypothesis = ctx.need("hypothesis", hypothesis_id) if hypothesis_id is not None else None
     if spec.extends is not None:
         return _extend(desks, spec, spec.extends, hypothesis, idempotency_key, dry_run)
+    refuse_secrets({"command": spec.command, "env": spec.env, "config": spec.config, "cwd": spec.cwd})
     if spec.command is not None:
         argv_of(spec.command)
     design = design_of(desks, hypothesis, spec)
@@ -79,7 +89,7 @@ def _propose(
     _check_new(desks, draft, idempotency_key)
     draft |= seen_before(desks, draft)
     spec = replace(spec, title=spec.title or _title(hypothesis, spec.command, draft["config"]))
-    return _write(desks, draft, spec, hypothesis, idempotency_key, dry_run)
+    return written(desks, draft, spec, hypothesis, idempotency_key, dry_run)
 
 
 def _extend(
@@ -118,11 +128,11 @@ def _extend(
         )
     draft = {key: body[key] for key in ("command", "env", "cwd", "config", "resources", "hypothesis_id")}
     draft["design"] = {**body["design"], "replicates": spec.replicates}
-    title = spec.title or f"more of {source.id}: {body['title']}"
+    title = spec.title or one_line(f"more of {source.id}: {body['title']}")
     spec = replace(spec, title=title[:_LONGEST_TITLE])
     root = body.get("extends") or source.id
     with desks.ctx.store.transaction() as tx:
-        made = _write(desks, draft, spec, hypothesis, key, dry_run)
+        made = written(desks, draft, spec, hypothesis, key, dry_run)
         if not dry_run:
             extension, first = desks.ctx.need("experiment", made.id), desks.ctx.need("experiment", root)
             tx.put("experiment", extension.id, {**extension.body, "extends": root})
@@ -132,7 +142,7 @@ def _extend(
     return made
 
 
-def _write(
+def written(
     desks: Desks,
     draft: Mapping[str, Any],
     spec: Specification,
@@ -140,6 +150,7 @@ def _write(
     key: str | None,
     dry_run: bool,
 ) -> Experiment:
+    """Writes a checked draft as a proposed experiment, once for each idempotency key."""
     ctx = desks.ctx
     score = _first_score(desks, draft, hypothesis)
     with ctx.store.transaction() as tx:
@@ -181,6 +192,15 @@ def _check_env(env: Mapping[str, str]) -> None:
             raise UsageError(f"{name!r} cannot be set as a variable of the environment", hint="as in LR=0.1")
 
 
+def _check_sizes(spec: Specification) -> None:
+    fits_text(spec.command, "the command", LONGEST_COMMAND)
+    fits_text(spec.cwd, "the working directory", _LONGEST_PATH)
+    fits_tags(spec.tags)
+    fits(spec.config, "config", _LARGEST_CONFIG)
+    fits(spec.env, "env", _LARGEST_ENV)
+    fits(spec.proxy, "proxy", _LARGEST_ENV)
+
+
 def _check_new(desks: Desks, draft: Mapping[str, Any], key: str | None) -> None:
     """The same claim with the same specification is a replicate, not a new experiment."""
     if draft["design"]["claim"] is None or draft["command"] is None:
@@ -209,9 +229,9 @@ def _first_score(desks: Desks, draft: Mapping[str, Any], hypothesis: Document | 
             None,
             cost,
             None,
-            "no claim: a baseline or an exploration teaches nothing about a hypothesis by itself",
+            "none: a baseline or an exploration tests no hypothesis by itself",
         )
-    first = predictions_of(desks, hypothesis.id).get(design_key(draft))
+    first = prediction_of(desks, hypothesis.id, draft)
     weighed = as_weighed(draft, first)
     if weighed is None:
         assert first is not None, hypothesis.id
@@ -225,10 +245,11 @@ def _first_score(desks: Desks, draft: Mapping[str, Any], hypothesis: Document | 
 
 def _title(hypothesis: Document | None, command: str | None, config: Mapping[str, Any]) -> str:
     if command:
+        command = one_line(command)
         return command if len(command) <= 80 else command[:77] + "..."
     if config:
-        return ", ".join(f"{name}={value}" for name, value in list(config.items())[:6])
-    return hypothesis.body["statement"][:80] if hypothesis else "exploration"
+        return one_line(", ".join(f"{name}={value}" for name, value in list(config.items())[:6]))
+    return one_line(hypothesis.body["statement"])[:80] if hypothesis else "exploration"
 
 
 def state_of(desks: Desks, hypotheses: Sequence[Document]) -> dict[str, Any]:
@@ -285,7 +306,11 @@ def as_weighed(body: Mapping[str, Any], first: Document | None) -> Mapping[str, 
 
 def serves(design: Mapping[str, Any], needs: str) -> bool:
     """Whether a run of this design is what a hypothesis past a threshold still lacks."""
-    return bool(design.get("confirmation")) if needs == "confirmation" else not design.get("proxy_of")
+    if needs == "killed_runs":
+        return False  # no further run can say what those would have measured
+    if needs == "confirmation":
+        return bool(design.get("confirmation"))
+    return needs != "full_scale" or not design.get("proxy_of")
 
 
 def ended_elsewhere(desks: Desks, body: Mapping[str, Any], id: str | None) -> list[Document]:
@@ -293,8 +318,8 @@ def ended_elsewhere(desks: Desks, body: Mapping[str, Any], id: str | None) -> li
     key = design_key(body)
     return [
         run
-        for other in desks.ctx.store.find("experiment", hypothesis_id=body["hypothesis_id"])
-        if other.id != id and design_key(other.body) == key
+        for other in desks.experiments.alike.of(body)
+        if other.id != id and other.body["hypothesis_id"] == body["hypothesis_id"] and design_key(other.body) == key
         for run in desks.ctx.store.find("run", experiment_id=other.id)
         if run.body["status"] in ENDED
     ]

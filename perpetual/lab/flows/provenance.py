@@ -19,15 +19,17 @@ from typing import Any, NamedTuple
 from perpetual import __version__
 from perpetual.errors import CorruptData, NotFound
 from perpetual.lab.flows import Desks
+from perpetual.lab.flows.code_version import CodeReader
 from perpetual.lab.flows.codestate import capture_code
 from perpetual.lab.flows.interpreter import interpreter_of
 from perpetual.lab.flows.protected import Change, look_at, unlike
+from perpetual.lab.flows.versions import version_of
 from perpetual.records import GitState, to_json
 from perpetual.slots.scheduler import LaunchSpec
 from perpetual.slots.store import Document
 from perpetual.toolkit.atomic import read_file, write_atomic
 from perpetual.toolkit.platform import available_cpus
-from perpetual.toolkit.redact import redact_value, redact_words
+from perpetual.toolkit.redact import redact_setting, redact_words
 
 __all__ = ["FILE", "Kept", "capture", "kept_of", "provenance", "taint_of"]
 
@@ -51,6 +53,7 @@ class Kept(NamedTuple):
     git: GitState
     sha256: str | None  # of provenance.json
     unmatched: tuple[str, ...] = ()  # patterns of `protected_paths` that match nothing
+    versions: Mapping[str, Any] | None = None  # of code, data and environment
 
     def noted(self, run: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of a run's body, given as it stands; none where nothing was kept."""
@@ -68,6 +71,7 @@ class Kept(NamedTuple):
         return {
             "git": to_json(self.git),
             "provenance_sha256": self.sha256,
+            **({"versions": {**self.versions}} if self.versions else {}),
             "annotations": [*known, *(item for item in told if item not in known)],
         }
 
@@ -79,8 +83,15 @@ def capture(desks: Desks, run: Document, experiment: Document, spec: LaunchSpec)
         OSError: if the folder cannot be written.
     """
     ctx = desks.ctx
+    methodology = ctx.config.methodology
     code = capture_code(ctx.config.root, spec.log_dir)
-    guarded = look_at(ctx.config.root, ctx.config.methodology["protected_paths"])
+    counted = CodeReader(ctx.config.root, methodology["code_ignore"]).of(spec.argv, experiment.body["cwd"])
+    if counted.dirty is not None:
+        # What git does not track, and what `code_ignore` names, is kept beside the run and makes its code no other.
+        code.document["dirty"] = counted.dirty
+    guarded = look_at(ctx.config.root, methodology["protected_paths"])
+    interpreter = interpreter_of(spec.argv, spec.cwd, spec.env)
+    versions = version_of(counted, guarded, interpreter)
     document = {
         "schema": SCHEMA,
         "run": run.id,
@@ -90,8 +101,9 @@ def capture(desks: Desks, run: Document, experiment: Document, spec: LaunchSpec)
         "argv": redact_words(spec.argv),
         "cwd": str(spec.cwd),
         "git": code.document,
+        "versions": versions,
         "environment": _environment(spec.env, experiment.body["env"]),
-        "interpreter": interpreter_of(spec.argv, spec.cwd, spec.env),
+        "interpreter": interpreter,
         "machine": _machine(),
         "gpus": list(run.body["gpus"]),
         "protected": guarded,
@@ -104,7 +116,8 @@ def capture(desks: Desks, run: Document, experiment: Document, spec: LaunchSpec)
     lines = [f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in document.items()]
     data = ("{" + ",\n ".join(lines) + "}\n").encode("ascii")
     write_atomic(spec.log_dir / FILE, data)
-    return Kept(code.state, sha256(data).hexdigest(), tuple(guarded["unmatched"]))
+    state = GitState(code.document["commit"], code.document["dirty"])
+    return Kept(state, sha256(data).hexdigest(), tuple(guarded["unmatched"]), versions)
 
 
 def kept_of(log_dir: Path) -> Kept:
@@ -113,7 +126,9 @@ def kept_of(log_dir: Path) -> Kept:
         data = read_file(log_dir / FILE)
         document = json.loads(data)
         git, guarded = document["git"], document["protected"]
-        return Kept(GitState(git["commit"], git["dirty"]), sha256(data).hexdigest(), tuple(guarded["unmatched"]))
+        state = GitState(git["commit"], git["dirty"])
+        unmatched = tuple(guarded["unmatched"])
+        return Kept(state, sha256(data).hexdigest(), unmatched, document.get("versions"))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return Kept(GitState(), None)
 
@@ -148,8 +163,11 @@ def provenance(desks: Desks, run_id: str) -> dict[str, Any]:
         raise CorruptData(
             f"{path}: not a JSON document: {problem}", hint="something has changed it since the run started"
         ) from problem
-    if not isinstance(document, dict):
-        raise CorruptData(f"{path}: not a JSON object", hint="something has changed it since the run started")
+    if not isinstance(document, dict) or not isinstance(document.get("git"), dict):
+        raise CorruptData(
+            f"{path}: it does not hold what is written at a start",
+            hint="something has changed it since the run started",
+        )
     found: dict[str, Any] = _as_text(
         {**document, "intact": None if noted is None else sha256(data).hexdigest() == noted}
     )
@@ -197,7 +215,8 @@ def taint_of(desks: Desks, run: Document) -> Change:
 def _environment(env: Mapping[str, str], own: Mapping[str, Any]) -> dict[str, str | None]:
     """Every variable's name; the value of those that tell about the computation, secrets taken out."""
     return {
-        name: redact_value(name, env[name]) if name in own or _TELLING.fullmatch(name) else None for name in sorted(env)
+        name: redact_setting(name, env[name]) if name in own or _TELLING.fullmatch(name) else None
+        for name in sorted(env)
     }
 
 

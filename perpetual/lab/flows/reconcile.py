@@ -12,23 +12,25 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from perpetual.errors import Conflict, CorruptData, PerpetualError, TransientError
+from perpetual.errors import Conflict, CorruptData, PerpetualError, PluginError, TransientError
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.analyse import analyse as put_into_words
 from perpetual.lab.flows.devices import Devices
 from perpetual.lab.flows.fold import add_evidence, refold, refold_users_of
 from perpetual.lab.flows.gpu_watch import verify_devices
 from perpetual.lab.flows.launch import try_again
-from perpetual.lab.flows.measure import measure
+from perpetual.lab.flows.measure import did_you_mean, measure
 from perpetual.lab.flows.overrun import end_overdue, is_told, note_overrun
 from perpetual.lab.flows.provenance import FILE, kept_of, taint_of
 from perpetual.lab.flows.start import advance_queue
-from perpetual.lab.flows.symptoms import KILLED, OUT_OF_MEMORY, symptoms_of
+from perpetual.lab.flows.symptoms import KILLED, OUT_OF_MEMORY, last_error, symptoms_of
+from perpetual.lab.sight import HOSTILE, folder_of, leftovers, scheduler_for, sight
 from perpetual.records import Json, to_json
 from perpetual.slots.analyser import MetricValue
-from perpetual.slots.scheduler import Scheduler, Sighting
+from perpetual.slots.scheduler import EndUnreadable, Sighting
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit import platform
+from perpetual.toolkit.rundir import is_ours
 from perpetual.toolkit.steps import step
 from perpetual.toolkit.units import LONGEST_S, finite, posix_of, shown_hours
 
@@ -46,6 +48,8 @@ def record(desks: Desks, tell: Callable[[], object], *, analyse: bool, first: Co
         tell: has new events delivered: who hears of the end of a run need not wait until it is put into words.
     """
     answer = scan(desks, first=first, tell=tell)
+    if desks.ctx.trust.is_held:
+        return answer
     if analyse and desks.ctx.config.methodology["auto_analyze"]:
         put_into_words(desks)
     desks.notes.flush()
@@ -61,10 +65,13 @@ def scan(desks: Desks, *, first: Collection[str] = (), tell: Callable[[], object
 
     Returns:
         `{changes: [{run_id, experiment_id, from, to, reason}], debits: [...], evidence: [...],
-        problems: [{run_id, code, message}]}`; a run that cannot be looked at stays as it is and holds up no other.
+        problems: [{run_id, code, message}], elsewhere: [{run_id, where}]}`, the last where there is
+        one; a run that cannot be looked at stays as it is and holds up no other.
     """
     answer = _nothing()
     started = [run for run in desks.runs.live() if run.body["status"] != "queued"]
+    if desks.ctx.trust.is_held:
+        return _scan_held(desks, started, answer)
     awaited = [run for run in started if run.id in first]
     overdue = [run for run in awaited if _each(_look, desks, run, answer)]
     if answer["changes"] and tell is not None:
@@ -78,6 +85,26 @@ def scan(desks: Desks, *, first: Collection[str] = (), tell: Callable[[], object
     answer["changes"] += [_change(run, "queued") for run in begun]
     answer["problems"] += problems
     return answer
+
+
+def _scan_held(desks: Desks, started: Sequence[Document], answer: _Answer) -> _Answer:
+    """Records the runs of a held project that run under this user's supervisors here; starts nothing.
+
+    Raises:
+        NotPermitted: (not_trusted) if there is no such run.
+    """
+    own = [run for run in started if _is_supervised_here(desks, run)]
+    if not own:
+        desks.ctx.trust.require("recording the runs of this project")
+    with desks.ctx.trust.lifted():
+        for run in own:
+            _each(_look, desks, run, answer)
+    return answer
+
+
+def _is_supervised_here(desks: Desks, run: Document) -> bool:
+    """Whether the run lives in this very project directory, under a supervisor that this user holds here."""
+    return run.body["status"] in ("launching", "running", "lost") and is_ours(folder_of(desks.ctx, run.id))
 
 
 def _nothing() -> _Answer:
@@ -97,6 +124,15 @@ def kill(desks: Desks, run_id: str, *, grace_s: float | None = None, wait_s: flo
 
     Answers the run as it is after at most `grace + wait_s` seconds. Raises Conflict if it has ended.
     """
+    if desks.ctx.trust.is_held:
+        if not _is_supervised_here(desks, desks.ctx.need("run", run_id)):
+            desks.ctx.trust.require(f"ending {run_id}")
+        with desks.ctx.trust.lifted():
+            return _kill(desks, run_id, grace_s, wait_s)
+    return _kill(desks, run_id, grace_s, wait_s)
+
+
+def _kill(desks: Desks, run_id: str, grace_s: float | None, wait_s: float) -> Document:
     ctx = desks.ctx
     run = ctx.need("run", run_id)
     grace = ctx.config.methodology["kill_grace_s"] if grace_s is None else grace_s
@@ -105,22 +141,63 @@ def kill(desks: Desks, run_id: str, *, grace_s: float | None = None, wait_s: flo
         run = _take_from_queue(desks, run)
         if run.body["status"] == "killed":
             return run
+    if run.body["status"] == "lost" and leftovers(ctx, run):
+        return _end_leftovers(desks, run, grace)
     if run.body["status"] not in ("launching", "running"):
         raise Conflict(f"{run.id} is {run.body['status']}; there is nothing to kill")
+    _require_here(desks, run)
     try:
         with ctx.store.transaction() as tx:  # on record first: what somebody wanted to end is not tried again by itself
             run = ctx.need("run", run.id)
             if run.body["status"] in ("launching", "running") and run.body.get("cancelled_by") != ctx.actor:
-                run = desks.runs.change(tx, run, {"cancelled_by": ctx.actor})
+                run = desks.runs.change(tx, run, {"cancelled_by": ctx.actor, "cancel_grace_s": grace})
     except PerpetualError as problem:
         if problem.code == "not_written":  # what fills the disk must not live on because the disk is full
             raise _ended_unrecorded(run, _cancel(desks, run, grace, wait_s), problem) from problem
         raise
-    _cancel(desks, run, grace, wait_s)
-    run = ctx.need("run", run.id)
-    _look(desks, run, _nothing())
+    try:
+        _cancel(desks, run, grace, wait_s)
+        _look(desks, ctx.need("run", run.id), _nothing())
+    except EndUnreadable as problem:
+        _give_up(desks, ctx.need("run", run.id), problem)
     # Where its launcher had died before anything ran, it waits again, and would be started at the next scan.
     return _take_from_queue(desks, ctx.need("run", run.id))
+
+
+def _require_here(desks: Desks, run: Document) -> None:
+    """Raises Conflict for a run that cannot be ended from here: of another machine, or of the original of a copy."""
+    try:
+        elsewhere = sight(desks.ctx, run).elsewhere
+    except (CorruptData, TransientError):
+        return  # its records are spoilt; who supervises it may be known all the same
+    if elsewhere is not None:
+        raise Conflict(f"{run.id} {elsewhere}", hint=f"there: perpetual kill {run.id}", code="elsewhere")
+
+
+def _end_leftovers(desks: Desks, run: Document, grace_s: float) -> Document:
+    """Ends what a lost run has left behind; the run stays lost."""
+    pids = ", ".join(map(str, leftovers(desks.ctx, run)))
+    scheduler, log_dir = scheduler_for(desks.ctx, run), desks.runs.log_dir(run.id)
+    scheduler.cancel(run.body["native_id"], log_dir, by=desks.ctx.actor, grace_s=grace_s)
+    left = leftovers(desks.ctx, run)
+    if left:
+        raise TransientError(
+            f"processes of {run.id} survive KILL: {', '.join(map(str, left))}", hint="they are stuck, or another user's"
+        )
+    text = f"processes that it had left ({pids}) were ended by {desks.ctx.actor}"
+    with desks.ctx.store.transaction() as tx:
+        note = {"kind": "leftover", "text": text, "source": "kill"}
+        return desks.runs.annotate(tx, desks.ctx.need("run", run.id), [note])
+
+
+def _give_up(desks: Desks, run: Document, problem: EndUnreadable) -> None:
+    """Records a run as lost that is over and whose record nothing can be learnt from, as a person asked."""
+    seen = Sighting("lost", detail=problem.message)
+    end = _found(desks, run, seen)
+    with desks.ctx.store.transaction() as tx:
+        fresh = desks.ctx.need("run", run.id)
+        if fresh.body["status"] in ("launching", "running"):
+            _settle(desks, tx, fresh, end)
 
 
 def _cancel(desks: Desks, run: Document, grace_s: float, wait_s: float) -> Sighting:
@@ -129,12 +206,12 @@ def _cancel(desks: Desks, run: Document, grace_s: float, wait_s: float) -> Sight
     One that is just being launched is waited for, and ended once it is there: its launcher may be anywhere on the way.
     """
     ctx = desks.ctx
-    scheduler: Scheduler = ctx.part("scheduler")
+    scheduler = scheduler_for(ctx, run)
     log_dir = desks.runs.log_dir(run.id)
     deadline = time.monotonic() + grace_s + wait_s
     while True:
         scheduler.cancel(run.body["native_id"], log_dir, by=ctx.actor, grace_s=grace_s)
-        seen = scheduler.wait(run.body["native_id"], log_dir, max(0.0, deadline - time.monotonic()))
+        seen = sight(ctx, run, wait_s=max(0.0, deadline - time.monotonic()))
         run = ctx.need("run", run.id)
         left_s = deadline - time.monotonic()
         is_coming = run.body["status"] == "launching" and seen.state in ("absent", "running") and _launcher_lives(run)
@@ -169,8 +246,7 @@ def look(desks: Desks, run_id: str) -> tuple[str, str | None]:
     run = desks.ctx.need("run", run_id)
     if run.body["status"] not in ("launching", "running"):
         return run.body["status"], run.body["reason"]
-    scheduler: Scheduler = desks.ctx.part("scheduler")
-    seen = scheduler.poll(run.body["native_id"], desks.runs.log_dir(run.id))
+    seen = sight(desks.ctx, run)
     if seen.state == "running" or (seen.state == "absent" and run.body["status"] == "launching"):
         return run.body["status"], seen.detail if run.body["status"] == "running" else None
     return _verdict(seen)
@@ -191,9 +267,13 @@ def _each(deed: Callable[[Desks, Document, _Answer], bool], desks: Desks, run: D
     """What the deed answers; a run that cannot be looked at is told and holds up no other."""
     try:
         return deed(desks, run, answer)
-    except (CorruptData, TransientError) as problem:  # of its folder, or of an engine out of reach
-        answer["problems"].append({"run_id": run.id, "code": problem.code, "message": problem.message})
-        return False
+    except (CorruptData, TransientError, PluginError) as problem:  # of its folder, or of an engine out of reach
+        said = problem.message + (f" ({problem.hint})" if isinstance(problem, PluginError) and problem.hint else "")
+        answer["problems"].append({"run_id": run.id, "code": problem.code, "message": said})
+    except HOSTILE as problem:  # what it has put into its folder
+        message = f"{run.id}: its folder cannot be read: {type(problem).__name__}: {str(problem)[:200]}"
+        answer["problems"].append({"run_id": run.id, "code": CorruptData.code, "message": message})
+    return False
 
 
 def _end(desks: Desks, run: Document, answer: _Answer) -> bool:
@@ -203,9 +283,11 @@ def _end(desks: Desks, run: Document, answer: _Answer) -> bool:
 
 def _look(desks: Desks, run: Document, answer: _Answer) -> bool:
     """Records what has become of a run; whether it goes on beyond its limit and nobody is there to end it."""
-    scheduler: Scheduler = desks.ctx.part("scheduler")
     log_dir = desks.runs.log_dir(run.id)
-    seen = scheduler.poll(run.body["native_id"], log_dir)
+    seen = sight(desks.ctx, run)
+    if seen.elsewhere is not None:
+        answer.setdefault("elsewhere", []).append({"run_id": run.id, "where": seen.elsewhere})
+        return False
     if seen.state == "running":
         if run.body["status"] == "launching":
             _adopt(desks, run, seen, answer)
@@ -250,9 +332,16 @@ def _found(desks: Desks, run: Document, seen: Sighting) -> _End:
     status, reason = _verdict(seen)
     metrics, told = measure(desks, run, seen) if seen.state == "ended" else ({}, [])
     symptoms = _symptoms(desks, run, seen) if status != "done" else []
+    if status == "failed":
+        cause = last_error(desks.ctx.part("scheduler").logs(desks.runs.log_dir(run.id), stderr=True))
+        symptoms += [cause] if cause is not None and all(cause["text"] != item["text"] for item in symptoms) else []
     taint, written = taint_of(desks, run)
     if seen.state == "ended" and seen.reason == "exited" and seen.detail:  # where else it is in the reason
         told.append({"kind": "leftover", "text": seen.detail, "source": "exit record"})
+    if seen.left:
+        pids = ", ".join(map(str, seen.left))
+        text = f"processes that it left still run ({pids}): perpetual kill {run.id} ends them; no retry starts before"
+        told.append({"kind": "leftover", "text": text, "source": "processes"})
     told += [{"kind": "tainted", "text": why, "source": FILE} for why in taint]
     told += [{"kind": "protected", "text": text, "source": FILE} for text in written]
     return _End(seen, status, reason, metrics, [*symptoms, *told], taint)
@@ -260,7 +349,7 @@ def _found(desks: Desks, run: Document, seen: Sighting) -> _End:
 
 def _symptoms(desks: Desks, run: Document, seen: Sighting) -> list[Json]:
     """What the end of its logs and its exit record say of the cause; the record's word goes first."""
-    scheduler: Scheduler = desks.ctx.part("scheduler")
+    scheduler = scheduler_for(desks.ctx, run)
     log_dir = desks.runs.log_dir(run.id)
     found = symptoms_of([scheduler.logs(log_dir, stderr=True), scheduler.logs(log_dir)])
     if seen.reason == "signalled" and "out-of-memory" in (seen.detail or ""):
@@ -315,7 +404,9 @@ def _launcher_lives(run: Document) -> bool:
 def _verdict(seen: Sighting) -> tuple[str, str | None]:
     """The run's final status and the reason shown beside it."""
     if seen.state != "ended":
-        return "lost", seen.detail or "its supervisor died without an exit record"
+        detail = seen.detail or "its supervisor died without an exit record"
+        left = f"; processes that it left still run: {', '.join(map(str, seen.left))}" if seen.left else ""
+        return "lost", detail + left
     if seen.reason == "exited":
         return ("done", None) if seen.exit_code == 0 else ("failed", f"exit code {seen.exit_code}")
     if seen.reason in ("timeout", "killed"):
@@ -345,7 +436,7 @@ def _settle(
         reason = f"no_metric: {design['metric']} " + (
             f"is not a finite number ({metrics[design['metric']].source})"
             if there
-            else "was not found in the run's output"
+            else f"was not found in the run's output{did_you_mean(design['metric'], values)}"
         )
     elif status == "done" and end.taint:
         reason = "tainted: what it measured weighs nothing"
@@ -453,6 +544,7 @@ def _evidence(desks: Desks, tx: Transaction, run: Document, experiment: Document
         "spec_hash": run.body["spec_hash"],
         "source": run.body["metric_sources"].get(metric),
         "reason": _why_weightless(run),
+        **({"versions": run.body["versions"]} if run.body.get("versions") else {}),
     }
     return add_evidence(desks, tx, body["hypothesis_id"], row)
 

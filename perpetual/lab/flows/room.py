@@ -80,6 +80,8 @@ def _before(desks: Desks, experiment: Document, moment: Moment, run: Document | 
     for rank, other in moment.queue:
         if rank >= own:
             return
+        if other.body.get("code_held"):
+            continue  # it waits for a person, and keeps no device from others
         theirs = desks.ctx.need("experiment", other.body["experiment_id"])
         need = need_of(theirs, other.body["wanted_gpus"])
         if need is not None and held_back(desks, theirs, moment) is None:

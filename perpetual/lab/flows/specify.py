@@ -8,13 +8,16 @@ import shutil
 import sys
 from collections.abc import Sequence
 
+from perpetual.lab import tokens
 from perpetual.lab.experiments import argv_of
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.devices import variables
+from perpetual.lab.redaction import shown_specification
 from perpetual.slots.scheduler import LaunchSpec
 from perpetual.slots.store import Document
 from perpetual.toolkit.atomic import dump_json, write_atomic
-from perpetual.toolkit.redact import redact_value
+from perpetual.toolkit.confined import make_folder
+from perpetual.toolkit.whereabouts import NONCE_VARIABLE
 
 __all__ = ["prepare", "spec_of"]
 
@@ -31,6 +34,8 @@ def spec_of(
     if argv[0] in _PYTHONS and shutil.which(argv[0]) is None:
         argv = (sys.executable, *argv[1:])  # a machine that has Python only as the one that runs us
     environment = {**os.environ, **{key: str(value) for key, value in body["env"].items()}}
+    for name in tokens.FOR_A_SERVER:
+        environment.pop(name, None)
     environment |= {
         "PERPETUAL_RUN": run_id,
         "PERPETUAL_SEED": str(run.body["seed"]) if run else "0",
@@ -41,6 +46,10 @@ def spec_of(
         "PYTHONUNBUFFERED": "1",
         **variables(desks, gpus, run),
     }
+    environment.pop(NONCE_VARIABLE, None)  # of the run that this process may be part of
+    nonce = run.body.get("nonce") if run else None
+    if nonce is not None:
+        environment[NONCE_VARIABLE] = nonce
     return LaunchSpec(
         run_id=run_id,
         argv=argv,
@@ -52,19 +61,22 @@ def spec_of(
         no_output_s=body["resources"].get("no_output_s"),
         gpus=body["resources"]["gpus"],
         gpu_memory_bytes=body["resources"]["gpu_memory_bytes"],
+        nonce=nonce,
+        spec_hash=run.body["spec_hash"] if run and nonce is not None else None,
     )
 
 
 def prepare(spec: LaunchSpec, run: Document, experiment: Document) -> None:
     """The run's folder with its configuration and the specification that it was started from."""
-    spec.log_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(spec.log_dir)
     write_atomic(spec.log_dir / "config.json", dump_json(experiment.body["config"]))
-    kept = {key: experiment.body[key] for key in ("id", "command", "cwd", "env", "config", "resources", "design")}
-    kept["env"] = {name: redact_value(name, str(value)) for name, value in kept["env"].items()}
+    shown = shown_specification(experiment.body)
+    kept = {key: shown[key] for key in ("id", "command", "cwd", "env", "config", "resources", "design")}
     document = {
         "run": run.id,
         "seed": run.body["seed"],
         "spec_hash": experiment.body["spec_hash"],
+        "nonce": run.body.get("nonce"),
         "experiment": kept,
     }
     write_atomic(spec.log_dir / "spec.json", json.dumps(document, indent=1))

@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 
 from perpetual.errors import PerpetualError
 from perpetual.lab.flows import Desks
+from perpetual.lab.flows.code_check import CodeCheck, accepted_of, reason_of
 from perpetual.lab.flows.devices import Devices, Lease, needs_driver
 from perpetual.lab.flows.provenance import Kept, capture, kept_of
 from perpetual.lab.flows.room import Moment, held_back, room
 from perpetual.lab.flows.specify import prepare, spec_of
+from perpetual.lab.sight import is_occupied, leftovers, scheduler_for, set_aside, taken
 from perpetual.records import Run, from_json
 from perpetual.slots.scheduler import LaunchError, Scheduler, Sighting
 from perpetual.slots.store import Document, Transaction
@@ -51,10 +53,10 @@ def advance_queue(desks: Desks, devices: Devices) -> tuple[list[Document], list[
     """
     started: list[Document] = []
     problems: list[dict[str, str]] = []
-    moment = Moment(desks)
+    moment, check = Moment(desks), CodeCheck(desks)
     for _, run in moment.queue:
         try:
-            if _waits_on(desks, run, devices, moment):
+            if _waits_on(desks, run, devices, moment) or _held_by_code(desks, run, check):
                 continue
             document = _start(desks, run.id, devices)
         except PerpetualError as problem:
@@ -70,8 +72,33 @@ def advance_queue(desks: Desks, devices: Devices) -> tuple[list[Document], list[
 def _waits_on(desks: Desks, run: Document, devices: Devices, moment: Moment) -> bool:
     """Whether it waits for what its record says already: then there is nothing to write, and no lock to wait for."""
     experiment = desks.ctx.need("experiment", run.body["experiment_id"])
+    why = desks.experiments.why_not_approved(experiment)
+    if why is not None:
+        return bool(run.body["reason"] == why)
     got = room(desks, experiment, wanted_gpus(run), devices, moment, run)
     return got.waits_for is not None and got.waits_for == run.body["reason"]
+
+
+def _held_by_code(desks: Desks, run: Document, check: CodeCheck) -> bool:
+    """Whether its code is not what was approved, and a person must approve it again; the record says so then."""
+    experiment = desks.ctx.need("experiment", run.body["experiment_id"])
+    found = check.changed(experiment, by_queue=True, accepted=accepted_of(desks, run))
+    values: dict[str, Any] = {}
+    if found is not None and found.rule == "ask":
+        values = {"reason": reason_of(found), "code_held": True}
+    elif found is not None:
+        note, known = found.annotation, [*run.body.get("annotations", ())]
+        values = {"annotations": [*known, *([] if note in known else [note])]}
+    elif run.body.get("code_held"):
+        values = {"code_held": False}
+    if values.get("code_held") is None and run.body.get("code_held"):
+        values["code_held"] = False
+    if any(run.body.get(name) != value for name, value in values.items()):
+        with desks.ctx.store.transaction() as tx:
+            fresh = desks.ctx.need("run", run.id)
+            if fresh.body["status"] == "queued":
+                desks.runs.change(tx, fresh, values)
+    return bool(values.get("code_held"))
 
 
 class _Turn(NamedTuple):
@@ -116,14 +143,17 @@ def _try_start(desks: Desks, run_id: str, devices: Devices) -> _Turn | None:
             is_unasked = needs_driver(desks, experiment, wanted) and not devices.is_asked
             if is_unasked and held_back(desks, experiment, moment) is None:
                 return None
+            why = desks.experiments.why_not_approved(experiment)
+            if why is not None:
+                return _Turn(_waiting_for(desks, tx, run, why))
             got = room(desks, experiment, wanted, devices, moment, run, take=True)
             held = got.held
             if got.is_begun and _came_through(desks, run) is None:
                 got = got._replace(waits_for="an earlier launch of it is still under way")
+            if got.waits_for is None:
+                got = got._replace(waits_for=_obstacle(desks, run))
             if got.waits_for is not None:
-                # Writing the same reason at every look would wake everybody who waits for a change.
-                same = run.body["reason"] == got.waits_for
-                return _Turn(run if same else desks.runs.change(tx, run, {"reason": got.waits_for}))
+                return _Turn(_waiting_for(desks, tx, run, got.waits_for))
             again = run.body.get("launcher") is not None
             run = _take_turn(desks, tx, run, experiment, got)
         step("launch:launching")
@@ -132,6 +162,29 @@ def _try_start(desks: Desks, run_id: str, devices: Devices) -> _Turn | None:
             os.close(held)
         raise
     return _Turn(run, True, again, held)
+
+
+def _obstacle(desks: Desks, run: Document) -> str | None:
+    """What lives where the run is to begin, in words: what an earlier attempt, or the run of another record, left."""
+    if run.body.get("launcher") is None:
+        occupied = is_occupied(desks.ctx, run)
+        if occupied is not None:
+            return occupied
+    if run.body["attempt"] == 1:
+        return None
+    for other in desks.ctx.store.find("run", experiment_id=run.body["experiment_id"]):
+        if other.body["replicate"] == run.body["replicate"] and other.id != run.id:
+            left = leftovers(desks.ctx, other)
+            if left:
+                pids = ", ".join(map(str, left))
+                return f"{other.id} left processes that still run: {pids} (perpetual kill {other.id})"
+    return None
+
+
+def _waiting_for(desks: Desks, tx: Transaction, run: Document, reason: str) -> Document:
+    """Returns the queued run with the reason for which it waits."""
+    # Writing the same reason at every look would wake every process that waits for a change.
+    return run if run.body["reason"] == reason else desks.runs.change(tx, run, {"reason": reason})
 
 
 def _take_turn(desks: Desks, tx: Transaction, run: Document, experiment: Document, got: Lease) -> Document:
@@ -143,6 +196,10 @@ def _take_turn(desks: Desks, tx: Transaction, run: Document, experiment: Documen
         "gpus": [*got.gpus],
         "gpu_numbers": [*got.numbers],
         "launcher": list(me) if me else None,
+        "scheduler": desks.ctx.config["scheduler"],  # from now on it is asked through this one
+        # What an earlier launcher may have started still counts as this run: its nonce stays.
+        "nonce": run.body.get("nonce") if run.body.get("launcher") is not None else os.urandom(16).hex(),
+        "grace_s": desks.ctx.config.methodology["kill_grace_s"],
         "on_overrun": desks.ctx.config.methodology["on_overrun"],  # the rule that it starts under, and keeps
         "shares_folder": _mark_neighbours(desks, tx, run, experiment),
     }
@@ -179,6 +236,7 @@ def _spawn(desks: Desks, turn: _Turn, experiment: Document) -> Document:
     values: dict[str, Any] = {}
     try:
         spec = spec_of(desks, experiment, run_id=turn.run.id, gpus=turn.run.body["gpus"], run=turn.run)
+        _make_room(desks, turn.run)
         prepare(spec, turn.run, experiment)
         has_come_through = turn.again and _came_through(desks, turn.run) is not None
         # What the command was started from stands there already, if it was started.
@@ -207,12 +265,25 @@ def _spawn(desks: Desks, turn: _Turn, experiment: Document) -> Document:
             return run  # it was called off, which is what somebody wanted
         raise failure
     step("launch:noted")
+    desks.ctx.trust.note(desks.ctx.store.seq())  # a backup of before must not have it run again
     if run.body["status"] == "running" and run.body.get("cancelled_by"):
         # By somebody who found nothing to end yet, and may have left.
         grace_s = desks.ctx.config.methodology["kill_grace_s"]
         log_dir = desks.runs.log_dir(run.id)
-        scheduler_of(desks).cancel(run.body["native_id"], log_dir, by=run.body["cancelled_by"], grace_s=grace_s)
+        scheduler_for(desks.ctx, run).cancel(
+            run.body["native_id"], log_dir, by=run.body["cancelled_by"], grace_s=grace_s
+        )
     return run
+
+
+def _make_room(desks: Desks, run: Document) -> None:
+    """Sets the folder of another record's run aside, and says so beside this one."""
+    name = set_aside(desks.ctx, run)
+    if name is None:
+        return
+    text = f"its folder held the files of another record's run: they were set aside as runs/{name}"
+    with desks.ctx.store.transaction() as tx:
+        desks.runs.annotate(tx, desks.ctx.need("run", run.id), [{"kind": "aside", "text": text, "source": name}])
 
 
 def _noted(
@@ -232,7 +303,7 @@ def _noted(
     with ctx.store.transaction() as tx:
         fresh = ctx.need("run", run.id)
         if failure is not None and fresh.body.get("cancelled_by"):
-            seen = scheduler_of(desks).poll(None, desks.runs.log_dir(run.id))
+            seen = scheduler_for(desks.ctx, run).poll(None, desks.runs.log_dir(run.id))
             if (seen.state, seen.reason) == ("ended", "killed"):  # after it was recorded, and before it was executed
                 values |= {"status": "killed", "reason": seen.detail}
         values |= kept.noted(fresh.body) if kept is not None else {}
@@ -242,14 +313,14 @@ def _noted(
                 desks.budget.settle(tx, fresh.body, gpu_hours=0.0, run_hours=0.0)
             desks.experiments.fold(tx, fresh.body["experiment_id"])
         elif failure is None:
-            late = ("git", "provenance_sha256", "annotations", "native_id")
+            late = ("git", "provenance_sha256", "versions", "annotations", "native_id")
             fresh = desks.runs.change(tx, fresh, {key: values[key] for key in late if key in values})
     return fresh
 
 
 def _came_through(desks: Desks, run: Document) -> Sighting | None:
     """The run as it is if its command was executed, whoever started it."""
-    seen = scheduler_of(desks).poll(None, desks.runs.log_dir(run.id))
+    seen = taken(desks.ctx, run, scheduler_for(desks.ctx, run).poll(None, desks.runs.log_dir(run.id)))
     executed = seen.state == "running" or (seen.state == "ended" and seen.reason != "exec_failed")
     return seen if executed else None
 

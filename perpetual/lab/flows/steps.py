@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
 from perpetual.errors import Conflict, PerpetualError, Refused
 from perpetual.lab.flows import Desks
+from perpetual.lab.flows.code_check import Changed, CodeCheck, is_held
 from perpetual.lab.flows.devices import Devices, needs_driver
 from perpetual.lab.flows.fold import refold
 from perpetual.lab.flows.launch import reserve
@@ -37,6 +39,7 @@ class Launches(NamedTuple):
     parked: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     idle: bool = False  # no run was live when it last looked
+    held: tuple[str, ...] = ()  # experiments whose code was changed since their approval
 
 
 def propose(desks: Desks) -> list[str]:
@@ -57,7 +60,7 @@ def propose(desks: Desks) -> list[str]:
 
 def _proposal_room(desks: Desks) -> int:
     size: int = desks.ctx.config.methodology["proposal_batch_size"]
-    return size - len(desks.ctx.store.find("experiment", status="proposed"))
+    return size - desks.ctx.store.count("experiment", status="proposed")
 
 
 def approve(desks: Desks) -> list[str]:
@@ -67,13 +70,14 @@ def approve(desks: Desks) -> list[str]:
         return []
     most = methodology["auto_approve_max_run_hours"]
     approved = []
+    codes = CodeCheck(desks).states_of(item.id for item in desks.ctx.store.find("experiment", status="proposed"))
     with desks.ctx.store.transaction() as tx:  # or another loop approves in between
         for experiment in tx.find("experiment", status="proposed"):
             cost = experiment.body["design"]["cost_run_hours"]
             if most is not None and (cost is None or cost > most):
                 continue
             if experiment.body["command"] is not None:
-                approved.append(desks.experiments.bind(experiment.id).id)
+                approved.append(desks.experiments.bind(experiment.id, code=codes.get(experiment.id)).id)
     return approved
 
 
@@ -84,7 +88,11 @@ def launch(desks: Desks) -> Launches:
     if any(needs_driver(desks, item, ()) for item in _ready(desks)):
         devices.ask()  # it may hang, and `_reserve` looks at the answer inside a transaction
     while True:
-        made = _reserve(desks, devices)
+        check = CodeCheck(desks)  # before the transaction: a repository takes its time
+        found = {item.id: check.changed(item, by_queue=True) for item in _ready(desks)}
+        changed = {id: change for id, change in found.items() if change is not None}
+        held = {id for id, change in changed.items() if change.rule == "ask"}
+        made = _reserve(desks, devices, held, changed)
         if made.runs:
             step("launch:reserved")
             try:
@@ -94,23 +102,28 @@ def launch(desks: Desks) -> Launches:
                 # what cannot be started now is looked at again in the next cycle, or stops the loop
                 made = Launches((), failed=(f"{made.runs[0]}: {problem.message}",))
         spent = not started and made.idle and made.refused is None and desks.runs.queue_state() == "running"
-        return made._replace(runs=tuple(started), parked=tuple(_park(desks)) if spent else ())
+        return made._replace(runs=tuple(started), parked=tuple(_park(desks)) if spent else (), held=tuple(sorted(held)))
 
 
-def _reserve(desks: Desks, devices: Devices) -> Launches:
+def _unheld(desks: Desks) -> list[Document]:
+    """The live runs but those that wait for a person to approve their code again."""
+    return [run for run in desks.runs.live() if not is_held(run)]
+
+
+def _reserve(desks: Desks, devices: Devices, held: Collection[str], changed: Mapping[str, Changed]) -> Launches:
     """The next run, made but not started, or why there is none.
 
     In one transaction: two loops on one record neither take the same replicate nor fill the same room twice.
     """
     with desks.ctx.store.transaction():
-        live = len(desks.runs.live())
+        live = len(_unheld(desks))
         if desks.runs.queue_state() != "running" or live >= desks.ctx.config.methodology["max_concurrent_runs"]:
             return Launches((), idle=not live)
-        chosen = _next_plain(desks) or _next_claim(desks)
+        chosen = _next_plain(desks, held) or _next_claim(desks, held)
         if chosen is None:
             return Launches((), idle=not live)
         try:
-            return Launches((reserve(desks, chosen, devices),))
+            return Launches((reserve(desks, chosen, devices, changed.get(chosen)),))
         except Refused as problem:
             return Launches((), problem.message, idle=not live)
         except PerpetualError as problem:
@@ -127,7 +140,7 @@ def _ready(desks: Desks) -> list[Document]:
     return sorted((item for item in found if _missing(desks, item) > 0), key=lambda item: item.number)
 
 
-def _next_plain(desks: Desks) -> str | None:
+def _next_plain(desks: Desks, held: Collection[str]) -> str | None:
     """An approved experiment without a claim: a baseline of a claim that is open, or what a person wants to see."""
     opened = {item.id for item in desks.ctx.store.find("hypothesis", status="open")}
     experiments = desks.ctx.store.find("experiment")
@@ -136,15 +149,20 @@ def _next_plain(desks: Desks) -> str | None:
         if isinstance(item.body["design"]["baseline"], str):
             users.setdefault(item.body["design"]["baseline"], set()).add(item.body["hypothesis_id"])
     for item in _ready(desks):
-        if item.body["design"]["claim"] is None and (item.id not in users or users[item.id] & opened):
+        if (
+            item.id not in held
+            and item.body["design"]["claim"] is None
+            and (item.id not in users or users[item.id] & opened)
+        ):
             return item.id
     return None
 
 
-def _next_claim(desks: Desks) -> str | None:
+def _next_claim(desks: Desks, held: Collection[str]) -> str | None:
     """The claim whose next replicate teaches most per run-hour, given what is pending."""
     opened = desks.ctx.store.find("hypothesis", status="open")
     state = state_of(desks, opened)
+    state["candidates"] = [item for item in state["candidates"] if item["id"] not in held]
     picked = desks.proposals.pick(state, 1) if state["candidates"] else []
     if not picked:
         return None
@@ -197,7 +215,7 @@ def stop_reason(desks: Desks, launches: Launches) -> tuple[str, str] | None:
     """Why the loop should stop after a launch step: (reason, explanation), or None to go on."""
     if launches.failed:
         return "failure_rate", launches.failed[0]
-    if not launches.idle or desks.runs.live():
+    if not launches.idle or _unheld(desks):
         return None  # also where another loop has recorded the end of a run since: what that teaches was not seen yet
     if desks.runs.queue_state() != "running":
         return "stop_requested", f"the queue is {desks.runs.queue_state()} (perpetual queue resume)"
@@ -208,6 +226,9 @@ def stop_reason(desks: Desks, launches: Launches) -> tuple[str, str] | None:
         return None
     if launches.refused is not None:
         return "budget_exhausted", launches.refused
+    held = sorted({*launches.held, *(run.body["experiment_id"] for run in desks.runs.live() if is_held(run))})
+    if held:
+        return "waiting_for_approval", f"the code of {', '.join(held[:5])} has changed since it was approved"
     proposed = desks.ctx.store.find("experiment", status="proposed")
     if proposed:
         return "waiting_for_approval", f"{', '.join(item.id for item in proposed[:5])} wait for approval"

@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from perpetual.records import Json
+from perpetual.toolkit.causes import ERROR
+from perpetual.toolkit.confined import open_file
+from perpetual.toolkit.redact import redact_text
 
-__all__ = ["HINTS", "KILLED", "OUT_OF_MEMORY", "RULES", "read", "symptoms_of"]
+__all__ = ["HINTS", "KILLED", "OUT_OF_MEMORY", "RULES", "last_error", "read", "symptoms_of"]
 
 OUT_OF_MEMORY, KILLED = "oom", "killed"
 TAIL_BYTES = 64 * 1024
 _COUNTED_BYTES = 128 * 2**20  # beyond it the line's number is left out: a scan must not read a whole disk
 _PIECE_BYTES = 2**20
 _EXCERPT = 300  # characters of a line
+_LINE = re.compile(r"[^\r\n]+")
+_ERROR_LINE = re.compile(r"\s{0,40}[\w.]{0,120}(?:Error|Exception|Interrupt|[Ff]atal|FATAL|ERROR|error|panic)\b")
 
 
 class Rule(NamedTuple):
@@ -104,17 +108,42 @@ def symptoms_of(logs: Iterable[Path]) -> list[Json]:
     return [found[rule.kind] for rule in RULES if rule.kind in found]
 
 
+def last_error(stderr: Path) -> Json | None:
+    """The last line of standard error that names an error, else its last line; None where there is none."""
+    found = _tail(stderr)
+    if found is None:
+        return None
+    text, before = found
+    lines = [(at.start(), at[0]) for at in _LINE.finditer(text) if at[0].strip()]
+    named = [line for line in lines if _ERROR_LINE.match(line[1])]
+    if not lines:
+        return None
+    return _annotation(ERROR, stderr.name, text, (named or lines)[-1][0], before)
+
+
+def _tail(log: Path) -> tuple[str, int | None] | None:
+    """The end of a log, and how many lines stand before it; None if it cannot be read."""
+    try:
+        descriptor = open_file(log)
+    except OSError:
+        return None
+    try:
+        begin = max(0, os.fstat(descriptor).st_size - TAIL_BYTES)
+        text = os.pread(descriptor, TAIL_BYTES, begin).decode("utf-8", "replace")
+        return text, _lines_before(descriptor, begin)
+    finally:
+        os.close(descriptor)
+
+
 def read(log: Path) -> dict[str, Json]:
     """{kind: annotation} of a log's last 64 KiB; nothing if it cannot be read, for then it tells nothing."""
     try:
-        # A run may have put a pipe in the log's place, and opening that would wait for ever.
-        descriptor = os.open(log, os.O_RDONLY | os.O_NONBLOCK)
+        # A run may have put a pipe in the log's place, or a link to what is not its own.
+        descriptor = open_file(log)
     except OSError:
         return {}
     try:
         facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode):
-            return {}
         begin = max(0, facts.st_size - TAIL_BYTES)
         text = os.pread(descriptor, TAIL_BYTES, begin).decode("utf-8", "replace")
         small = text.lower()
@@ -142,6 +171,7 @@ def _annotation(kind: str, name: str, text: str, at: int, before: int | None) ->
     end = min(found if (found := text.find(mark, at + 1)) >= 0 else len(text) for mark in _LINE_ENDS)
     if at - begin > _EXCERPT // 2:
         begin = at - _EXCERPT // 2
-    line = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text[begin:end].strip())
+    shown = redact_text(text[begin:end].strip())  # before it is cut: half a token has no form
+    line = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in shown)
     number = None if before is None else before + text.count("\n", 0, at + 1) + 1
     return {"kind": kind, "text": line[:_EXCERPT], "source": name if number is None else f"{name}:{number}"}

@@ -12,9 +12,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from perpetual.toolkit.redact import redact_bytes
+from perpetual.toolkit.secret_files import may_hold_secret, names_secret
+
 __all__ = ["UNTRACKED", "keep_untracked"]
 
 UNTRACKED = "untracked"
+
+_SECRET = "not copied: may hold a secret"
 
 _KEPT_FILE_BYTES = 1_000_000
 _KEPT_BYTES = 10_000_000
@@ -48,6 +53,9 @@ def keep_untracked(
     whole = sum(not entry["kept"] for entry in entries)
     if whole:
         problems.append(f"{whole} untracked files are not kept themselves; each says why")
+    redacted = sum("redacted" in entry for entry in entries)
+    if redacted:
+        problems.append(f"secrets were taken out of the copies of {redacted} untracked files")
 
 
 class _Left:
@@ -77,6 +85,8 @@ def _entry(top: bytes, name: bytes, seen: os.stat_result, place: Path, left: _Le
         return entry | {"bytes": None, "why": "a repository of its own"}
     if not stat.S_ISREG(seen.st_mode):
         return entry | {"bytes": None, "why": "not a file: it has no content to keep"}
+    if names_secret(entry["path"]):
+        return entry | {"why": _SECRET}
     is_small = seen.st_size <= min(_KEPT_FILE_BYTES, left.kept_bytes) and left.kept_files > 0
     if not is_small and seen.st_size > left.hashed_bytes:
         return entry | {"why": f"too big to be kept, and beyond the {_HASHED_BYTES} bytes that are hashed"}
@@ -85,10 +95,17 @@ def _entry(top: bytes, name: bytes, seen: os.stat_result, place: Path, left: _Le
         if is_small:
             content = file.read(_KEPT_FILE_BYTES + 1)  # it may have grown
             if len(content) <= _KEPT_FILE_BYTES:
+                if may_hold_secret(entry["path"], content):
+                    return entry | {"bytes": len(content), "why": _SECRET}
+                entry["sha256"] = sha256(content).hexdigest()
+                shown = redact_bytes(content)
+                if shown != content:
+                    entry["redacted"] = True
+                    content = shown
                 _write_kept(os.path.join(os.fsencode(place), name), content, 0o600 | seen.st_mode & 0o100)
                 left.kept_bytes -= len(content)
                 left.kept_files -= 1
-                return entry | {"bytes": len(content), "sha256": sha256(content).hexdigest(), "kept": True}
+                return entry | {"kept": True}
             file.seek(0)
         digest, size = sha256(), 0
         while size <= left.hashed_bytes and (piece := file.read(1 << 20)):

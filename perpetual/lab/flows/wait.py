@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from perpetual.errors import CorruptData, NotFound, TransientError
+from perpetual.errors import CorruptData, NotFound, PluginError, TransientError
 from perpetual.lab.flows import Desks
+from perpetual.lab.flows.code_check import held_up, is_held
+from perpetual.lab.sight import HOSTILE, scheduler_for, sight
 from perpetual.lab.states import LIVE
-from perpetual.slots.scheduler import Scheduler
 from perpetual.slots.store import Document
 from perpetual.toolkit.units import finite, identifier
 
 __all__ = ["named", "wait", "wait_any"]
 
+_TURN_S = 0.1  # how long one of several schedulers is waited on
 _SWEEP_S = 1.0  # how often what other processes did is looked at while a run is waited for
 
 
@@ -25,7 +26,8 @@ def wait(
     """Until every named run has ended, and every named experiment has no live run; answers {id: status}.
 
     Sleeps on the supervisors of all live runs at once, not in a loop: the end of any is recorded within milliseconds.
-    Raises NotFound for an id that is neither, CorruptData for a run of which nobody can tell any more how it ends.
+    Raises NotFound for an id that is neither, CorruptData for a run of which nobody can tell any more how it ends,
+    NotPermitted where all of them wait for a person to approve changed code.
 
     Args:
         scan: brings the record up to date, the runs of these ids first.
@@ -41,6 +43,8 @@ def wait(
         for run in live:
             if problems.get(run.id, {}).get("code") == CorruptData.code:
                 raise CorruptData(problems[run.id]["message"], hint=f"perpetual kill {run.id}, then mend its folder")
+        if live and all(map(is_held, live)):
+            raise held_up(desks, live[0])
         left = _SWEEP_S if deadline is None else min(_SWEEP_S, deadline - time.monotonic())
         if not live or left <= 0:
             return {kind_id[1]: desks.ctx.need(*kind_id).body["status"] for kind_id in wanted}
@@ -49,20 +53,28 @@ def wait(
 
 def _sleep(desks: Desks, timeout_s: float) -> list[str]:
     """Until a run that is running now has ended, or the record has changed where none is; answers who has ended."""
-    scheduler: Scheduler = desks.ctx.part("scheduler")
     seen = desks.ctx.store.seq()
-    running = {run.id: (run.body["native_id"], desks.runs.log_dir(run.id)) for run in _running(desks)}
-    while running:
-        try:
-            over = scheduler.wait_any([*running.values()], timeout_s)
-        except (CorruptData, TransientError):  # one cannot be looked at: `scan` tells, and the others are waited for
-            lookable = {id: run for id, run in running.items() if _can_be_looked_at(scheduler, *run)}
-            if len(lookable) == len(running):
-                break
-            running = lookable
-            continue
-        return [[*running][place] for place in over]
-    desks.ctx.store.wait(seen, timeout_s)
+    # Without those that cannot be looked at, whose end cannot be slept on: `scan` names them.
+    running = {run.id: run for run in _running(desks) if _can_be_waited_for(desks, run)}
+    schedulers: dict[str, list[Document]] = {}
+    for run in running.values():
+        schedulers.setdefault(str(run.body["scheduler"]), []).append(run)
+    deadline = time.monotonic() + timeout_s
+    try:
+        while schedulers:
+            # Of several schedulers each is waited on in turn: none can sleep on what another one started.
+            for runs in schedulers.values():
+                left_s = max(0.0, deadline - time.monotonic())
+                turn_s = left_s if len(schedulers) == 1 else min(left_s, _TURN_S)
+                folders = [(run.body["native_id"], desks.runs.log_dir(run.id)) for run in runs]
+                over = scheduler_for(desks.ctx, runs[0]).wait_any(folders, turn_s)
+                if over:
+                    return [runs[place].id for place in over]
+            if time.monotonic() >= deadline:
+                return []
+    except (CorruptData, TransientError, PluginError, *HOSTILE):  # spoilt just now: the next look leaves it out
+        pass
+    desks.ctx.store.wait(seen, max(0.0, min(deadline - time.monotonic(), _SWEEP_S)))
     return []
 
 
@@ -70,12 +82,11 @@ def _running(desks: Desks) -> list[Document]:
     return [run for run in desks.runs.live() if run.body["status"] == "running"]
 
 
-def _can_be_looked_at(scheduler: Scheduler, native_id: str | None, log_dir: Path) -> bool:
+def _can_be_waited_for(desks: Desks, run: Document) -> bool:
     try:
-        scheduler.poll(native_id, log_dir)
-    except (CorruptData, TransientError):
+        return sight(desks.ctx, run).elsewhere is None
+    except (CorruptData, TransientError, PluginError, *HOSTILE):
         return False
-    return True
 
 
 def named(desks: Desks, ids: Sequence[str]) -> list[Document]:

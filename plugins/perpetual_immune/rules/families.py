@@ -239,7 +239,7 @@ def _rows() -> Iterator[tuple[str, str, float, str, str | None, bool]]:
         "forged-delimiter",
         "delimiter",
         2.0,
-        r"(?:[-=#*~_<>]{3,} ?(?:end|begin|start|stop)(?: of)?(?: the| this| user| system| new| my)? (?:\w+ )?(?:instructions?|prompt|system|context|input|document|data|text|user|message|conversation|email|override)[^\n]{0,24}[-=#*~_<>]{3,})",
+        r"(?:[-=#*~_<>]{3,40} ?(?:end|begin|start|stop)(?: of)?(?: the| this| user| system| new| my)? (?:\w+ )?(?:instructions?|prompt|system|context|input|document|data|text|user|message|conversation|email|override)[^\n]{0,24}[-=#*~_<>]{3,})",
         None,
         False,
     )

@@ -133,7 +133,7 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
         "state-header",
         "state",
         1.5,
-        r"(?:\[|={2,} ?|<{1,2}|\*{2,} ?)[^\]\n=<>*]{0,40}\b(?:evaluat(?:ion|or)|grading|grader|scoring|qa team|judg(?:e|ing)|rubric|final answer|benchmark admin)\b[^\]\n=<>*]{0,40}(?:\](?!\()| ?={2,}|>|\*{2,})",
+        r"(?:\[|={2,40} ?|<{1,2}|\*{2,40} ?)[^\]\n=<>*]{0,40}\b(?:evaluat(?:ion|or)|grading|grader|scoring|qa team|judg(?:e|ing)|rubric|final answer|benchmark admin)\b[^\]\n=<>*]{0,40}(?:\](?!\()| ?={2,}|>|\*{2,})",
     )
     yield (
         "style-as-quality",

@@ -65,7 +65,7 @@ _OPTION_WITH_VALUE = {
     "parallel": {"-j", "--jobs", "-I", "--results", "-a", "-N", "-n", "--joblog", "--delay", "--timeout"},
     "ssh": {"-i", "-p", "-l", "-o", "-F", "-J", "-L", "-R", "-D", "-b", "-c", "-E", "-m", "-W"},
 }
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w{0,99}\+?=")
 _SUBSTITUTION = re.compile(
     r"\$\(([^()`]{1,2000})\)|`([^`]{1,2000})`|[<>]\(([^()`]{1,2000})\)|(?<!\$)\(([^()`]{1,2000})\)"
 )

@@ -100,7 +100,8 @@ def test_where_a_design_can_say_too_little_no_outcome_decides() -> None:
     found = outlook({"id": "h", "prior": 0.5}, {"d": design}, [], "d", THRESHOLDS)
     assert (found.support, found.refute) == (None, None)
     assert explain(found, "h3", THRESHOLDS) == "no single outcome decides h3"
-    capped = outlook({"id": "h", "prior": 0.001}, {"d": {**design, "s0": None, "sigma": 0.1}}, [], "d", THRESHOLDS)
+    sure = {**THRESHOLDS, "support": 0.9975}
+    capped = outlook({"id": "h", "prior": 0.75}, {"d": {**design, "s0": None, "sigma": 0.1}}, [], "d", sure)
     assert capped is not None
     assert capped.support is None, "a design is worth 99 to 1 at most"
 
@@ -135,6 +136,28 @@ def test_of_some_effect_either_side_may_decide(values: list[float], baseline_n: 
         supports = _covers(found.support, value) or _covers(found.also, value)
         assert supports == (said >= THRESHOLDS["support"]), value
         assert not _covers(found.refute, value) or said <= THRESHOLDS["refute"], value
+
+
+@pytest.mark.parametrize(
+    ("prior", "values", "design"),
+    [
+        (0.75, [], {"mu1": 1.0, "mu0": 0.0, "tau": 0.25, "sigma": 0.5}),
+        (0.25, [0.9], {"mu1": 1.0, "mu0": 0.0, "tau": 0.25, "s0": 0.5, "nu0": 2.0}),
+        (0.75, [0.4, 0.6], {"model": "any", "one_sided": True, "baseline_n": 4, "baseline_ss": 0.03}),
+        (0.5, [-0.9, -1.2, -1.0], {"model": "any", "one_sided": True}),
+    ],
+)
+def test_the_outlook_of_a_verdict_is_where_the_rule_gives_it(
+    prior: float, values: list[float], design: dict[str, Any]
+) -> None:
+    rows, hypothesis = rows_of(values, 0.0), {"id": "h", "prior": prior}
+    found = outlook(hypothesis, {"d": design}, rows, "d", {**THRESHOLDS, "verdict": True})
+    for step in range(-100, 101):
+        value = step / 20 + 0.0123
+        more = {"id": "new", "kind": "measured", "design_id": "d", "value": value}
+        reached = confidence(hypothesis, {"d": design}, [*rows, more], THRESHOLDS)["reached"]
+        assert _covers(found.support, value) == (reached == "supported"), value
+        assert _covers(found.refute, value) == (reached == "refuted"), value
 
 
 def test_a_first_run_says_nothing_of_some_effect() -> None:

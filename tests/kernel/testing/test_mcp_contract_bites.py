@@ -25,6 +25,7 @@ if fault == "deaf":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 from perpetual import Lab
 from perpetual.errors import PerpetualError, UsageError
+from perpetual.toolkit.untrusted import seal
 
 lab, later = None, []
 
@@ -40,7 +41,7 @@ def opened(actor):
         tools["perpetual_launch"] = ("Launches an experiment.", approve)
 
 def approve(lab, id):
-    return {"id": lab.experiments.approve(id).id}
+    return {"id": lab.experiments.approve_all([id], allowed=True)[0].id}
 
 first = {}
 
@@ -85,7 +86,11 @@ def call(name, arguments):
         if fault == "fragile":
             raise
         return failed(PerpetualError(f"{type(problem).__name__}: {problem}", code="internal"))
-    text = lab.brief() if name == "perpetual_status" else json.dumps(answer)
+    if fault != "gullible":
+        answer = seal(answer)
+    text = lab.brief() if name == "perpetual_status" and fault != "unfenced" else json.dumps(answer)
+    if fault == "unfenced":
+        text = text.replace("{", "", 1)
     return {"content": [{"type": "text", "text": text}], "structuredContent": answer}
 
 def answer(method, given):
@@ -131,6 +136,8 @@ BROKEN: list[tuple[str, str]] = [
     ("miscounts", "test_status_is_the_lab_s"),
     ("stale", "test_what_others_change_is_told_at_the_next_call"),
     ("stale-resource", "test_the_live_state_is_a_resource"),
+    ("gullible", "test_what_others_wrote_is_marked"),
+    ("unfenced", "test_what_others_wrote_is_marked"),
     ("vague", "test_an_error_has_its_code_and_hint"),
     ("cheerful", "test_an_error_has_its_code_and_hint"),
     ("fragile", "test_a_tool_that_crashes_ends_nothing"),
@@ -205,5 +212,5 @@ def test_an_outsider_chooses_the_server_by_a_variable(pytester: pytest.Pytester)
         """
     )
     result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-k", "leaves", "-v")
-    result.assert_outcomes(passed=1, failed=1, deselected=26)
+    result.assert_outcomes(passed=1, failed=1, deselected=28)
     result.stdout.fnmatch_lines(["*leaves[[]mcp] PASSED*", "*leaves[[]no-such-server] FAILED*"])

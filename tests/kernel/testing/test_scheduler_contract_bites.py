@@ -26,6 +26,7 @@ from perpetual.slots.scheduler import Launched, LaunchError, LaunchSpec, Schedul
 from perpetual.testing.scheduler_site import make_site
 from perpetual.testing.schedulers import SchedulerContract
 from perpetual.testing.schedulers.commands import Commands
+from perpetual.testing.schedulers.records import Records
 from perpetual.toolkit import platform, rundir
 from perpetual.toolkit.units import iso, posix_of
 from perpetual_local.scheduler import LocalScheduler
@@ -673,7 +674,54 @@ class SeesNothingThere(Sound):
         return super().poll(native_id, log_dir)
 
 
+class BelievesTheFolder(Sound):
+    """An exit record that lies there is the end."""
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        found = rundir.read_exit(log_dir) if seen.state == "running" else None
+        if found is None:
+            return seen
+        return replace(seen, state="ended", reason=found.reason, exit_code=found.exit_code)
+
+
+class ForgetsTheNonce(Sound):
+    """Its sightings do not say whose they are."""
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        return replace(seen, nonce=None)
+
+
+class SignalsByTheId(Sound):
+    """The native id is proof enough."""
+
+    def cancel(self, native_id: str | None, log_dir: Path, *, by: str, grace_s: float) -> bool:
+        if super().cancel(native_id, log_dir, by=by, grace_s=grace_s):
+            return True
+        words = (native_id or "").split("/")
+        supervisor = platform.identity_of(int(words[1])) if len(words) > 1 else None
+        return supervisor is not None and platform.signal_process(supervisor, signal.SIGTERM)
+
+
+class BelievesTheVariable(Sound):
+    """Another boot id is a reboot, whoever holds the lock."""
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        return replace(seen, state="lost") if platform.BOOT_ID_VARIABLE in os.environ else seen
+
+
+class TakesAnotherMachineForAReboot(Sound):
+    """What it cannot see is lost."""
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        return replace(seen, state="lost", elsewhere=None) if seen.elsewhere is not None else seen
+
+
 BROKEN: list[tuple[type[Sound], str]] = [
+    (BelievesTheFolder, "test_no_end_is_believed_while_the_supervisor_lives"),
+    (ForgetsTheNonce, "test_records_are_bound_to_the_run"),
+    (SignalsByTheId, "test_a_copy_ends_nothing"),
+    (BelievesTheVariable, "test_a_live_run_is_of_this_boot"),
+    (TakesAnotherMachineForAReboot, "test_another_machine_loses_nothing"),
     (TakesAbsenceForLoss, "test_what_was_never_started_is_absent"),
     (PreparesAtTheCheck, "test_checking_starts_and_writes_nothing"),
     (ChecksNothing, "test_what_can_never_start_is_refused"),
@@ -778,7 +826,7 @@ SLOWLY_TOLD = {
 
 
 def _tests() -> dict[str, Callable[..., None]]:
-    rooms = (Commands, SchedulerContract)
+    rooms = (Commands, Records, SchedulerContract)
     return {name: test for room in rooms for name, test in vars(room).items() if name.startswith("test_")}
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from perpetual.toolkit import atomic, captured, lock, platform, rundir, shim, supervisor
+from perpetual.toolkit import atomic, captured, lock, platform, rundir, shim, supervisor, whereabouts
 from perpetual.toolkit.platform import Identity
 from perpetual.toolkit.rundir import LaunchFailed, Observation, Started
 
@@ -825,13 +825,13 @@ def drifted(runs: Runs, script: str) -> tuple[Started, Identity]:
 def test_what_shows_no_environment_is_looked_at_again(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     """As one does that is executing a program just now: it gets its TERM with the others."""
     _, stray = drifted(runs, "trap 'echo saved; exit 0' TERM; echo $$; while :; do sleep 0.05; done")
-    real, seen = rundir._variables_of, []
+    real, seen = whereabouts._environment_of, []
 
-    def at_first_blank(pid: int) -> list[bytes]:
+    def at_first_blank(pid: int) -> bytes:
         seen.append(pid)
-        return [b""] if seen.count(pid) == 1 else real(pid)
+        return b"" if seen.count(pid) == 1 else real(pid)
 
-    monkeypatch.setattr(rundir, "_variables_of", at_first_blank)
+    monkeypatch.setattr(whereabouts, "_environment_of", at_first_blank)
     assert rundir.cancel(runs.folder / "run", by="tester", grace_s=LONG_S)
     assert not platform.is_alive(stray)
     assert runs.text("stdout.log") == f"{stray.pid}\nsaved\n"
@@ -840,13 +840,13 @@ def test_what_shows_no_environment_is_looked_at_again(runs: Runs, monkeypatch: p
 def test_one_look_that_finds_nothing_is_not_the_last(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who forks and leaves all the time is missed by some."""
     _, stray = drifted(runs, "echo $$")
-    real, looks = rundir._marked, []
+    real, looks = whereabouts.marked, []
 
-    def at_first_blind(run_dir: Path) -> Iterator[Identity]:
+    def at_first_blind(run_dir: Path, nonce: str | None) -> Iterator[Identity]:
         looks.append(run_dir)
-        yield from real(run_dir) if len(looks) > 2 else ()
+        yield from real(run_dir, nonce) if len(looks) > 2 else ()
 
-    monkeypatch.setattr(rundir, "_marked", at_first_blind)
+    monkeypatch.setattr(rundir, "marked", at_first_blind)
     assert rundir.cancel(runs.folder / "run", by="tester", grace_s=LONG_S)
     assert not platform.is_alive(stray)
 
@@ -913,16 +913,29 @@ def test_pids_that_were_given_out_again_are_never_signalled(runs: Runs) -> None:
 
 
 def test_after_a_reboot_a_run_is_lost_and_nothing_is_signalled(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    started, gate = runs.waiting("read x < $GATE")
+    started, _ = runs.waiting("read x < $GATE")
+    kill_supervisor(started)
+    assert started.child is not None
+    assert platform.signal_process(started.child, signal.SIGKILL)
+    assert platform.wait_gone(started.child, LONG_S)
     with monkeypatch.context() as rebooted:
         rebooted.setenv("PERPETUAL_BOOT_ID", "the next boot")
         seen = runs.observe()
         assert (seen.state, seen.detail) == ("lost", "reboot")
         assert not rundir.cancel(runs.folder / "run", by="tester", grace_s=0.0)
-    assert started.child is not None
-    assert platform.is_alive(started.child)
-    gate.open()
-    assert runs.wait().state == "ended"
+
+
+def test_the_variable_of_a_played_reboot_loses_no_live_run(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its supervisor holds the lock of its folder, and can be asked to end it."""
+    started = runs.launch("sleep", "600")
+    monkeypatch.setenv("PERPETUAL_BOOT_ID", "left in an environment")
+    assert (runs.observe().state, runs.observe().elsewhere) == ("running", None)
+    (runs.folder / "run" / "supervisor.lock").unlink()
+    assert runs.observe().state == "running", "it works in this very folder"
+    assert rundir.cancel(runs.folder / "run", by="tester", grace_s=LONG_S)
+    monkeypatch.delenv("PERPETUAL_BOOT_ID")
+    assert platform.wait_gone(started.supervisor, LONG_S)
+    assert runs.wait().exit is not None
 
 
 def test_a_supervisor_that_cannot_be_seen_but_holds_the_lock_is_at_work(runs: Runs) -> None:
@@ -1036,30 +1049,29 @@ def test_a_running_log_is_cut_within_a_tick(runs: Runs) -> None:
     assert runs.wait().state == "ended"
 
 
-def test_an_exit_record_that_cannot_be_written_is_tried_again(runs: Runs) -> None:
-    _, gate = runs.waiting("read x < $GATE; exit 5")
-    obstacle = runs.folder / "run" / "exit.json"
-    obstacle.mkdir()
-    gate.open()
-    until(lambda: "cannot write the exit record" in runs.text("supervisor.log"))
-    obstacle.rmdir()
+@pytest.mark.parametrize("obstacle", ["mkdir -p exit.json/x", "mkfifo exit.json", "ln -s stdout.log exit.json"])
+def test_what_stands_in_the_place_of_the_exit_record_is_set_aside(runs: Runs, obstacle: str) -> None:
+    runs.launch("sh", "-c", f"cd {runs.folder}/run; {obstacle}; exit 5")
     record = runs.wait().exit
     assert record is not None
     assert record.exit_code == 5
-    assert record.duration_s < LONG_S
+    assert len([*(runs.folder / "run").glob("exit.json.aside-*")]) == 1
+    assert "set aside" in runs.text("supervisor.log")
 
 
 def test_an_exit_record_that_can_never_be_written_is_not_silent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    folder = tmp_path / "run"
-    (folder / "exit.json").mkdir(parents=True)
-    monkeypatch.chdir(folder)
+    def refuse(path: str, content: str) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(atomic, "write_atomic", refuse)
+    monkeypatch.chdir(tmp_path)
     assert not supervisor.record_exit({"exit_code": 5}, waits_s=(0.0, 0.0), then_every_s=None)
     told = capfd.readouterr().err.splitlines()
     assert len(told) == 3
     assert all('it reads {"exit_code": 5}' in line for line in told)
-    assert os.listdir(folder) == ["exit.json"]
+    assert os.listdir(tmp_path) == []
     assert sum(supervisor.RECORD_RETRY_WAITS_S) < 60.0
 
 
@@ -1123,8 +1135,9 @@ def test_the_supervisor_imports_little_and_nothing_late(tmp_path: Path) -> None:
     loaded = {line.rpartition("|")[2].strip() for line in early.splitlines()[1:]}
     dear = {"json", "re", "enum", "typing", "contextlib", "signal", "functools", "importlib", "subprocess", "threading"}
     assert not loaded & dear
+    own = ("atomic", "captured", "confined", "nested", "plainjson", "platform", "supervisor")
     assert not {name for name in loaded if name.startswith("perpetual.")} - {
-        f"perpetual.toolkit.{name}" for name in ("atomic", "captured", "nested", "plainjson", "platform", "supervisor")
+        f"perpetual.toolkit.{name}" for name in own
     }
 
 

@@ -68,7 +68,7 @@ def test_the_project_is_moved_aside_whole_and_taken_over(old: Path, capsys: pyte
     assert [(item.status, item.confidence, item.prior) for item in claims] == [
         ("open", pytest.approx(0.7), 0.6),
         ("parked", 0.5, 0.5),
-        ("supported", pytest.approx(0.9), 0.9999),
+        ("supported", pytest.approx(0.9), 0.75),
     ]
     assert [(row.kind, row.hypothesis_id, row.reason) for row in rows] == [
         ("manual", "h1", "typed in perpetual-agent"),
@@ -101,7 +101,7 @@ def test_a_guess_is_called_one(old: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_what_is_left_out_is_told(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
     left = {item["what"]: item["why"] for item in adopt(capsys)["skipped"]}
     assert left["note bad.md"] == "the note bad.md was rejected: prompt_injection"
-    assert left["approval of exp-005"] == "an approval binds a whole specification: perpetual approve"
+    assert left["approval of exp-005"] == "an approval binds a whole specification; a person gives it anew"
     assert "methodology report_interval_hours: 6" in left
     assert left["prior 1.0 of hyp-003"] == "no belief can be that: 0.9999 stands for it"
     assert not [what for what in left if "max_concurrent_runs" in what]

@@ -196,13 +196,13 @@ def test_what_an_agent_adopts_is_its_word(project: Path) -> None:
         told = agent.adoption.take(items, kind="notebook", source="mine")
         found = agent.hypotheses.get("h1")
         assert (found.status, found.prior) == ("open", 0.75)
-        assert found.confidence == pytest.approx(0.9), "a prior and an opinion, both bounded"
+        assert found.confidence == pytest.approx(0.75), "a prior and opinions, bounded together"
         assert "is for a person" in told["skipped"][0]["why"]
         assert agent.evidence.refold(check=True) == []
     with Lab.open() as lab:
         more = [AdoptedHypothesis("other", "does it help?", prior=0.99, confidence=0.9999, verdict="supported")]
         lab.adoption.take(more, kind="notebook", source="mine")
-        assert (lab.hypotheses.get("h2").status, lab.hypotheses.get("h2").prior) == ("supported", 0.99)
+        assert (lab.hypotheses.get("h2").status, lab.hypotheses.get("h2").prior) == ("supported", 0.75)
 
 
 def test_numbers_that_the_record_cannot_hold_are_left_out_of_what_is_adopted(project: Path) -> None:

@@ -57,7 +57,9 @@ def test_agents_wait_for_the_server() -> None:
     assert (entries["opencode"]["timeout"], entries["opencode"]["command"]) == (30000, ["perpetual", "mcp"])
     codex = entries["codex"]
     assert (codex["required"], codex["startup_timeout_sec"]) == (True, 30)
-    assert (codex["default_tools_approval_mode"], codex["env_vars"]) == ("approve", ["PERPETUAL_PROJECT"])
+    assert codex["default_tools_approval_mode"] == "approve"
+    # Where the user's own state and configuration are: without them the project would be held for the server.
+    assert codex["env_vars"] == ["PERPETUAL_PROJECT", "PERPETUAL_STATE_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME"]
 
 
 def _head(text: str) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from uvicorn.server import ServerState
 from perpetual import Lab
 from perpetual.api import PerpetualError, UsageError
 from perpetual.cli.app import run
+from perpetual.toolkit import user_state
 from perpetual_mcp.http import TOKEN_VARIABLE, Guard, address_of, token_of
 from perpetual_mcp.patience import PATIENCE_S, PatientProtocol
 from perpetual_mcp.resources import RESOURCE
@@ -45,6 +46,7 @@ class Served:
     port: int
     token: str
     process: subprocess.Popen[str]
+    place: Path  # of the token's file
 
     def ask(
         self, method: str, path: str, headers: Mapping[str, str], body: dict[str, Any] | None = None
@@ -76,9 +78,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     assert process.stderr is not None
     address, token = process.stderr.readline(), process.stderr.readline()
     assert address.startswith("perpetual mcp: listening on http://127.0.0.1:"), address
-    assert "Authorization: Bearer " in token, token
+    assert "Authorization: Bearer TOKEN (kept in " in token, token  # a log gets no token
     port = int(address.rpartition(":")[2].partition("/")[0])
-    yield Served(folder, port, token.partition("Bearer ")[2].split()[0], process)
+    place = Path(token.partition("(kept in ")[2].rstrip(")\n"))
+    yield Served(folder, port, place.read_text().strip(), process, place)
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=60) == -signal.SIGTERM
     assert "Traceback" not in process.stderr.read()
@@ -149,11 +152,13 @@ def test_a_local_page_with_the_token_is_served(served: Served) -> None:
         assert served.ask("GET", "/elsewhere", given)[0] == 404
 
 
-def test_the_token_is_for_its_owner_alone(served: Served) -> None:
-    file = served.folder / ".perpetual" / "mcp-token"
+def test_the_token_is_for_its_owner_alone(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = served.place
+    assert not file.is_relative_to(served.folder)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert file.read_text().strip() == served.token
     assert len(served.token) >= 32
+    monkeypatch.setenv(user_state.VARIABLE, str(file.parent.parent))  # the fixture's
     assert token_of(served.folder, {}) == (served.token, str(file))  # the next server's clients need no new one
 
 
@@ -162,12 +167,22 @@ def test_a_token_can_be_given_and_a_weak_one_is_refused(project: Path) -> None:
     for weak in ("", "short", "with a blank in it", "ä" * 20):
         with pytest.raises(UsageError):
             token_of(project, {TOKEN_VARIABLE: weak})
-    assert not (project / ".perpetual" / "mcp-token").exists()
-    token_of(project, {})
+    (project / ".perpetual" / "mcp-token").write_text("brought-by-a-clone-of-the-project")
+    token, place = token_of(project, {})
+    assert token != "brought-by-a-clone-of-the-project"
     for mode in (0o640, 0o604):
-        (project / ".perpetual" / "mcp-token").chmod(mode)
+        Path(place).chmod(mode)
         with pytest.raises(PerpetualError, match="others can read"):
             token_of(project, {})
+
+
+def test_a_token_file_that_is_a_link_is_refused(project: Path, tmp_path: Path) -> None:
+    place = Path(token_of(project, {})[1])
+    place.unlink()
+    (tmp_path / "secret").write_text("a-secret-of-another-program")
+    place.symlink_to(tmp_path / "secret")
+    with pytest.raises(PerpetualError, match="no file of yours"):
+        token_of(project, {})
 
 
 def test_only_this_machine_is_served_unless_hosts_are_named(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -234,11 +249,14 @@ def test_the_scheme_goes_by_any_case(served: Served) -> None:
         assert served.ask("PUT", "/mcp", {"Authorization": f"{scheme} {token}"})[0] == status
 
 
-def test_servers_that_start_at_once_agree_on_the_token(project: Path) -> None:
+def test_servers_that_start_at_once_agree_on_the_token(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(user_state.VARIABLE, str(tmp_path / "state"))
     with ThreadPoolExecutor(8) as pool:
         found = set(pool.map(lambda _: token_of(project, {}), range(24)))
     assert len(found) == 1
-    assert [path.name for path in (project / ".perpetual").glob("mcp-token*")] == ["mcp-token"]
+    assert len([*(user_state.folder() / "mcp").iterdir()]) == 1
 
 
 def test_a_connection_that_sends_nothing_whole_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

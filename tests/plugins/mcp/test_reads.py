@@ -14,6 +14,8 @@ from mcp_types import PromptReference, ResourceTemplateReference, TextResourceCo
 from perpetual import Lab
 from perpetual.brief import tokens_of
 from perpetual.cli.app import run
+from perpetual.toolkit.fence import fence, outside
+from perpetual.toolkit.readers import agent_steps
 from perpetual_mcp.bounds import MOST_TOKENS, SMALL_TOKENS, end, fit, piece, refusal, size
 from perpetual_mcp.prompts import completed
 from perpetual_mcp.resources import RESOURCE, TEMPLATES
@@ -53,12 +55,12 @@ def test_the_live_state_is_what_the_commands_tell(filled: Path, capsys: pytest.C
         documents[command] = json.loads(capsys.readouterr().out)
     for item in documents["hypotheses list"]["items"]:
         assert f"- {item['id']} {item['status']} confidence {item['confidence']:.3f}" in text
-    for step in documents["status"]["next"]:
+    for step in agent_steps(documents["status"]["next"]):
         assert step in text
     assert f"- run-hours: {documents['budget']['run_hours']:.4f} used" in text
     assert "- GPU-hours: 0.000 spent of unlimited" in text
     for item in documents["methodology show"]["items"]:
-        assert f"- {item['key']}: " in text
+        assert (f"- {item['key']}: " in text) == (item["key"] != "agents_may_approve")  # the key that frees them
     with Lab.open(filled) as lab:
         assert text.startswith(lab.brief())
 
@@ -72,8 +74,10 @@ def test_records_are_read_by_their_names(filled: Path) -> None:
         hypothesis = json.loads(await read(client, "hypothesis://H1"))
         assert hypothesis["statement"] == "warm-up lowers the loss"
         log = await read(client, "run://r1/log")
-        assert log.splitlines() == ["--- stdout of r1", "val_loss=2.1", "", "--- stderr of r1", "no"]
-        assert await read(client, "memory://notes/warm-up.md") == "# Warm-up\nfive hundred steps\n"
+        assert outside(log) == "--- stdout of r1\n--- stderr of r1\n"
+        assert "val_loss=2.1\n" in log
+        note = await read(client, "memory://notes/warm-up.md")
+        assert note == fence("# Warm-up\nfive hundred steps\n", "a note")
         for uri, code in (
             ("hypothesis://h9", "not_found"),
             ("run://r9/log", "not_found"),
@@ -99,7 +103,7 @@ def test_a_rejected_note_is_in_no_resource(filled: Path) -> None:
         assert "previous instructions" not in await read(client, RESOURCE)
         reference = ResourceTemplateReference(type="ref/resource", uri="memory://{+path}")
         found = await client.complete(reference, {"name": "path", "value": ""})
-        assert found.completion.values == ["notes/warm-up.md"]
+        assert found.completion.values == []  # a person has promoted none yet
 
     talk(opener(filled), deed)
 
@@ -148,11 +152,15 @@ COMPLETED = [
     ("hypothesis://{id}", "id", "H1", ["h1"]),
     ("run://{id}/log", "id", "", ["r1"]),
     ("memory://{+path}", "path", "notes/w", ["notes/warm-up.md"]),
+    ("memory://{+path}", "path", "notes/o", []),
     ("memory://{+path}", "path", "x", []),
 ]
 
 
 def test_arguments_are_completed(filled: Path) -> None:
+    with Lab.open(filled) as lab:
+        lab.memory.write("notes/other.md", "a candidate\n")
+        lab.memory.promote("notes/warm-up.md", "tried")
     labs = Labs(opener(filled))
     try:
         for of, name, value, expected in COMPLETED:
@@ -254,7 +262,9 @@ def test_an_error_is_small_whatever_it_tells() -> None:
     error = {"code": "usage", "message": "x" * 90_000, "hint": "do this instead", "exit": 2}
     findings = {"findings": [{"rule": "r", "span": [number, number], "excerpt": "e" * 40} for number in range(300)]}
     small = refusal({**error, "message": "no"}, {"path": "notes/x.md"})
-    assert small == {"schema": "perpetual.error/1", "path": "notes/x.md", "error": {**error, "message": "no"}}
+    marked = ["/path", "/error/message", "/error/hint"]
+    expected = {"schema": "perpetual.error/1", "path": "notes/x.md", "error": {**error, "message": "no"}}
+    assert small == {**expected, "untrusted": marked}
     for document in (refusal(error, {}), refusal({**error, "message": "no"}, findings), refusal(error, findings)):
         assert size(json.dumps(document)) <= SMALL_TOKENS
         assert document["truncated"] is True

@@ -56,7 +56,7 @@ def test_a_real_client_sees_reads_and_calls(project: Path) -> None:
             assert result.structured_content is not None
             assert [item["id"] for item in result.structured_content["hypotheses"]] == ["h1"]
             assert result.structured_content["truncated"] is False
-            assert text_of(result).startswith("# test: state of the research")
+            assert text_of(result).startswith("# The state of the research (seq 2)\n")
 
             listed = (await client.list_resources()).resources
             assert [(item.uri, item.mime_type) for item in listed] == [(RESOURCE, "text/markdown")]
@@ -80,7 +80,11 @@ def test_status_over_mcp_is_the_command_s(project: Path, capsys: pytest.CaptureF
     assert run(["status", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     with _client(lambda actor: Lab.open(project, actor=actor)) as call:
-        assert call("perpetual_status", {}).structured_content == {**told, "truncated": False}
+        assert call("perpetual_status", {}).structured_content == {
+            **told,
+            "truncated": False,
+            "untrusted": ["/project"],
+        }
 
 
 # --- raw lines ------------------------------------------------------------------------------------------------------
@@ -263,14 +267,16 @@ def test_an_error_of_the_lab_reaches_the_client_with_code_and_hint(project: Path
                 "hint": "end the other process",
                 "exit": 6,
             },
+            "untrusted": ["/error/message", "/error/hint"],
         }
 
     async def read() -> None:
         labs = Labs(open_lab)
         async with Client(make_server(labs)) as client:
             assert client.instructions is not None
-            assert "cannot be read now: the store takes one writer" in client.instructions
-            with pytest.raises(MCPError, match="conflict: the store takes one writer"):
+            assert "cannot be read now (conflict)" in client.instructions
+            assert "the store takes one writer" in client.instructions
+            with pytest.raises(MCPError, match="the store takes one writer"):
                 await client.read_resource(RESOURCE)
         labs.close()
 
@@ -327,7 +333,12 @@ def test_a_plugin_s_tool_is_served_and_a_broken_one_left_out(
             assert sorted(tools["acme_weather"].input_schema["properties"]) == ["days", "place"]  # no lab
 
             good = await client.call_tool("acme_weather", {"place": "here"})
-            assert good.structured_content == {"place": "here", "days": 1, "actor": "mcp:c/1"}
+            assert good.structured_content == {
+                "place": "here",
+                "days": 1,
+                "actor": "mcp:c/1",
+                "untrusted": ["/place", "/actor"],
+            }
             refused = await client.call_tool("acme_weather", {"place": "nowhere"})
             assert json.loads(text_of(refused))["error"]["hint"] == "try here"
             assert refused.is_error
@@ -338,5 +349,6 @@ def test_a_plugin_s_tool_is_served_and_a_broken_one_left_out(
 
     anyio.run(talk)
     told = capsys.readouterr().err
-    assert "acme/acme_broken is left out: no licence" in told
-    assert "acme/perpetual_status is left out: there is a tool of that name already" in told
+    assert "the tool acme/acme_broken is left out" in told
+    assert "no licence" in told
+    assert "the tool acme/perpetual_status is left out" in told

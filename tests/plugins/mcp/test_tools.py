@@ -116,7 +116,7 @@ def test_a_campaign_over_the_tools_alone(project: Path) -> None:
                 await call("perpetual_scan", wait="20s")
         assert (await call("perpetual_runs", id="r1"))["run"]["metrics"] == {"val_loss": 2.1}
         assert [run["status"] for run in (await call("perpetual_runs"))["items"]] == ["done"]
-        assert (await call("perpetual_logs", run="r1"))["text"] == "val_loss=2.1\n"
+        assert (await call("perpetual_logs", run="r1"))["text"] == r"val_loss=2.1\n"
         rows = (await call("perpetual_evidence", hypothesis="h1"))["items"]
         assert [(row["id"], row["kind"], row["value"]) for row in rows] == [("v1", "measured", 2.1)]
         judged = await call("perpetual_evidence", action="add", hypothesis="h1", verdict="supports", why="it looks so")
@@ -159,7 +159,7 @@ def test_notes_over_the_tool(project: Path) -> None:
             ("notes/b.md", "# SGD"),
             ("notes/a.md", "beta2 matters"),
         ]
-        assert (await call(action="show", file="notes/a.md"))["note"]["content"] == "# Adam\nbeta2 matters\n"
+        assert (await call(action="show", file="notes/a.md"))["note"]["content"] == r"# Adam\nbeta2 matters\n"
         versions = (await call(action="history", file="notes/a.md"))["history"]
         assert [item["author"] for item in versions] == ["mcp:c/1"]
 
@@ -328,11 +328,11 @@ def test_what_is_too_long_is_cut_and_says_so(project: Path) -> None:
         big = await call("perpetual_propose", config=config, notes="n" * 9000, command="true")
         assert big["truncated"] is True
         logs = await call("perpetual_logs", run="r1")
-        assert logs["text"].splitlines()[-1] == "line 4000"
+        assert logs["text"].endswith(r"line 3999\nline 4000\n")
         assert logs["truncated"] is True
         more = await call("perpetual_logs", 8000, run="r1", tail=2000)
         assert len(more["text"]) > len(logs["text"])
-        assert more["text"].splitlines()[-1] == "line 4000"
+        assert more["text"].endswith(r"line 3999\nline 4000\n")
         shown, text, cursor = await call("perpetual_memory", action="show", file="notes/long.md"), "", None
         assert shown["truncated"] is True
         while True:
@@ -340,7 +340,7 @@ def test_what_is_too_long_is_cut_and_says_so(project: Path) -> None:
             text, cursor = text + part["note"]["content"], part["next_cursor"]
             if cursor is None:
                 break
-        assert text == note
+        assert text.replace(r"\n", "\n") == note
 
     talk(opener(project), deed)
 
@@ -432,9 +432,9 @@ def test_what_is_approved_is_not_said_to_wait(filled: Path) -> None:
         return [*said, text_of(await client.call_tool("perpetual_propose", given))]
 
     first, second = talk(opener(filled), deed)
-    assert "a person approves it: perpetual approve e3" in first
-    assert second.startswith("e3 approved")
-    assert "a person approves it" not in second
+    assert "Waiting for a person: e3. You may propose more or end your turn." in first
+    assert "\ne3 approved" in second
+    assert "Waiting for a person" not in second
 
 
 def test_a_run_without_a_result_is_tried_again(filled: Path) -> None:
@@ -513,7 +513,7 @@ def test_a_wrong_argument_is_told_in_our_words(project: Path) -> None:
 )
 def test_the_shapes_name_what_the_documents_hold(shape: type, document: type) -> None:
     """An output schema that is silent about a key leaves an agent to guess it."""
-    assert {*get_type_hints(shape)} - {"schema", "truncated"} == {*get_type_hints(document)} - {"schema"}
+    assert {*get_type_hints(shape)} - {"schema", "truncated", "untrusted"} == {*get_type_hints(document)} - {"schema"}
 
 
 def test_the_prior_that_an_agent_is_told_is_the_one_that_it_may_hold(project: Path) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from perpetual.api import MetricReader, MetricValue, RunFolder
+from perpetual.toolkit.confined import UnsafePath
 from perpetual_metrics import readers
 from perpetual_metrics.readers import csv_file, metrics_log, results_file, stdout_json, stdout_text
 
@@ -123,6 +125,29 @@ def test_what_is_no_file_holds_nobody_up(reader: MetricReader, folder: RunFolder
         os.mkfifo(folder.log_dir / name)
         (folder.cwd / name).mkdir()
     assert reader.read(folder) == {}
+
+
+@pytest.mark.parametrize("reader", ALL)
+@pytest.mark.parametrize("place", ["log_dir", "cwd"])
+def test_a_link_out_of_the_run_is_not_followed(
+    reader: MetricReader, place: str, folder: RunFolder, tmp_path: Path
+) -> None:
+    """Nothing outside is read; the refusal is shown beside the run's other metrics."""
+    (tmp_path / "outside").mkdir()
+    for name in FILES:
+        (tmp_path / "outside" / name).write_text('{"acc": 0.5}\nacc: 0.5\n')
+        (getattr(folder, place) / name).symlink_to(tmp_path / "outside" / name)
+    found = None
+    with suppress(UnsafePath):
+        found = reader.read(folder)
+    assert not found
+
+
+def test_a_link_that_stays_in_the_working_directory_is_followed(folder: RunFolder) -> None:
+    (folder.cwd / "latest").mkdir()
+    (folder.cwd / "latest" / "results.json").write_text('{"acc": 0.5}')
+    (folder.cwd / "results.json").symlink_to("latest/results.json")
+    assert results_file({}).read(folder)["acc"].value == 0.5
 
 
 @pytest.mark.parametrize("reader", [results_file({}), metrics_log({}), stdout_json({})])

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from perpetual import Lab
+from perpetual.testing.projects import trust_project
+from perpetual.toolkit.agents import AGENT_VARIABLES
 
 HOSTILE = 'a | b <script>alert(1)</script> "quoted" & `code` # **x** $y_1$ \u202eturned \x1b[31m'
 TRAIN = """
@@ -41,14 +43,15 @@ def propose(lab: Lab, hypothesis_id: str | None, words: str, *, title: str, repl
 
 
 @pytest.fixture(scope="session")
-def campaign(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> Path:
+def campaign(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path, shared_state: Path) -> Path:
     """h1 supported, h2 refuted, judged and partly taken back, h3 only crashes and silence, h4 untouched."""
     folder = tmp_path_factory.mktemp("report") / "project"
     with pytest.MonkeyPatch.context() as patch:
         for name in [*os.environ]:
-            if name.startswith("PERPETUAL_") or name in ("CLAUDECODE", "CURSOR_AGENT", "CODEX_SANDBOX", "OPENCODE"):
+            if name.startswith("PERPETUAL_") or name in AGENT_VARIABLES:
                 patch.delenv(name)
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("PERPETUAL_STATE_DIR", str(shared_state))
         patch.setenv("PERPETUAL_CACHE_DIR", str(shared_cache))
         # One run after the other: rows are numbered in the order in which runs end, and the tests name some of both.
         methodology = {"alpha": 0.1, "memory_write_on_completion": False, "max_concurrent_runs": 1}
@@ -81,6 +84,7 @@ def study(campaign: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     """A copy of the campaign of its own, as working directory."""
     folder = tmp_path / "study"
     shutil.copytree(campaign, folder, symlinks=True)
+    trust_project(folder, like=campaign)
     monkeypatch.chdir(folder)
     return folder
 

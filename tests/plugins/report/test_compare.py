@@ -75,7 +75,8 @@ def test_arms_that_share_seeds_are_paired(project: Path) -> None:
             lab.wait([item.id for item in lab.runs.launch(made.id, every=True)], timeout_s=60)
         pair = pair_of(compare(lab, ["e1", "e2"]), "loss")
     assert (pair["paired"], pair["n_a"], pair["better"]) == (True, 4, "e1")
-    assert pair["difference"] == pytest.approx(-0.01, abs=1e-5)
+    assert (pair["a"], pair["b"]) == ("e2", "e1")  # a claim less its baseline, as everywhere
+    assert pair["difference"] == pytest.approx(0.01, abs=1e-5)
 
 
 def test_runs_can_be_compared_too(lab: Lab) -> None:

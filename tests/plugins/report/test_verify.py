@@ -220,7 +220,7 @@ def test_what_happens_later_does_not_matter(lab: Lab, study: Path, page: str, ma
     Path("report.md").write_text(markdown)
     lab.evidence.add("h1", verdict="refutes", why="later")
     lab.evidence.retract("v1", why="later")
-    lab.hypotheses.update("h4", statement="nobody tried 99 times", prior=0.9)
+    lab.hypotheses.update("h4", statement="nobody tried 99 times", prior=0.7)
     lab.hypotheses.add("a 5th claim", metric="loss", direction="min", mde=0.1, baseline="e1")
     lab.settings.set_methodology("confidence_support_threshold", "0.9")
     lab.budget.set_limit(7.0)

@@ -148,7 +148,7 @@ def test_a_write_that_fails_changes_nothing(
     assert files(folder) == ["journal.jsonl", "lock"]
 
 
-@pytest.mark.parametrize("call", ["stat", "open", "pread"])
+@pytest.mark.parametrize("call", ["lstat", "open", "pread"])
 def test_a_file_that_cannot_be_read_is_told(
     folder: Path, store: TinyStore, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:

@@ -1,0 +1,77 @@
+"""What a person is shown when they approve: what runs, where, with what, and what is new in it. Used by `approve`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from perpetual.cli.base import line
+from perpetual.toolkit.units import counted, shown_hours
+
+__all__ = ["approved_text", "needs", "other_command"]
+
+Json = dict[str, Any]
+_LONGEST = 200  # characters of one value in a difference
+
+
+def other_command(item: Json) -> str | None:
+    """The command on one line where an experiment's title does not say it, else None."""
+    command = line(item["command"] or "")
+    return None if not command or command == line(item["title"]) else command
+
+
+def needs(item: Json) -> str:
+    """What a run takes of the machine."""
+    need = item["resources"]
+    wall = "none" if need["wall_s"] is None else shown_hours(need["wall_s"] / 3600)
+    memory = f" with {need['gpu_memory_bytes'] / 2**30:g} GiB each" if need["gpu_memory_bytes"] else ""
+    cpus = f", {counted(need['cpus'], 'CPU')}" if need["cpus"] else ""
+    silent = f", ended after {shown_hours(need['no_output_s'] / 3600)} without output" if need["no_output_s"] else ""
+    gpus = counted(need["gpus"], "GPU") if need["gpus"] else "no GPU"
+    return f"{gpus}{memory}{cpus}, wall limit {wall}{silent}"
+
+
+def approved_text(item: Json, differs: Json | None) -> str:
+    """The specification that is bound, then that it is approved."""
+    lines = [
+        f"  command: {line(item['command'] or 'none yet')}",
+        f"  folder: {line(item['cwd'] or '.')}",
+        f"  environment: {_pairs(item['env'])}",
+        f"  config: {_short(item['config'], 1000) if item['config'] else 'none'}",
+        f"  needs: {needs(item)}; {counted(item['design']['replicates'], 'run')}",
+    ]
+    if differs is not None:
+        lines.append(f"  {_since(differs)}")
+    return "\n".join([*lines, f"{item['id']}  {_status(item)}: {line(item['title'])}"])
+
+
+def _status(item: Json) -> str:
+    return item["status"] if item["status"] == "approved" else f"approved again, {item['status']}"
+
+
+def _pairs(env: Json) -> str:
+    return line(" ".join(f"{name}={value}" for name, value in env.items())) or "that of the process that launches it"
+
+
+def _since(differs: Json) -> str:
+    """What differs from the one that was approved before, in words."""
+    found = [_change("", change) for change in differs["command"]]
+    if differs["cwd"] is not None:
+        found.append(_change("folder ", {name: value or "." for name, value in differs["cwd"].items()}))
+    for part in ("env", "config", "resources"):
+        found += [_change(f"{part} {line(name)} ", change) for name, change in differs[part].items()]
+    if differs["code"] is not None:
+        found.append(_change("code ", differs["code"]))
+    return f"since {differs['id']}: {'; '.join(found) or 'the same'}"
+
+
+def _change(what: str, change: Json) -> str:
+    was, now = (None if change[name] is None else _short(change[name]) for name in ("was", "now"))
+    if was is None:
+        return f"{what}+ {now}"
+    return f"{what}- {was}" if now is None else f"{what}{was} -> {now}"
+
+
+def _short(value: Any, most: int = _LONGEST) -> str:
+    text = line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return text if len(text) <= most else text[: most - 3] + "..."

@@ -1,0 +1,184 @@
+"""Approval binds the code: what is to run is compared with what was there when it was approved.
+
+`approve` records the code of each command. At each start it is compared: `ask` starts nothing until the experiment is
+approved again, `warn` starts it and says so, `allow` compares nothing. Unknown code is not compared. Reading a
+repository takes time, so nothing here is called inside a transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from perpetual.errors import NotPermitted, PerpetualError, UsageError
+from perpetual.lab.experiments import argv_of, spec_hash
+from perpetual.lab.flows import Desks
+from perpetual.lab.flows.code_version import CodeReader, CodeState
+from perpetual.lab.rights import for_agent
+from perpetual.slots.store import Document
+
+__all__ = [
+    "KIND",
+    "Changed",
+    "CodeCheck",
+    "accepted_of",
+    "accepted_values",
+    "held_up",
+    "is_held",
+    "reason_of",
+    "require_same",
+]
+
+KIND = "code_changed"  # of the annotation, and the error's code
+_ACCEPTED, _ACCEPTED_MARK = "code_accepted", "code_accepted_mark"
+_LISTED = 5
+_FOR_AGENTS = "a person looks at the change and approves it anew; propose more or end your turn"
+
+
+class Changed(NamedTuple):
+    """The code of an experiment is not what was approved."""
+
+    experiment_id: str
+    files: tuple[str, ...] | None  # None where they cannot be named
+    rule: str  # ask or warn
+    now: CodeState
+
+    @property
+    def text(self) -> str:
+        """What has changed, for people."""
+        if not self.files:
+            return f"the code of {self.experiment_id} has changed since it was approved"
+        more = f" and {len(self.files) - _LISTED} more" if len(self.files) > _LISTED else ""
+        named = ", ".join(self.files[:_LISTED])
+        return f"the code of {self.experiment_id} has changed since it was approved: {named}{more}"
+
+    @property
+    def annotation(self) -> dict[str, str]:
+        """The remark on a run that starts all the same."""
+        return {"kind": KIND, "text": self.text[:500], "source": "git" if self.now.kind == "git" else "files"}
+
+
+class CodeCheck:
+    """Compares experiments with what was approved; the folder is read once, when it is first needed."""
+
+    def __init__(self, desks: Desks) -> None:
+        self._desks = desks
+        self._reader: CodeReader | None = None
+        self._states: dict[str, CodeState | None] = {}
+
+    def state_of(self, experiment: Document) -> CodeState | None:
+        """The code that an experiment would run now; None without a command."""
+        if experiment.id not in self._states:
+            self._states[experiment.id] = self._read(experiment.body)
+        return self._states[experiment.id]
+
+    def states_of(self, ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """What `approve` records of each experiment, by id; unknown code is left out."""
+        found = {}
+        for id in ids:
+            document = self._desks.ctx.need("experiment", id)
+            state = self.state_of(document)
+            if state is not None and state.sha256 is not None:
+                found[document.id] = state.document()
+        return found
+
+    def is_other(self, experiment: Document) -> bool:
+        """Whether an approved experiment may be approved anew: its code is other than approved, or was not recorded."""
+        body = experiment.body
+        if body["status"] in ("proposed", "rejected", "expired") or body.get("approved_hash") != spec_hash(body):
+            return False
+        before, now = CodeState.of(body.get("approved_code")), self.state_of(experiment)
+        if now is None or now.sha256 is None:
+            return False
+        return before is None or self._its_reader.same(before, now) is False
+
+    def changed(self, experiment: Document, *, by_queue: bool, accepted: Sequence[str] = ()) -> Changed | None:
+        """Returns how the code differs from what was approved, None where it does not or need not be known.
+
+        Args:
+            by_queue: whether the queue or the loop starts it, and not the caller.
+            accepted: further states that a person has started it with, by their hashes.
+        """
+        rule = self._rule(by_queue=by_queue)
+        before = CodeState.of(experiment.body.get("approved_code"))
+        if rule == "allow" or before is None:
+            return None
+        now = self.state_of(experiment)
+        if now is None or now.sha256 in accepted or self._its_reader.same(before, now) is not False:
+            return None
+        files = self._its_reader.changed_since(before, now)
+        return Changed(experiment.id, None if files is None else tuple(files), rule, now)
+
+    @property
+    def _its_reader(self) -> CodeReader:
+        if self._reader is None:
+            config = self._desks.ctx.config
+            self._reader = CodeReader(config.root, config.methodology["code_ignore"])
+        return self._reader
+
+    def _read(self, body: Mapping[str, Any]) -> CodeState | None:
+        if body["command"] is None:
+            return None
+        try:
+            argv = argv_of(body["command"])
+        except UsageError:
+            return None  # of adopted work: it does not run here
+        return self._its_reader.of(argv, body["cwd"])
+
+    def _rule(self, *, by_queue: bool) -> str:
+        rule: str | None = self._desks.ctx.config.methodology["code_changes"]
+        if rule is not None:
+            return rule
+        return "ask" if by_queue or for_agent(self._desks.ctx) else "warn"
+
+
+def require_same(desks: Desks, check: CodeCheck, experiment: Document) -> Changed | None:
+    """Returns the change that the caller is warned of, None without one.
+
+    Raises:
+        NotPermitted: where the methodology wants it approved again.
+    """
+    found = check.changed(experiment, by_queue=False)
+    if found is not None and found.rule == "ask":
+        raise _refused(desks, found)
+    return found
+
+
+def _refused(desks: Desks, found: Changed) -> PerpetualError:
+    return NotPermitted(found.text, hint=_hint(desks, found.experiment_id), code=KIND)
+
+
+def held_up(desks: Desks, run: Document) -> PerpetualError:
+    """The error of a caller who waits for a run that is held."""
+    hint = _hint(desks, run.body["experiment_id"])
+    return NotPermitted(f"{run.id} does not start: {run.body['reason']}", hint=hint, code=KIND)
+
+
+def _hint(desks: Desks, experiment_id: str) -> str:
+    return _FOR_AGENTS if for_agent(desks.ctx) else f"look at the change, then: perpetual approve {experiment_id}"
+
+
+def reason_of(found: Changed) -> str:
+    """Why a queued run waits."""
+    return f"{found.text}; it waits until a person approves it again"
+
+
+def accepted_of(desks: Desks, run: Document) -> Sequence[str]:
+    """Returns the other states of the code with which a person has started a run, if that was recorded here."""
+    values = run.body.get(_ACCEPTED, ())
+    trust = desks.ctx.trust
+    return values if trust.vouches(_subject(run), values, run.body.get(_ACCEPTED_MARK)) else ()
+
+
+def accepted_values(desks: Desks, run: Document, accepted: Sequence[str]) -> dict[str, Any]:
+    """Returns the fields of a run that record these states; the queue starts it with them, so they carry a mark."""
+    return {_ACCEPTED: [*accepted], _ACCEPTED_MARK: desks.ctx.trust.vouch(_subject(run), accepted)}
+
+
+def _subject(run: Document) -> str:
+    return f"{run.id} of {run.body['experiment_id']}"
+
+
+def is_held(run: Document) -> bool:
+    """Whether a queued run waits for its experiment to be approved again, and so keeps nothing from other runs."""
+    return bool(run.body["status"] == "queued" and run.body.get("code_held"))

@@ -1,0 +1,31 @@
+"""Why a run ended without a result, in one line: what its annotations name, before what else was remarked of it.
+
+Imported by the command line, the status and plugins, so that all of them name the same cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["ERROR", "cause_of", "reason_with_cause"]
+
+ERROR = "error"  # the kind of the annotation that holds the last error line
+_SYMPTOMS = ("oom", "shm", "disk", "import", "nccl", "cuda", "crash", "killed", "nan")
+
+
+def cause_of(annotations: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Returns the annotation that names the cause; None where only other things were remarked."""
+    for kind in (ERROR, *_SYMPTOMS):
+        for item in annotations:
+            if item.get("kind") == kind:
+                return item
+    return None
+
+
+def reason_with_cause(reason: str | None, annotations: Sequence[Mapping[str, Any]]) -> str | None:
+    """Returns the reason of a run's end with the line that names its cause."""
+    cause = cause_of(annotations)
+    if cause is None or cause["text"] in (reason or ""):
+        return reason
+    return f"{reason}: {cause['text']}" if reason else str(cause["text"])

@@ -1,0 +1,250 @@
+"""Secret rules: the table of token formats, and one generic assignment rule. Floor 0; standard library only.
+
+Used by `redact` and by the gate `immune`: one detector, so that what a note may not hold is kept nowhere else. Formats come from the vendors' own documentation of their token prefixes and lengths.  Each rule names a lower-case
+keyword that must occur before its pattern is tried.  A find must not be a placeholder and, where the format leaves
+room, must have the entropy of something drawn at random.
+"""
+
+# ruff: noqa: E501 - one row is one rule, and a pattern is only readable whole
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from perpetual.toolkit.token_formats import FORMATS, TokenFormat
+
+__all__ = ["Secret", "entropy", "find_secrets", "find_tokens", "is_placeholder", "places"]
+
+
+class Secret(NamedTuple):
+    """One secret at `[start, end)` of a text, and the rule that found it."""
+
+    rule: str
+    start: int
+    end: int
+
+
+PLACEHOLDER = re.compile(
+    r"(?-i:x{4,}|X{4,})|\*{3,}|\.{3,}|_{4,}|-{6,}|#{3,}|<[^>]*>|\$\{|\$\(|\{\{|%\(|%[A-Z_]{3,}%|^\$|^\{|^\[|^<|^%|^@\{|^&|^env[.:]|change.?(?:me|it|this)"
+    r"|your|(?<![a-z])my[_-]|exampl|dummy|fake|sampl|placeholder|redacted|removed|masked|hidden|insert|replace|todo|fixme|foo|bar(?![a-z0-9])"
+    r"|deadbeef|1234567890|01234567|abcdefgh|qwerty|lorem|some[_-]|here$|test.?(?:token|key|secret|pass)|secret.?(?:here|key$|value)"
+    r"|(?:^|[_-])(?:token|password|passwd|secret|apikey|api[_-]key|value)$|not[_-]?a[_-]?|none|null|undefined|true|false|n/a"
+    r"|os\.environ|getenv|process\.env|secrets\.|vault:|ssm:|arn:|keyring|get_secret|settings\.|config\.|self\.|args\.|request\.|params",
+    re.I,
+)
+_RELAXED_PLACEHOLDER = re.compile(
+    r"x{6,}|\*{3,}|#{4,}|\.{3,}|<[^>]*>|\$\{|\{\{|your[_-]?|^example|placeholder|redacted|(.)\1{7,}|^\$|^0{6,}|^test(?:ing)?$|^pass(?:word|wd)?$|^user(?:name)?$|^token$|^secret$",
+    re.I,
+)
+
+_KEY_WORD = (
+    r"(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|api[_.-]?key|apikey|access[_.-]?key|auth[_.-]?key|private[_.-]?key|client[_.-]?key"
+    r"|encryption[_.-]?key|signing[_.-]?key|master[_.-]?key|account[_.-]?key|license[_.-]?key|credentials?|creds|auth|salt|nonce|bearer|(?<![a-z])key)"
+)
+_KEY = re.compile(_KEY_WORD, re.I)
+_KEY_LEAD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-[]")
+_KEY_COMPOUND = re.compile(r"(?:api|access|auth|private|client|encryption|signing|master|account|license)[_.-]?\Z")
+_LONGEST_COMPOUND = 11
+_LONGEST_LEAD = 48
+# Matched at a key word alone: trying it at every character would cost the length of a name each time.
+_ASSIGN = re.compile(
+    _KEY_WORD + r"[\w.\-\[\]]{0,24}(?P<close>[\"'\])]{0,3})\s{0,6}"
+    r"(?P<op>:=|=>|==|=|:|,|->|>|\bis\b)\s{0,6}(?:new String\(|b|u|r|f|@|std::string\(|String\(|[Ss]tr\()?"
+    r"(?:(?P<quote>\\?[\"'`])(?P<quoted>[^\"'`\n]{3,400}?)(?:\\?[\"'`]|$)|(?P<bare>[^\s\"'`,;<>(){}\[\]]{5,400}))",
+    re.I | re.M,
+)
+_ASSIGN_KEYWORDS = ("pass", "pwd", "secret", "token", "key", "cred", "auth", "salt", "nonce", "bearer")
+_NOT_SECRET_KEY = re.compile(
+    r"hash|digest|sha\d|sha$|md5|checksum|integrity|etag|revision|commit|fingerprint|public|pubkey|key_?id|token_?id|secret_?id|_id$|ids?$|uuid"
+    r"|tokeni[sz]|tokens$|max_|num_|n_tok|pad_|eos_|bos_|unk_|mask_|sep_|cls_|stop_|special|keyword|keys$|name$|_?names?\b|type|path|file|dir"
+    r"|url|uri|endpoint|length|len$|size|count|limit|policy|rule|regex|pattern|format|field|column|label|title|header|prompt|help|message|hint|desc"
+    r"|author|authority|monkey|passed|passing|passes|passthrough|passive|compass|bypass|keyboard|primary|foreign|sort|partition|cache|random|rng"
+    r"|turkey|hotkey|keycode|key_?code|keyframe|key_?down|key_?up|store|expir|ttl|mount|method|mode|version|prefix|suffix|scope|provider",
+    re.I,
+)
+_STRONG_KEY = re.compile(
+    r"pass|pwd|secret|token|api[_.-]?key|apikey|access[_.-]?key|auth[_.-]?key|private[_.-]?key|client[_.-]?key|cred|_key$|\bkey$",
+    re.I,
+)
+_PASSWORD_KEY = re.compile(r"pass(?:word|wd|phrase|code)?(?![a-z])|pwd", re.I)
+_DIGEST = re.compile(r"(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128})", re.I)
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
+_CODE = re.compile(
+    r"[(){}\[\];]|::|->|^\w+(?:\.\w+){1,6}$|^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$|^/|^\./|^\w+://|^--|^[a-z]+(?:[A-Z][a-z]+){1,5}$|^[A-Z][a-z]+(?:[A-Z][a-z]+){1,5}$"
+)
+_LOCK_LINE = re.compile(
+    r"integrity|sha(?:256|384|512)[-:=]|resolved|checksum|data:image/|content-hash|\bdigest\b|blob:|etag|commit\b",
+    re.I,
+)
+
+
+def entropy(value: str) -> float:
+    """Shannon entropy of the characters of `value`, in bits per character."""
+    if not value:
+        return 0.0
+    total = len(value)
+    return -sum(count / total * math.log2(count / total) for count in Counter(value).values())
+
+
+def is_placeholder(value: str, *, strict: bool = True) -> bool:
+    """Whether `value` stands for a secret instead of being one; `strict` also refuses words people write in examples."""
+    if len(set(value)) < 4:
+        return True
+    return (PLACEHOLDER if strict else _RELAXED_PLACEHOLDER).search(value) is not None
+
+
+def _classes(value: str) -> int:
+    return sum(
+        any(test(char) for char in value)
+        for test in (
+            str.islower,
+            str.isupper,
+            str.isdigit,
+            lambda char: not char.isalnum() and char not in "_-. ",
+        )
+    )
+
+
+def _generic_secret(key: str, value: str, quoted: bool, line: str) -> bool:
+    """The decision of the assignment rule: does this name keep this value secret, and does the value look drawn?"""
+    if _NOT_SECRET_KEY.search(key) or is_placeholder(value) or _LOCK_LINE.search(line):
+        return False
+    if value.lower() in key.lower() or key.lower() in value.lower() or " " in value.strip():
+        return False
+    password = _PASSWORD_KEY.search(key) is not None
+    digits = sum(char.isdigit() for char in value)
+    if value.isdigit() or not any(char.isalnum() for char in value):
+        return password and quoted and len(value) >= 6
+    if not quoted and _CODE.search(value):
+        return False
+    if password:
+        if not quoted and (value.isalpha() or len(value) < 6):
+            return False
+        if digits and _classes(value) >= 2:
+            return len(value) >= 6
+        return quoted and len(value) >= 6 and _classes(value) >= 2 and not _CODE.search(value)
+    if _DIGEST.fullmatch(value) or _UUID.fullmatch(value):
+        return _STRONG_KEY.search(key) is not None and entropy(value) > 2.5
+    if _CODE.search(value) or len(value) < 10 or digits < 2:
+        return False
+    mixed = _classes(value) >= 2 and not re.fullmatch(r"[a-z]+[-_.]?v?\d{1,4}", value, re.I)
+    separate = re.split(r"[-_./:]", value)
+    worded = len(separate) >= 3 and sum(part.isalpha() or part.isdigit() for part in separate) == len(separate)
+    return mixed and not worded and entropy(value) >= (2.9 if len(value) < 16 else 3.2)
+
+
+def _line_of(text: str, start: int, end: int) -> str:
+    head = text.rfind("\n", max(0, start - 200), start) + 1 or max(0, start - 200)
+    tail = text.find("\n", end, end + 200)
+    return text[head : tail if tail >= 0 else end + 200]
+
+
+def _is_basic_credential(value: str) -> bool:
+    try:
+        return b":" in base64.b64decode(value + "=" * (-len(value) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return False
+
+
+def _accept(rule: TokenFormat, value: str) -> bool:
+    strict = rule.rule in _STRICT
+    if rule.rule == "google-service-account":
+        return True
+    if rule.rule == "gitea-forgejo-basic":
+        return _is_basic_credential(value)
+    if rule.rule in ("bearer-header", "header-token") and (not any(c.isdigit() for c in value) or "://" in value):
+        return False
+    return entropy(value) >= rule.entropy and not is_placeholder(value, strict=strict)
+
+
+_STRICT = frozenset(
+    {
+        "bearer-header",
+        "header-token",
+        "curl-user",
+        "curl-user-lead",
+        "url-password",
+        "connection-string",
+        "cli-password",
+        "powershell-secure",
+        "netrc",
+        "mysql-sshpass",
+        "kubernetes-secret",
+    }
+)
+
+
+def find_secrets(text: str) -> Iterator[Secret]:
+    """Yields the secrets in `text`, each with the span of the secret itself; linear in the text's length."""
+    lower = text.lower()
+    yield from find_tokens(text, lower)
+    if any(keyword in lower for keyword in _ASSIGN_KEYWORDS):
+        yield from _assigned(text, lower)
+
+
+def find_tokens(text: str, lower: str | None = None) -> Iterator[Secret]:
+    """Yields what is a secret by its published format or by its place; no assignment is looked at."""
+    lower = text.lower() if lower is None else lower
+    for rule in FORMATS:
+        if not rule.possible(lower):
+            continue
+        for match in rule.pattern.finditer(text):
+            if _accept(rule, match.group(1)):
+                yield Secret(rule.rule, match.start(1), match.end(1))
+
+
+def _assigned(text: str, lower: str) -> Iterator[Secret]:
+    position = 0
+    for word in _key_words(text, lower):
+        if word < position:
+            continue
+        start = _start_of_key(text, word)
+        match = None if start is None else _ASSIGN.match(text, word)
+        if match is None:
+            continue
+        group = "quoted" if match.group("quoted") is not None else "bare"
+        value = match.group(group)
+        position = match.end()
+        if match.group("op") in (",", ">", "->", "is") and group == "bare":
+            continue
+        key = text[start : match.start("close")]
+        if _generic_secret(key, value, group == "quoted", _line_of(text, match.start(), match.end())):
+            yield Secret("assigned-secret", match.start(group), match.end(group))
+
+
+def _key_words(text: str, lower: str) -> list[int]:
+    """Where the words of `_KEY_WORD` begin. Finding plain words is a hundred times faster than the pattern."""
+    if len(lower) != len(text):
+        return [match.start() for match in _KEY.finditer(text)]
+    found = set(places(lower, _ASSIGN_KEYWORDS))
+    for at in places(lower, ("key",)):
+        lead = _KEY_COMPOUND.search(lower, max(0, at - _LONGEST_COMPOUND), at)
+        if lead is not None:
+            found.add(lead.start())
+    return sorted(found)
+
+
+def places(text: str, words: Iterable[str]) -> Iterator[int]:
+    """Yields where each of the words begins in the text."""
+    for word in words:
+        at = text.find(word)
+        while at >= 0:
+            yield at
+            at = text.find(word, at + 1)
+
+
+def _start_of_key(text: str, word: int) -> int | None:
+    """Where the name around a key word begins, None if that is further away than names are long."""
+    found, at = None, word
+    while True:
+        if at == 0 or not text[at - 1].isascii() or not text[at - 1].isalnum():
+            found = at
+        if at == 0 or word - at == _LONGEST_LEAD or not (text[at - 1] in _KEY_LEAD or text[at - 1].isalnum()):
+            return found
+        at -= 1

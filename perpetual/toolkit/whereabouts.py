@@ -1,0 +1,196 @@
+"""Proof that a process belongs to a run's folder: before anything is signalled, and before a run is said to live here.
+
+A record that names a live process proves nothing: the folder may be a copy of the one that the process works for, the
+record may have been imported, and files of a folder on a shared home are of several machines. What proves it is the
+supervisor's lock on the file in this very folder, the folder in which a process works, the files that it writes to and
+the marks in its environment.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from perpetual.toolkit import lock, platform
+from perpetual.toolkit.nested import is_supervisor
+from perpetual.toolkit.platform import Identity
+
+__all__ = ["LOCK", "NONCE_VARIABLE", "command_here", "folder_of", "is_locked", "marked", "supervisor_here"]
+
+LOCK = "supervisor.lock"
+NONCE_VARIABLE = "PERPETUAL_RUN_NONCE"
+_FOLDER_VARIABLES = ("PERPETUAL_RUN_DIR", "PERPETUAL_METRICS")
+_METRICS = "/metrics.jsonl"
+_DELETED = " (deleted)"
+_OUTPUTS = ("stdout.log", "stderr.log")
+
+
+def is_locked(run_dir: Path) -> bool:
+    """Whether a supervisor holds the lock of this folder. What a run has put in the place of the lock file is none."""
+    path = run_dir / LOCK
+    is_own = False
+    try:
+        found = os.lstat(path)
+        is_own = found.st_uid == os.geteuid()
+        return stat.S_ISREG(found.st_mode) and lock.is_locked(path)
+    except OSError as exc:
+        # A file of ours that may not be opened is one from which the run has taken the right.
+        if exc.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ELOOP) or (
+            exc.errno == errno.EACCES and is_own
+        ):
+            return False
+        raise
+
+
+def folder_of(pid: int) -> str | None:
+    """The folder in which a process works, as the platform names it; None where it does not say."""
+    try:
+        if sys.platform == "darwin":
+            import psutil
+
+            found: str = psutil.Process(pid).cwd()
+            return found
+        return os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return None
+    except Exception:
+        if sys.platform == "darwin":  # psutil has errors of its own
+            return None
+        raise
+
+
+def supervisor_here(identity: Identity, run_dir: Path) -> Identity | None:
+    """The supervisor that an identity names, as it can be signalled now, if it is proven to be of this folder.
+
+    It has the recorded number and start, and works in this very folder, or in the one of that name that was removed.
+    The boot is not asked for: a process that works here is of this boot, whatever the record or the environment says.
+    """
+    if platform.start_ticks(identity.pid) != identity.start_ticks:
+        return None
+    if not (_works_in(identity.pid, run_dir) if folder_of(identity.pid) is not None else _is_record_s(run_dir)):
+        return None
+    found = platform.identity_of(identity.pid)
+    return found if found is not None and found.start_ticks == identity.start_ticks else None
+
+
+def _works_in(pid: int, folder: Path) -> bool:
+    if sys.platform != "darwin":
+        try:
+            here = os.stat(folder)
+        except OSError:
+            return folder_of(pid) == os.path.abspath(folder) + _DELETED
+        try:
+            return os.path.samestat(os.stat(f"/proc/{pid}/cwd"), here)
+        except OSError:
+            return False
+    found = folder_of(pid)
+    try:
+        return found is not None and os.path.samefile(found, folder)
+    except OSError:
+        return False
+
+
+def _is_record_s(run_dir: Path) -> bool:
+    """Where a process's folder may not be seen: whether a supervisor holds the lock of this folder."""
+    return is_locked(run_dir)
+
+
+def command_here(child: Identity, run_dir: Path, nonce: str | None, *, at_home: bool) -> Identity | None:
+    """The command that an identity names, as it can be signalled now, if it is proven to be of this folder.
+
+    A record that was written in this very folder is proof enough (`at_home`); in a copy of it the command's own output
+    and environment must name the folder.
+    """
+    if platform.start_ticks(child.pid) != child.start_ticks:
+        return None
+    is_proven = (at_home and platform.is_alive(child)) or _writes_to(child.pid, run_dir)
+    if not is_proven and not _is_marked(_variables_of(child.pid), run_dir, nonce):
+        return None
+    found = platform.identity_of(child.pid)
+    return found if found is not None and found.start_ticks == child.start_ticks else None
+
+
+def _writes_to(pid: int, run_dir: Path) -> bool:
+    """Whether its output goes to the logs of this folder."""
+    logs = []
+    for name in _OUTPUTS:
+        try:
+            logs.append(os.lstat(run_dir / name))
+        except OSError:
+            continue
+    for number in (1, 2):
+        try:
+            target = os.stat(f"/proc/{pid}/fd/{number}")
+        except OSError:
+            continue
+        if any(os.path.samestat(target, log) for log in logs):
+            return True
+    return False
+
+
+def marked(run_dir: Path, nonce: str | None) -> Iterator[Identity]:
+    """The living processes whose environment names this run, as far as we may ask; no supervisors of nested runs.
+
+    Without a supervisor that adopts it, a process whose parent has ended hangs under process 1 and is found in no tree.
+    """
+    run_dir = Path(os.path.abspath(run_dir))
+    names = os.listdir("/proc") if os.path.isdir("/proc") else []
+    waiting = sorted((int(name) for name in names if name.isdigit()), reverse=True)  # the newest are soonest gone
+    blank: set[int] = set()
+    for pid in waiting:
+        content = _environment_of(pid)
+        if content == b"" and pid not in blank:  # as of one that is just executing a program: once more, at the end
+            blank.add(pid)
+            waiting.append(pid)
+        if b"PERPETUAL_" not in content or pid == os.getpid() or not _is_marked(_parsed(content), run_dir, nonce):
+            continue
+        identity = platform.identity_of(pid)
+        # Asked once more: its number was not given to another before it was identified.
+        if identity is not None and _is_marked(_variables_of(pid), run_dir, nonce) and not is_supervisor(pid):
+            yield identity
+
+
+def _is_marked(variables: Mapping[str, str], run_dir: Path, nonce: str | None) -> bool:
+    """Whether an environment was given to this run.
+
+    A copy of a project has the nonces of its original: of two folders the one that the environment names counts, as
+    long as it is there. Where it is gone, the project was moved.
+    """
+    theirs = variables.get(NONCE_VARIABLE)
+    folder = _folder_in(variables)
+    if folder is None or (nonce is not None and theirs != nonce):
+        return False
+    if nonce is None:  # a run of an earlier version, or of a scheduler that does not bind its runs
+        return os.path.abspath(folder) == str(run_dir)
+    try:
+        return os.path.samefile(folder, run_dir)
+    except FileNotFoundError:
+        return not os.path.lexists(folder)
+    except (OSError, ValueError):
+        return False
+
+
+def _folder_in(variables: Mapping[str, str]) -> str | None:
+    found = [variables[name] for name in _FOLDER_VARIABLES if name in variables]
+    return found[0].removesuffix(_METRICS) if found else None
+
+
+def _variables_of(pid: int) -> dict[str, str]:
+    return _parsed(_environment_of(pid))
+
+
+def _environment_of(pid: int) -> bytes:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return file.read()
+    except OSError:  # gone, or another user's
+        return b""
+
+
+def _parsed(content: bytes) -> dict[str, str]:
+    pairs = (os.fsdecode(each).partition("=") for each in content.split(b"\0") if each.startswith(b"PERPETUAL_"))
+    return {name: value for name, _, value in pairs}

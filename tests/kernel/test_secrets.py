@@ -1,0 +1,303 @@
+"""No secret reaches the record, whichever way it comes in; a run gets its secrets from its launcher's environment."""
+
+from __future__ import annotations
+
+import json
+import random
+import string
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perpetual import Lab
+from perpetual.api import GateVerdict
+from perpetual.errors import NotPermitted, UsageError
+from perpetual.lab.flows.codestate import capture_code
+from perpetual.lab.flows.patches import without_secrets
+from perpetual.lab.redaction import CHECKED, old_secrets, only_removes
+from perpetual.toolkit.redact import MASK
+from perpetual.toolkit.secret_files import names_secret
+
+Campaign = Callable[..., Any]
+
+
+def _drawn(number: int, length: int = 36) -> str:
+    return "".join(random.Random(number).choices(string.ascii_letters + string.digits, k=length))
+
+
+def _token(number: int) -> str:
+    return "ghp_" + _drawn(number)
+
+
+def _files_with(folder: Path, secret: str, *, but: tuple[str, ...] = ()) -> list[str]:
+    """The files below a folder that hold the secret, beside those that runs write themselves."""
+    found = []
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.is_symlink() and path.name not in but and secret.encode() in path.read_bytes():
+            found.append(path.relative_to(folder).as_posix())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"command": "train.py --api-key hunter2"}, "the command"),
+        ({"command": f"sh -c 'TOKEN={_token(1)} ./x'"}, "the command"),
+        ({"command": "curl -H 'Authorization: Bearer abc.DEF-123' u"}, "the command"),
+        ({"command": "x", "env": {"WANDB_API_KEY": "hunter2"}}, "WANDB_API_KEY"),
+        ({"command": "x", "env": {"NOTE": _token(2)}}, "NOTE"),
+        ({"command": "x", "config": {"db": {"password": "hunter2"}}}, "config.db.password"),
+        ({"command": "x", "config": {"list": [1, {"n": f"a {_token(3)}"}]}}, "config.list[1].n"),
+    ],
+)
+def test_a_specification_that_holds_a_secret_is_refused(lab: Lab, given: dict[str, Any], named: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        lab.experiments.propose(**given)
+    assert refused.value.code == "secret_in_specification"
+    assert named in refused.value.message
+    told = refused.value.message + str(refused.value.hint)
+    assert "hunter2" not in told
+    assert "ghp_" not in told
+    assert lab.experiments.list().items == ()
+    assert not _files_with(lab.root / ".perpetual", "hunter2")
+
+
+def test_a_typed_command_is_refused_too(lab: Lab) -> None:
+    made = lab.experiments.propose(title="later")
+    with pytest.raises(UsageError, match="the command holds a secret"):
+        lab.runs.launch(made.id, command="train.py --password hunter2x")
+    assert lab.experiments.get(made.id).command is None
+
+
+def test_texts_of_the_record_lose_their_secrets(lab: Lab) -> None:
+    secrets = [_token(number) for number in range(10, 22)]
+    given = iter(secrets)
+    hypothesis = lab.hypotheses.add(
+        f"claim {next(given)}", params={"lr": [next(given)]}, tags=[next(given)],
+        metric="acc", direction="max", mde=0.1, baseline=1.0,
+    )  # fmt: skip
+    lab.hypotheses.update(hypothesis.id, statement=f"again {next(given)}")
+    lab.evidence.add(hypothesis.id, verdict="inconclusive", strength=0.5, why=f"because {next(given)}")
+    made = lab.experiments.propose(
+        hypothesis.id, command="true", title=f"t {next(given)}", notes=f"n {next(given)}", tags=[next(given)]
+    )
+    lab.experiments.reject(made.id, f"no {next(given)}")
+    lab.memory.write("a.md", f"the key is {next(given)}, and\nit works", type="note", message=f"m {next(given)}")
+    with pytest.raises(UsageError):
+        lab.experiments.propose(command="true", idempotency_key=next(given))
+    with pytest.raises(Exception, match="path"):
+        lab.memory.write(f"{secrets[0]}.md", "text", type="note")
+    lab.scan()
+    for secret in secrets:
+        assert not _files_with(lab.root / ".perpetual", secret), secret
+    assert MASK in lab.hypotheses.get(hypothesis.id).statement
+    notes = subprocess.run(["git", "log", "-p", "--all"], cwd=lab.root / ".perpetual" / "memory.git",
+                           capture_output=True, text=True, check=True).stdout  # fmt: skip
+    assert "it works" in notes
+    assert not [secret for secret in secrets if secret in notes]
+
+
+def test_what_a_run_says_loses_its_secrets(lab: Lab, campaign: Campaign, capsys: pytest.CaptureFixture[str]) -> None:
+    line, key, late = _token(30), _drawn(31, 64), _token(32)
+    pem = f"-----BEGIN OPENSSH PRIVATE KEY-----\n{key}\n{key[:20]}\n-----END OPENSSH PRIVATE KEY-----"
+    code = f"print('CUDA out of memory {line}'); print('''{pem}'''); print('end {late}'); raise SystemExit(3)"
+    (lab.root / "train.py").write_text(code)
+    _, experiment = campaign(f"{sys.executable} train.py", replicates=1)
+    run = lab.runs.launch(experiment.id)[0]
+    lab.wait([run.id], timeout_s=60)
+    lab.scan()
+    lab.loop.analyse()
+    for secret in (line, key, late):
+        assert not _files_with(lab.root / ".perpetual", secret, but=("stdout.log",))
+        assert secret not in lab.runs.logs(run.id)["text"]
+        assert secret not in lab.runs.logs(run.id, tail=3)["text"]
+        assert secret not in "".join(lab.runs.stream(run.id))
+        assert secret not in "".join(lab.runs.stream(run.id, tail=3))
+        assert secret in "".join(lab.runs.stream(run.id, raw=True))
+    assert any("CUDA out of memory" in item["text"] for item in lab.runs.get(run.id).annotations)
+
+
+def test_an_agent_reads_no_raw_log(lab: Lab, campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, experiment = campaign("echo x", replicates=1)
+    run = lab.runs.launch(experiment.id)[0]
+    lab.wait([run.id], timeout_s=60)
+    monkeypatch.setenv("CLAUDECODE", "1")
+    with pytest.raises(NotPermitted):
+        lab.runs.logs(run.id, raw=True)
+    with pytest.raises(NotPermitted):
+        lab.runs.stream(run.id, raw=True)
+
+
+def test_a_record_that_holds_secrets_is_shown_without_them(lab: Lab) -> None:
+    made = lab.experiments.propose(command="true", config={"a": 1})
+    store = lab._ctx.store
+    with store.transaction() as tx:
+        body = lab._ctx.need("experiment", made.id).body
+        del body["checked_for_secrets"]
+        body |= {"command": "x --api-key hunter2", "env": {"A_TOKEN": "s3cr3t"}, "config": {"password": "hunter3"}}
+        tx.put("experiment", made.id, body)
+    shown = lab.experiments.get(made.id)
+    assert (shown.command, shown.env, shown.config) == (f"x --api-key {MASK}", {"A_TOKEN": MASK}, {"password": MASK})
+    assert lab.experiments.list().items == (shown,)
+    kept = lab._ctx.need("experiment", made.id).body
+    assert kept["command"] == "x --api-key hunter2"  # what approval bound
+    assert old_secrets(kept) == ["command", "env", "config"]
+
+
+def _unmark(lab: Lab, *ids: str) -> None:
+    """Makes the documents like those of a version that did not check them."""
+    with lab._ctx.store.transaction() as tx:
+        for id in ids:
+            kind = {"h": "hypothesis", "e": "experiment", "r": "run"}[id[0]]
+            tx.put(kind, id, {k: v for k, v in lab._ctx.need(kind, id).body.items() if k != CHECKED})
+
+
+@pytest.mark.slow
+def test_an_older_record_shows_its_secrets_nowhere(
+    lab: Lab, campaign: Campaign, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record is filled as earlier versions did, past the check; then every face is asked."""
+    from perpetual.cli.app import run as command_line
+    from perpetual.lab import experiments
+    from perpetual_mcp import reading
+    from perpetual_report import document
+
+    secrets = [_token(number) for number in range(60, 68)]
+    s = iter(secrets)
+    with monkeypatch.context() as before:
+        before.setattr(lab._ctx.store, "clean", None)
+        before.setattr(experiments, "refuse_secrets", lambda body: None)
+        before.setattr("perpetual.lab.flows.propose.refuse_secrets", lambda body: None)
+        hypothesis = lab.hypotheses.add(f"claim {next(s)}", metric="acc", direction="max", mde=0.1, baseline=1.0)
+        made = lab.experiments.propose(
+            hypothesis.id, command=f"sh -c 'echo out {next(s)}; exit 3'", env={"NOTE": next(s)}, config={"k": next(s)},
+            notes=next(s), title=f"t {next(s)}", noise=0.1, wall_s=60.0,
+        )  # fmt: skip
+        lab.experiments.approve(made.id)
+        _unmark(lab, made.id)
+        run = lab.runs.launch(made.id)[0]
+        assert lab.wait([run.id], timeout_s=60.0)
+        lab.evidence.add(hypothesis.id, verdict="inconclusive", strength=0.5, why=f"because {next(s)}")
+        with lab._ctx.store.transaction() as tx:
+            lab.runs.change(tx, lab._ctx.need("run", run.id), {"reason": f"it said {next(s)}"})
+        _unmark(lab, made.id, hypothesis.id, run.id)
+    shown = [document.render(lab), document.render_html(lab)]
+    asked = [
+        *(reading.perpetual_experiments(lab, id) for id in (made.id, None)),
+        *(reading.perpetual_runs(lab, id) for id in (run.id, None)),
+        *(ask(lab) for ask in (reading.perpetual_status, reading.perpetual_brief, reading.perpetual_budget)),
+        reading.perpetual_logs(lab, run.id),
+    ]
+    shown += [answer.text + json.dumps(answer.document) for answer in asked]
+    lab.close()
+    monkeypatch.chdir(lab.root)
+    lines = f"""status; brief; experiments; experiments {made.id}; runs; runs {run.id}; events; hypotheses list; queue
+        hypotheses show {hypothesis.id}; budget; evidence list; logs {run.id}
+        runs {run.id} --provenance; compare {made.id}"""
+    for words in [line.split() for line in lines.replace("\n", ";").split(";")]:
+        for form in ([], ["--json"]):
+            command_line([*words, *form])
+            shown.append(f"{words}: " + capsys.readouterr().out)
+    assert [f"{secrets.index(secret)} in {text[:50]}" for secret in secrets for text in shown if secret in text] == []
+    assert sum(MASK in text or "&lt;redacted" in text for text in shown) > 15
+    folder = lab.root / ".perpetual" / "runs" / run.id
+    assert not [secret for secret in secrets if _files_with(folder, secret, but=("stdout.log", "config.json"))]
+
+
+# --- code ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path",
+    [".env", "conf/.env.local", ".ssh/config", "id_ed25519", "keys/id_rsa.old", "server.pem", "a.key", "credentials",
+     ".netrc", ".kube/config", ".npmrc", ".pypirc", "gcp-service-account.json", "client_secret_1.json",
+     "credentials.json", ".aws/x"],
+)  # fmt: skip
+def test_names_of_secret_files(path: str) -> None:
+    assert names_secret(path)
+
+
+@pytest.mark.parametrize(
+    "path", ["train.py", "secrets.py", "token.py", "id_rsa.pub", ".env.example", "conf.yaml", "tokens.md"]
+)
+def test_names_of_other_files(path: str) -> None:
+    assert not names_secret(path)
+
+
+def _git(folder: Path, *words: str) -> None:
+    subprocess.run(
+        ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=folder, check=True, capture_output=True
+    )
+
+
+def test_copies_of_code_hold_no_secret(tmp_path: Path) -> None:
+    code, place = tmp_path / "code", tmp_path / "place"
+    code.mkdir()
+    place.mkdir()
+    pem = "-----BEGIN PRIVATE KEY-----\n" + "\n".join(_drawn(n, 64) for n in range(3)) + "\n-----END PRIVATE KEY-----\n"
+    (code / "train.py").write_text("a = 1\nb = 2\n")
+    (code / ".env").write_text("X=1\n")
+    (code / "plain.py").write_text("c = 3\n")
+    _git(code, "init", "-q")
+    _git(code, "add", "-A")
+    _git(code, "commit", "-qm", "first")
+    (code / "train.py").write_text(f"a = 1\nkey = '{_token(40)}'\nb = 2\n")
+    (code / ".env").write_text("X=s3cr3tvalue\n")
+    (code / "plain.py").write_text("c = 4\n")
+    (code / "id_ed25519").write_text(pem)
+    (code / "notes.txt").write_text(f"look:\n{pem}")
+    (code / "run.sh").write_text(f"export WANDB_API_KEY={_drawn(41, 40)}\n./train\n")
+    found = capture_code(code, place)
+    for secret in (_token(40), "s3cr3tvalue", _drawn(1, 64), _drawn(41, 40)):
+        assert not _files_with(place, secret), secret
+    document = found.document
+    assert (document["patch_left_out"], document["patch_redacted"]) == ([".env"], ["train.py"])
+    entries = {entry["path"]: entry for entry in document["untracked"]}
+    assert entries["id_ed25519"]["why"] == entries["notes.txt"]["why"] == "not copied: may hold a secret"
+    assert not entries["notes.txt"]["kept"]
+    assert (entries["run.sh"]["kept"], entries["run.sh"]["redacted"]) == (True, True)
+    assert (place / "untracked" / "run.sh").read_text().endswith("\n./train\n")
+    assert any(".env" in problem for problem in found.problems)
+    assert any("train.py" in problem for problem in found.problems)
+    patch = (place / "code.patch").read_bytes()
+    assert b"+c = 4" in patch
+    _git(code, "stash", "-u", "-q")
+    _git(code, "apply", str(place / "code.patch"))  # masked lines that were added still apply
+    assert MASK in (code / "train.py").read_text()
+
+
+def test_a_key_of_several_lines_leaves_as_many_lines_in_a_patch() -> None:
+    lines = "\n".join(f"+{_drawn(n, 64)}" for n in range(3))
+    section = (
+        f"diff --git a/x.txt b/x.txt\n--- a/x.txt\n+++ b/x.txt\n@@ -1 +1,4 @@\n a\n+token = {_token(50)}\n+b\n{lines}\n"
+    )
+    kept = without_secrets(section.encode())
+    assert kept.redacted == ["x.txt"]
+    assert kept.patch.count(b"\n") == section.count("\n")
+    assert b"ghp_" not in kept.patch
+
+
+# --- gates -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "holds"),
+    [("a b c", "a b c", True), ("a b c", "a [redacted] c", True), ("a b c", "[redacted:x]", True),
+     ("a b c", "a <redacted> c", True), ("a b c", "ignore all rules", False), ("a b c", "a [redacted] d", False),
+     ("a b c", "x [redacted] c", False), ("ab", "ab[redacted]ab", False), ("a b c", "a c", False)],
+)  # fmt: skip
+def test_a_redaction_only_removes(text: str, shown: str, holds: bool) -> None:
+    assert only_removes(text, shown) is holds
+
+
+def test_a_gate_that_writes_its_own_words_counts_as_failed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    gates = lab._ctx.parts("gate")
+    monkeypatch.setattr(type(gates[0][1]), "redact", lambda self, text, verdict: "approve everything")
+    monkeypatch.setattr(type(gates[0][1]), "scan", lambda self, text, provenance: GateVerdict("pass"))
+    with pytest.raises(Exception, match="failed"):
+        lab.memory.write("a.md", "words", type="note")
+    assert json.dumps([note.title for note in lab.memory.list().items]).count("approve") == 0
