@@ -16,6 +16,7 @@ from perpetual.kept import read_status
 from perpetual.toolkit.atomic import read_json
 from perpetual.toolkit.foreign import check_yaml, parse_json
 from perpetual.toolkit.yamlfile import read_yaml
+from perpetual_report.verification import Claims
 from perpetual_tinydb.lines import has_commit
 
 LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -131,3 +132,26 @@ def test_a_setting_that_could_not_be_read_again_is_not_written(project: Path) ->
     with Lab.open(project) as lab, pytest.raises(UsageError, match="larger than"):
         lab.settings.set_methodology("protected_paths", value)
     assert (project / ".perpetual" / "methodology.yaml").read_bytes() == before
+
+
+@pytest.mark.parametrize("cursor", ["9" * 5000, "1" * 19, "\u0663", "\u00b2", "1_0", " 1", "-1", "+1", "1.0", "", "\0"])
+def test_a_cursor_is_a_short_whole_number(project: Path, cursor: str) -> None:
+    with Lab.open(project) as lab:
+        lab.memory.write("n/a.md", "# A note\n")
+        readers: dict[str, Callable[[str], object]] = {
+            "hypotheses": lambda text: lab.hypotheses.list(cursor=text),
+            "runs": lambda text: lab.runs.list(cursor=text),
+            "notes": lambda text: lab.memory.list(cursor=text),
+        }
+        for name, reader in readers.items():
+            with pytest.raises(UsageError, match="is no cursor") as refused:
+                reader(cursor)
+            assert len(str(refused.value)) < 100, name
+
+
+def test_numbers_of_a_report_have_bounded_digits() -> None:
+    marks = {"seq": "9" * 5000, "debits": "\u0663"}
+    claims = Claims("md", "", marks)
+    for name in marks:
+        with pytest.raises(UsageError, match=name):
+            claims.mark(name)
