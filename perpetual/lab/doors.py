@@ -37,7 +37,7 @@ from perpetual.lab.flows.code_check import CodeCheck
 from perpetual.lab.flows.rebaseline import rebaseline as _rebaseline
 from perpetual.lab.hypotheses import Hypotheses
 from perpetual.lab.redaction import shown_record
-from perpetual.lab.rights import is_agent, person_only, withholds
+from perpetual.lab.rights import for_agent, is_agent, person_only, withholds
 from perpetual.lab.rules import by_rules, forget
 from perpetual.lab.runs import QUEUE_STATES, RunLedger
 from perpetual.lab.settings import Settings
@@ -330,14 +330,23 @@ class QueueDoor:
         ]
 
     def set_state(self, state: str) -> str:
-        """Pauses, drains or resumes the queue."""
+        """Pauses, drains or resumes the queue.
+
+        Raises:
+            UsageError: for an unknown state.
+            NotPermitted: where an agent would lift what a person has set; its own pause it lifts.
+        """
         if state not in QUEUE_STATES:
             raise UsageError(unknown("state of the queue", state, QUEUE_STATES))
         ctx = self._desks.ctx
         ctx.trust.require("changing the queue")
         with ctx.store.transaction() as tx:
-            if self.state() != state:
-                tx.put("setting", "queue", {"state": state})
+            before, by = self._desks.runs.queue_set()
+            if before != state and before != "running" and not is_agent(by):
+                person_only(ctx, f"changing a queue that a person has set to {before}")
+            if before != state or (is_agent(by) and not for_agent(ctx)):  # a person may repeat what an agent set
+                tx.put("setting", "queue", {"state": state, "by": ctx.actor})
+            if before != state:
                 ctx.emit(tx, "queue_changed", "queue", {"state": state})
         return state
 

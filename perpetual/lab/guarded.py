@@ -21,6 +21,9 @@ OPERATIONS: dict[str, str] = {
     "budget set": "how much may be spent",
     "methodology set": "how claims are decided and what agents may do (but for AGENTS_MAY_SET)",
     "config set": "what the lab is made of and who reaches it (but for AGENTS_MAY_SET)",
+    "queue pause|drain|resume": "what starts, where a person has paused or drained the queue",
+    "store import": "which record the project holds",
+    "store migrate": "in which store the record lies",
     "setting another tool's project aside": "where a person's files are",
 }
 

@@ -150,8 +150,12 @@ class RunLedger:
 
     def queue_state(self) -> str:
         """`running`, `paused` (nothing is started) or `draining` (what waits is started, nothing new is taken)."""
+        return self.queue_set()[0]
+
+    def queue_set(self) -> tuple[str, str]:
+        """The state of the queue and who set it; empty for a record of an earlier version, which did not say."""
         found = self._ctx.store.get("setting", "queue")
-        return "running" if found is None else str(found.body["state"])
+        return ("running", "") if found is None else (str(found.body["state"]), str(found.body.get("by", "")))
 
     def hours(self, document: Document, duration_s: float) -> tuple[float, float]:
         """(GPU-hours, run-hours) of a run that lasted `duration_s`."""

@@ -19,6 +19,7 @@ from perpetual.lab import housing, remains
 from perpetual.lab.context import Context
 from perpetual.lab.gates import Gates
 from perpetual.lab.imported_notes import judged
+from perpetual.lab.rights import person_only
 from perpetual.slots.store import Kind, Meta, Row, StoreBase
 from perpetual.toolkit.atomic import fsync_dir
 from perpetual.toolkit.filesystems import file_sizes
@@ -144,8 +145,11 @@ class Storage:
             Conflict: if the project holds records of its own.
             CorruptData: if the file is not an export, whole and unchanged.
             UsageError: if there is no such file.
+            NotPermitted: where an agent asks for it; a dry run is not refused.
         """
         self._ctx.trust.require("importing")
+        if not dry_run:
+            person_only(self._ctx, "importing a record")
         source = Path(path).expanduser().absolute()
         export = _Export(source)
         self._check_unused()
@@ -179,7 +183,10 @@ class Storage:
         Raises:
             UnknownPlugin: if nobody offers such a store.
             Conflict: if it is the one in force.
+            NotPermitted: where an agent asks for it; a dry run is not refused.
         """
+        if not dry_run:
+            person_only(self._ctx, "moving the record into another store")
         store, present = self._ctx.store, self._ctx.config["store"]
         wanted = self._ctx.registry.choose("store", name)
         if wanted is self._ctx.registry.choose("store", present):

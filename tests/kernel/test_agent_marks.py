@@ -237,3 +237,46 @@ def test_another_name_does_not_make_a_person_of_an_agents_shell(project: Path, m
             with pytest.raises(NotPermitted):
                 deed()
         assert lab.memory.search("card").items == ()
+
+
+# --- the queue and the store ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", ["paused", "draining"])
+def test_an_agent_lifts_its_own_pause_and_no_persons(
+    project: Path, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over MCP and by its shell; a person who repeats an agent's pause makes it a person's."""
+    with Lab.open(project, actor="mcp:someone/1") as agent, Lab.open(project) as person:
+        agent.queue.set_state(state)
+        assert agent.queue.set_state("running") == "running"
+        agent.queue.set_state(state)
+        person.queue.set_state(state)
+        for wanted in {"running", "paused", "draining"} - {state}:
+            with pytest.raises(NotPermitted, match=state):
+                agent.queue.set_state(wanted)
+        person.queue.set_state("running")
+        person.queue.set_state(state)
+    monkeypatch.setenv("QWEN_CODE", "1")
+    with Lab.open(project) as lab:
+        with pytest.raises(NotPermitted, match="QWEN_CODE"):
+            lab.queue.set_state("running")
+        assert lab.queue.set_state(state) == lab.queue.state() == state
+
+
+def test_an_agent_neither_moves_the_record_nor_brings_another(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Lab.open(project) as lab:
+        lab.hypotheses.add("m grows", metric="m", direction="max", mde=0.1, baseline=1.0)
+        lab.storage.export_file(tmp_path / "record.jsonl")
+    monkeypatch.setenv("KILO", "1")
+    with Lab.open(project) as lab:
+        with pytest.raises(NotPermitted):
+            lab.storage.migrate("sqlite")
+        assert lab.storage.migrate("sqlite", dry_run=True)["rows"]
+    with Lab.init(tmp_path / "fresh") as lab:
+        with pytest.raises(NotPermitted):
+            lab.storage.import_file(tmp_path / "record.jsonl")
+        assert lab.storage.import_file(tmp_path / "record.jsonl", dry_run=True)["rows"]
+        assert not lab.hypotheses.list().items
