@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import sqlite3
 import subprocess
@@ -24,7 +25,7 @@ from perpetual.lab.sight import HOSTILE, aside_folders, sight
 from perpetual.lab.unbuilt import Unbuilt
 from perpetual.slots import SLOTS
 from perpetual.slots.gpu import GpuBackend
-from perpetual.toolkit import confined, filesystems, platform
+from perpetual.toolkit import confined, filesystems, platform, private
 
 if TYPE_CHECKING:  # it is given these departments and imports none
     from perpetual.lab.events import Feed
@@ -166,13 +167,12 @@ class Doctor:
         return True, detail, None
 
     def _permissions(self) -> _Finding:
-        mode = os.stat(self._ctx.folder).st_mode & 0o777
-        if mode & 0o077:
-            return (
-                False,
-                f"{self._ctx.folder} can be read by others (mode {mode:o})",
-                f"chmod 700 {self._ctx.folder}",
-            )
+        found = private.open_to_others(self._ctx.folder)
+        if found:
+            mode = os.lstat(found[0]).st_mode & 0o777
+            more = f" and {len(found) - 1} more of its files" if len(found) > 1 else ""
+            hint = f"chmod -R go-rwx {shlex.quote(str(self._ctx.folder))}"
+            return False, f"{found[0]}{more} can be read by others (mode {mode:o})", hint
         if not os.access(self._ctx.folder, os.W_OK):
             return False, f"{self._ctx.folder} cannot be written", "mend the folder's rights"
         return True, f"{self._ctx.folder} is private and can be written", None

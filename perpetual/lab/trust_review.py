@@ -18,6 +18,7 @@ from perpetual.lab.held import HeldItem, approval_of, held_items
 from perpetual.lab.trust import State
 from perpetual.toolkit import trust_record
 from perpetual.toolkit.agents import evidence, mark
+from perpetual.toolkit.private import make_private
 from perpetual.toolkit.readers import FOR_A_PERSON
 from perpetual.toolkit.trust_record import Record
 from perpetual.toolkit.units import iso
@@ -110,7 +111,10 @@ class TrustReview:
             raise NotPermitted(f"trusting a project is for a person; {why}", hint=FOR_A_PERSON)
 
     def _admit(self, before: Review) -> None:
-        """Writes a record for the project as it stands: new work counts from now on, and its owners' files."""
+        """Writes a record for the project as it stands: new work counts from now on, and its owners' files.
+
+        The files become private, as those of a project that is made here.
+        """
         ctx = self._ctx
         ctx.config.reload()
         now = iso(datetime.now(UTC))
@@ -124,6 +128,7 @@ class TrustReview:
             ctx.trust.put(trust_record.changed(record, commit=ctx.store.seq()))
             if earlier is not None:
                 trust_record.remove(earlier.path)
+        make_private(ctx.folder)
         ctx.trust.see(ctx.store.seq())
 
     def _moved_from(self, record: Record) -> Record | None:

@@ -13,6 +13,7 @@ import pytest
 from perpetual import Lab
 from perpetual.cli.app import run
 from perpetual.errors import Conflict, NotPermitted, PerpetualError
+from perpetual.lab.doctor import Doctor
 from perpetual.lab.trust_review import VARIABLE, trusted_projects
 from perpetual.testing.projects import trust_project
 from perpetual.toolkit import user_state
@@ -388,3 +389,37 @@ def test_a_colleagues_project_is_read_and_once_trusted_written(victim: Path) -> 
         lab.trust.accept()
         lab.hypotheses.add("written beside a colleague")
     assert not started(victim)
+
+
+def test_trust_makes_what_came_with_a_clone_private(
+    victim: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git keeps no modes: a clone has those of the umask. Links and the rights of the owner stay as they are."""
+    monkeypatch.setattr(Doctor, "_mcp", lambda _: (True, "not asked", None))
+    copy = copy_of(victim)
+    project, outside = copy / ".perpetual", tmp_path / "outside"
+    (project / "store" / "more").mkdir()
+    (project / "store" / "more" / "tool").write_text("x")
+    for path in (project, *project.rglob("*")):
+        path.chmod(0o755 if path.is_dir() or path.name == "tool" else 0o644)
+    outside.write_text("mine")
+    outside.chmod(0o644)
+    (project / "store" / "link").symlink_to(outside)
+    with Lab.open(copy) as lab:
+        finding = next(found for found in lab.doctor() if found["check"] == "permissions")
+        assert finding["ok"] is False
+        assert f"{project} and " in finding["detail"]
+        project.chmod(0o700)
+        finding = next(found for found in lab.doctor() if found["check"] == "permissions")
+        assert finding["ok"] is False  # the store is still open, should the folder be copied or moved
+        assert str(project / "config.yaml") in finding["detail"]
+    project.chmod(0o755)
+    with Lab.open(copy) as lab:
+        lab.trust.accept()
+    modes = {path: path.lstat().st_mode & 0o777 for path in (project, *project.rglob("*")) if not path.is_symlink()}
+    assert not {path for path, mode in modes.items() if mode & 0o077}
+    assert modes[project / "store" / "more" / "tool"] == 0o700
+    assert outside.stat().st_mode & 0o777 == 0o644
+    (project / "store" / "link").unlink()
+    with Lab.open(copy) as lab:
+        assert next(found for found in lab.doctor() if found["check"] == "permissions")["ok"] is True
