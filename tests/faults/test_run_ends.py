@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+import perpetual
 from perpetual import Lab
 from perpetual.errors import Conflict, CorruptData, NotPermitted
 from perpetual.lab.flows import start
+from perpetual.slots.scheduler import LaunchError
 from perpetual.testing.projects import trust_project
 from perpetual.toolkit import platform, rundir
 from tests.faults.run_harness import LONG_S, approved, dead_process, die, opened, single_books, supervisor_of
@@ -35,7 +37,6 @@ _END = {
     "cpu_s": 0.0,
 }
 
-# A supervisor that is killed before it has answered its launcher makes a launch that failed, and no lost run.
 AFTER_THE_LAUNCH = "while [ ! -e go ]; do sleep 0.02; done"
 
 
@@ -216,6 +217,61 @@ def test_what_a_lost_run_left_is_named_and_can_be_killed(project: Path) -> None:
         assert not platform.is_alive(process)
         with pytest.raises(Conflict, match="nothing to kill"):
             lab.runs.kill(id)
+
+
+def _dying_before_its_answer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has runs supervised by a process that is killed once the command has written, before the launcher hears of it."""
+    program = folder / "shim.py"
+    program.write_text(
+        f"import os, sys, time\nsys.path.insert(0, {str(Path(perpetual.__file__).parent.parent)!r})\n"
+        "from perpetual.toolkit import shim, supervisor\n"
+        "def answer(line, null):\n"
+        "    while not os.path.getsize('stdout.log'):\n        time.sleep(0.01)\n"
+        "    os.kill(os.getpid(), 9)\n"
+        "supervisor.answer = answer\nshim.main(sys.argv)\n"
+    )
+    monkeypatch.setattr(rundir, "_SHIM", program)
+
+
+@pytest.mark.parametrize("goes_on", [False, True], ids=["the command has ended", "the command goes on"])
+def test_a_supervisor_that_dies_before_its_answer_has_started_the_run(
+    project: Path, tmp_path: Path, goes_on: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the command leaves is found like that of a run whose supervisor died a moment later."""
+    with opened(project, auto_retry="lost") as lab:
+        _dying_before_its_answer(tmp_path, monkeypatch)
+        id = _launched(lab, "sleep 600 & echo $!" + ("; wait" if goes_on else ""))
+        monkeypatch.undo()
+        sleeper = platform.identity_of(int((lab.runs.log_dir(id) / "stdout.log").read_text()))
+        assert sleeper is not None
+        assert not (lab.runs.log_dir(id) / "launch.json").exists()
+        if goes_on:
+            assert lab.runs.look(id)[0] == "running"
+            assert lab.runs.kill(id, grace_s=0.0).status == "lost"
+        else:
+            until(lambda: lab.runs.look(id)[0] == "lost", "its command lives")
+            lab.scan()
+            assert str(sleeper.pid) in str(lab.runs.get(id).reason)
+            (retry,) = [other for other in lab.runs.list().items if other.id != id]
+            assert (retry.status, str(sleeper.pid) in str(retry.reason)) == ("queued", True)
+            lab.runs.kill(id, grace_s=0.0)
+        assert not platform.is_alive(sleeper)
+
+
+def test_a_run_without_any_record_of_its_start_leaves_nothing(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command has removed it, and its supervisor dies before its answer: only the marks are left to find it by."""
+    with opened(project) as lab:
+        _dying_before_its_answer(tmp_path, monkeypatch)
+        id = approved(lab, 'rm "$PERPETUAL_RUN_DIR/started.json"; setsid sleep 600 & echo $!; exit 0')
+        with pytest.raises(LaunchError, match="died at its start"):
+            lab.runs.launch(id)
+        monkeypatch.undo()
+        (run,) = lab.runs.list().items
+        assert run.status == "failed"
+        left = platform.identity_of(int((lab.runs.log_dir(run.id) / "stdout.log").read_text()))
+        assert left is None or not platform.is_alive(left)
 
 
 def test_no_retry_by_hand_starts_beside_what_is_left(project: Path) -> None:
