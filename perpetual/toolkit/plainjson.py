@@ -53,6 +53,8 @@ def load(text: str) -> Any:
         value, end = _SCAN(text, 0)
     except StopIteration as stop:
         raise ValueError(f"not a JSON document: nothing to read at character {stop.value}") from None
+    except RecursionError:
+        raise ValueError("not a JSON document: nested too deeply") from None
     except SystemError:
         # Until Python 3.12 the scanner looks its error's class up in `json.decoder`, and sets none while that is not
         # loaded: it never is in a supervisor.

@@ -38,6 +38,7 @@ from perpetual.toolkit.runrecords import (
     identity_in,
     read_exit,
     read_started,
+    seconds,
     started_in,
     typed,
 )
@@ -529,8 +530,8 @@ def _earlier_cancellation(run_dir: Path) -> tuple[str, float] | None:
     """Who has cancelled already, and with which grace; None for nobody, and for what cannot be read."""
     try:
         found = atomic.read_json(run_dir / _CANCEL)
-        return None if found is None else (typed(found, "by", str), float(typed(found, "grace_s", float, int)))
-    except (ValueError, KeyError, TypeError, confined.UnsafePath):
+        return None if found is None else (typed(found, "by", str), seconds(found, "grace_s"))
+    except (ValueError, KeyError, TypeError, ArithmeticError, confined.UnsafePath):
         return None  # ours replaces it
 
 

@@ -45,6 +45,8 @@ LOCK_PATIENCE_S = 2.0  # a probe by an observer may hold the lock for a moment
 SETTLE_S = 0.2  # helpers that leave by themselves when the command ends are given this long
 KILL_PATIENCE_S = 30.0  # for processes that survive KILL: stuck in the kernel, or another user's
 TICK_S = 1.0
+LONGEST_GRACE_S = 10 * 365 * 86400.0  # as `units.LONGEST_S`: `select` overflows somewhere beyond
+LONGEST_NAME = 200  # characters of who cancelled
 RECORD_RETRY_WAITS_S = (0.1, 0.5, 2.0, 5.0, 10.0, 20.0)
 RECORD_RETRY_AT_LAST_S = 30.0
 # Ignored signals stay ignored across exec, so whatever the launcher's world ignored is undone for the child.
@@ -308,8 +310,13 @@ class Run:
             self.max_rss_bytes = max(self.max_rss_bytes, rss_bytes)
 
     def _stop(self, grace_s: float, reason: str | None, detail: str | None) -> None:
-        """Send TERM once; ask again and only the patience gets shorter. The first reason stands."""
+        """Send TERM once; ask again and only the patience gets shorter. The first reason stands.
+
+        The wall limit stays: a long grace gives no run more time than its limit and the grace of its start.
+        """
         kill_at = time.monotonic() + grace_s
+        if self.wall_at is not None:
+            kill_at = min(kill_at, max(self.wall_at, time.monotonic()) + self.spec["grace_s"])
         if self.reason is None and self.status is None:
             self.reason, self.detail = reason, detail
         if self.kill_at is None:
@@ -424,7 +431,11 @@ def read_cancellation() -> tuple[str, float | None] | None:
     """What `cancel.json` says, as (detail, grace in seconds); None if there is none."""
     try:
         found = plainjson.read("cancel.json")
-        return f"cancelled by {found['by']}", float(found["grace_s"])
+        by, grace_s = found["by"], found["grace_s"]
+        # The command may have written it: a number beyond all floats, or a name as long as a book.
+        if not isinstance(by, str) or not isinstance(grace_s, (int, float)) or not 0 <= grace_s <= LONGEST_GRACE_S:
+            raise ValueError("it is none of ours")
+        return f"cancelled by {by[:LONGEST_NAME]}", float(grace_s)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as exc:

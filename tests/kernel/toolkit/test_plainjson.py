@@ -41,6 +41,11 @@ def test_what_is_no_json_is_refused(text: str) -> None:
     assert str(caught.value)
 
 
+def test_what_is_nested_too_deeply_is_refused() -> None:
+    with pytest.raises(ValueError, match="nested too deeply"):
+        plainjson.load("[" * 100_000)
+
+
 def test_it_is_refused_in_a_program_that_has_not_loaded_json_too() -> None:
     """As a supervisor has not: until Python 3.12 the accelerated half alone cannot name its own error."""
     program = (

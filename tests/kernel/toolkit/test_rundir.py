@@ -707,6 +707,51 @@ def test_a_second_cancellation_can_only_shorten_the_grace(runs: Runs) -> None:
     assert record.reason == "killed"
 
 
+_FORGED = [
+    '{"by": "x", "grace_s": 1' + 400 * "0" + "}",
+    '{"by": "x", "grace_s": 1e999}',
+    '{"by": "x", "grace_s": 1e300}',
+    '{"by": "x", "grace_s": -1e9}',
+    '{"by": "x", "grace_s": "1e9"}',
+    '{"by": [], "grace_s": 1.0}',
+    "[" * 100_000,
+]
+
+
+@pytest.mark.parametrize("forged", _FORGED, ids=range(len(_FORGED)))
+def test_a_cancellation_that_the_command_forged_keeps_nobody_from_ending_it(runs: Runs, forged: str) -> None:
+    started = runs.launch("sh", "-c", "trap '' TERM; echo up; sleep 600", grace_s=0.05)
+    until(lambda: runs.text("stdout.log") == "up\n")
+    (runs.folder / "run" / "cancel.json").write_text(forged)
+    os.kill(started.supervisor.pid, signal.SIGTERM)  # it reads the file, and goes on with the grace of the start
+    record = runs.wait().exit
+    assert record is not None
+    assert (record.reason, record.signal, record.detail) == ("killed", signal.SIGKILL, "cancelled")
+
+
+@pytest.mark.parametrize("forged", _FORGED, ids=range(len(_FORGED)))
+def test_whoever_cancels_replaces_what_the_command_forged(runs: Runs, forged: str) -> None:
+    runs.launch("sh", "-c", "trap '' TERM; echo up; sleep 600", grace_s=LONG_S)
+    until(lambda: runs.text("stdout.log") == "up\n")
+    (runs.folder / "run" / "cancel.json").write_text(forged)
+    assert rundir.cancel(runs.folder / "run", by="tester", grace_s=0.05)
+    record = runs.wait().exit
+    assert record is not None
+    assert (record.reason, record.signal) == ("killed", signal.SIGKILL)
+    assert record.duration_s < LONG_S
+
+
+def test_a_long_grace_gives_no_run_more_time_than_its_limit(runs: Runs) -> None:
+    """Who may end a run may not thereby let it last: neither an agent with a long grace, nor the run itself."""
+    runs.launch("sh", "-c", "trap '' TERM; echo up; sleep 600", wall_s=0.3, grace_s=0.05)
+    until(lambda: runs.text("stdout.log") == "up\n")
+    assert rundir.cancel(runs.folder / "run", by="tester", grace_s=10 * LONG_S)
+    record = runs.wait().exit
+    assert record is not None
+    assert (record.reason, record.signal) == ("killed", signal.SIGKILL)
+    assert record.duration_s < LONG_S
+
+
 def test_the_first_reason_stands(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who cancels what is being ended at its limit makes it quicker, and does not become the reason."""
     patched_shim(runs.folder, monkeypatch, _ONCE_UP)
