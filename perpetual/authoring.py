@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from perpetual.errors import Conflict, PerpetualError, UsageError, unknown
+from perpetual.toolkit.named_path import named_path
 
 __all__ = ["PREFIX", "SLOTS", "new_plugin"]
 
@@ -85,7 +86,7 @@ def new_plugin(
         raise UsageError(unknown("slot", slot, SLOTS), hint=f"those that can be written: {', '.join(SLOTS)}")
     _check_name(name, taken if slot == "command" else ())
     distribution, package = PREFIX + name, _package(name)
-    folder = Path(target).expanduser().absolute() / distribution
+    folder = named_path(target) / distribution
     if folder.exists() or folder.is_symlink():
         raise Conflict(f"{folder} exists already", hint="choose another name, or another folder with -t")
     _check_free(package)

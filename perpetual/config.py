@@ -33,6 +33,7 @@ from perpetual.schema import (
 )
 from perpetual.slots import Option
 from perpetual.toolkit import confined, trust_record, yamlfile
+from perpetual.toolkit.named_path import named_path
 
 __all__ = ["FILE", "FOLDER", "FORMAT", "KEYS", "MARKS", "Config", "find_project", "user_marks"]
 
@@ -85,7 +86,7 @@ def find_project(start: Path | None = None, explicit: str | None = None) -> Path
     """
     given = explicit or os.environ.get("PERPETUAL_PROJECT")
     if given:
-        folder = Path(given).expanduser().absolute()
+        folder = named_path(given)
         if folder.name == FOLDER:
             folder = folder.parent
         if not _is_project(folder):

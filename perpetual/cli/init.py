@@ -12,6 +12,7 @@ import click
 
 from perpetual.cli.base import Face, json_option, pass_face, printable
 from perpetual.errors import Conflict, UsageError
+from perpetual.toolkit.named_path import named_path
 from perpetual.toolkit.readers import names_a_right
 from perpetual.toolkit.units import hours_of
 
@@ -60,7 +61,7 @@ def _folder(target: str | None) -> Path:
     from perpetual.config import FILE, FOLDER, foreign
 
     if target is not None:
-        return Path(target).expanduser().absolute()
+        return named_path(target)
     here = Path.cwd()
     for above in here.parents:
         if not (here / FOLDER).exists() and (above / FOLDER / FILE).is_file() and not foreign(above):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
 
 from perpetual.cli.base import Face, json_option, pass_face, printable
 from perpetual.errors import NotPermitted, UsageError
+from perpetual.toolkit.named_path import named_path
 from perpetual.toolkit.readers import FOR_A_PERSON
 
 __all__ = ["ask_about_changes", "trust"]
@@ -146,7 +146,7 @@ def revoke(face: Face, folder: str | None) -> None:
 
     if face.withholds:
         raise NotPermitted("taking trust back is for a person", hint=FOR_A_PERSON)
-    root = Path(folder).expanduser().absolute() if folder else find_project(explicit=face.project)
+    root = named_path(folder) if folder else find_project(explicit=face.project)
     take_back(str(root))
     face.answer("trust_revoked", {"path": str(root)}, f"{printable(root)} is held from now on")
 

@@ -36,6 +36,7 @@ from perpetual.lab.status import Status
 from perpetual.lab.trust_review import VARIABLE, TrustReview
 from perpetual.records import Event
 from perpetual.registry import Registry
+from perpetual.toolkit.named_path import named_path
 
 __all__ = ["Lab"]
 
@@ -93,8 +94,9 @@ class Lab(AbstractContextManager["Lab"]):
         from perpetual.lab.create import create
 
         budget, given = options.pop("budget_gpu_hours", None), ("store", "methodology", "project_id", "set_aside")
-        made = create(Path(path).absolute(), name=name, **{key: options.pop(key, None) for key in given})
-        lab = cls.open(path, **options)
+        root = named_path(path)
+        made = create(root, name=name, **{key: options.pop(key, None) for key in given})
+        lab = cls.open(root, **options)
         lab.feed.begin(lab.config.project_id, lab.config["project"])
         if made and budget is not None:
             lab.budget.begin(budget)

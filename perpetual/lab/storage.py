@@ -23,6 +23,7 @@ from perpetual.lab.rights import person_only
 from perpetual.slots.store import Kind, Meta, Row, StoreBase
 from perpetual.toolkit.atomic import fsync_dir
 from perpetual.toolkit.filesystems import file_sizes
+from perpetual.toolkit.named_path import named_path
 
 __all__ = ["EXPORT_SCHEMA", "Storage"]
 
@@ -118,7 +119,7 @@ class Storage:
         Raises:
             PerpetualError: if it cannot be written.
         """
-        target = Path(path).expanduser().absolute()
+        target = named_path(path)
         beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         try:
             try:
@@ -150,7 +151,7 @@ class Storage:
         self._ctx.trust.require("importing")
         if not dry_run:
             person_only(self._ctx, "importing a record")
-        source = Path(path).expanduser().absolute()
+        source = named_path(path)
         export = _Export(source)
         self._check_unused()
         if export.newer():

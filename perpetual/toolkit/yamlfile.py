@@ -20,19 +20,32 @@ __all__ = ["place_of", "read_yaml", "set_value", "unreadable", "write_document"]
 
 _PATIENCE_S = 10.0
 _LARGEST_BYTES = 1024 * 1024  # of a file that people write
+_MOST_BITS = 1023  # of a whole number: what fits into a float
 
 
 def _plain(value: Any) -> Any:
+    """Returns the value in Python's own kinds.
+
+    Raises:
+        ValueError: for a whole number that is no float (Python cannot even write one of thousands of digits, as
+            hexadecimal digits spell them), and for text that is not Unicode.
+    """
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(_plain(key)): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if isinstance(value, bool) or value is None:
         return value
-    for base in (int, float, str):
-        if isinstance(value, base):
-            return base(value)
-    return str(value)
+    if isinstance(value, int):
+        if value.bit_length() > _MOST_BITS:
+            raise ValueError(f"a whole number of {value.bit_length():,} bits is too large")
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    text = str(value)
+    if not text.isascii():
+        text.encode("utf-8")
+    return text
 
 
 def _yaml() -> Any:
@@ -113,7 +126,10 @@ def read_yaml(path: Path) -> dict[str, Any] | None:
         parsed = {}
     if not isinstance(parsed, Mapping):
         raise ConfigError(f"{path}:1: expected keys with values, not a {type(parsed).__name__}")
-    data = _plain(parsed)
+    try:
+        data = _plain(parsed)
+    except ValueError as problem:
+        raise ConfigError(f"{path}: {problem}", hint="mend the file; nothing was changed") from problem
     caches.save("yaml", os.path.abspath(path), {"stamp": stamp, "data": data})
     return data
 

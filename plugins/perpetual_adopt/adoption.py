@@ -15,6 +15,7 @@ from perpetual import Lab
 from perpetual.api import Conflict, ForeignProject, NoProject, UsageError
 from perpetual.toolkit.adopted import AdoptedExperiment, AdoptedHypothesis, AdoptedNote, AdoptedRun, Skipped
 from perpetual.toolkit.atomic import dump_json
+from perpetual.toolkit.named_path import named_path
 from perpetual.toolkit.readers import agent_steps
 from perpetual_adopt.agent import AgentProject
 from perpetual_adopt.commits import Commits
@@ -62,7 +63,7 @@ def takes_over(source: Source, lab: Callable[[], Lab], named: str | None = None)
 def _is_meant(root: Path, named: str | None) -> bool:
     """Whether a command without a project of ours means this folder: it is the one named, or none other is near."""
     if named is not None:
-        return Path(named).expanduser().absolute() in (root, root / _FOLDER)
+        return named_path(named) in (root, root / _FOLDER)
     here = Path.cwd().absolute()
     nearest = next((folder for folder in (here, *here.parents) if (folder / _FOLDER).is_dir()), root)
     return nearest == root

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from perpetual.api import NotFound, UsageError
+from perpetual.toolkit.named_path import named_path
 from perpetual_adopt.agent import DATABASE, AgentProject, is_project
 from perpetual_adopt.autoresearch import Autoresearch, is_table, tables_in
 from perpetual_adopt.mlflow_database import DatabaseStore, is_database
@@ -29,7 +30,7 @@ def find(place: str, kind: str | None, wanted: Wanted) -> Source:
         NotFound: if there is no such place, or nothing at it.
         UsageError: if there is more than one.
     """
-    path = Path(place.removeprefix("sqlite:///")).expanduser().absolute()
+    path = named_path(place.removeprefix("sqlite:///"))
     if place.startswith("sqlite:///") and kind is None:
         kind = MLFLOW
     if not path.exists():

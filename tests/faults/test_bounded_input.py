@@ -56,6 +56,16 @@ def test_values_that_the_yaml_parser_stumbles_over_are_named(tmp_path: Path, tex
     assert "config.yaml" in found.get("message", "config.yaml")
 
 
+@pytest.mark.parametrize("value", ["0x" + "f" * 5000, "-0x" + "f" * 300, "[0x" + "f" * 5000 + "]", r'"\ud800"'])
+@pytest.mark.parametrize("key", ["project", "format", "gpus_excluded", "plugins", "0x" + "f" * 5000])
+def test_values_that_no_message_could_hold_are_refused_by_the_file(tmp_path: Path, key: str, value: str) -> None:
+    """Hexadecimal digits pass Python's limit on a number's digits, and the number cannot be written in a message."""
+    path = tmp_path / "config.yaml"
+    path.write_text(f"{key}: {value}\n")
+    with pytest.raises(ConfigError, match=r"config\.yaml"):
+        read_yaml(path)
+
+
 def test_ordinary_yaml_passes() -> None:
     check_yaml("plugins:\n  a: &x {b: [1, 2]}\n  c: *x\n" + "# [ & {\n" * 200)
     check_yaml("")
