@@ -1,12 +1,15 @@
 """YAML files that people edit: read with the line of every mistake, changed with comments kept. Floor 0.
 
 Used by configuration and methodology. ruamel.yaml is imported only when a file has changed since it was last parsed.
+Its parser is slow, so a process parses the same text once, in whichever file it stands.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,7 @@ __all__ = ["place_of", "read_yaml", "set_value", "unreadable", "write_document"]
 _PATIENCE_S = 10.0
 _LARGEST_BYTES = 1024 * 1024  # of a file that people write
 _MOST_BITS = 1023  # of a whole number: what fits into a float
+_MOST_TEXTS = 32  # whose values a process remembers
 
 
 def _plain(value: Any) -> Any:
@@ -58,13 +62,23 @@ def _yaml() -> Any:
     return yaml
 
 
-def _parse(path: Path) -> Any:
+def _document(text: str) -> Any:
+    """What the text holds, with its comments and places; a new object each time."""
+    check_yaml(text)
+    return _yaml().load(text)
+
+
+@lru_cache(maxsize=_MOST_TEXTS)
+def _values(text: str) -> str:
+    """The plain values that the text holds, as JSON: each caller decodes values of its own."""
+    return json.dumps(_plain(_document(text)))
+
+
+def _parse(path: Path, load: Callable[[str], Any] = _document) -> Any:
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     try:
-        text = _bytes_of(path).decode("utf-8")
-        check_yaml(text)
-        return _yaml().load(text)
+        return load(_bytes_of(path).decode("utf-8"))
     except MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         line = f":{mark.line + 1}" if mark is not None else ""
@@ -121,15 +135,11 @@ def read_yaml(path: Path) -> dict[str, Any] | None:
     if isinstance(cached, dict) and cached.get("stamp") == stamp:
         data: dict[str, Any] = cached["data"]
         return data
-    parsed = _parse(path)
-    if parsed is None:
-        parsed = {}
-    if not isinstance(parsed, Mapping):
-        raise ConfigError(f"{path}:1: expected keys with values, not a {type(parsed).__name__}")
-    try:
-        data = _plain(parsed)
-    except ValueError as problem:
-        raise ConfigError(f"{path}: {problem}", hint="mend the file; nothing was changed") from problem
+    data = json.loads(_parse(path, _values))
+    if data is None:
+        data = {}
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}:1: expected keys with values, not a {type(data).__name__}")
     caches.save("yaml", os.path.abspath(path), {"stamp": stamp, "data": data})
     return data
 

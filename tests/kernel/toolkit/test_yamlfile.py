@@ -78,3 +78,27 @@ def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(PerpetualError, match=r"gone.*settings\.yaml could not be written.*nothing was changed") as told:
         yamlfile.set_value(tmp_path / "gone" / "settings.yaml", ("one",), 1)
     assert told.value.code == "not_written"
+
+
+def test_a_text_is_parsed_once_wherever_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its parser is slow; and what one caller does with its values, no other sees."""
+    parsed: list[str] = []
+    document = yamlfile._document
+
+    def counted(text: str) -> object:
+        parsed.append(text)
+        return document(text)
+
+    monkeypatch.setattr(yamlfile, "_document", counted)
+    text = f"# {tmp_path}\none: [1, 2.5, 'a', null, true]\n"
+    places = [tmp_path / f"{number}.yaml" for number in range(3)]
+    for place in places:
+        place.write_text(text, "utf-8")
+        found = yamlfile.read_yaml(place)
+        assert found == {"one": [1, 2.5, "a", None, True]}
+        found["one"].clear()
+    assert parsed == [text]
+    places[0].write_text(text + "two: 2\n", "utf-8")
+    changed = yamlfile.read_yaml(places[0])
+    assert changed is not None
+    assert changed["two"] == 2
