@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from perpetual.toolkit.late_pattern import late_pattern
 from perpetual.toolkit.secret_disguises import disguised
 from perpetual.toolkit.secret_names import (
     is_secret_name,
@@ -47,7 +48,7 @@ Span = tuple[int, int]
 _SHORT = 2_000  # characters; shorter texts come again and again: statuses, commands, titles
 
 # Shorter and looser than the published formats: what is taken out by mistake here costs a word, not a note.
-_FORMS = re.compile(
+_FORMS = late_pattern(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
     r"(?:(?:[^-]|-(?!----)){0,20000}-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
     r"|(?:(?:\\[nr]|[\s\"'>|,]){1,8}[A-Za-z0-9+/=]{16,400}){0,400}(?:(?:\\[nr]|[\s\"'>|,]){1,8}[A-Za-z0-9+/]{1,75}={0,2}(?!\w))?)"
@@ -59,11 +60,13 @@ _FORMS = re.compile(
 )
 _FORM_WORDS = ("private key", "_", "-", "akia", "asia", "aiza", "eyj")
 # The part before the last @ of a URL's authority. `git@` of an ssh address is a name and no secret.
-_USERINFO = re.compile(r"(?<![A-Za-z0-9+.-])(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{0,30})://(?P<user>[^\s/?#'\"]{1,1000})@")
-_SSH_USER = re.compile(r"[A-Za-z0-9._-]+\Z")
-_QUERY = re.compile(r"[?&;](?P<name>[A-Za-z0-9_.-]{1,80})=(?P<value>[^\s&;#'\"<]{1,4000})")
+_USERINFO = late_pattern(
+    r"(?<![A-Za-z0-9+.-])(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{0,30})://(?P<user>[^\s/?#'\"]{1,1000})@"
+)
+_SSH_USER = late_pattern(r"[A-Za-z0-9._-]+\Z")
+_QUERY = late_pattern(r"[?&;](?P<name>[A-Za-z0-9_.-]{1,80})=(?P<value>[^\s&;#'\"<]{1,4000})")
 # A header as `curl -H` takes it, and a token after the name of its scheme alone; both in any case.
-_HEADER = re.compile(
+_HEADER = late_pattern(
     r"\b(?:(?:proxy-)?authorization|x-[a-z0-9-]{0,40}(?:key|token|secret)|(?:set-)?cookie)[\"']?\s{0,8}:\s{0,8}[\"']?"
     r"(?:(?:basic|bearer|digest|token|apikey|negotiate|key)\s{1,8})?(?P<value>[^\s\"',;]{1,4000})"
     r"|\bbearer\s{1,8}(?=\S{0,200}\d)(?P<token>[A-Za-z0-9_.~+/=-]{16,4000})",
@@ -72,29 +75,29 @@ _HEADER = re.compile(
 _HEADER_WORDS = ("authorization", "bearer", "cookie", "x-")
 _SCHEMES = frozenset(("basic", "bearer", "digest", "token", "apikey", "negotiate", "key"))
 # `password is X` and its like, `"api_key": "X"`, `API_KEY=X`.
-_SPOKEN = re.compile(
+_SPOKEN = late_pattern(
     r"\b(?P<name>pass(?:word|wd|phrase|code)|pwd|secret|token|(?:api|access)[ _-]?key|credentials?)\s{1,4}"
     r"(?:is|was|are|reads|=|:)\s{1,4}[\"'`]?(?P<value>[^\s\"'`<]{6,200})",
     re.IGNORECASE,
 )
-_NAMED = re.compile(
+_NAMED = late_pattern(
     r"-{0,2}(?P<name>[A-Za-z_][\w.-]{1,63})(?:\\?[\"'])?\s{0,4}(?:=>|:=|=|:)\s{0,4}"
     r"(?:(?P<quote>\\?[\"'])(?P<quoted>[^\"'\n\\<]{4,400})(?P=quote)|(?P<bare>[^\s\"'`,;&=<>(){}\[\]$]{4,400}(?:=[^\s\"'`,;&=<>(){}\[\]$]{0,100}){0,2}))"
 )
 _NAMED_WORDS = ("key", "token", "secret", "pass", "pwd", "pw", "cred", "auth", "cookie", "bearer", "dsn", "jwt", "sas",
                 "pat", "webhook")  # fmt: skip
-_OPTION = re.compile(
+_OPTION = late_pattern(
     r"(?<!\S)--?(?P<name>[A-Za-z][\w.-]{1,63})\s{1,3}(?P<quote>[\"']?)(?P<value>[^\s\"'<$-][^\s\"'<$]{0,400})"
 )
-_PASSWORD_OPTION = re.compile(r"(?<!\S)-[pP]\s{0,3}[\"']?(?P<value>[^\s\"'<$-][^\s\"'<$]{5,200})")
-_USER_OPTION = re.compile(
+_PASSWORD_OPTION = late_pattern(r"(?<!\S)-[pP]\s{0,3}[\"']?(?P<value>[^\s\"'<$-][^\s\"'<$]{5,200})")
+_USER_OPTION = late_pattern(
     r"(?<!\S)(?:-[uU]|--(?:proxy-)?user|--auth|-a)[= ]{1,3}[\"']?[^\s:\"'<$/]{1,80}:(?P<value>[^\s\"'<$]{4,200})"
 )
-_CURLS = re.compile(r"\b(?:curl|wget|http|https|xh|ftp|lftp|smbclient|mount|git)\b")
-_PASSWORD_PROGRAMS = re.compile(r"\b(?:mysql\w*|mariadb\w*|sshpass|psql|redis-cli|smbclient|mongo\w*)\b")
-_AWS_PAIR = re.compile(r"(?<![A-Za-z0-9/+=])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])")
+_CURLS = late_pattern(r"\b(?:curl|wget|http|https|xh|ftp|lftp|smbclient|mount|git)\b")
+_PASSWORD_PROGRAMS = late_pattern(r"\b(?:mysql\w*|mariadb\w*|sshpass|psql|redis-cli|smbclient|mongo\w*)\b")
+_AWS_PAIR = late_pattern(r"(?<![A-Za-z0-9/+=])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])")
 _PAIR_CHARS = 400
-_ASSIGNED = re.compile(r"(?P<before>-{0,2}(?P<name>[A-Za-z0-9_.-]+)=)(?P<value>[\s\S]+)\Z")
+_ASSIGNED = late_pattern(r"(?P<before>-{0,2}(?P<name>[A-Za-z0-9_.-]+)=)(?P<value>[\s\S]+)\Z")
 _LONGEST_NAME = 64
 _STRIPPED = ".,;:!?)]}"
 

@@ -7,23 +7,24 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 import string
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from perpetual.toolkit.late_pattern import late_pattern
+
 __all__ = ["disguised"]
 
 Span = tuple[int, int]
 Finder = Callable[[str], Iterable[Span]]
 
-_BREAK = re.compile(
+_BREAK = late_pattern(
     r"(?<=[A-Za-z0-9_+/=-]{6})(?:\"?[ \t]*\\?\r?\n[ \t]*(?:[>|#+*][ \t]?)?\"?|\\n)(?=[A-Za-z0-9_+/=-]{3})"
 )
-_CHUNK = re.compile(r"[A-Za-z0-9_+/=.-]+")
-_RUN = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/_-]{24,4096}={0,2}(?![A-Za-z0-9+/=_-])")
+_CHUNK = late_pattern(r"[A-Za-z0-9_+/=.-]+")
+_RUN = late_pattern(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/_-]{24,4096}={0,2}(?![A-Za-z0-9+/=_-])")
 _TOKEN_CHARACTERS = frozenset(string.ascii_letters + string.digits + "_+/=.-")
 _LONGEST_SIDE = 400
 _SHORTEST_TOKEN = 20

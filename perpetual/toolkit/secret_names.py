@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import re
 
+from perpetual.toolkit.late_pattern import late_pattern
 from perpetual.toolkit.secret_rules import entropy, is_placeholder
 
 __all__ = ["is_secret_name", "is_secret_setting", "looks_drawn", "looks_like_password"]
 
-_NAME = re.compile(
+_NAME = late_pattern(
     r"(?:key|keys|token|secret|secrets|cookie|cookies|authorization|bearer)$"
     r"|(?:^|[_.-])(?:tokens|pass|pw|pwd|auth|dsn|sas|pat|webhook)$|(?:^|[_.-])(?:secret|jwt)(?:$|[_.-])"
     r"|(?:^|[_.-])auth[_.-]?(?:value|data|string|header|code)|passw|passphrase|credential(?!s?[_.-]?ids?$)|private_?key|webhook_url$",
     re.IGNORECASE,
 )
-_STRONG = re.compile(
+_STRONG = late_pattern(
     r"passw|passphrase|passcode|credential(?!s?[_.-]?(?:ids?$|file|path|type|helper))|bearer$|authorization$"
     r"|(?:^|[_.-])(?:pass|pwd|dsn|jwt|pat)$|(?:^|[_.-])jwt[_.-]|(?:^|[_.-]|client|shared|app|api)secrets?(?:$|[_.-](?!id))"
     r"|(?:api|access|auth|private|client|signing|encryption|master|account|deploy|license)[_.-]?(?:key|token|secret)s?"
@@ -26,8 +27,8 @@ _STRONG = re.compile(
     re.IGNORECASE,
 )
 # HF_TOKEN, DEPLOY_KEY: a variable named so is a credential, whatever stands before.
-_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:TOKEN|KEY|SECRET|AUTH|COOKIE)\Z")
-_HARMLESS = re.compile(
+_VARIABLE = late_pattern(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:TOKEN|KEY|SECRET|AUTH|COOKIE)\Z")
+_HARMLESS = late_pattern(
     r"(?:^|[_.-])(?:pad|eos|bos|unk|mask|sep|cls|stop|special|start|end|begin|prompt|image|text|audio|vision|class|decoder"
     r"|sort|group|cache|primary|foreign|metric|join|partition|lookup|dict|state|index|query|label|feature|column|monitor"
     r"|hot|short|map|row|first|last|best|rng|prng|random|routing|shard|max|num|n|new|min|per|total|input|output|target"
@@ -36,14 +37,14 @@ _HARMLESS = re.compile(
     re.IGNORECASE,
 )
 _NO_SECRET = frozenset(("PWD", "OLDPWD", "SSH_AUTH_SOCK"))  # the working directory, the agent's socket
-_TOKEN_NAME = re.compile(r"(?:token|secret|auth|cookie|sas|pw|bearer)$", re.IGNORECASE)
-_CODE = re.compile(
+_TOKEN_NAME = late_pattern(r"(?:token|secret|auth|cookie|sas|pw|bearer)$", re.IGNORECASE)
+_CODE = late_pattern(
     r"[(){}\[\];]|::|->|^\w+(?:\.[A-Za-z_]\w*){1,6}$|^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$|^[./~]|^\w+://|^--"
     r"|^(?:[\w.-]+/)+[\w.-]+$"
 )
-_PACKAGE = re.compile(r"[A-Za-z]+(?:[-_.][A-Za-z]+)*[-_.]v?\d{1,4}(?:\.\w{1,8}){0,4}\Z")
-_VERSIONED = re.compile(r"[A-Za-z]+[-_.]?v?\d{1,4}\Z")
-_NUMBER = re.compile(r"[-+]?(?:\d[\d_]*+(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d++)?[a-zA-Z%]{0,3}\Z")
+_PACKAGE = late_pattern(r"[A-Za-z]+(?:[-_.][A-Za-z]+)*[-_.]v?\d{1,4}(?:\.\w{1,8}){0,4}\Z")
+_VERSIONED = late_pattern(r"[A-Za-z]+[-_.]?v?\d{1,4}\Z")
+_NUMBER = late_pattern(r"[-+]?(?:\d[\d_]*+(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d++)?[a-zA-Z%]{0,3}\Z")
 _PLAIN_WORDS = frozenset(("true", "false", "none", "null", "yes", "no", "on", "off", "auto", "required", "optional"))
 
 

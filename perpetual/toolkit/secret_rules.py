@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from perpetual.toolkit.late_pattern import late_pattern
 from perpetual.toolkit.token_formats import FORMATS, TokenFormat
 
 __all__ = ["Secret", "entropy", "find_secrets", "find_tokens", "is_placeholder", "places"]
@@ -30,7 +31,7 @@ class Secret(NamedTuple):
     end: int
 
 
-PLACEHOLDER = re.compile(
+PLACEHOLDER = late_pattern(
     r"(?-i:x{4,}|X{4,})|\*{3,}|\.{3,}|_{4,}|-{6,}|#{3,}|<[^>]*>|\$\{|\$\(|\{\{|%\(|%[A-Z_]{3,}%|^\$|^\{|^\[|^<|^%|^@\{|^&|^env[.:]|change.?(?:me|it|this)"
     r"|your|(?<![a-z])my[_-]|exampl|dummy|fake|sampl|placeholder|redacted|removed|masked|hidden|insert|replace|todo|fixme|foo|bar(?![a-z0-9])"
     r"|deadbeef|1234567890|01234567|abcdefgh|qwerty|lorem|some[_-]|here$|test.?(?:token|key|secret|pass)|secret.?(?:here|key$|value)"
@@ -38,7 +39,7 @@ PLACEHOLDER = re.compile(
     r"|os\.environ|getenv|process\.env|secrets\.|vault:|ssm:|arn:|keyring|get_secret|settings\.|config\.|self\.|args\.|request\.|params",
     re.I,
 )
-_RELAXED_PLACEHOLDER = re.compile(
+_RELAXED_PLACEHOLDER = late_pattern(
     r"x{6,}|\*{3,}|#{4,}|\.{3,}|<[^>]*>|\$\{|\{\{|your[_-]?|^example|placeholder|redacted|(.)\1{7,}|^\$|^0{6,}|^test(?:ing)?$|^pass(?:word|wd)?$|^user(?:name)?$|^token$|^secret$",
     re.I,
 )
@@ -47,20 +48,20 @@ _KEY_WORD = (
     r"(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|api[_.-]?key|apikey|access[_.-]?key|auth[_.-]?key|private[_.-]?key|client[_.-]?key"
     r"|encryption[_.-]?key|signing[_.-]?key|master[_.-]?key|account[_.-]?key|license[_.-]?key|credentials?|creds|auth|salt|nonce|bearer|(?<![a-z])key)"
 )
-_KEY = re.compile(_KEY_WORD, re.I)
+_KEY = late_pattern(_KEY_WORD, re.I)
 _KEY_LEAD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-[]")
-_KEY_COMPOUND = re.compile(r"(?:api|access|auth|private|client|encryption|signing|master|account|license)[_.-]?\Z")
+_KEY_COMPOUND = late_pattern(r"(?:api|access|auth|private|client|encryption|signing|master|account|license)[_.-]?\Z")
 _LONGEST_COMPOUND = 11
 _LONGEST_LEAD = 48
 # Matched at a key word alone: trying it at every character would cost the length of a name each time.
-_ASSIGN = re.compile(
+_ASSIGN = late_pattern(
     _KEY_WORD + r"[\w.\-\[\]]{0,24}(?P<close>[\"'\])]{0,3})\s{0,6}"
     r"(?P<op>:=|=>|==|=|:|,|->|>|\bis\b)\s{0,6}(?:new String\(|b|u|r|f|@|std::string\(|String\(|[Ss]tr\()?"
     r"(?:(?P<quote>\\?[\"'`])(?P<quoted>[^\"'`\n]{3,400}?)(?:\\?[\"'`]|$)|(?P<bare>[^\s\"'`,;<>(){}\[\]]{5,400}))",
     re.I | re.M,
 )
 _ASSIGN_KEYWORDS = ("pass", "pwd", "secret", "token", "key", "cred", "auth", "salt", "nonce", "bearer")
-_NOT_SECRET_KEY = re.compile(
+_NOT_SECRET_KEY = late_pattern(
     r"hash|digest|sha\d|sha$|md5|checksum|integrity|etag|revision|commit|fingerprint|public|pubkey|key_?id|token_?id|secret_?id|_id$|ids?$|uuid"
     r"|tokeni[sz]|tokens$|max_|num_|n_tok|pad_|eos_|bos_|unk_|mask_|sep_|cls_|stop_|special|keyword|keys$|name$|_?names?\b|type|path|file|dir"
     r"|url|uri|endpoint|length|len$|size|count|limit|policy|rule|regex|pattern|format|field|column|label|title|header|prompt|help|message|hint|desc"
@@ -68,17 +69,17 @@ _NOT_SECRET_KEY = re.compile(
     r"|turkey|hotkey|keycode|key_?code|keyframe|key_?down|key_?up|store|expir|ttl|mount|method|mode|version|prefix|suffix|scope|provider",
     re.I,
 )
-_STRONG_KEY = re.compile(
+_STRONG_KEY = late_pattern(
     r"pass|pwd|secret|token|api[_.-]?key|apikey|access[_.-]?key|auth[_.-]?key|private[_.-]?key|client[_.-]?key|cred|_key$|\bkey$",
     re.I,
 )
-_PASSWORD_KEY = re.compile(r"pass(?:word|wd|phrase|code)?(?![a-z])|pwd", re.I)
-_DIGEST = re.compile(r"(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128})", re.I)
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
-_CODE = re.compile(
+_PASSWORD_KEY = late_pattern(r"pass(?:word|wd|phrase|code)?(?![a-z])|pwd", re.I)
+_DIGEST = late_pattern(r"(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128})", re.I)
+_UUID = late_pattern(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
+_CODE = late_pattern(
     r"[(){}\[\];]|::|->|^\w+(?:\.\w+){1,6}$|^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$|^/|^\./|^\w+://|^--|^[a-z]+(?:[A-Z][a-z]+){1,5}$|^[A-Z][a-z]+(?:[A-Z][a-z]+){1,5}$"
 )
-_LOCK_LINE = re.compile(
+_LOCK_LINE = late_pattern(
     r"integrity|sha(?:256|384|512)[-:=]|resolved|checksum|data:image/|content-hash|\bdigest\b|blob:|etag|commit\b",
     re.I,
 )

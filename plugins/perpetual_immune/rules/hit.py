@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from perpetual_immune.rules.needles import Rule, rule
+from perpetual_immune.rules.needles import Rule
 
 STRONG = 3.0
 MEDIUM = 2.0
@@ -31,8 +31,8 @@ class Hit:
 
 
 _GAP = r"(?:[\s*_~`>|.,:;'\"-]{1,6})"
-_PIECES = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.S)
-_LETTERS = re.compile(r"\\.|[A-Z]", re.S)
+_PIECES = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[^\\\[ ]+|.", re.S)
+_LETTERS = re.compile(r"\\.|[A-Z]+", re.S)
 
 
 def fold(text: str) -> str:
@@ -42,8 +42,8 @@ def fold(text: str) -> str:
 
 
 def pattern(source: str) -> Rule:
-    """Compile `source`, made lower-case, for folded text: several times faster than a pattern that ignores case."""
-    return rule(re.compile(_LETTERS.sub(lambda m: m.group(0) if m.group(0)[0] == "\\" else m.group(0).lower(), source)))
+    """Makes a rule for folded text: lower-case, which is several times faster than a pattern that ignores case."""
+    return Rule(_LETTERS.sub(lambda m: m.group(0) if m.group(0)[0] == "\\" else m.group(0).lower(), source))
 
 
 def phrase(source: str) -> Rule:

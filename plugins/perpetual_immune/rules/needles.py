@@ -10,21 +10,31 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 MIN_NEEDLE_CHARS = 2
 _QUANTIFIER = re.compile(r"[*+?]\??|\{\d*,?\d*\}\??")
 _LITERAL_ESCAPE = re.compile(r"[^A-Za-z0-9]")
+_GROUP_START = re.compile(r"\((?:\?(?:[:=!]|<[=!]|[a-z-]+:))?")
 
 Needles = frozenset[str] | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rule:
     """A pattern and its needles; used like the pattern itself, on folded text."""
 
-    expression: re.Pattern[str]
-    needles: tuple[tuple[str, ...], ...]
-    """Every match contains one needle of each group; small groups come first, as they refuse soonest."""
+    source: str
+
+    @cached_property
+    def needles(self) -> tuple[tuple[str, ...], ...]:
+        """Every match contains one needle of each group; small groups come first, as they refuse soonest."""
+        return _needles(self.source)
+
+    @cached_property
+    def expression(self) -> re.Pattern[str]:
+        """The compiled pattern: all of them cost a start 150 ms, and few texts hold the needles of many."""
+        return re.compile(self.source)
 
     def possible(self, low: str) -> bool:
         """Whether `low` holds a needle of every group."""
@@ -45,14 +55,14 @@ class Rule:
         return self.expression.search(low) if self.possible(low) else None
 
 
-def rule(expression: re.Pattern[str]) -> Rule:
-    """`expression` with its needles; more specific ones are left out where a shorter one covers them."""
+def _needles(source: str) -> tuple[tuple[str, ...], ...]:
+    """The needles of a pattern; more specific ones are left out where a shorter one covers them."""
     groups: list[frozenset[str]] = []
-    needles, end = _sequence(expression.pattern, 0, groups)
-    if end < len(expression.pattern):  # alternatives at the top: what they have in common is one group
-        needles, _ = _alternation(expression.pattern, 0)
+    needles, end = _sequence(source, 0, groups)
+    if end < len(source):  # alternatives at the top: what they have in common is one group
+        needles, _ = _alternation(source, 0)
         groups = [] if needles is None else [needles]
-    return Rule(expression, tuple(sorted((_shortest(group) for group in groups), key=_cost)))
+    return tuple(sorted((_shortest(group) for group in groups), key=_cost))
 
 
 def _shortest(group: frozenset[str]) -> tuple[str, ...]:
@@ -142,7 +152,7 @@ def _class_end(source: str, position: int) -> int:
 
 def _group(source: str, position: int) -> tuple[Needles, int]:
     """The needles of the group at `position`; a look-around requires nothing."""
-    header = re.compile(r"\((?:\?(?:[:=!]|<[=!]|[a-z-]+:))?").match(source, position)
+    header = _GROUP_START.match(source, position)
     assert header is not None
     needles, end = _alternation(source, header.end())
     looks = header.group().endswith(("=", "!"))

@@ -12,6 +12,8 @@ import json
 import lzma
 import random
 import string
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -20,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from perpetual_immune.rules import commands, families, payloads, requests, scoring
+from perpetual_immune.rules import commands, families, languages, payloads, requests, scoring
 from perpetual_immune.rules.hit import fold
 from perpetual_immune.scanner import EXCERPT_CHARS, MAX_CHARS, Scan, redact, scan
 
@@ -392,3 +394,33 @@ def test_recall_and_false_alarms_on_public_sets() -> None:
     high = {key: rates[key] for key, ceiling in FALSE_ALARM_CEILINGS.items() if rates[key] > ceiling}
     assert not low, f"recall below its floor: {low}"
     assert not high, f"false alarms above their ceiling: {high}"
+
+
+def test_only_patterns_that_a_text_may_match_are_compiled() -> None:
+    """All of them cost 150 ms, which every short-lived process that asks the gate would pay."""
+    program = (
+        "import re, sre_compile\n"
+        "from perpetual_immune import scanner\n"
+        "from perpetual_immune.rules import families\n"
+        "assert scanner.scan('Width 64 trains to 0.91; width 128 adds nothing.').outcome == 'pass'\n"
+        "compiled = [rule for rule in families.PATTERNS if 'expression' in vars(rule.plain)]\n"
+        "print(len(compiled), len(families.PATTERNS))\n"
+    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=True)
+    compiled, every = map(int, done.stdout.split())
+    assert compiled < every / 4
+
+
+def test_every_pattern_compiles() -> None:
+    """They are compiled when a text holds their needles: a broken one would be found by whoever writes such a note."""
+    for rule in families.PATTERNS:
+        for form in (rule.plain, rule.squeezed):
+            assert form is None or form.expression.pattern == form.source
+    for table in (scoring.PATTERNS, scoring.TAMPERING_CODE, requests.PATTERNS, requests.ERRANDS, payloads.SIGNATURES):
+        for row in table:
+            assert row[-1].expression.pattern == row[-1].source
+    for _, pair, prior in languages.OVERRIDES:
+        assert pair.expression.pattern == pair.source
+        assert prior.expression.pattern == prior.source
+    for *_, phrase in languages.PHRASES:
+        assert phrase.expression.pattern == phrase.source
