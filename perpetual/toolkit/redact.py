@@ -33,6 +33,7 @@ __all__ = [
     "redact_bytes",
     "redact_command",
     "redact_environment",
+    "redact_part",
     "redact_setting",
     "redact_text",
     "redact_value",
@@ -114,13 +115,21 @@ def _remembered(text: str) -> str:
 
 def _redacted(text: str) -> str:
     spans = _spans(text)
-    if not spans:
-        return text
-    pieces, position = [], 0
-    for start, end in spans:
-        pieces += [text[position:start], MASK]
-        position = end
-    return "".join([*pieces, text[position:]])
+    return _masked(text, spans, 0, len(text)) if spans else text
+
+
+def redact_part(text: str, start: int, end: int) -> str:
+    """Returns `text[start:end]` with every secret of the whole text replaced by `MASK`, also one that it cuts."""
+    cut = [span for span in _spans(text) if span[0] < end and span[1] > start]
+    return _masked(text, cut, start, end)
+
+
+def _masked(text: str, spans: Iterable[Span], start: int, end: int) -> str:
+    pieces, position = [], start
+    for begin, after in spans:
+        pieces += [text[position:begin], MASK]
+        position = after
+    return "".join([*pieces, text[position:end]])
 
 
 def redact_bytes(content: bytes) -> bytes:

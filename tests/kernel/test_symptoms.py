@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perpetual.lab.flows import symptoms
-from perpetual.lab.flows.symptoms import RULES, symptoms_of
+from perpetual.lab.flows.symptoms import RULES, last_error, symptoms_of
 
 # As the programs themselves say it.
 SAID = [
@@ -130,3 +130,28 @@ def test_what_is_no_file_tells_nothing_and_holds_up_nobody(tmp_path: Path) -> No
     os.mkfifo(tmp_path / "stderr.log")
     (tmp_path / "stdout.log").mkdir()
     assert symptoms_of([tmp_path / "stderr.log", tmp_path / "stdout.log", tmp_path / "none"]) == []
+
+
+_KEY = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEowIBAAKCAQEA\n" * 3
+_TOKEN = "ghp_" + "abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+@pytest.mark.parametrize(
+    ("text", "leaks"),
+    [
+        (_KEY, "MIIE"),
+        (f"{_KEY}CUDA out of memory MIIEowIBAAKCAQEA\n", "MIIE"),
+        (f"{'x' * 30} {_TOKEN}{' ' * 140}CUDA out of memory\n", "6789"),
+        (f"ValueError: {_TOKEN}\n", "efgh"),
+    ],
+    ids=["a key without an end", "in a key", "cut by the excerpt", "the error"],
+)
+def test_a_line_out_of_a_secret_shows_nothing_of_it(tmp_path: Path, text: str, leaks: str) -> None:
+    """A line is redacted with what stands around it: half a token has no form, nor has one line of a key."""
+    log = tmp_path / "stderr.log"
+    log.write_text(text)
+    error = last_error(log)
+    assert error is not None
+    shown = [error, *symptoms_of([log])]
+    assert not [item for item in shown if leaks in item["text"]]
+    assert any("<redacted>" in item["text"] for item in shown)

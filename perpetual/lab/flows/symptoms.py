@@ -23,6 +23,7 @@ TAIL_BYTES = 64 * 1024
 _COUNTED_BYTES = 128 * 2**20  # beyond it the line's number is left out: a scan must not read a whole disk
 _PIECE_BYTES = 2**20
 _EXCERPT = 300  # characters of a line
+_AROUND = 8192  # characters before and after it: more than a private key has
 _LINE = re.compile(r"[^\r\n]+")
 _ERROR_LINE = re.compile(r"\s{0,40}[\w.]{0,120}(?:Error|Exception|Interrupt|[Ff]atal|FATAL|ERROR|error|panic)\b")
 
@@ -166,13 +167,15 @@ def _lines_before(descriptor: int, end: int) -> int | None:
 
 
 def _annotation(kind: str, name: str, text: str, at: int, before: int | None) -> Json:
-    from perpetual.toolkit.redact import redact_text
+    from perpetual.toolkit.redact import redact_part
 
     begin = 1 + max(text.rfind(mark, 0, at + 1) for mark in _LINE_ENDS)
     end = min(found if (found := text.find(mark, at + 1)) >= 0 else len(text) for mark in _LINE_ENDS)
     if at - begin > _EXCERPT // 2:
         begin = at - _EXCERPT // 2
-    shown = redact_text(text[begin:end].strip())  # before it is cut: half a token has no form
+    # With what stands around it: half a token has no form, nor has a line out of a key.
+    first = max(0, begin - _AROUND)
+    shown = redact_part(text[first : end + _AROUND], begin - first, end - first).strip()
     line = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in shown)
     number = None if before is None else before + text.count("\n", 0, at + 1) + 1
     return {"kind": kind, "text": line[:_EXCERPT], "source": name if number is None else f"{name}:{number}"}
