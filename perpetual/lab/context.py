@@ -33,6 +33,7 @@ from perpetual.lab.unbuilt import Unbuilt
 from perpetual.registry import Offer, Registry
 from perpetual.slots.store import Document, StoreBase, Transaction
 from perpetual.toolkit import confined
+from perpetual.toolkit.jsoncopy import json_copy
 from perpetual.toolkit.limits import fits_text
 from perpetual.toolkit.units import identifier, iso
 
@@ -333,13 +334,14 @@ class Context:
 
         Raises:
             Conflict: if the key belongs to another deed.
-            UsageError: if it is empty.
+            UsageError: if it is empty, or no text.
         """
         if key is None:
             return None
         if not key.strip():
             raise UsageError("the idempotency key is empty", hint="any text that names this one request")
         fits_text(key, "the idempotency key", _LONGEST_KEY)
+        json_copy(key, "the idempotency key")
         refuse_key(key)
         found = tx.get("key", key)
         if found is None:

@@ -48,7 +48,7 @@ def baseline_value(ctx: Context, baseline: float | str | None) -> float | str | 
     if baseline is None:
         return None
     try:
-        return finite(float(baseline), "the baseline")
+        return finite(float(baseline) if isinstance(baseline, str) else baseline, "the baseline")
     except ValueError:
         named = identifier(str(baseline))
     if named[:1] != "e" or not named[1:].isdecimal():

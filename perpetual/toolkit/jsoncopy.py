@@ -13,6 +13,8 @@ from perpetual.errors import UsageError
 
 __all__ = ["json_copy", "plain_copy"]
 
+_BEYOND = 10**4300  # Python neither writes nor reads whole numbers of more than 4,300 digits
+
 
 def json_copy(value: Any, where: str = "value") -> Any:
     """A deep copy of a JSON value.
@@ -53,7 +55,8 @@ def plain_copy(value: Any) -> Any:
                     item.encode()
                 made[key] = item
             else:
-                made[key] = item if item is None or kind is int or kind is bool else plain_copy(item)
+                is_plain = item is None or kind is bool or (kind is int and -_BEYOND < item < _BEYOND)
+                made[key] = item if is_plain else plain_copy(item)
         return made
     if sort is list:
         return [plain_copy(item) for item in value]
@@ -61,14 +64,18 @@ def plain_copy(value: Any) -> Any:
         if not value.isascii():
             value.encode()
         return value
-    if value is None or sort is int or sort is bool or (sort is float and math.isfinite(value)):
+    if value is None or sort is bool or (sort is float and math.isfinite(value)):
+        return value
+    if sort is int and -_BEYOND < value < _BEYOND:
         return value
     raise _NotPlain
 
 
 def _checked_copy(value: Any, where: str) -> Any:
-    if value is None or isinstance(value, (bool, int)):
+    if value is None or (isinstance(value, int) and -_BEYOND < value < _BEYOND):
         return value
+    if isinstance(value, int):
+        raise UsageError(f"{where} is a whole number of {value.bit_length():,} bits, which JSON does not carry")
     if isinstance(value, str):
         if not value.isascii():
             _check_text(value, where)

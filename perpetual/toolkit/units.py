@@ -100,7 +100,11 @@ def finite(
     Raises:
         UsageError: if it is NaN, infinite or beyond its limits.
     """
-    if not math.isfinite(value):
+    try:
+        is_finite = math.isfinite(value)
+    except OverflowError as problem:  # a whole number, which may have more digits than a message can
+        raise UsageError(f"{what} must be a finite number, and this one is beyond all of them") from problem
+    if not is_finite:
         raise UsageError(f"{what} must be a finite number, not {value}")
     if minimum is not None and value < minimum:
         raise UsageError(f"{what} must be at least {minimum:g}, not {value:g}")

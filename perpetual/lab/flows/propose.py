@@ -28,6 +28,7 @@ _SMALLEST_WALL_S = 60.0
 # Beyond these a number is a slip of the keyboard.
 _MOST_GPUS = 10_000
 _MOST_CPUS = 100_000
+_HIGHEST_PRIORITY = 1_000_000_000  # and the lowest below 0: what every reader of the record takes as a number
 _LONGEST_TITLE = 120  # of one that is made
 _LONGEST_GIVEN_TITLE = 500
 _LONGEST_NOTES = 16_000
@@ -199,6 +200,8 @@ def _check_sizes(spec: Specification) -> None:
     fits(spec.config, "config", _LARGEST_CONFIG)
     fits(spec.env, "env", _LARGEST_ENV)
     fits(spec.proxy, "proxy", _LARGEST_ENV)
+    if not -_HIGHEST_PRIORITY <= spec.priority <= _HIGHEST_PRIORITY:
+        raise UsageError(f"the priority lies between -{_HIGHEST_PRIORITY:,} and {_HIGHEST_PRIORITY:,}")
 
 
 def _check_new(desks: Desks, draft: Mapping[str, Any], key: str | None) -> None:
