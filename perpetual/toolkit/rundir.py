@@ -35,6 +35,7 @@ from perpetual.toolkit.runrecords import (
     STARTED,
     ExitRecord,
     Started,
+    hash_of,
     identity_in,
     read_exit,
     read_started,
@@ -155,6 +156,8 @@ def launch(
         "max_log_bytes": _checked_limit(max_log_bytes),
         "nonce": nonce,
         "spec_hash": spec_hash,
+        "end_key": (end_key := os.urandom(16).hex()),
+        "end_hash": hash_of(end_key),
     }
     unsupported = platform.supports_runs()
     if unsupported:

@@ -44,6 +44,7 @@ class Started:
     host_id: str | None = None  # see `perpetual.toolkit.hosts`
     host_name: str | None = None
     folder: int | None = None  # the inode of the run's folder: in a copy of it the record is not at home
+    end_hash: str | None = None  # of the key that the record of the end holds, and that the command never sees
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,14 @@ class ExitRecord:
     cpu_s: float
     nonce: str | None = None  # of the launch; None of an earlier version
     spec_hash: str | None = None
+    end_key: str | None = None  # known to the supervisor alone until it writes this record
+
+
+def hash_of(end_key: str) -> str:
+    """The hash under which the key of an end is known beforehand."""
+    import hashlib
+
+    return hashlib.sha256(end_key.encode()).hexdigest()[:32]
 
 
 def read_started(run_dir: Path) -> Started | None:
@@ -90,6 +99,7 @@ def started_in(found: Any) -> Started:
         host_id=_word(found, "host_id"),
         host_name=_word(found, "host_name"),
         folder=typed(found, "folder", int) if found.get("folder") is not None else None,
+        end_hash=_word(found, "end_hash"),
     )
 
 
@@ -194,4 +204,5 @@ def _exit_record(found: Any) -> ExitRecord:
         cpu_s=seconds(found, "cpu_s"),
         nonce=_word(found, "nonce"),
         spec_hash=_word(found, "spec_hash"),
+        end_key=_word(found, "end_key"),
     )

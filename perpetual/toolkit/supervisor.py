@@ -8,7 +8,9 @@ In the run's directory it reads `launch.json` (removed once the child is recorde
 `cancel.json`; it writes `started.json`, `stdout.log`, `stderr.log`, `exit.json`, and complaints to stderr, which is
 `supervisor.log`. It holds an flock on `supervisor.lock` for life, and keeps its standard input open as long, which may
 be a locked file of the launcher's. The launcher reads one line from its stdout: `started` with the content of
-`started.json`, which the command may have removed by then, or `error {"reason": ..., "detail": ...}`.
+`started.json`, which the command may have removed by then, or `error {"reason": ..., "detail": ...}`. The record of the
+end holds a key that the command cannot know: it is in `launch.json` and in this process alone until then, and
+`started.json` has its hash.
 
 Order of a start: fork, record the child durably, look for a cancellation, only then let the child execute. So
 no command ever runs unrecorded, and a cancellation written before the start is honoured.
@@ -223,6 +225,7 @@ class Run:
             "host_id": self.spec.get("host_id"),
             "host_name": self.spec.get("host_name"),
             "folder": os.stat(".").st_ino,
+            "end_hash": self.spec.get("end_hash"),
         }
         self.started = plainjson.dump(record)
         atomic.write_atomic("started.json", self.started + "\n")
@@ -390,6 +393,7 @@ class Run:
             "max_rss_bytes": self.max_rss_bytes,
             "cpu_s": round(self.cpu_s, 6),
             **self.bound,
+            "end_key": self.spec.get("end_key"),
         }
 
     def _out_of_memory(self) -> str | None:

@@ -27,6 +27,7 @@ from perpetual.api import (
 )
 from perpetual.toolkit import platform, rundir
 from perpetual.toolkit.hosts import this_host
+from perpetual.toolkit.runrecords import hash_of
 from perpetual.toolkit.whereabouts import folder_of, is_locked, marked, supervisor_here
 
 __all__ = ["LocalScheduler", "build"]
@@ -90,7 +91,8 @@ class LocalScheduler(Scheduler):
         except (OSError, ValueError) as problem:
             raise LaunchError(f"{spec.run_id} could not be started: {problem}") from problem
         supervisor = started.supervisor
-        native = f"{supervisor.boot_id}/{supervisor.pid}/{supervisor.start_ticks}/{spec.nonce or ''}/{this_host().id}"
+        parts = (*supervisor, spec.nonce or "", this_host().id, started.end_hash or "")
+        native = "/".join(map(str, parts))
         return Launched(native, started.child.pid if started.child else None, started.started_at)
 
     def poll(self, native_id: str | None, log_dir: Path) -> Sighting:
@@ -170,14 +172,24 @@ class _Native(NamedTuple):
     supervisor: platform.Identity
     nonce: str = ""
     host_id: str = ""
+    end_hash: str = ""
 
     @classmethod
     def of(cls, native_id: str | None) -> _Native | None:
         """None for none, or for one that is not ours. One of an earlier version names the process alone."""
-        boot_id, pid, ticks, nonce, host_id, *_ = [*(native_id or "").split("/"), "", "", "", "", ""]
+        boot_id, pid, ticks, nonce, host_id, end_hash, *_ = [*(native_id or "").split("/"), *[""] * 6]
         if not (pid.isdecimal() and ticks.isdecimal() and len(pid) < 11 and len(ticks) < 20):
             return None
-        return cls(platform.Identity(boot_id, int(pid), int(ticks)), nonce, host_id)
+        return cls(platform.Identity(boot_id, int(pid), int(ticks)), nonce, host_id, end_hash)
+
+    def vouches(self, record: rundir.ExitRecord) -> bool:
+        """Whether the record of an end is the supervisor's: it holds the key whose hash is known since the start.
+
+        Of an earlier version, of before a restart and of another machine the nonce alone has to do.
+        """
+        if not self.end_hash or self.supervisor.boot_id != platform.boot_id():
+            return True
+        return record.end_key is not None and hash_of(record.end_key) == self.end_hash
 
 
 def _nonce_of(seen: rundir.Observation) -> str | None:
@@ -234,6 +246,8 @@ def _sighting(seen: rundir.Observation, native: _Native | None, log_dir: Path) -
     pid = started.child.pid if started and started.child else None
     if seen.exit is not None:
         record = seen.exit
+        if native is not None and not native.vouches(record):
+            raise ValueError(f"{log_dir / 'exit.json'}: it was not written by the run's supervisor, which was killed")
         keepers = [native.supervisor] if native is not None else [started.supervisor] if started is not None else []
         age_s = platform.age_s(keepers[0]) if keepers else None
         if age_s is not None and record.duration_s > age_s + _SLACK_S:

@@ -98,10 +98,14 @@ def test_no_end_counts_while_the_supervisor_lives(project: Path, forged: dict[st
         {"duration_s": 10**400},
         {"cpu_s": -1},
         {"detail": 3},
+        {},
+        {"end_key": None},
+        {"end_key": "0" * 32},
+        {"end_key": 7},
     ],
 )
 def test_an_end_that_cannot_have_been_is_a_problem_of_that_run_alone(project: Path, forged: dict[str, object]) -> None:
-    """Its supervisor was killed, so nothing contradicts the record but what is possible; `kill` gives the run up."""
+    """Its supervisor was killed, and the record is none that can have been, or has not its key; `kill` gives it up."""
     with opened(project) as lab:
         id = _launched(lab)
         _kill_both(lab, id)
@@ -373,3 +377,35 @@ def test_a_supervisor_that_is_killed_is_no_way_to_write_an_end(project: Path) ->
         _forge(lab, id)
         assert lab.runs.look(id)[0] == "running"
         assert lab.runs.kill(id, grace_s=0.0).status in ("lost", "done")
+
+
+def test_a_run_that_kills_its_supervisor_has_no_say_in_its_end(project: Path, tmp_path: Path) -> None:
+    """It knows all that is in its folder and its environment, and writes the record that its supervisor would write."""
+    forger = tmp_path / "forger.py"
+    forger.write_text(
+        "import json, os, time\n"
+        "while not os.path.exists('go'):\n    time.sleep(0.02)\n"
+        "folder = os.environ['PERPETUAL_RUN_DIR']\n"
+        "started = json.load(open(f'{folder}/started.json'))\n"
+        f"record = {_END!r} | {{key: started[key] for key in ('nonce', 'spec_hash', 'started_at')}}\n"
+        "found = {name: open(f'{folder}/{name}').read() for name in os.listdir(folder) if name.endswith('.json')}\n"
+        "record['end_key'] = next((json.loads(text)['end_key'] for text in found.values() if 'end_key' in text),\n"
+        "                         started['end_hash'])\n"
+        "print('score: 5', flush=True)\n"
+        "os.kill(os.getppid(), 9)\n"
+        "json.dump(record | {'duration_s': 0.01}, open(f'{folder}/exit.json', 'w'))\n"
+    )
+    with opened(project) as lab:
+        lab.hypotheses.add("it matters", metric="score", direction="max", mde=1.0, baseline=0.0)
+        design = {"hypothesis_id": "h1", "noise": 0.5, "replicates": 1}
+        id = _launched(lab, f"exec {sys.executable} {forger}", **design)
+        started = rundir.read_started(lab.runs.log_dir(id))
+        assert started is not None
+        assert started.child is not None
+        Path("go").touch()
+        assert platform.wait_gone(started.child, LONG_S)
+        found = lab.scan()
+        assert [(item["run_id"], item["code"]) for item in found["problems"]] == [(id, "corrupt")]
+        assert (lab.runs.get(id).status, lab.evidence.list().items) == ("running", ())
+        assert lab.runs.kill(id, grace_s=0.0).status == "lost"
+        assert lab.evidence.list().items == ()
