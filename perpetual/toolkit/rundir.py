@@ -84,10 +84,6 @@ class LaunchFailed(Exception):
         self.reason = reason
 
 
-class _SupervisorDied(LaunchFailed):
-    """The supervisor died before it answered: the command may have been started."""
-
-
 @dataclass(frozen=True, slots=True)
 class Observation:
     """The state of a run directory at one moment.
@@ -140,8 +136,7 @@ def launch(
     `nonce` and `spec_hash` are in both records of the run: by them it is known whose these are.
     A directory whose launcher died before a supervisor was at work is as good as unused. Should that launcher's
     supervisor turn up late, one of the two starts the command, and whichever did is the answer.
-    A supervisor that dies between the record of the start and its answer has started the command, as far as can be
-    known: the answer is that record, and the run is found orphaned or lost like one whose supervisor dies later.
+    What a supervisor that dies before its answer has started is ended, and named in the reason.
     Raises LaunchFailed if the command could not be started (then `exit.json` may be there: 127 for a missing
     program), FileExistsError if `run_dir` has had a run or another launcher is at work in it, ValueError for
     arguments that can never work.
@@ -167,15 +162,12 @@ def launch(
     step("launch:spec")
     try:
         verdict, _, text = _start_supervisor(run_dir, timeout_s, held).partition(" ")
-    except _SupervisorDied:
-        started = _begun(run_dir, nonce)
-        if started is None:
-            _abandon(run_dir, nonce, grace_s)
+    except LaunchFailed as problem:
+        ended = _abandon(run_dir, nonce, grace_s)
+        if not ended:
             raise
-        return started
-    except LaunchFailed:
-        _abandon(run_dir, nonce, grace_s)
-        raise
+        pids = ", ".join(map(str, ended))
+        raise LaunchFailed(f"{problem.reason}; processes that it had started were ended: {pids}") from problem
     answer = json.loads(text)
     if verdict == "started":
         return started_in(answer)
@@ -458,7 +450,7 @@ def _start_supervisor(run_dir: Path, timeout_s: float, held: int | None) -> str:
         raise LaunchFailed(f"the supervisor did not answer within {timeout_s:g} s")
     if not line:
         _outlast_supervisor(run_dir)
-        raise _SupervisorDied(f"the supervisor died at its start: {_tail(run_dir / _SUPERVISOR_LOG)}")
+        raise LaunchFailed(f"the supervisor died at its start: {_tail(run_dir / _SUPERVISOR_LOG)}")
     return line
 
 
@@ -485,33 +477,22 @@ def _read_line(descriptor: int, deadline: float) -> str | None:
     return received.decode("utf-8").strip()
 
 
-def _begun(run_dir: Path, nonce: str | None) -> Started | None:
-    """The record of this very start, if the supervisor wrote it before it died and there is none of the end."""
-    with contextlib.suppress(FileNotFoundError):
-        (run_dir / _LAUNCH).unlink()
-    try:
-        started = read_started(run_dir)
-    except (ValueError, OSError):
-        return None  # the command has spoilt it: nothing is left to find the run by
-    is_ours = started is not None and started.nonce == nonce and not os.path.lexists(run_dir / EXIT)
-    return started if is_ours else None
-
-
-def _abandon(run_dir: Path, nonce: str | None, grace_s: float) -> None:
-    """After a launch without an answer: make sure that nothing of it runs or will run.
+def _abandon(run_dir: Path, nonce: str | None, grace_s: float) -> list[int]:
+    """After a launch without an answer: make sure that nothing of it runs or will run; the processes that were ended.
 
     The supervisor records the start, then looks for a cancellation; we do the opposite, so one sees the
-    other.
+    other. A supervisor that is dead may have left the command, or what that one started before it ended.
     """
     _write_cancellation(run_dir, "the launcher, which got no answer", grace_s)
     with contextlib.suppress(FileNotFoundError):
         (run_dir / _LAUNCH).unlink()
-    with contextlib.suppress(ValueError):  # a record that the command has spoilt
+    left = [] if nonce is None or is_locked(run_dir) else [*marked(run_dir, nonce)]
+    with contextlib.suppress(ValueError):  # the command has spoilt the record of the start
         cancel(run_dir, by="the launcher, which got no answer", grace_s=grace_s)
-    if nonce is not None and not is_locked(run_dir):
-        left = [*marked(run_dir, nonce)]  # of a command that was executed, and whose record of the start is gone
-        if left:
-            _end_all(left, run_dir, nonce, grace_s)
+    alive = [each for each in left if platform.is_alive(each)]
+    if alive:
+        _end_all(alive, run_dir, nonce, grace_s)
+    return sorted(each.pid for each in left)
 
 
 def _write_cancellation(run_dir: Path, by: str, grace_s: float) -> None:

@@ -37,6 +37,7 @@ _END = {
     "cpu_s": 0.0,
 }
 
+# A supervisor that is killed before it has answered its launcher makes a launch that failed, and no lost run.
 AFTER_THE_LAUNCH = "while [ ! -e go ]; do sleep 0.02; done"
 
 
@@ -237,45 +238,31 @@ def _dying_before_its_answer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(rundir, "_SHIM", program)
 
 
-@pytest.mark.parametrize("goes_on", [False, True], ids=["the command has ended", "the command goes on"])
-def test_a_supervisor_that_dies_before_its_answer_has_started_the_run(
-    project: Path, tmp_path: Path, goes_on: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "script",
+    [
+        "sleep 600 & echo $!; exit 0",
+        "sleep 600 & echo $!; wait",
+        'rm "$PERPETUAL_RUN_DIR/started.json"; setsid sleep 600 & echo $!; exit 0',
+        'echo x > "$PERPETUAL_RUN_DIR/started.json"; setsid sleep 600 & echo $!; exit 0',
+    ],
+    ids=["the command has ended", "it goes on", "its record is gone", "its record is spoilt"],
+)
+def test_a_supervisor_that_dies_before_its_answer_leaves_nothing(
+    project: Path, tmp_path: Path, script: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the command leaves is found like that of a run whose supervisor died a moment later."""
-    with opened(project, auto_retry="lost") as lab:
-        _dying_before_its_answer(tmp_path, monkeypatch)
-        id = _launched(lab, "sleep 600 & echo $!" + ("; wait" if goes_on else ""))
-        monkeypatch.undo()
-        sleeper = platform.identity_of(int((lab.runs.log_dir(id) / "stdout.log").read_text()))
-        assert sleeper is not None
-        assert not (lab.runs.log_dir(id) / "launch.json").exists()
-        if goes_on:
-            assert lab.runs.look(id)[0] == "running"
-            assert lab.runs.kill(id, grace_s=0.0).status == "lost"
-        else:
-            until(lambda: lab.runs.look(id)[0] == "lost", "its command lives")
-            lab.scan()
-            assert str(sleeper.pid) in str(lab.runs.get(id).reason)
-            (retry,) = [other for other in lab.runs.list().items if other.id != id]
-            assert (retry.status, str(sleeper.pid) in str(retry.reason)) == ("queued", True)
-            lab.runs.kill(id, grace_s=0.0)
-        assert not platform.is_alive(sleeper)
-
-
-def test_a_run_without_any_record_of_its_start_leaves_nothing(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The command has removed it, and its supervisor dies before its answer: only the marks are left to find it by."""
+    """What its command has started is found by its marks like that of a lost run, is ended, and is named."""
     with opened(project) as lab:
         _dying_before_its_answer(tmp_path, monkeypatch)
-        id = approved(lab, 'rm "$PERPETUAL_RUN_DIR/started.json"; setsid sleep 600 & echo $!; exit 0')
         with pytest.raises(LaunchError, match="died at its start"):
-            lab.runs.launch(id)
+            lab.runs.launch(approved(lab, script))
         monkeypatch.undo()
         (run,) = lab.runs.list().items
-        assert run.status == "failed"
-        left = platform.identity_of(int((lab.runs.log_dir(run.id) / "stdout.log").read_text()))
+        pid = (lab.runs.log_dir(run.id) / "stdout.log").read_text().strip()
+        assert (run.status, pid in str(run.reason)) == ("failed", True)
+        left = platform.identity_of(int(pid))
         assert left is None or not platform.is_alive(left)
+        assert not (lab.runs.log_dir(run.id) / "launch.json").exists()
 
 
 def test_no_retry_by_hand_starts_beside_what_is_left(project: Path) -> None:
