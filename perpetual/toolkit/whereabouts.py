@@ -116,13 +116,24 @@ def command_here(child: Identity, run_dir: Path, nonce: str | None, *, at_home: 
 
 def _writes_to(pid: int, run_dir: Path) -> bool:
     """Whether its output goes to the logs of this folder."""
+    return _puts_out(pid, _logs(run_dir))
+
+
+def _logs(run_dir: Path) -> list[os.stat_result]:
+    """The logs of this folder; a file that has a second name may be another's."""
     logs = []
     for name in _OUTPUTS:
         try:
-            logs.append(os.lstat(run_dir / name))
+            found = os.lstat(run_dir / name)
         except OSError:
             continue
-    for number in (1, 2):
+        if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+            logs.append(found)
+    return logs
+
+
+def _puts_out(pid: int, logs: list[os.stat_result]) -> bool:
+    for number in (1, 2) if logs else ():
         try:
             target = os.stat(f"/proc/{pid}/fd/{number}")
         except OSError:
@@ -133,11 +144,13 @@ def _writes_to(pid: int, run_dir: Path) -> bool:
 
 
 def marked(run_dir: Path, nonce: str | None) -> Iterator[Identity]:
-    """The living processes whose environment names this run, as far as we may ask; no supervisors of nested runs.
+    """The living processes that are this run's by their environment or their output; no supervisors of nested runs.
 
     Without a supervisor that adopts it, a process whose parent has ended hangs under process 1 and is found in no tree.
+    One that has cleared its environment still writes to the logs. As far as we may ask.
     """
     run_dir = Path(os.path.abspath(run_dir))
+    logs = _logs(run_dir)
     names = os.listdir("/proc") if os.path.isdir("/proc") else []
     waiting = sorted((int(name) for name in names if name.isdigit()), reverse=True)  # the newest are soonest gone
     blank: set[int] = set()
@@ -146,12 +159,19 @@ def marked(run_dir: Path, nonce: str | None) -> Iterator[Identity]:
         if content == b"" and pid not in blank:  # as of one that is just executing a program: once more, at the end
             blank.add(pid)
             waiting.append(pid)
-        if b"PERPETUAL_" not in content or pid == os.getpid() or not _is_marked(_parsed(content), run_dir, nonce):
+        if pid == os.getpid() or not _is_of(pid, content, run_dir, nonce, logs):
             continue
         identity = platform.identity_of(pid)
         # Asked once more: its number was not given to another before it was identified.
-        if identity is not None and _is_marked(_variables_of(pid), run_dir, nonce) and not is_supervisor(pid):
+        if identity is not None and _is_of(pid, None, run_dir, nonce, logs) and not is_supervisor(pid):
             yield identity
+
+
+def _is_of(pid: int, content: bytes | None, run_dir: Path, nonce: str | None, logs: list[os.stat_result]) -> bool:
+    """Whether a process is the run's; `content` is its environment where that was read just now."""
+    content = _environment_of(pid) if content is None else content
+    has_mark = b"PERPETUAL_" in content and _is_marked(_parsed(content), run_dir, nonce)
+    return has_mark or _puts_out(pid, logs)
 
 
 def _is_marked(variables: Mapping[str, str], run_dir: Path, nonce: str | None) -> bool:

@@ -204,9 +204,11 @@ def test_a_moved_project_is_followed(project: Path, tmp_path: Path) -> None:
         (tmp_path / "moved").rename(project)
 
 
-def test_what_a_lost_run_left_is_named_and_can_be_killed(project: Path) -> None:
+@pytest.mark.parametrize("left", ["sleep 600", "env -i sleep 600", "env PERPETUAL_RUN_DIR=/ setsid sleep 600"])
+def test_what_a_lost_run_left_is_named_and_can_be_killed(project: Path, left: str) -> None:
+    """Also without the marks in its environment: it writes to the logs."""
     with opened(project, auto_retry="lost") as lab:
-        id = _launched(lab, f"{AFTER_THE_LAUNCH}; sleep 600 & echo $!; kill -9 $PPID; exit 0")
+        id = _launched(lab, f"{AFTER_THE_LAUNCH}; {left} & echo $!; kill -9 $PPID; exit 0")
         Path("go").touch()
         until(lambda: lab.runs.look(id)[0] == "lost", "its supervisor lives")
         sleeper = int((lab.runs.log_dir(id) / "stdout.log").read_text())
