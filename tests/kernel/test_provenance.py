@@ -321,6 +321,28 @@ def _elsewhere(folder: Path) -> None:
     git(folder, "config", "core.worktree", "/usr/lib")
 
 
+def test_git_is_asked_only_where_it_may_find_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Starting it takes longer than all else that a look does."""
+    inside = tmp_path / "a" / "b"
+    inside.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(inside)
+    refused = "no git repository"
+    for folder in (inside, tmp_path / "link"):
+        with pytest.raises(codestate.GitFailed, match=refused):
+            codestate.refuse_no_repository(str(folder))
+    git(tmp_path / "a", "init", "-q")
+    for folder in (inside, tmp_path / "link", inside / "gone"):
+        codestate.refuse_no_repository(str(folder))
+    shutil.rmtree(tmp_path / "a" / ".git")
+    git(tmp_path / "a", "init", "-q", "--bare", ".")
+    codestate.refuse_no_repository(str(inside))
+    shutil.rmtree(tmp_path / "a" / "objects")
+    with pytest.raises(codestate.GitFailed, match=refused):
+        codestate.refuse_no_repository(str(inside))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    codestate.refuse_no_repository(str(inside))  # who starts it says that it is missing
+
+
 @pytest.mark.parametrize(
     ("make", "why"),
     [
@@ -657,6 +679,7 @@ def test_no_launch_fails_for_want_of_it(
     (tmp_path / "bin" / "git").write_text("#!/bin/sh\nexit 3\n")
     (tmp_path / "bin" / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    (lab.root / ".git").mkdir()  # else there is nothing to ask it
     id = _one(lab, campaign()[1])
     run = lab.runs.get(id)
     assert (run.status, run.git.commit, run.git.dirty) == ("done", None, None)

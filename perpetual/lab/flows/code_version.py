@@ -21,7 +21,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from perpetual.lab.flows.codestate import EMPTY_TREE, NOT_OURS, Git, GitFailed, Site, borrowed, look, overrides
+from perpetual.lab.flows.codestate import (
+    EMPTY_TREE,
+    NOT_OURS,
+    Git,
+    GitFailed,
+    Site,
+    borrowed,
+    look,
+    overrides,
+    refuse_no_repository,
+)
 
 __all__ = ["CodeReader", "CodeState", "Ignore"]
 
@@ -212,6 +222,7 @@ def _tree_of(root: Path, commit: str | None, ignore: Ignore) -> _Tree:
     Raises:
         GitFailed: if it cannot be had within the limits.
     """
+    refuse_no_repository(str(root))  # before a folder and a thread are made for what git says
     with TemporaryDirectory(prefix="perpetual-code-") as place, Git(Path(place)) as git:
         site, config = look(git, str(root))
         environment = borrowed(site, config, git.scratch)

@@ -28,7 +28,7 @@ from perpetual.records import GitState
 from perpetual.toolkit.atomic import write_atomic
 
 __all__ = ["EMPTY_TREE", "NOT_OURS", "PATCH", "UNTRACKED", "Code", "Git", "GitFailed", "Site", "borrowed",
-           "capture_code", "look", "overrides"]  # fmt: skip
+           "capture_code", "look", "overrides", "refuse_no_repository"]  # fmt: skip
 
 PATCH = "code.patch"
 
@@ -36,6 +36,7 @@ _PATCH_BYTES = 10_000_000  # a longer patch is kept by its hash
 _GIT_S = 20.0
 _NAMED = 10  # files of a sentence
 _TAIL_BYTES = 2_000  # of git's complaints
+_NO_REPOSITORY = "the project is in no git repository"
 _COMMANDS = ("rev-parse", "diff", "ls-files", "ls-tree", "hash-object")
 EMPTY_TREE = {40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
                64: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"}  # fmt: skip
@@ -147,6 +148,7 @@ def look(git: Git, root: str) -> tuple[Site, dict[str, str]]:
     Raises:
         GitFailed: outside a work tree, or without git.
     """
+    refuse_no_repository(root)
     asked = ["git", "rev-parse", "--is-bare-repository", "--is-inside-work-tree", "--git-path", "index",
              "--git-path", "objects", "--git-path", "info/exclude", "--git-path", "HEAD",
              "--show-toplevel", "--verify", "HEAD"]  # fmt: skip
@@ -165,6 +167,28 @@ def look(git: Git, root: str) -> tuple[Site, dict[str, str]]:
     commit = lines[7] if len(lines) == 8 else None
     config = dict(pair.partition("\n")[::2] for pair in pairs)  # the last of several values is in force
     return Site(lines[6], index, objects, exclude, commit, _branch(head)), config
+
+
+def refuse_no_repository(root: str) -> None:
+    """Raises GitFailed where git would find no repository: starting it twice costs 5 ms, at every look of a launch.
+
+    Where there may be one, or git or the folder is missing, this says nothing: who starts git tells what is wrong.
+    """
+    place = os.path.realpath(root)
+    if not os.path.isdir(place) or shutil.which("git") is None:
+        return
+    while not _may_be_repository(place):
+        above = os.path.dirname(place)
+        if above == place:
+            raise GitFailed(_NO_REPOSITORY)
+        place = above
+
+
+def _may_be_repository(place: str) -> bool:
+    """Whether git looks closer at the folder: it holds `.git`, or looks like a bare repository."""
+    return os.path.lexists(os.path.join(place, ".git")) or all(
+        os.path.lexists(os.path.join(place, name)) for name in ("HEAD", "objects", "refs")
+    )
 
 
 def _branch(head: str) -> str | None:
@@ -323,7 +347,7 @@ class Git:
         with open(self.scratch / f"{self._started.index(process)}.err", "rb") as file:
             text = file.read(_TAIL_BYTES).decode("utf-8", "replace").strip()
         if "not a git repository" in text:
-            return "the project is in no git repository"
+            return _NO_REPOSITORY
         first = redact_text(text.split("\n")[0])
         return f"git {command} ended with status {process.returncode}" + (f": {first}" if first else "")
 
