@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import sqlite3
@@ -282,9 +283,8 @@ def _examined(*checks: Callable[[], _Finding]) -> list[dict[str, Any]]:
 
 def _import() -> _Finding:
     """Two other distributions ship an import package of the same name."""
-    from importlib.metadata import PackageNotFoundError, packages_distributions, version
+    from importlib.metadata import PackageNotFoundError, version
 
-    owners = sorted(set(packages_distributions().get("perpetual", [])))
     try:
         ours = version("perpetual-lab")
     except PackageNotFoundError:
@@ -293,7 +293,7 @@ def _import() -> _Finding:
             "perpetual-lab is not installed; this import comes from a folder",
             "pip install perpetual-lab",
         )
-    strangers = [name for name in owners if name != "perpetual-lab"]
+    strangers = sorted(name for name in _owners_of("perpetual") if name != "perpetual-lab")
     if strangers:
         return (
             False,
@@ -301,6 +301,24 @@ def _import() -> _Finding:
             "use an environment of its own",
         )
     return True, f"perpetual-lab {ours}", None
+
+
+def _owners_of(package: str) -> set[str]:
+    """Returns the distributions that install the import package, by their own lists.
+
+    `packages_distributions` answers it for every package there is, and reads each path of each list for that: a second
+    in an environment of a hundred distributions.
+    """
+    from importlib.metadata import distributions
+
+    line = re.compile(rf'^"?{re.escape(package)}(?:/|\.py[",\n])', re.MULTILINE)
+    owners = set()
+    for found in distributions():
+        names = found.read_text("top_level.txt")
+        listing = "" if names else found.read_text("RECORD") or found.read_text("SOURCES.txt") or ""
+        if package in (names or "").split() or line.search(listing):
+            owners.add(str(found.metadata["Name"]))
+    return owners
 
 
 def _platform() -> _Finding:

@@ -104,3 +104,27 @@ def test_the_doctor_starts_the_mcp_server_as_a_client_would(project: Path, monke
         (found,) = [item for item in lab.doctor() if item["check"] == "mcp"]
         assert found["ok"] is False
         assert "none-of-that-name" in found["detail"]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "is_named"),
+    [
+        ("RECORD", "stranger.dist-info/RECORD,,\nperpetual/__init__.py,sha256=x,1\n", True),
+        ("RECORD", "perpetual.py,sha256=x,1\n", True),
+        ("SOURCES.txt", "setup.py\nperpetual/__init__.py\n", True),
+        ("top_level.txt", "other\nperpetual\n", True),
+        ("RECORD", "perpetual_other/perpetual/__init__.py,,\nsrc/perpetual/__init__.py,,\nperpetual.pyx,,\n", False),
+        ("top_level.txt", "perpetual_other\n", False),
+    ],
+)
+def test_another_distribution_of_the_same_package_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, content: str, is_named: bool
+) -> None:
+    about = tmp_path / "stranger-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n")
+    (about / file).write_text(content)
+    monkeypatch.syspath_prepend(tmp_path)
+    ok, detail, _ = doctor._import()
+    assert ok is not is_named
+    assert ("stranger also installs a package called perpetual" in detail) == is_named
