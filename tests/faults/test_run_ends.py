@@ -277,6 +277,7 @@ def test_no_retry_by_hand_starts_beside_what_is_left(project: Path) -> None:
             lab.runs.retry(id)
         assert caught.value.hint == f"perpetual kill {id}"
         lab.runs.kill(id, grace_s=0.0)
+        Path("go").unlink()
         assert lab.runs.retry(id).attempt == 2
 
 
