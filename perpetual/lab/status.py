@@ -151,7 +151,12 @@ class Status:
         begun = merge(
             *(self._each("experiment", status=state) for state in ("approved", "active")), key=lambda item: item.number
         )
-        lacking = (item.id for item in begun if sum(item.body["runs"].values()) < item.body["design"]["replicates"])
+        lacking = (
+            item.id
+            for item in begun
+            if sum(item.body["runs"].values()) < item.body["design"]["replicates"]
+            and self._ctx.trust.counts(item.id, item.body)  # another one is refused, and shown by `perpetual trust`
+        )
         ready = [*islice(lacking, _OFFERED)]
         steps += [f"perpetual run {id}" for id in ready]
         opened = store.page("hypothesis", limit=1, status="open").items

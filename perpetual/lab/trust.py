@@ -29,7 +29,7 @@ __all__ = ["MARK", "State", "Trust"]
 State = Literal["own", "trusted", "held"]
 MARK = "approved_mark"
 _BOUND = "approved_"  # every field of an experiment that approval writes begins so
-_ROLLED_BACK = "its store is older than what was seen here: a backup was put back"
+_ROLLED_BACK = "its store is older than what was seen here: a backup was put back, or the record was lost"
 _UNKNOWN = "it was not created or trusted here"
 
 

@@ -423,3 +423,15 @@ def test_trust_makes_what_came_with_a_clone_private(
     (project / "store" / "link").unlink()
     with Lab.open(copy) as lab:
         assert next(found for found in lab.doctor() if found["check"] == "permissions")["ok"] is True
+
+
+def test_no_next_step_is_one_that_is_refused(victim: Path) -> None:
+    """An approval that was made elsewhere is for `perpetual trust`; what is approved here may be run."""
+    copy = copy_of(victim)
+    with Lab.open(copy) as lab:
+        lab.trust.accept()
+        steps = lab.status()["next"]
+        assert steps[0] == "perpetual trust --show"
+        assert not [step for step in steps if step.startswith("perpetual run")]
+        own = lab.experiments.approve(lab.experiments.propose(command="true").id)
+        assert f"perpetual run {own.id}" in lab.status()["next"]
