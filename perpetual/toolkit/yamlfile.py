@@ -19,7 +19,7 @@ from perpetual.toolkit import caches, confined
 from perpetual.toolkit.foreign import LARGEST_YAML, check_yaml
 from perpetual.toolkit.lock import FileLock
 
-__all__ = ["place_of", "read_yaml", "set_value", "unreadable", "write_document"]
+__all__ = ["place_of", "plain_values", "read_yaml", "set_value", "unreadable", "write_document"]
 
 _PATIENCE_S = 10.0
 _LARGEST_BYTES = 1024 * 1024  # of a file that people write
@@ -27,7 +27,7 @@ _MOST_BITS = 1023  # of a whole number: what fits into a float
 _MOST_TEXTS = 32  # whose values a process remembers
 
 
-def _plain(value: Any) -> Any:
+def plain_values(value: Any) -> Any:
     """Returns the value in Python's own kinds.
 
     Raises:
@@ -35,9 +35,9 @@ def _plain(value: Any) -> Any:
             hexadecimal digits spell them), and for text that is not Unicode.
     """
     if isinstance(value, Mapping):
-        return {str(_plain(key)): _plain(item) for key, item in value.items()}
+        return {str(plain_values(key)): plain_values(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain_values(item) for item in value]
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int):
@@ -71,7 +71,7 @@ def _document(text: str) -> Any:
 @lru_cache(maxsize=_MOST_TEXTS)
 def _values(text: str) -> str:
     """The plain values that the text holds, as JSON: each caller decodes values of its own."""
-    return json.dumps(_plain(_document(text)))
+    return json.dumps(plain_values(_document(text)))
 
 
 def _parse(path: Path, load: Callable[[str], Any] = _document) -> Any:

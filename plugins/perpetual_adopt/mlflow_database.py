@@ -118,11 +118,14 @@ class DatabaseStore(Mlflow):
 
     def _artifacts(self, uri: str) -> list[dict[str, object]]:
         """What lies at a run's place for artifacts, where that is below the database's folder."""
-        told = urlparse(uri)
-        if told.scheme not in ("", "file") or told.netloc:
+        try:
+            told = urlparse(uri)
+            if told.scheme not in ("", "file") or told.netloc:
+                return []
+            root, place = self.path.parent.resolve(), (self.path.parent / unquote(told.path)).resolve()
+            return listing(place) if place.is_relative_to(root) and place.is_dir() else []
+        except (OSError, ValueError):  # no address, or one that no file system can hold
             return []
-        root, place = self.path.parent.resolve(), (self.path.parent / unquote(told.path)).resolve()
-        return listing(place) if place.is_relative_to(root) and place.is_dir() else []
 
     def _series(self, id: str, target: Path) -> None:
         """Every value of every metric, as the lines of a `metrics.jsonl`."""

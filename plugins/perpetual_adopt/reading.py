@@ -142,16 +142,24 @@ def seconds_between(start: str | None, end: str | None) -> float | None:
 
 
 def settings(path: Path) -> Mapping[str, Any] | None:
-    """The keys of a YAML file, read as YAML 1.1, which PyYAML writes; None if it is no mapping that can be read."""
+    """The keys of a YAML file, read as YAML 1.1, which PyYAML writes; None if it is no mapping that can be read.
+
+    One whose aliases stand for more than a file of settings holds cannot be read.
+    """
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
+
+    from perpetual.toolkit.foreign import LARGEST_YAML, check_yaml
+    from perpetual.toolkit.yamlfile import plain_values
 
     parser = YAML(typ="safe", pure=True)
     parser.version = (1, 1)
     try:
-        if path.stat().st_size > 1024 * 1024:
+        if path.stat().st_size > LARGEST_YAML:
             return None
-        data = parser.load(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+        check_yaml(text)
+        data = plain_values(parser.load(text))
     except (OSError, ValueError, YAMLError, RecursionError, AttributeError, TypeError):
         # Whatever a broken file makes the parser stumble over, the answer is that it holds no settings.
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -275,3 +276,29 @@ def test_a_broken_file_of_one_run_costs_that_run(project: Path, capsys: pytest.C
     assert len([item for item in told["skipped"] if item["why"] == "it cannot be read"]) >= 3
     with Lab.open() as lab:
         assert lab.storage.verify() == []
+
+
+_BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)
+)
+
+
+@pytest.mark.parametrize("name", ["*a8", "0x" + "f" * 5000], ids=["bomb", "number"])
+def test_a_description_that_stands_for_too_much_is_not_read(
+    project: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    shutil.copytree(SAMPLES / "mlruns", project / "mlruns")
+    meta = project / "mlruns" / "0" / "meta.yaml"
+    text = re.sub(r"(?m)^name:.*$", f"name: {name}", meta.read_text())
+    meta.write_text((_BOMB if name[0] == "*" else "") + text)
+    answer = adopt(capsys, "mlruns", "--dry-run")
+    assert {"what": "0/meta.yaml", "why": "it cannot be read"} in answer["skipped"]
+
+
+@pytest.mark.parametrize("uri", ["a\0b", "a%00b", "file://[", "x" * 5000], ids=["nul", "quoted", "host", "long"])
+def test_a_place_for_artifacts_that_is_none_holds_none(
+    project: Path, capsys: pytest.CaptureFixture[str], uri: str
+) -> None:
+    shutil.copy(SAMPLES / "mlflow.db", project / "mlflow.db")
+    change(project / "mlflow.db", "UPDATE runs SET artifact_uri = ?", uri)
+    assert adopt(capsys, "mlflow.db", "--dry-run")["runs"] == 4
