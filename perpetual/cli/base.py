@@ -260,7 +260,10 @@ def carried(document: str, out: TextIO) -> str:
 
 def printable(text: object) -> str:
     """The text with control characters (terminal escapes among them) made visible; newlines and tabs stay."""
-    return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in str(text))
+    words = str(text)
+    if words.replace("\n", "").replace("\t", "").isprintable():  # a long log is looked at in a hundredth of the time
+        return words
+    return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in words)
 
 
 def line(text: object) -> str:
