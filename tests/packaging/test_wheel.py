@@ -42,7 +42,15 @@ def interpreters() -> list[str]:
     return [sys.executable]
 
 
-@pytest.fixture(scope="module", params=interpreters(), ids=lambda path: Path(path).name)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Other interpreters are tried where slow tests are chosen: else every worker of a quick session waits for them."""
+    if "installed" in metafunc.fixturenames:
+        is_left_out = "not slow" in str(metafunc.config.getoption("markexpr"))
+        found = [sys.executable] if is_left_out else interpreters()
+        metafunc.parametrize("installed", found, indirect=True, ids=lambda path: Path(path).name, scope="module")
+
+
+@pytest.fixture(scope="module")
 def installed(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bin folder of a fresh environment that holds the wheel and what it depends on."""
     environment = tmp_path_factory.mktemp("fresh") / "venv"
