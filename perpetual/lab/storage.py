@@ -23,12 +23,15 @@ from perpetual.lab.rights import person_only
 from perpetual.slots.store import Kind, Meta, Row, StoreBase
 from perpetual.toolkit.atomic import fsync_dir
 from perpetual.toolkit.filesystems import file_sizes
+from perpetual.toolkit.foreign import DEEPEST, parse_json
+from perpetual.toolkit.jsoncopy import json_copy
 from perpetual.toolkit.named_path import named_path
 
 __all__ = ["EXPORT_SCHEMA", "Storage"]
 
 EXPORT_SCHEMA = "perpetual.export/1"
 # What a new project holds before anybody has done anything; an import may replace it.
+_DEEPEST = 2 * DEEPEST  # levels of an exported line: what a specification may hold, and its place in the row
 _INITIAL = ("event", "setting", "key", "fold")
 
 
@@ -324,7 +327,7 @@ class _Export:
             raise UsageError(f"no file {path}") from problem
         except OSError as problem:
             raise PerpetualError(f"{path} cannot be read: {problem.strerror or problem}") from problem
-        except (KeyError, TypeError, ValueError) as problem:
+        except (AttributeError, KeyError, TypeError, ValueError, ArithmeticError) as problem:
             raise self._corrupt(1, f"it does not begin as an export does ({problem})") from problem
 
     def _corrupt(self, line: int, what: str) -> CorruptData:
@@ -353,12 +356,16 @@ class _Export:
 
     def _document(self, number: int, line: bytes) -> dict[str, Any]:
         try:
-            found = json.loads(line)
+            found = parse_json(line, deepest=_DEEPEST)
         except ValueError as problem:
             raise self._corrupt(number, f"it is no JSON: {problem}") from problem
         if not isinstance(found, dict):
             raise self._corrupt(number, "it is no JSON object")
-        return found
+        try:
+            plain: dict[str, Any] = json_copy(found)  # infinity and half characters are read, and could not be written
+        except UsageError as problem:
+            raise self._corrupt(number, problem.message) from problem
+        return plain
 
     def newer(self) -> str | None:
         """Why this program cannot take it over, if it is of a newer one."""

@@ -123,7 +123,15 @@ def test_a_copy_of_a_project_is_another_and_a_link_to_it_is_not(project: Path, t
     assert others([claim], home_of(Config(renamed))) == [claim]
 
 
-@pytest.mark.parametrize("text", ["", "no document", "[]", '{"project": "x"}', '{"home": 3}'])
+_HOME = '"project": "x", "run_id": "r1", "run_dir": "x", "units": {}, "home": [1, 2, "x"]'
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "no document", "[]", '{"project": "x"}', '{"home": 3}', '{"home": [1e999, 2, "x"], "project": "x"}',
+     f'{{{_HOME}, "ends_at_s": 1{"0" * 400}}}', "[" * 100_000],
+    ids=range(8),
+)  # fmt: skip
 def test_what_is_no_claim_is_nobody_s(text: str, tmp_path: Path) -> None:
     held = made(a_claim(tmp_path))
     try:

@@ -662,9 +662,10 @@ def test_a_run_without_any_says_why(lab: Lab, campaign: Campaign, capsys: pytest
     path = lab.root / lab.runs.get(id).log_dir / "provenance.json"
     path.write_text(path.read_text() + " ")
     assert lab.runs.provenance(id)["intact"] is False
-    path.write_text("{")
-    with pytest.raises(CorruptData, match=r"provenance\.json"):
-        lab.runs.provenance(id)
+    for spoilt in ("{", f'{{"git": {{}}, "a": {"[" * 900}{"]" * 900}}}'):  # as a run may write it
+        path.write_text(spoilt)
+        with pytest.raises(CorruptData, match=r"provenance\.json"):
+            lab.runs.provenance(id)
     assert command_line(["runs", id]) == 0
     path.unlink()
     with pytest.raises(NotFound, match="removed"):

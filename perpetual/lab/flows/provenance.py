@@ -28,6 +28,7 @@ from perpetual.records import GitState, to_json
 from perpetual.slots.scheduler import LaunchSpec
 from perpetual.slots.store import Document
 from perpetual.toolkit.atomic import read_file, write_atomic
+from perpetual.toolkit.foreign import DEEPEST, parse_json
 from perpetual.toolkit.platform import available_cpus
 
 __all__ = ["FILE", "Kept", "capture", "kept_of", "provenance", "taint_of"]
@@ -36,6 +37,7 @@ FILE = "provenance.json"
 SCHEMA = "perpetual.provenance/1"
 
 _MOST_SHOWN = 10
+_DEEPEST = 2 * DEEPEST  # levels of what is read back: what a specification may hold, and its place in the document
 # Variables that say how something is computed. Of all others only the name is kept.
 _TELLING = re.compile(
     r"(?:CUDA|NVIDIA|NCCL|CUBLAS|CUDNN|OMP|KMP|GOMP|MKL|OPENBLAS|BLIS|NUMEXPR|VECLIB|PYTHON|PYTORCH|TORCH|TF|XLA|JAX|HF"
@@ -125,12 +127,12 @@ def kept_of(log_dir: Path) -> Kept:
     """What stands in a run's folder, of a launcher that died before it could note it; empty if nothing does."""
     try:
         data = read_file(log_dir / FILE)
-        document = json.loads(data)
+        document = parse_json(data, deepest=_DEEPEST)
         git, guarded = document["git"], document["protected"]
         state = GitState(git["commit"], git["dirty"])
         unmatched = tuple(guarded["unmatched"])
         return Kept(state, sha256(data).hexdigest(), unmatched, document.get("versions"))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         return Kept(GitState(), None)
 
 
@@ -159,8 +161,8 @@ def provenance(desks: Desks, run_id: str) -> dict[str, Any]:
             f"{run.id}'s provenance cannot be read: {problem}", hint="something has changed it since the run started"
         ) from problem
     try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as problem:
+        document = parse_json(data, deepest=_DEEPEST)
+    except ValueError as problem:
         raise CorruptData(
             f"{path}: not a JSON document: {problem}", hint="something has changed it since the run started"
         ) from problem
@@ -204,8 +206,8 @@ def taint_of(desks: Desks, run: Document) -> Change:
     if noted is not None and sha256(data).hexdigest() != noted:
         return Change([f"{FILE} was altered during the run"], [])
     try:
-        guarded = json.loads(data)["protected"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        guarded = parse_json(data, deepest=_DEEPEST)["protected"]
+    except (ValueError, KeyError, TypeError):
         return Change([f"{FILE} was altered during the run"], [])
     return unlike(desks.ctx.config.root, guarded, most=_MOST_SHOWN)
 

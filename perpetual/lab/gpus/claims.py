@@ -174,7 +174,7 @@ def _claims(folder: Path) -> dict[Path, Claim | None]:
             claim = _claim(json.loads(path.read_bytes()))
         except OSError:
             continue
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
             claim = None  # no claim of ours
         if claim is None and holds:
             continue
