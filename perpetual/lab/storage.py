@@ -31,6 +31,7 @@ __all__ = ["EXPORT_SCHEMA", "Storage"]
 
 EXPORT_SCHEMA = "perpetual.export/1"
 # What a new project holds before anybody has done anything; an import may replace it.
+_BEYOND = 2**63  # what databases count to
 _DEEPEST = 2 * DEEPEST  # levels of an exported line: what a specification may hold, and its place in the row
 _INITIAL = ("event", "setting", "key", "fold")
 
@@ -383,14 +384,20 @@ class _Export:
             for number, line in enumerate(file, 1):
                 if 1 < number < self.rows + 2:
                     found = self._document(number, line)
-                    try:
-                        row = {
-                            "_id": found["id"],
-                            "_rev": found["revision"],
-                            "_no": found["number"],
-                            "_seq": found["seq"],
-                            **found["body"],
-                        }
-                    except (KeyError, TypeError) as problem:
-                        raise self._corrupt(number, f"it holds no row ({problem})") from problem
-                    yield found["kind"], row
+                    yield self._row(number, found)
+
+    def _row(self, number: int, found: dict[str, Any]) -> tuple[str, Row]:
+        """The kind and the row of a line, once it is certain that a store can keep it."""
+        try:
+            kind, body = found["kind"], found["body"]
+            row: Row = {"_id": found["id"], "_rev": found["revision"], "_no": found["number"], "_seq": found["seq"]}
+            if kind not in {known.name for known in self.kinds} or not isinstance(row["_id"], str):
+                raise TypeError("its kind or its id is none")
+            for key in ("_rev", "_no", "_seq"):
+                if type(row[key]) is not int or not 0 <= row[key] < _BEYOND:
+                    raise TypeError(f"{row[key]!r} is no count")
+            if not isinstance(body, dict) or any(key[:1] == "_" for key in body):
+                raise TypeError("its body is none")
+        except (KeyError, TypeError) as problem:
+            raise self._corrupt(number, f"it holds no row ({problem})") from problem
+        return kind, {**row, **body}
