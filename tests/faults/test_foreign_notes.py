@@ -51,8 +51,9 @@ def test_an_imported_note_is_judged_again_before_an_agent_sees_it(exported: Path
 
     file = edited(exported, tmp_path / "poisoned.jsonl", poison)
     Lab.init(tmp_path / "other", name="other").close()
+    with Lab.open(tmp_path / "other") as person:
+        person.storage.import_file(file)
     with Lab.open(tmp_path / "other", actor=AGENT) as lab:
-        lab.storage.import_file(file)
         assert lab.memory.get("notes/good.md").status == "rejected"
         with pytest.raises(NotFound):
             lab.memory.read("notes/good.md")
@@ -62,8 +63,9 @@ def test_an_imported_note_is_judged_again_before_an_agent_sees_it(exported: Path
 
 def test_an_imported_promotion_is_a_candidate_here(exported: Path, tmp_path: Path) -> None:
     Lab.init(tmp_path / "other", name="other").close()
+    with Lab.open(tmp_path / "other") as person:
+        person.storage.import_file(exported)
     with Lab.open(tmp_path / "other", actor=AGENT) as lab:
-        lab.storage.import_file(exported)
         assert lab.memory.get("notes/kept.md").status == "candidate"
         assert lab.memory.read("notes/good.md") == "Good title\n\nwarm-up helps\n"
     (tmp_path / "other" / ".perpetual" / "methodology.yaml").write_text("memory_exposure: promoted\n")
@@ -78,8 +80,9 @@ def test_an_imported_rule_for_agents_is_hidden_until_a_person_here_promotes_it(e
 
     file = edited(exported, tmp_path / "rules.jsonl", rule)
     Lab.init(tmp_path / "other", name="other").close()
+    with Lab.open(tmp_path / "other") as person:
+        person.storage.import_file(file)
     with Lab.open(tmp_path / "other", actor=AGENT) as lab:
-        lab.storage.import_file(file)
         with pytest.raises(NotFound):
             lab.memory.read("notes/kept.md")
         assert [note.title for note in lab.memory.list().items] == ["notes/good.md", "notes/kept.md"]
