@@ -96,7 +96,7 @@ _WORTH = {
     "Open hypotheses:": (80.0, 0.9),
     "Supported:": (40.0, 0.85),
     "Last results:": (50.0, 0.75),
-    "Dead ends (do not try again):": (70.0, 0.85),
+    "Dead ends (not again without a new reason):": (70.0, 0.85),
     "Notes (perpetual memory show PATH):": (20.0, 0.8),
 }
 _OWN_SECTIONS = 1  # the first parts, which the lab words itself and which stand above the fence
@@ -126,7 +126,7 @@ def _sections(status: dict[str, Any]) -> list[list[str]]:
         ["Live runs:", *runs],
         ["Supported:", *(_hypothesis(item, cautions) for item in supported)],
         ["Last results:", *map(_result, extra["results"])],
-        ["Dead ends (do not try again):", *(_hypothesis(item, cautions) for item in extra["dead_ends"])],
+        ["Dead ends (not again without a new reason):", *(_hypothesis(item, cautions) for item in extra["dead_ends"])],
         ["Notes (perpetual memory show PATH):", *notes],
     ]
 

@@ -252,7 +252,7 @@ def test_the_doctor_ends_with_1_and_names_what_is_wrong(project: Path, capsys: p
     code, answer = ask(capsys, "doctor")
     wrong = [check for check in answer["checks"] if check["ok"] is False]
     assert (code, answer["ok"], [check["check"] for check in wrong]) == (1, False, ["permissions"])
-    assert "chmod 700" in wrong[0]["hint"]
+    assert "chmod -R go-rwx" in wrong[0]["hint"]
     assert run(["doctor"]) == 1
     assert "BAD  permissions" in capsys.readouterr().out
 
