@@ -191,7 +191,7 @@ class Face:
             self.own("\n".join(own))
 
     def own(self, text: str) -> None:
-        """Writes lines that quote nobody: where an agent reads, they stand outside of the fence."""
+        """Writes lines of the program alone: where an agent reads, they are outside the fence."""
         from perpetual.cli.agent_output import FencedOutput
 
         if isinstance(sys.stdout, FencedOutput):

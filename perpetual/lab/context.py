@@ -109,7 +109,7 @@ class Context:
             return self._store
 
     def _check_folders(self) -> None:
-        """Raises PerpetualError where a folder of the project is a link: what is below it is somebody else's."""
+        """Raises PerpetualError where a folder of the project is a link: the files below it are not this project's."""
         try:
             for name in _FOLDERS:
                 confined.check_folder(self.folder / name)

@@ -70,7 +70,7 @@ def _unusable(root: Path, problem: OSError) -> PerpetualError:
 
 def _set_aside(root: Path, name: str) -> None:
     """Moves another tool's `.perpetual/` out of the way, whole and in one step."""
-    # what stands there is another tool's, so nothing of it lets an agent do this
+    # the files there are another tool's, so nothing of it lets an agent do this
     require_person("setting another tool's project aside", os.environ, None, marks=user_marks())
     folder, target = root / FOLDER, root / name
     if folder.is_symlink() or target.exists() or target.is_symlink():

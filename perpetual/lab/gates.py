@@ -16,6 +16,7 @@ from perpetual.slots.gate import OUTCOMES, Gate, GateVerdict, Provenance
 from perpetual.slots.memory import PathRefused
 from perpetual.toolkit.contained import contained
 from perpetual.toolkit.deadline import OutOfTime, call
+from perpetual.toolkit.redact import redact_text
 
 __all__ = ["Gates"]
 
@@ -58,8 +59,6 @@ class Gates:
         A gate that raises counts as `reject`, with its error as the finding; the text is then withheld, since what
         that gate would have taken out is not known.
         """
-        from perpetual.toolkit.redact import redact_text
-
         worst, clean, failed = GateVerdict("pass"), text, False
         findings: list[dict[str, Any]] = []
         for name, gate in self._serving():
@@ -89,8 +88,6 @@ class Gates:
         Raises:
             PathRefused: unless the path passes every gate.
         """
-        from perpetual.toolkit.redact import redact_text
-
         provenance = Provenance(path, type, self._ctx.actor)
         of_path, _ = self.judge(path, provenance)
         if of_path.outcome != "pass" or redact_text(path) != path:

@@ -46,7 +46,7 @@ def _judge(gates: Gates, intent: Row) -> tuple[str, str]:
         verdict, clean, _ = gates.judge_note(path, "note", content, message)
     except PathRefused:
         return "reject", path
-    # A secret that is taken out only here still stands in the imported text.
+    # A secret that is taken out only here is still in the imported text.
     outcome = "reject" if verdict.outcome != "reject" and clean != content else verdict.outcome
     return outcome, title_of(content, path)
 

@@ -12,6 +12,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from perpetual.errors import UsageError
+from perpetual.toolkit.redact import (
+    redact_command,
+    redact_environment,
+    redact_text,
+    redact_value,
+    secret_in_command,
+    secret_in_value,
+    secret_in_variables,
+)
 
 __all__ = [
     "CHECKED",
@@ -60,8 +69,6 @@ def cleaned(kind: str, body: dict[str, Any]) -> dict[str, Any]:
 
 def _cleaned(value: Any) -> Any:
     """Replaces by form alone: the names in a row are the kernel's own."""
-    from perpetual.toolkit.redact import redact_text
-
     if isinstance(value, str):
         return redact_text(value)
     if isinstance(value, dict):
@@ -73,24 +80,18 @@ def _cleaned(value: Any) -> Any:
 
 def refuse_command(command: str | None) -> None:
     """Raises UsageError for a command that holds a secret."""
-    from perpetual.toolkit.redact import secret_in_command
-
     if command is not None and secret_in_command(command):
         raise _refusal("the command holds a secret")
 
 
 def refuse_key(key: str) -> None:
     """Raises UsageError for an idempotency key that holds a secret."""
-    from perpetual.toolkit.redact import redact_text
-
     if redact_text(key) != key:
         raise _refusal("the idempotency key holds a secret")
 
 
 def refuse_secrets(body: Mapping[str, Any]) -> None:
     """Raises UsageError for a specification whose command, environment, config, folder or design holds a secret."""
-    from perpetual.toolkit.redact import secret_in_value, secret_in_variables
-
     refuse_command(body.get("command"))
     variable = secret_in_variables(body.get("env") or {})
     if variable is not None:
@@ -126,8 +127,6 @@ def only_removes(text: str, redacted: str) -> bool:
 
 def shown_specification(body: Mapping[str, Any]) -> dict[str, Any]:
     """Returns an experiment's body for a reader: an older specification without its secrets."""
-    from perpetual.toolkit.redact import redact_command, redact_environment, redact_text, redact_value
-
     if body.get(CHECKED):
         return dict(body)
     shown = {**body, "config": redact_value(body["config"])}

@@ -7,7 +7,7 @@ machine interface and fail (`isError`) with the same code and hint, as JSON text
 crashes, nor a line that is no message ends the server. What people, runs and plugins wrote stands inside a fence in
 text (`perpetual.toolkit.fence`), and in structured answers on one line each, at the JSON pointers that the key
 `untrusted` lists (`perpetual.toolkit.untrusted.seal` makes such a document). Tools of plugins (slot `mcp_tool`) are
-served. Deeds are done in the client's name. No tool launches a command that nobody approved, and none approves unless
+served. Deeds are done in the client's name. No tool launches a command without approval, and none approves unless
 `allow_approve` was given.
 
 `serve` blocks until its client leaves or it is asked to stop (TERM), and every deed that it answered is durable by

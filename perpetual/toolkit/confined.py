@@ -300,7 +300,7 @@ def _refuse_link(path: str) -> None:
 
 
 def _named(problem: OSError, path: str, folder: int | None, name: str, otherwise: str = _NO_FILE) -> OSError:
-    """The same error with the whole path in it, or an UnsafePath where it stems from what stands there."""
+    """The same error with the whole path in it, or an UnsafePath where the kind of the file caused it."""
     if problem.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EISDIR, errno.EMLINK):
         try:
             mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode

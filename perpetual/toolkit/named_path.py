@@ -21,4 +21,4 @@ def named_path(named: str | Path) -> Path:
         return Path(named).expanduser().absolute()
     except RuntimeError as problem:
         user = str(named).partition("/")[0]
-        raise UsageError(f"{user!r} is nobody's home here", hint=f"for a file of that name: ./{user}") from problem
+        raise UsageError(f"there is no user {user!r} here", hint=f"for a file of that name: ./{user}") from problem

@@ -36,7 +36,7 @@ def waiting(ids: Iterable[str]) -> str:
 
 
 def is_waiting(line: str) -> bool:
-    """Whether a line is what `waiting` answers, and so quotes nobody."""
+    """Returns whether a line is an answer of `waiting`, which quotes no text of others."""
     return _WAITING.fullmatch(line) is not None
 
 

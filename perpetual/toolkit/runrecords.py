@@ -181,7 +181,7 @@ def _whole(found: Any, key: str, *others: type) -> Any:
 
 
 def identity_in(found: Any) -> Identity:
-    """A process as it stands in a record. Raises KeyError, TypeError, ValueError."""
+    """Returns the identity of a process in a record. Raises KeyError, TypeError, ValueError."""
     boot_id, pid, ticks = typed(found, "boot_id", str), typed(found, "pid", int), typed(found, "start_ticks", int)
     if len(boot_id) > 200 or not 0 < pid < 1 << 31 or not 0 <= ticks < _LARGEST:
         raise ValueError("it names no process")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from dataclasses import dataclass, field, replace
 
 from perpetual.toolkit import user_state
@@ -98,15 +97,7 @@ def read(root: str | os.PathLike[str], project_id: str) -> Record | None:
 def _load(path: str) -> Record | None:
     """Returns the record in the file, or None if it is missing, damaged or of another user or state folder."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-    except OSError:
-        return None
-    try:
-        seen = os.fstat(descriptor)
-        if not stat.S_ISREG(seen.st_mode) or seen.st_size > _LIMIT_BYTES or seen.st_uid not in (_user(), 0):
-            return None
-        with open(descriptor, encoding="utf-8", closefd=False) as file:
-            data = json.load(file)
+        data = json.loads(user_state.read_own(path, _LIMIT_BYTES) or b"")
         if data.pop("format", None) != FORMAT or data["place"] != user_state.drawn_place():  # reading draws none
             return None
         scaffold = data.pop("scaffold", None)
@@ -116,8 +107,6 @@ def _load(path: str) -> Record | None:
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    finally:
-        os.close(descriptor)
 
 
 def new(root: str | os.PathLike[str], project_id: str, state: str, values: Mapping[str, Any], *, at: str) -> Record:

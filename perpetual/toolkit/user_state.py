@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from perpetual.errors import PerpetualError
 
-__all__ = ["VARIABLE", "drawn_place", "drawn_secret", "folder", "location", "place", "secret", "unusable"]
+__all__ = ["VARIABLE", "drawn_place", "drawn_secret", "folder", "location", "place", "read_own", "secret", "unusable"]
 
 VARIABLE = "PERPETUAL_STATE_DIR"
 _PLACE, _SECRET = "place", "secret"
@@ -136,8 +136,12 @@ def _drawn(name: str, size_bytes: int) -> bytes:
     return found
 
 
-def _read(path: str, size_bytes: int) -> bytes | None:
-    """Returns the bytes in the file, or None if it is missing or holds something else."""
+def read_own(path: str, most_bytes: int) -> bytes | None:
+    """Returns what the file holds, or None if it is missing, longer, another user's, a link or no regular file.
+
+    Raises:
+        OSError: if it is there and cannot be read.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError:
@@ -146,11 +150,16 @@ def _read(path: str, size_bytes: int) -> bytes | None:
         seen = os.fstat(descriptor)
         if not stat.S_ISREG(seen.st_mode) or (hasattr(os, "getuid") and seen.st_uid not in (os.getuid(), 0)):
             return None
-        text = os.read(descriptor, 4 * size_bytes)
+        found = os.read(descriptor, most_bytes + 1)
     finally:
         os.close(descriptor)
+    return found if len(found) <= most_bytes else None
+
+
+def _read(path: str, size_bytes: int) -> bytes | None:
+    """Returns the bytes in the file, or None if it is missing or holds something else."""
     try:
-        found = bytes.fromhex(text.decode("ascii"))
+        found = bytes.fromhex((read_own(path, 4 * size_bytes) or b"").decode("ascii"))
     except ValueError:
         return None
     return found if len(found) == size_bytes else None

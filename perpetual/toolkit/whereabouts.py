@@ -48,19 +48,18 @@ def is_locked(run_dir: Path) -> bool:
 
 def folder_of(pid: int) -> str | None:
     """The folder in which a process works, as the platform names it; None where it does not say."""
-    try:
-        if sys.platform == "darwin":
-            import psutil
+    if sys.platform == "darwin":
+        import psutil
 
+        try:
             found: str = psutil.Process(pid).cwd()
-            return found
+        except (OSError, psutil.Error):
+            return None
+        return found
+    try:
         return os.readlink(f"/proc/{pid}/cwd")
     except OSError:
         return None
-    except Exception:
-        if sys.platform == "darwin":  # psutil has errors of its own
-            return None
-        raise
 
 
 def supervisor_here(identity: Identity, run_dir: Path) -> Identity | None:

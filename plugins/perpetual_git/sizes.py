@@ -1,7 +1,7 @@
 """How large an object is, told before it is inflated: a few kilobytes of a stranger's can unfold to gigabytes.
 
 Only `objects` imports this. A loose object is inflated up to the limit. Of an object in a pack the sizes that the pack
-declares are read, along its chain of deltas: dulwich inflates no more than is declared.
+declares are read, along its chain of deltas: dulwich inflates at most the declared size.
 """
 
 from __future__ import annotations

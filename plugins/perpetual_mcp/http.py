@@ -97,7 +97,7 @@ def token_of(root: Path, environment: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _file_of(root: Path) -> Path:
-    """The token's file, in the user's own state folder: one that comes with a project is nobody's secret."""
+    """The token's file, in the user's own state folder: one that comes with a project is known to others."""
     folder = user_state.folder() / "mcp"
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder / f"{sha256(os.fsencode(root.resolve())).hexdigest()[:32]}.token"

@@ -27,6 +27,7 @@ from perpetual.records import Design, Experiment, GitState, Resources, Run, Scor
 from perpetual.slots.store import Transaction
 from perpetual.toolkit.adopted import AdoptedExperiment, AdoptedHypothesis, AdoptedNote, AdoptedRun, Skipped
 from perpetual.toolkit.lock import FileLock
+from perpetual.toolkit.redact import redact_command, redact_value
 from perpetual.toolkit.steps import step
 
 __all__ = ["Item", "adopt", "adopted_id"]
@@ -254,8 +255,6 @@ class _Taking:
             amend(self._desks, id, confidence=item.confidence, status=verdict, why=item.why)
 
     def _experiment(self, tx: Transaction, item: AdoptedExperiment, made: dict[str, list[str]]) -> None:
-        from perpetual.toolkit.redact import redact_command, redact_value
-
         ctx = self._desks.ctx
         if self._is_known(tx, item):
             return

@@ -26,6 +26,7 @@ from perpetual.lab.flows.patches import without_secrets
 from perpetual.lab.flows.untracked import UNTRACKED, keep_untracked
 from perpetual.records import GitState
 from perpetual.toolkit.atomic import write_atomic
+from perpetual.toolkit.redact import redact_text
 
 __all__ = ["EMPTY_TREE", "NOT_OURS", "PATCH", "UNTRACKED", "Code", "Git", "GitFailed", "Site", "borrowed",
            "capture_code", "look", "overrides", "refuse_no_repository"]  # fmt: skip
@@ -203,8 +204,6 @@ def _branch(head: str) -> str | None:
 
 
 def _remote(config: Mapping[str, str]) -> str | None:
-    from perpetual.toolkit.redact import redact_text
-
     remotes = [value for key, value in config.items() if key.startswith("remote.")]
     found = config.get("remote.origin.url") or (remotes[0] if remotes else None)
     return redact_text(found) if found else None
@@ -337,8 +336,6 @@ class Git:
 
     def why(self, process: subprocess.Popen[bytes]) -> str:
         """Why it ended without success, in git's own words where it said any."""
-        from perpetual.toolkit.redact import redact_text
-
         words = process.args
         assert isinstance(words, list)
         command = next(word for word in words if word in _COMMANDS)

@@ -18,6 +18,8 @@ from perpetual.lab.states import LIVE
 from perpetual.slots.scheduler import Scheduler
 from perpetual.slots.store import Document
 from perpetual.toolkit.confined import check_file, explain, open_file
+from perpetual.toolkit.redact import redact_text
+from perpetual.toolkit.redact_stream import RedactedStream
 
 __all__ = ["logs", "stream"]
 
@@ -43,8 +45,6 @@ def logs(
         NotFound: for an unknown run, or one that has no output yet.
         NotPermitted: for an agent that asks for it raw.
     """
-    from perpetual.toolkit.redact import redact_text
-
     _check_raw(desks, raw)
     run = desks.ctx.need("run", run_id)
     path = _path(desks, run, stderr)
@@ -91,9 +91,7 @@ def _check_raw(desks: Desks, raw: bool) -> None:
 
 
 def _redacted(path: Path, start: int, pieces: Iterator[str]) -> Iterator[str]:
-    """The pieces without secrets; a key that begins before the first of them is known by what stands there."""
-    from perpetual.toolkit.redact_stream import RedactedStream
-
+    """Yields the pieces without secrets; the text before them is read too, as a key may begin there."""
     redacted = RedactedStream()
     if start:
         with path.open("rb") as file:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from perpetual.toolkit.redact import MASK, redact_bytes
 from perpetual.toolkit.secret_files import may_hold_secret
 
 __all__ = ["Kept", "without_secrets"]
 
 _FILE = re.compile(rb"^diff --git ", re.MULTILINE)
 _NAME = re.compile(rb"^(?:\+\+\+ b/|--- a/)(?P<name>[^\n]+)|^diff --git \"?a/(?P<first>[^\n]+)", re.MULTILINE)
+_MASK = MASK.encode()
 
 
 class Kept(NamedTuple):
@@ -52,8 +54,6 @@ def _name_of(section: bytes) -> str:
 
 def _redacted(section: bytes) -> bytes:
     """The section with as many lines as before, each with its sign."""
-    from perpetual.toolkit.redact import redact_bytes
-
     if redact_bytes(section) == section or b"\nGIT binary patch\n" in section:
         return section
     head, *hunks = re.split(rb"(?m)^(?=@@ )", section)
@@ -61,8 +61,6 @@ def _redacted(section: bytes) -> bytes:
 
 
 def _hunk(hunk: bytes) -> bytes:
-    from perpetual.toolkit.redact import MASK, redact_bytes
-
     lines = hunk.split(b"\n")
     signs = [line[:1] for line in lines[1:]]
     bodies = [line[1:] for line in lines[1:]]
@@ -72,6 +70,6 @@ def _hunk(hunk: bytes) -> bytes:
     else:  # a secret of several lines: each line that the whole has lost is replaced by itself
         left = whole.split(b"\n")
         stay = {*left}
-        shown = [redact_bytes(body) if body in stay else MASK.encode() for body in bodies]
+        shown = [redact_bytes(body) if body in stay else _MASK for body in bodies]
     changed = [sign + body for sign, body in zip(signs, shown, strict=True)]
     return b"\n".join([redact_bytes(lines[0]), *changed])

@@ -30,6 +30,7 @@ from perpetual.slots.store import Document
 from perpetual.toolkit.atomic import read_file, write_atomic
 from perpetual.toolkit.foreign import DEEPEST, parse_json
 from perpetual.toolkit.platform import available_cpus
+from perpetual.toolkit.redact import redact_setting, redact_words
 
 __all__ = ["FILE", "Kept", "capture", "kept_of", "provenance", "taint_of"]
 
@@ -83,8 +84,6 @@ def capture(desks: Desks, run: Document, experiment: Document, spec: LaunchSpec)
     Raises:
         OSError: if the folder cannot be written.
     """
-    from perpetual.toolkit.redact import redact_words
-
     ctx = desks.ctx
     methodology = ctx.config.methodology
     code = capture_code(ctx.config.root, spec.log_dir)
@@ -217,8 +216,6 @@ def taint_of(desks: Desks, run: Document) -> Change:
 
 def _environment(env: Mapping[str, str], own: Mapping[str, Any]) -> dict[str, str | None]:
     """Every variable's name; the value of those that tell about the computation, secrets taken out."""
-    from perpetual.toolkit.redact import redact_setting
-
     return {
         name: redact_setting(name, env[name]) if name in own or _TELLING.fullmatch(name) else None
         for name in sorted(env)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from perpetual.records import Json
 from perpetual.toolkit.causes import ERROR
 from perpetual.toolkit.confined import open_file
+from perpetual.toolkit.redact import redact_part
 
 __all__ = ["HINTS", "KILLED", "OUT_OF_MEMORY", "RULES", "last_error", "read", "symptoms_of"]
 
@@ -167,8 +168,6 @@ def _lines_before(descriptor: int, end: int) -> int | None:
 
 
 def _annotation(kind: str, name: str, text: str, at: int, before: int | None) -> Json:
-    from perpetual.toolkit.redact import redact_part
-
     begin = 1 + max(text.rfind(mark, 0, at + 1) for mark in _LINE_ENDS)
     end = min(found if (found := text.find(mark, at + 1)) >= 0 else len(text) for mark in _LINE_ENDS)
     if at - begin > _EXCERPT // 2:

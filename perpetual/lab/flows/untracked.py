@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from perpetual.toolkit.redact import redact_bytes
 from perpetual.toolkit.secret_files import may_hold_secret, names_secret
 
 __all__ = ["UNTRACKED", "keep_untracked"]
@@ -73,8 +74,6 @@ def _named(name: bytes) -> dict[str, Any]:
 
 
 def _entry(top: bytes, name: bytes, seen: os.stat_result, place: Path, left: _Left) -> dict[str, Any]:
-    from perpetual.toolkit.redact import redact_bytes
-
     entry = _named(name) | {"bytes": seen.st_size, "mode": f"{seen.st_mode:06o}", "sha256": None, "kept": False}
     source = os.path.join(top, name)
     if stat.S_ISLNK(seen.st_mode):

@@ -26,7 +26,7 @@ def wait(
     """Until every named run has ended, and every named experiment has no live run; answers {id: status}.
 
     Sleeps on the supervisors of all live runs at once, not in a loop: the end of any is recorded within milliseconds.
-    Raises NotFound for an id that is neither, CorruptData for a run of which nobody can tell any more how it ends,
+    Raises NotFound for an id that is neither, CorruptData for a run whose end cannot be known any longer,
     NotPermitted where all of them wait for a person to approve changed code.
 
     Args:

@@ -28,5 +28,5 @@ def test_a_project_is_created_where_it_is_opened(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("named", ["~nobody-of-this-name/a", "a\0b"])
 @pytest.mark.parametrize("deed", [named_path, lambda named: find_project(explicit=named), Lab.open, Lab.init])
 def test_what_is_no_path_is_a_mistake_of_who_wrote_it(named: str, deed: Callable[[str], object]) -> None:
-    with pytest.raises(UsageError, match=r"is nobody's home here|holds a NUL"):
+    with pytest.raises(UsageError, match=r"there is no user '~|holds a NUL"):
         deed(named)
