@@ -274,7 +274,7 @@ def test_what_is_written_once_the_run_has_ended_is_not_its_word(lab: Lab) -> Non
     forged.write_text(json.dumps({"metrics": {"score": 1.3}}))
     later = ended.stat().st_mtime + 60.0
     os.utime(forged, (later, later))
-    lab.scan()
+    lab.wait([run.id], timeout_s=30)  # the end is believed once its supervisor has left, just after writing it
     found = lab.runs.get(run.id)
     assert (found.metrics, found.reason) == ({}, "no_metric: score was not found in the run's output")
     assert any("after the run had ended" in item["text"] for item in found.annotations)

@@ -285,7 +285,7 @@ class InTwoSteps(TinyStore):
 
 class Forgetful(TinyStore):
     def write(self, batch):
-        if batch[0][2]["commit"] % 3:
+        if batch[0][2]["commit"] == 1:
             super().write(batch)
 
 class LockFile(TinyStore):
@@ -361,7 +361,8 @@ def test_a_bundled_store_survives(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_a_store_that_loses_writes_is_exit_1(acme: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["chaos", "--kills", "1", "--writers", "2", "--store", "forgetful", "--folder", str(tmp_path)]
+    # On a busy machine the writers between two kills may have acknowledged one transaction, which is kept.
+    arguments = ["chaos", "--kills", "4", "--writers", "2", "--store", "forgetful", "--folder", str(tmp_path)]
     assert run([*arguments, "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert (document["ok"], document["provider"]) == (False, "acme/forgetful")
@@ -370,7 +371,7 @@ def test_a_store_that_loses_writes_is_exit_1(acme: None, tmp_path: Path, capsys:
     assert (kept / "store" / "journal.jsonl").exists()
     assert run(arguments) == 1
     shown = capsys.readouterr().out
-    assert "acme/forgetful: NOT SOUND after 1 kills of 2 writers" in shown
+    assert "acme/forgetful: NOT SOUND after 4 kills of 2 writers" in shown
     assert "  problem: " in shown
 
 
