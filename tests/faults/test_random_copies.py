@@ -6,6 +6,7 @@ import random
 import shutil
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,24 @@ def refusal_of(deed: Callable[[], object]) -> PerpetualError | None:
     except PerpetualError as problem:
         return problem
     return None
+
+
+def copied(source: Path, target: Path) -> None:
+    """`cp -a` of a folder in which a run may be ending: a file that goes while it is copied is left out."""
+
+    def take(file: str, copy: str) -> None:
+        with suppress(FileNotFoundError):
+            shutil.copy2(file, copy, follow_symlinks=False)
+
+    shutil.copytree(source, target, symlinks=True, copy_function=take)
+
+
+def removed(folder: Path) -> None:
+    """`rm -rf` of such a folder, again where a file appeared meanwhile."""
+    for last in (False,) * 20 + (True,):
+        shutil.rmtree(folder, ignore_errors=not last)
+        if not folder.exists():
+            return
 
 
 @dataclass
@@ -88,15 +107,18 @@ class World:
     def copy(self, place: Place) -> None:
         """`cp -a`."""
         path = self._free()
-        shutil.copytree(place.path, path, symlinks=True)
+        copied(place.path, path)
         self.places.append(Place(path, {*place.tags}))
 
     def clone(self, place: Place) -> None:
         """`git add -f`, `git clone`."""
         path = self._free()
         git = ["git", "-c", "user.name=x", "-c", "user.email=x@y", "-C", str(place.path)]
-        for words in (["init", "-q"], ["add", "-f", "."], ["commit", "-qm", "all", "--allow-empty"]):
-            subprocess.run([*git, *words], check=True, capture_output=True)
+        subprocess.run([*git, "init", "-q"], check=True, capture_output=True)
+        for last in (False,) * 20 + (True,):  # a file that goes while it is added ends the whole `git add`
+            if subprocess.run([*git, "add", "-f", "."], check=last, capture_output=True).returncode == 0:
+                break
+        subprocess.run([*git, "commit", "-qm", "all", "--allow-empty"], check=True, capture_output=True)
         subprocess.run(["git", "clone", "-q", str(place.path), str(path)], check=True, capture_output=True)
         self.places.append(Place(path, {*place.tags}))
 
@@ -120,14 +142,14 @@ class World:
     def restore(self, place: Place) -> None:
         """A backup is put back over the folder, whole or the store alone."""
         backup, tags = self._free(), {*place.tags}
-        shutil.copytree(place.path, backup, symlinks=True)
+        copied(place.path, backup)
         try:
             self.work(place)
         except PerpetualError:
             return  # a held project: there is nothing newer than the backup
         part = self.draw.choice([".", ".perpetual/store"])
-        shutil.rmtree(place.path / part)
-        shutil.copytree(backup / part, place.path / part, symlinks=True)
+        removed(place.path / part)
+        copied(backup / part, place.path / part)
         with Lab.open(place.path) as lab:
             assert lab.trust.state() == "held"
         place.tags = tags
@@ -176,7 +198,9 @@ def test_nothing_runs_where_it_was_not_accepted(tmp_path: Path, seed: int) -> No
             live = [run.id for run in lab.runs.list().items if run.status in ("launching", "running")]
             if live and lab.trust.state() != "held":
                 lab.wait(live, timeout_s=60)
-            assert lab.storage.verify() == [] or lab.trust.state() == "held"
+            # A restored record takes a number again whose run's files lie there: they are put aside, and named.
+            problems = [problem for problem in lab.storage.verify() if ".aside-" not in problem]
+            assert problems == [] or lab.trust.state() == "held"
     world.check()
     assert world.log.exists()
 
