@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -275,18 +274,18 @@ def test_processes_race_for_the_last_devices(
     with ThreadPoolExecutor(6) as pool:
         done = [*pool.map(partial(perpetual, gpu_lab.root), ["run"] * 6, ids)]
     assert [each.returncode for each in done] == [0] * 6, [each.stderr for each in done]
-    runs = [json.loads(each.stdout) for each in done]
-    running = [run for run in runs if run["status"] == "running"]
+    # As recorded at the end: a command may answer before another one has started the run that it queued.
+    running = gpu_lab.runs.list(status="running").items
     assert len(running) == most
-    assert sorted(uuid for run in running for uuid in run["gpus"]) == sorted(["GPU-0", "GPU-1"] * (most // 2))
+    assert sorted(uuid for run in running for uuid in run.gpus) == sorted(["GPU-0", "GPU-1"] * (most // 2))
     for run in running:
-        gpu_lab.runs.kill(run["id"], grace_s=0.0)
+        gpu_lab.runs.kill(run.id, grace_s=0.0)
     with ThreadPoolExecutor(3) as pool:  # and those that wait, when several look at once
         scans = [*pool.map(partial(perpetual, gpu_lab.root), ["scan"] * 3)]
     assert [each.returncode for each in scans] == [0] * 3, [each.stderr for each in scans]
     again = gpu_lab.runs.list(status="running").items
     assert len(again) == 2
-    assert len({run.id for run in again} & {run["id"] for run in running}) == 0
+    assert len({run.id for run in again} & {run.id for run in running}) == 0
 
 
 @pytest.mark.slow
