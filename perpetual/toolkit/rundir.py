@@ -526,11 +526,15 @@ def _end_orphan(run_dir: Path, child: Identity, nonce: str | None, grace_s: floa
     if not platform.signal_process(child, signal.SIGTERM):
         return False
     # The child lived after its descendants were listed, so the list is of its own.
-    tree = [child, *(each for each in below if each is not None)]
-    tree += [each for each in strays if each not in tree]
+    tree = _once([child, *below, *strays])
     platform.signal_each(tree[1:], signal.SIGTERM)
     _outlast(tree, run_dir, nonce, grace_s)
     return True
+
+
+def _once(found: list[Identity | None]) -> list[Identity]:
+    """Returns each process once: a program may take a second TERM for less patience."""
+    return [each for each in dict.fromkeys(found) if each is not None]
 
 
 def _end_all(processes: list[Identity], run_dir: Path, nonce: str | None, grace_s: float) -> None:
@@ -540,7 +544,7 @@ def _end_all(processes: list[Identity], run_dir: Path, nonce: str | None, grace_
         for each in processes
         for pid in platform.descendants(each.pid, leave_out=is_supervisor)
     ]
-    tree = [*processes, *(each for each in below if each is not None and each not in processes)]
+    tree = _once([*processes, *below])
     platform.signal_each(tree, signal.SIGTERM)
     _outlast(tree, run_dir, nonce, grace_s)
 

@@ -143,7 +143,7 @@ def _puts_out(pid: int, logs: list[os.stat_result]) -> bool:
 
 
 def marked(run_dir: Path, nonce: str | None) -> Iterator[Identity]:
-    """The living processes that are this run's by their environment or their output; no supervisors of nested runs.
+    """Yields each living process that is this run's by its environment or its output; no supervisor of a nested run.
 
     Without a supervisor that adopts it, a process whose parent has ended hangs under process 1 and is found in no tree.
     One that has cleared its environment still writes to the logs. As far as we may ask.
@@ -153,6 +153,7 @@ def marked(run_dir: Path, nonce: str | None) -> Iterator[Identity]:
     names = os.listdir("/proc") if os.path.isdir("/proc") else []
     waiting = sorted((int(name) for name in names if name.isdigit()), reverse=True)  # the newest are soonest gone
     blank: set[int] = set()
+    given: set[Identity] = set()  # a process that is asked to end twice may take the second for less patience
     for pid in waiting:
         content = _environment_of(pid)
         if content == b"" and pid not in blank:  # as of one that is just executing a program: once more, at the end
@@ -162,7 +163,10 @@ def marked(run_dir: Path, nonce: str | None) -> Iterator[Identity]:
             continue
         identity = platform.identity_of(pid)
         # Asked once more: its number was not given to another before it was identified.
-        if identity is not None and _is_of(pid, None, run_dir, nonce, logs) and not is_supervisor(pid):
+        if identity is None or identity in given:
+            continue
+        if _is_of(pid, None, run_dir, nonce, logs) and not is_supervisor(pid):
+            given.add(identity)
             yield identity
 
 
