@@ -355,7 +355,8 @@ def test_a_bundled_store_survives(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert document["acknowledged"] == document["present"] > 0
     assert document["transactions"] >= document["present"]
     assert sum(document["killed_in"].values()) == kills
-    assert document["killed_in"]["block"] + document["killed_in"]["commit"] > 0
+    # About two kills of five strike inside a block or a commit: of six, none may have.
+    assert kills < 20 or document["killed_in"]["block"] + document["killed_in"]["commit"] > 0
     assert document["kept"] is None
     assert [*place.iterdir()] == []
 
