@@ -162,9 +162,9 @@ def marked(run_dir: Path, nonce: str | None) -> Iterator[Identity]:
         if pid == os.getpid() or not _is_of(pid, content, run_dir, nonce, logs):
             continue
         identity = platform.identity_of(pid)
-        # Asked once more: its number was not given to another before it was identified.
         if identity is None or identity in given:
             continue
+        # Asked once more: its number was not given to another before it was identified.
         if _is_of(pid, None, run_dir, nonce, logs) and not is_supervisor(pid):
             given.add(identity)
             yield identity

@@ -12,11 +12,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tenacity import retry, stop_after_attempt
 
 from perpetual import Lab
 from perpetual.errors import PerpetualError
 
 STEPS = 14
+again = retry(stop=stop_after_attempt(20), reraise=True)  # a run that ends beside it makes and removes files
 
 
 def refusal_of(deed: Callable[[], object]) -> PerpetualError | None:
@@ -38,12 +40,16 @@ def copied(source: Path, target: Path) -> None:
     shutil.copytree(source, target, symlinks=True, copy_function=take)
 
 
+@again
 def removed(folder: Path) -> None:
-    """`rm -rf` of such a folder, again where a file appeared meanwhile."""
-    for last in (False,) * 20 + (True,):
-        shutil.rmtree(folder, ignore_errors=not last)
-        if not folder.exists():
-            return
+    """`rm -rf` of such a folder."""
+    shutil.rmtree(folder)
+
+
+@again
+def staged(git: list[str]) -> None:
+    """`git add` of such a folder: a file that goes meanwhile ends the whole command."""
+    subprocess.run([*git, "add", "-f", "."], check=True, capture_output=True)
 
 
 @dataclass
@@ -115,9 +121,7 @@ class World:
         path = self._free()
         git = ["git", "-c", "user.name=x", "-c", "user.email=x@y", "-C", str(place.path)]
         subprocess.run([*git, "init", "-q"], check=True, capture_output=True)
-        for last in (False,) * 20 + (True,):  # a file that goes while it is added ends the whole `git add`
-            if subprocess.run([*git, "add", "-f", "."], check=last, capture_output=True).returncode == 0:
-                break
+        staged(git)
         subprocess.run([*git, "commit", "-qm", "all", "--allow-empty"], check=True, capture_output=True)
         subprocess.run(["git", "clone", "-q", str(place.path), str(path)], check=True, capture_output=True)
         self.places.append(Place(path, {*place.tags}))
