@@ -1,8 +1,10 @@
-"""What a plugin author imports: markers, records, slot bases and errors, under one name. Floor 1.
+"""What a plugin author imports: markers, records, slot bases and errors, under one name. Floor 4.
 
 Everything here is public and stays; what is not here, in `perpetual.science`, `perpetual.toolkit`, `perpetual.loop`
-or `perpetual.testing` is the kernel's own. What only some need is looked up at first use: the markers, so that a chosen
-provider does not load pluggy, and what a command needs (`Face` and its companions).
+or `perpetual.testing` is the kernel's own. What only some plugins need is imported at first use: the markers, so that
+a chosen provider does not load pluggy, and the command kit (`CliContext` and its companions), which loads click.
+
+A name that another one replaced goes on working for as long as its API number is served, with a DeprecationWarning.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ from perpetual.slots.scorer import Scorer, State
 from perpetual.slots.store import META, Capabilities, Change, Document, Kind, Meta, Page, Row, StoreBase, Transaction
 
 if TYPE_CHECKING:
-    from perpetual.cli.base import Face, json_option, page_options, pass_face, printable
+    from perpetual.commands import CliContext, json_option, page_options, pass_cli, printable
     from perpetual.hookspecs import hookimpl, hookspec
 
 __all__ = [
@@ -71,10 +73,10 @@ __all__ = [
     "hookimpl",
     "hookspec",
     # commands
-    "Face",
+    "CliContext",
     "json_option",
     "page_options",
-    "pass_face",
+    "pass_cli",
     "printable",
     # slots
     "Analyser",
@@ -151,16 +153,24 @@ __all__ = [
     "UsageError",
 ]
 
-_LATER = {
-    **dict.fromkeys(("hookimpl", "hookspec"), "perpetual.hookspecs"),
-    **dict.fromkeys(("Face", "json_option", "page_options", "pass_face", "printable"), "perpetual.cli.base"),
-}
+
+_MARKERS = ("hookimpl", "hookspec")
+_COMMAND_KIT = ("CliContext", "json_option", "page_options", "pass_cli", "printable")
+_REPLACED = {"Face": "CliContext", "pass_face": "pass_cli"}  # names of API 1 that another name has replaced
 
 
 def __getattr__(name: str) -> Any:
-    home = _LATER.get(name)
-    if home is None:
-        raise AttributeError(f"module 'perpetual.api' has no attribute {name!r}")
-    from importlib import import_module
+    if name in _REPLACED:
+        import warnings
 
-    return getattr(import_module(home), name)
+        warnings.warn(f"perpetual.api.{name} is called {_REPLACED[name]} now", DeprecationWarning, stacklevel=2)
+        name = _REPLACED[name]
+    if name in _MARKERS:
+        from perpetual import hookspecs
+
+        return getattr(hookspecs, name)
+    if name in _COMMAND_KIT:
+        from perpetual import commands
+
+        return getattr(commands, name)
+    raise AttributeError(f"module 'perpetual.api' has no attribute {name!r}")

@@ -15,9 +15,9 @@ import click
 
 from perpetual import __version__, kept
 from perpetual.cli import interrupt
-from perpetual.cli.agent_output import fenced, for_agent, sealed
-from perpetual.cli.base import Face, carried, printable
 from perpetual.cli.table import COMMANDS
+from perpetual.commands import CliContext, carried, printable
+from perpetual.commands.agent_output import fenced, for_agent, sealed
 from perpetual.errors import PerpetualError, PluginError, UsageError, unknown
 from perpetual.toolkit.fence import fence
 from perpetual.toolkit.reserved import known_names
@@ -33,10 +33,10 @@ _OWN_ERRORS = ("not_permitted", "not_trusted")  # whose words quote nothing of t
 
 def _plugin_commands(ctx: click.Context) -> dict[str, tuple[str, str]]:
     """Commands that plugins offer: name -> (factory, summary). The kernel's own names win."""
-    face = ctx.ensure_object(Face)
-    if face.offers is None:  # a command line asks for them several times
-        face.offers = _offered(safe=face.safe)
-    return face.offers
+    cli = ctx.ensure_object(CliContext)
+    if cli.offers is None:  # a command line asks for them several times
+        cli.offers = _offered(safe=cli.safe)
+    return cli.offers
 
 
 def _offered(*, safe: bool) -> dict[str, tuple[str, str]]:
@@ -111,7 +111,7 @@ def _load(factory: str) -> click.Command:
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        ctx.ensure_object(Face).answer("version", {"version": __version__}, f"perpetual {__version__}")
+        ctx.ensure_object(CliContext).answer("version", {"version": __version__}, f"perpetual {__version__}")
         ctx.exit()
 
 
@@ -130,45 +130,46 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 @click.pass_context
 def program(ctx: click.Context, project: str | None, as_json: bool, safe: bool, debug: bool) -> None:
     """The persistent lab behind coding agents: hypotheses, experiments, runs, evidence, memory."""
-    face = ctx.ensure_object(Face)
-    face.project, face.safe, face.debug = project, safe, debug
-    face.as_json = face.as_json or as_json
-    face.for_agent = not face.is_for_help and for_agent(project)
+    cli = ctx.ensure_object(CliContext)
+    cli.project, cli.safe, cli.debug = project, safe, debug
+    cli.as_json = cli.as_json or as_json
+    cli.for_agent = not cli.is_for_help and for_agent(project)
     entry = COMMANDS.get(ctx.invoked_subcommand or "")
-    if face.for_agent and not face.as_json and not (entry is not None and entry.is_own):
+    if cli.for_agent and not cli.as_json and not (entry is not None and entry.is_own):
         ctx.with_resource(fenced())
-    if face.as_json and ctx.invoked_subcommand in COMMANDS and not face.is_for_help:
-        ctx.with_resource(face.alone())  # a plugin's own command may have its own way to answer
-    ctx.call_on_close(face.close)
+    if cli.as_json and ctx.invoked_subcommand in COMMANDS and not cli.is_for_help:
+        ctx.with_resource(cli.alone())  # a plugin's own command may have its own way to answer
+    ctx.call_on_close(cli.close)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command line and answers its exit status; every error is told here and nowhere else."""
-    face = Face(as_json=interrupt.wants_json(arguments))
-    face.approve_token = os.environ.pop("PERPETUAL_APPROVE_TOKEN", None)
-    face.is_for_help, face.safe = "--help" in arguments, "--safe" in arguments
+    cli = CliContext(as_json=interrupt.wants_json(arguments))
+    cli.on_open = _ask_about_changes
+    cli.approve_token = os.environ.pop("PERPETUAL_APPROVE_TOKEN", None)
+    cli.is_for_help, cli.safe = "--help" in arguments, "--safe" in arguments
     try:
         _check_text(arguments)
-        result: Any = program.main(args=[*arguments], prog_name="perpetual", standalone_mode=False, obj=face)
+        result: Any = program.main(args=[*arguments], prog_name="perpetual", standalone_mode=False, obj=cli)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except PerpetualError as problem:
         if "--debug" in arguments:
             raise
-        _tell(face, problem.document(), problem.data)
+        _tell(cli, problem.document(), problem.data)
         return problem.exit
     except click.exceptions.NoArgsIsHelpError as problem:
-        if face.as_json:
+        if cli.as_json:
             path = problem.ctx.command_path
             error = {"code": "usage", "message": f"{path} needs a command", "hint": f"{path} --help", "exit": 2}
-            _tell(face, error, None)
+            _tell(cli, error, None)
         else:
             click.echo(problem.format_message())
         return 2
     except click.ClickException as problem:
         context = problem.ctx if isinstance(problem, click.UsageError) else None
         hint = f"{context.command_path} --help" if context is not None else None
-        _tell(face, {"code": "usage", "message": problem.format_message(), "hint": hint, "exit": 2}, None)
+        _tell(cli, {"code": "usage", "message": problem.format_message(), "hint": hint, "exit": 2}, None)
         return 2
     except (click.Abort, KeyboardInterrupt):
         return interrupt.tell(arguments)
@@ -178,13 +179,20 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as problem:
         if "--debug" in arguments:
             raise
-        return output_failed(problem, arguments) if is_output(problem) else _tell_file(face, problem)
+        return output_failed(problem, arguments) if is_output(problem) else _tell_file(cli, problem)
     except Exception as problem:
         if interrupt.is_interrupt(problem):
             return interrupt.tell(arguments)
         if "--debug" in arguments:
             raise
-        return _tell_internal(face, problem)
+        return _tell_internal(cli, problem)
+
+
+def _ask_about_changes(cli: CliContext) -> None:
+    if cli.lab.config.held or cli.lab.config.methodology.held:
+        from perpetual.cli.trust import ask_about_changes
+
+        ask_about_changes(cli)
 
 
 def is_output(problem: OSError) -> bool:
@@ -203,24 +211,24 @@ def output_failed(problem: OSError, arguments: Sequence[str]) -> int:
     _give_up_output()
     why = problem.strerror or str(problem)
     error = {"code": "not_written", "message": f"standard output could not be written: {why}"}
-    _tell(Face(), {**error, "hint": "what was asked for was done; only the answer is missing"}, None)
+    _tell(CliContext(), {**error, "hint": "what was asked for was done; only the answer is missing"}, None)
     return 1
 
 
-def _tell_file(face: Face, problem: OSError) -> int:
+def _tell_file(cli: CliContext, problem: OSError) -> int:
     from perpetual.toolkit.confined import explain
 
     known = explain(problem)
     if known is None:
-        return _tell_internal(face, problem)
-    _tell(face, known.document(), None)
+        return _tell_internal(cli, problem)
+    _tell(cli, known.document(), None)
     return known.exit
 
 
-def _tell_internal(face: Face, problem: Exception) -> int:
+def _tell_internal(cli: CliContext, problem: Exception) -> int:
     message = f"internal error: {type(problem).__name__}: {problem}"
     hint = "the same command with --debug shows where"
-    _tell(face, {"code": "internal", "message": message, "hint": hint, "exit": 1}, None)
+    _tell(cli, {"code": "internal", "message": message, "hint": hint, "exit": 1}, None)
     return 1
 
 
@@ -238,13 +246,13 @@ def _check_text(arguments: Sequence[str]) -> None:
             raise UsageError(f"the argument {argument!r} is not UTF-8", hint="write it as UTF-8 text") from problem
 
 
-def _tell(face: Face, error: dict[str, Any], data: dict[str, Any] | None) -> None:
-    error = {**error, "hint": face.hint(error["hint"])}
-    if face.as_json:
+def _tell(cli: CliContext, error: dict[str, Any], data: dict[str, Any] | None) -> None:
+    error = {**error, "hint": cli.hint(error["hint"])}
+    if cli.as_json:
         document = {"schema": "perpetual.error/1", **(data or {}), "error": error}
         try:
             text = json.dumps(document, ensure_ascii=False)
-            sys.stdout.write(carried(sealed(text) if face.for_agent else text, sys.stdout) + "\n")
+            sys.stdout.write(carried(sealed(text) if cli.for_agent else text, sys.stdout) + "\n")
             sys.stdout.flush()
             return
         except OSError:
@@ -252,7 +260,7 @@ def _tell(face: Face, error: dict[str, Any], data: dict[str, Any] | None) -> Non
     text = f"error: {printable(error['message'])}\n"
     if error["hint"]:
         text += f"hint: {printable(error['hint'])}\n"
-    if face.for_agent and error["code"] not in _OWN_ERRORS:
+    if cli.for_agent and error["code"] not in _OWN_ERRORS:
         text = fence(text) + "\n"
     with contextlib.suppress(OSError):  # full as well: the exit status is what is left
         sys.stderr.write(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from perpetual.cli.base import line
+from perpetual.commands import line
 from perpetual.toolkit.units import counted, shown_hours
 
 __all__ = ["approved_text", "needs", "other_command"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from perpetual.cli.base import Face, json_option, pass_face
+from perpetual.commands import CliContext, json_option, pass_cli
 from perpetual.toolkit.units import hours_of, shown_hours, shown_number
 
 __all__ = ["budget"]
@@ -17,39 +17,39 @@ _UNLIMITED = ("none", "null", "unlimited")
 
 @click.group(invoke_without_command=True)
 @json_option
-@pass_face
+@pass_cli
 @click.pass_context
-def budget(ctx: click.Context, face: Face) -> None:
+def budget(ctx: click.Context, cli: CliContext) -> None:
     """What was spent, by experiment, hypothesis and day, and the limit.
 
     A run debits its wall hours times its GPUs; one without a GPU debits no GPU-hours. Run-hours are wall hours times
     GPUs, and plain wall hours without one.
     """
     if ctx.invoked_subcommand is None:
-        _show(face)
+        _show(cli)
 
 
 # A negative amount is refused by name; it must not be taken for an option.
 @budget.command(name="set", context_settings={"ignore_unknown_options": True})
 @click.argument("gpu_hours", metavar="GPU_HOURS|none")
 @json_option
-@pass_face
-def set_(face: Face, gpu_hours: str) -> None:
+@pass_cli
+def set_(cli: CliContext, gpu_hours: str) -> None:
     """Set the limit in GPU-hours, or take it away with `none`. Runs that have their reservation go on."""
     unlimited = gpu_hours.strip().lower() in _UNLIMITED
-    face.lab.budget.set_limit(None if unlimited else hours_of(gpu_hours, "the budget"))
-    _show(face)
+    cli.lab.budget.set_limit(None if unlimited else hours_of(gpu_hours, "the budget"))
+    _show(cli)
 
 
-def _show(face: Face) -> None:
-    shown = face.lab.budget.show()
-    face.answer("budget", shown, lambda: _totals(shown, face.lab.budget.room_run_hours()))
-    if face.as_json:
+def _show(cli: CliContext) -> None:
+    shown = cli.lab.budget.show()
+    cli.answer("budget", shown, lambda: _totals(shown, cli.lab.budget.room_run_hours()))
+    if cli.as_json:
         return
     for name in ("hypothesis", "experiment", "day"):
         lines = shown[f"by_{name}"]
         if lines:
-            face.table((name, "runs", "GPU-hours", "run time"), [_row(key, line) for key, line in lines.items()])
+            cli.table((name, "runs", "GPU-hours", "run time"), [_row(key, line) for key, line in lines.items()])
 
 
 def _totals(shown: dict[str, Any], room_run_hours: float | None) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perpetual.cli.base import Face, json_option, pass_face, printable
+from perpetual.commands import CliContext, json_option, pass_cli, printable
 
 if TYPE_CHECKING:
     from perpetual.chaos import Certificate
@@ -37,8 +37,10 @@ _EVERY_S = 2.0  # between two lines of progress
     help="Where the scratch folder is made, to try DIR's file system. By default with the system's temporary files.",
 )
 @json_option
-@pass_face
-def chaos(face: Face, kills: int, writers: int | None, seed: int | None, store: str | None, folder: Path | None) -> int:
+@pass_cli
+def chaos(
+    cli: CliContext, kills: int, writers: int | None, seed: int | None, store: str | None, folder: Path | None
+) -> int:
     """Kill processes that write to a store, again and again, and certify what is left; exit 1 if something is wrong.
 
     The store is a new one in a scratch folder; the project's own record is not touched. Writers end by SIGKILL at
@@ -51,10 +53,10 @@ def chaos(face: Face, kills: int, writers: int | None, seed: int | None, store: 
         nonlocal last_s
         if time.monotonic() - last_s >= _EVERY_S:
             last_s = time.monotonic()
-            face.progress(f"{done} of {kills} kills, {acknowledged} acknowledged")
+            cli.progress(f"{done} of {kills} kills, {acknowledged} acknowledged")
 
-    found = face.inventory().chaos(store, kills=kills, writers=writers, seed=seed, folder=folder, progress=progress)
-    face.answer("chaos", asdict(found), lambda: _text(found))
+    found = cli.inventory().chaos(store, kills=kills, writers=writers, seed=seed, folder=folder, progress=progress)
+    cli.answer("chaos", asdict(found), lambda: _text(found))
     return 0 if found.ok else 1
 
 

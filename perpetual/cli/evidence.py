@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from perpetual.cli.base import Face, json_option, key_option, page_options, pass_face, printable
+from perpetual.commands import CliContext, json_option, key_option, page_options, pass_cli, printable
 from perpetual.toolkit.units import counted, shown_bound
 
 __all__ = ["evidence"]
@@ -23,13 +23,13 @@ def evidence() -> None:
 @click.option("--hypothesis", "hypothesis_id", metavar="ID", help="Only the rows of this one.")
 @page_options
 @json_option
-@pass_face
-def list_(face: Face, hypothesis_id: str | None, limit: int, cursor: str | None) -> None:
+@pass_cli
+def list_(cli: CliContext, hypothesis_id: str | None, limit: int, cursor: str | None) -> None:
     """List the rows of the ledger, oldest first; nats are the change in log odds that each one made."""
     from perpetual.records import to_json
 
-    page = face.lab.evidence.list(hypothesis_id=hypothesis_id, limit=limit, cursor=cursor)
-    face.items(
+    page = cli.lab.evidence.list(hypothesis_id=hypothesis_id, limit=limit, cursor=cursor)
+    cli.items(
         "evidence_list",
         [to_json(item) for item in page.items],
         page.next_cursor,
@@ -48,8 +48,8 @@ def list_(face: Face, hypothesis_id: str | None, limit: int, cursor: str | None)
         ),
         empty="no evidence yet: runs of a claim, opinions and retractions make rows",
     )
-    if not face.as_json:
-        _tell_flags(face, list(dict.fromkeys(item.hypothesis_id for item in page.items)))
+    if not cli.as_json:
+        _tell_flags(cli, list(dict.fromkeys(item.hypothesis_id for item in page.items)))
 
 
 @evidence.command()
@@ -60,39 +60,39 @@ def list_(face: Face, hypothesis_id: str | None, limit: int, cursor: str | None)
 @click.option("--run", "run_id", metavar="ID", help="The run that the opinion is about.")
 @key_option
 @json_option
-@pass_face
-def add(face: Face, /, hypothesis: str, **fields: Any) -> None:
+@pass_cli
+def add(cli: CliContext, /, hypothesis: str, **fields: Any) -> None:
     """Add an opinion on HYPOTHESIS: at most ln 2 nats, all opinions together at most ln 3.
 
     It can never decide a hypothesis by itself.
     """
     from perpetual.records import to_json
 
-    row = to_json(face.lab.evidence.add(hypothesis, **fields))
-    face.answer("evidence", row, lambda: _text(face, row))
+    row = to_json(cli.lab.evidence.add(hypothesis, **fields))
+    cli.answer("evidence", row, lambda: _text(cli, row))
 
 
 @evidence.command()
 @click.argument("id", metavar="EVIDENCE")
 @click.option("--why", required=True, metavar="T", help="The reason, kept in the row.")
 @json_option
-@pass_face
-def retract(face: Face, id: str, why: str) -> None:
+@pass_cli
+def retract(cli: CliContext, id: str, why: str) -> None:
     """Take the row EVIDENCE back by a new row; both stay in the ledger."""
     from perpetual.records import to_json
 
-    row = to_json(face.lab.evidence.retract(id, why=why))
-    face.answer("evidence", row, lambda: _text(face, row))
+    row = to_json(cli.lab.evidence.retract(id, why=why))
+    cli.answer("evidence", row, lambda: _text(cli, row))
 
 
 @evidence.command()
 @click.option("--check", is_flag=True, help="Change nothing; exit 1 if a stored confidence differs from its fold.")
 @json_option
-@pass_face
-def refold(face: Face, check: bool) -> int:
+@pass_cli
+def refold(cli: CliContext, check: bool) -> int:
     """Fold every hypothesis anew from the ledger, and name those whose stored fold differed."""
-    found = face.lab.evidence.refold(check=check)
-    face.items(
+    found = cli.lab.evidence.refold(check=check)
+    cli.items(
         "refold",
         found,
         None,
@@ -121,16 +121,16 @@ def _says(item: Json) -> str:
     return item["verdict"] or f"{item['log_odds']:+.3f} nats by hand"
 
 
-def _tell_flags(face: Face, ids: list[str]) -> None:
+def _tell_flags(cli: CliContext, ids: list[str]) -> None:
     """What is to be known of the hypotheses whose rows were listed."""
     for id in ids:
-        flags = face.lab.hypotheses.get(id).flags
+        flags = cli.lab.hypotheses.get(id).flags
         if flags:
             click.echo(f"{id}: {printable('; '.join(flags))}")
 
 
-def _text(face: Face, row: Json) -> str:
-    subject = face.lab.hypotheses.get(row["hypothesis_id"])
+def _text(cli: CliContext, row: Json) -> str:
+    subject = cli.lab.hypotheses.get(row["hypothesis_id"])
     return (
         f"{row['id']}  {row['kind']}: {printable(_says(row))}, {_nats(row)} nats\n"
         f"  {subject.id} is {subject.status} at confidence {subject.confidence:.3f}"

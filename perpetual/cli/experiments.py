@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perpetual.cli.approval import approved_text, needs, other_command
-from perpetual.cli.base import (
-    Face,
+from perpetual.commands import (
+    CliContext,
     PersonOption,
     json_object,
     json_option,
     key_option,
     line,
     page_options,
-    pass_face,
+    pass_cli,
     printable,
 )
 from perpetual.errors import UsageError
@@ -75,8 +75,8 @@ _LONGEST_LISTED = 200  # characters of a command in a list
 @click.option("--dry-run", is_flag=True, help="Show what would be proposed, and write nothing.")
 @key_option
 @json_option
-@pass_face
-def propose(face: Face, /, auto: int | None, dry_run: bool, idempotency_key: str | None, **options: Any) -> None:
+@pass_cli
+def propose(cli: CliContext, /, auto: int | None, dry_run: bool, idempotency_key: str | None, **options: Any) -> None:
     """Propose an experiment for a person to approve; -h is the hypothesis, --help is help.
 
     What is left out of the design comes from the hypothesis. Without a claim (a metric, a direction, an mde and a
@@ -87,13 +87,13 @@ def propose(face: Face, /, auto: int | None, dry_run: bool, idempotency_key: str
         if given:
             flags = ", ".join("--" + name.removesuffix("_id").replace("_", "-") for name in given)
             raise UsageError(f"--auto picks by itself and takes no {flags.replace('--tags', '--tag')}")
-        _propose_auto(face, auto, dry_run, idempotency_key)
+        _propose_auto(cli, auto, dry_run, idempotency_key)
         return
     from perpetual.records import to_json
 
-    made = face.lab.experiments.propose(**_specification(given), dry_run=dry_run, idempotency_key=idempotency_key)
+    made = cli.lab.experiments.propose(**_specification(given), dry_run=dry_run, idempotency_key=idempotency_key)
     document = {**to_json(made), **({"id": None} if dry_run else {})}
-    face.answer("experiment", document, lambda: _proposed_text(document))
+    cli.answer("experiment", document, lambda: _proposed_text(document))
 
 
 def _specification(given: Json) -> Json:
@@ -145,16 +145,16 @@ def _titled(item: Json) -> str:
     return shown if is_cut else f"{item['title']}: {shown}"
 
 
-def _propose_auto(face: Face, count: int, dry_run: bool, key: str | None) -> None:
+def _propose_auto(cli: CliContext, count: int, dry_run: bool, key: str | None) -> None:
     from perpetual.records import to_json
 
-    picks = face.lab.experiments.propose_auto(count, dry_run=dry_run, idempotency_key=key)
+    picks = cli.lab.experiments.propose_auto(count, dry_run=dry_run, idempotency_key=key)
     new = {index for index, pick in enumerate(picks) if pick.new}
     items = [to_json(pick.experiment) for pick in picks]
     if dry_run:
         items = [{**item, "id": None} if index in new else item for index, item in enumerate(items)]
     rows = {id(item): index in new for index, item in enumerate(items)}
-    face.items(
+    cli.items(
         "experiments",
         items,
         None,
@@ -167,10 +167,10 @@ def _propose_auto(face: Face, count: int, dry_run: bool, key: str | None) -> Non
             item["score"]["reason"],
             _titled(item),
         ),
-        empty=_why_nothing(face) if not picks else "",
+        empty=_why_nothing(cli) if not picks else "",
     )
-    steps = face.steps([step for item in items if item["id"] for step in _next(item)])
-    if steps and not face.as_json:
+    steps = cli.steps([step for item in items if item["id"] for step in _next(item)])
+    if steps and not cli.as_json:
         click.echo("\n".join(steps))
 
 
@@ -181,9 +181,9 @@ def _propose_auto(face: Face, count: int, dry_run: bool, key: str | None) -> Non
 @click.option("--dry-run", is_flag=True, help="Show what would be proposed, and write nothing.")
 @key_option
 @json_option
-@pass_face
+@pass_cli
 def rebaseline(
-    face: Face, id: str, replicates: int | None, notes: str, dry_run: bool, idempotency_key: str | None
+    cli: CliContext, id: str, replicates: int | None, notes: str, dry_run: bool, idempotency_key: str | None
 ) -> None:
     """Propose the baseline ID anew, to be run under today's code.
 
@@ -191,16 +191,16 @@ def rebaseline(
     """
     from perpetual.records import to_json
 
-    made = face.lab.experiments.rebaseline(
+    made = cli.lab.experiments.rebaseline(
         id, replicates=replicates, notes=notes, dry_run=dry_run, idempotency_key=idempotency_key
     )
     document = {**to_json(made), **({"id": None} if dry_run else {})}
-    face.answer("experiment", document, lambda: _proposed_text(document))
+    cli.answer("experiment", document, lambda: _proposed_text(document))
 
 
-def _why_nothing(face: Face) -> str:
+def _why_nothing(cli: CliContext) -> str:
     """Why nothing is worth proposing, for each open hypothesis."""
-    lab = face.lab
+    lab = cli.lab
     opened = lab.hypotheses.list(status="open", limit=_EXPLAINED).items
     if not opened:
         return "nothing is worth proposing: no hypothesis is open"
@@ -232,44 +232,44 @@ def _why_not(lab: Lab, hypothesis: Hypothesis) -> str:
     "--token", cls=PersonOption, is_flag=True, help="Instead: print the token that lets one MCP server approve."
 )
 @json_option
-@pass_face
-def approve(face: Face, ids: tuple[str, ...], token: bool) -> None:
+@pass_cli
+def approve(cli: CliContext, ids: tuple[str, ...], token: bool) -> None:
     """Approve proposed experiments, all of them or none: each may run exactly as it is specified now."""
     if token:
         if ids:
             raise UsageError("--token approves nothing and takes no ID", hint="perpetual approve --token")
-        made = face.lab.experiments.approval_token()
-        face.answer("approve_token", made, made["token"])
-        face.progress(f"until {made['expires_at']}, once: PERPETUAL_APPROVE_TOKEN=TOKEN perpetual mcp --allow-approve")
+        made = cli.lab.experiments.approval_token()
+        cli.answer("approve_token", made, made["token"])
+        cli.progress(f"until {made['expires_at']}, once: PERPETUAL_APPROVE_TOKEN=TOKEN perpetual mcp --allow-approve")
         return
     if not ids:
         raise UsageError("approve needs an ID", hint="perpetual approve --help")
-    _answer(face, face.lab.experiments.approve_all(ids), is_approved=True)
+    _answer(cli, cli.lab.experiments.approve_all(ids), is_approved=True)
 
 
 @click.command()
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @click.option("--why", required=True, metavar="T", help="The reason, kept in the feed.")
 @json_option
-@pass_face
-def reject(face: Face, ids: tuple[str, ...], why: str) -> None:
+@pass_cli
+def reject(cli: CliContext, ids: tuple[str, ...], why: str) -> None:
     """Turn down experiments that have not run, all of them or none."""
-    _answer(face, face.lab.experiments.reject_all(ids, why))
+    _answer(cli, cli.lab.experiments.reject_all(ids, why))
 
 
-def _answer(face: Face, changed: list[Any], *, is_approved: bool = False) -> None:
+def _answer(cli: CliContext, changed: list[Any], *, is_approved: bool = False) -> None:
     """One record as itself, several as a list."""
     from perpetual.records import to_json
 
     documents = [to_json(item) for item in changed]
     if is_approved:
-        documents = [{**item, "differs": face.lab.experiments.differences(item["id"])} for item in documents]
+        documents = [{**item, "differs": cli.lab.experiments.differences(item["id"])} for item in documents]
     if len(documents) == 1:
-        face.answer("experiment", documents[0], lambda: _changed_text(documents[0]))
-    elif face.as_json:
-        face.items("experiments", documents, None, (), lambda _: (), empty="")
+        cli.answer("experiment", documents[0], lambda: _changed_text(documents[0]))
+    elif cli.as_json:
+        cli.items("experiments", documents, None, (), lambda _: (), empty="")
     else:
-        face.answer("experiments", {}, "\n".join(_changed_text(item) for item in documents))
+        cli.answer("experiments", {}, "\n".join(_changed_text(item) for item in documents))
 
 
 def _changed_text(item: Json) -> str:
@@ -284,9 +284,9 @@ def _changed_text(item: Json) -> str:
 @click.option("--hypothesis", "hypothesis_id", metavar="ID", help="Only those that test it.")
 @page_options
 @json_option
-@pass_face
+@pass_cli
 def experiments(
-    face: Face, id: str | None, status: str | None, hypothesis_id: str | None, limit: int, cursor: str | None
+    cli: CliContext, id: str | None, status: str | None, hypothesis_id: str | None, limit: int, cursor: str | None
 ) -> None:
     """Show the experiment ID; without ID, list experiments, oldest first."""
     from perpetual.records import to_json
@@ -294,11 +294,11 @@ def experiments(
     if id is not None:
         if status or hypothesis_id:
             raise UsageError("an ID names one experiment; --status and --hypothesis are for the list")
-        found = to_json(face.lab.experiments.get(id))
-        face.answer("experiment", found, lambda: _text(found))
+        found = to_json(cli.lab.experiments.get(id))
+        cli.answer("experiment", found, lambda: _text(found))
         return
-    page = face.lab.experiments.list(status=status, hypothesis_id=hypothesis_id, limit=limit, cursor=cursor)
-    face.items(
+    page = cli.lab.experiments.list(status=status, hypothesis_id=hypothesis_id, limit=limit, cursor=cursor)
+    cli.items(
         "experiments",
         [to_json(item) for item in page.items],
         page.next_cursor,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from perpetual.cli.base import printable
+from perpetual.commands import printable
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

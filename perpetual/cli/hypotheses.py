@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perpetual.cli.base import Face, json_object, json_option, key_option, page_options, pass_face, printable
+from perpetual.commands import CliContext, json_object, json_option, key_option, page_options, pass_cli, printable
 from perpetual.science.versions import is_stale
 from perpetual.toolkit.claims import claim_in_words, effect_in_words
 from perpetual.toolkit.units import counted, shown_bound, shown_number
@@ -33,9 +33,9 @@ def hypotheses() -> None:
 @click.option("--tag", "tags", multiple=True, help="A word to find it by; may be repeated.")
 @key_option
 @json_option
-@pass_face
+@pass_cli
 def add(
-    face: Face, /, statement: str, tags: tuple[str, ...], params: str | None, **fields: Any
+    cli: CliContext, /, statement: str, tags: tuple[str, ...], params: str | None, **fields: Any
 ) -> None:  # the other options are named as the lab's own arguments
     """Add a claim, in words, for experiments to support or refute.
 
@@ -43,9 +43,9 @@ def add(
     """
     from perpetual.records import to_json
 
-    made = face.lab.hypotheses.add(statement, params=json_object(params, "--params"), tags=tags, **fields)
-    face.answer(
-        "hypothesis", to_json(made), lambda: f"{_text(face, to_json(made))}\nnext: {_next(made.id, made.prediction)}"
+    made = cli.lab.hypotheses.add(statement, params=json_object(params, "--params"), tags=tags, **fields)
+    cli.answer(
+        "hypothesis", to_json(made), lambda: f"{_text(cli, to_json(made))}\nnext: {_next(made.id, made.prediction)}"
     )
 
 
@@ -58,13 +58,13 @@ def _next(id: str, prediction: Prediction) -> str:
 @click.option("--status", metavar="S", help="Only these: open, supported, refuted or parked.")
 @page_options
 @json_option
-@pass_face
-def list_(face: Face, status: str | None, limit: int, cursor: str | None) -> None:
+@pass_cli
+def list_(cli: CliContext, status: str | None, limit: int, cursor: str | None) -> None:
     """List hypotheses, oldest first."""
     from perpetual.records import to_json
 
-    page = face.lab.hypotheses.list(status=status, limit=limit, cursor=cursor)
-    face.items(
+    page = cli.lab.hypotheses.list(status=status, limit=limit, cursor=cursor)
+    cli.items(
         "hypotheses",
         [to_json(item) for item in page.items],
         page.next_cursor,
@@ -85,13 +85,13 @@ def list_(face: Face, status: str | None, limit: int, cursor: str | None) -> Non
 @hypotheses.command()
 @click.argument("id")
 @json_option
-@pass_face
-def show(face: Face, id: str) -> None:
+@pass_cli
+def show(cli: CliContext, id: str) -> None:
     """Show the hypothesis ID: what is believed of it and why."""
     from perpetual.records import to_json
 
-    found = to_json(face.lab.hypotheses.get(id))
-    face.answer("hypothesis", found, lambda: _text(face, found))
+    found = to_json(cli.lab.hypotheses.get(id))
+    cli.answer("hypothesis", found, lambda: _text(cli, found))
 
 
 @hypotheses.command()
@@ -103,13 +103,13 @@ def show(face: Face, id: str) -> None:
 @click.option("--tag", "tags", multiple=True, help="Replaces the tags; may be repeated; '' takes them away.")
 @click.option("--why", help="The reason, kept in the manual row.")
 @json_option
-@pass_face
-def update(face: Face, /, id: str, tags: tuple[str, ...], **changes: Any) -> None:
+@pass_cli
+def update(cli: CliContext, /, id: str, tags: tuple[str, ...], **changes: Any) -> None:
     """Change the hypothesis ID; what its runs have measured stays as it is."""
     from perpetual.records import to_json
 
-    changed = to_json(face.lab.hypotheses.update(id, tags=tags or None, **changes))
-    face.answer("hypothesis", changed, lambda: _text(face, changed))
+    changed = to_json(cli.lab.hypotheses.update(id, tags=tags or None, **changes))
+    cli.answer("hypothesis", changed, lambda: _text(cli, changed))
 
 
 def _rows(item: dict[str, Any]) -> str:
@@ -123,7 +123,7 @@ def _by_hand(item: dict[str, Any]) -> str:
     return f" (by {item['decided_by']})" if item["decided_by"] not in (None, "evidence") else ""
 
 
-def _text(face: Face, item: dict[str, Any]) -> str:
+def _text(cli: CliContext, item: dict[str, Any]) -> str:
     lines = [
         f"{item['id']}  {item['status']}{_by_hand(item)}  "
         f"confidence {item['confidence']:.3f} (prior {item['prior']:g})",
@@ -144,7 +144,7 @@ def _text(face: Face, item: dict[str, Any]) -> str:
         lines.append(f"  next: perpetual propose -h {item['id']} --confirmation --command '... on data kept back'")
     lines += [f"  tags: {printable(', '.join(item['tags']))}"] if item["tags"] else []
     lines += [f"  flag: {printable(flag)}" for flag in item["flags"]]  # sentences: a line each
-    experiments = face.lab.experiments.list(hypothesis_id=item["id"]).items
+    experiments = cli.lab.experiments.list(hypothesis_id=item["id"]).items
     if experiments:
         lines.append("  experiments: " + ", ".join(f"{found.id} {found.status}" for found in experiments))
     return "\n".join(lines)

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from perpetual.cli.base import Face, json_option, pass_face, printable
+from perpetual.commands import CliContext, json_option, pass_cli, printable
 from perpetual.errors import Conflict, UsageError
 from perpetual.toolkit.named_path import named_path
 from perpetual.toolkit.readers import names_a_right
@@ -30,9 +30,9 @@ __all__ = ["init"]
 @click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
 @click.option("--force", is_flag=True, help="Replace generated files even if somebody edited them.")
 @json_option
-@pass_face
+@pass_cli
 def init(
-    face: Face,
+    cli: CliContext,
     name: str | None,
     harnesses: tuple[str, ...],
     target: str | None,
@@ -44,7 +44,7 @@ def init(
     force: bool,
 ) -> None:
     """Create a project here and register it with coding agents. A second run changes nothing."""
-    folder = _folder(target or face.project)
+    folder = _folder(target or cli.project)
     wishes = {
         "name": name,
         "budget": None if budget is None else hours_of(budget, "--budget"),
@@ -52,8 +52,8 @@ def init(
     }
     asked = {"remove": remove, "command": _words(command), "force": force}
     work = _preview if dry_run else _create
-    document = work(face, folder, wishes, harnesses, asked)
-    _tell(face, document)
+    document = work(cli, folder, wishes, harnesses, asked)
+    _tell(cli, document)
 
 
 def _folder(target: str | None) -> Path:
@@ -86,7 +86,7 @@ def _words(command: str | None) -> tuple[str, ...] | None:
 
 
 def _create(
-    face: Face, folder: Path, wishes: dict[str, Any], harnesses: Sequence[str], asked: dict[str, Any]
+    cli: CliContext, folder: Path, wishes: dict[str, Any], harnesses: Sequence[str], asked: dict[str, Any]
 ) -> dict[str, Any]:
     from perpetual.config import FILE, FOLDER, Config
     from perpetual.lab import Lab
@@ -100,9 +100,9 @@ def _create(
     check_place(folder)
     config = Config(folder)
     # A harness that does not exist is said before anything is created.
-    chosen(config, Registry(config.disabled, safe=face.safe), harnesses)
+    chosen(config, Registry(config.disabled, safe=cli.safe), harnesses)
     with Lab.init(
-        folder, name=wishes["name"], store=wishes["store"], budget_gpu_hours=wishes["budget"], safe=face.safe
+        folder, name=wishes["name"], store=wishes["store"], budget_gpu_hours=wishes["budget"], safe=cli.safe
     ) as lab:
         answer = lab.scaffold(harnesses, **asked)
         limit = lab.budget.totals()["limit_gpu_hours"]
@@ -111,7 +111,7 @@ def _create(
 
 
 def _preview(
-    face: Face, folder: Path, wishes: dict[str, Any], harnesses: Sequence[str], asked: dict[str, Any]
+    cli: CliContext, folder: Path, wishes: dict[str, Any], harnesses: Sequence[str], asked: dict[str, Any]
 ) -> dict[str, Any]:
     from perpetual.config import FILE, FOLDER, Config
     from perpetual.lab import Lab
@@ -121,7 +121,7 @@ def _preview(
 
     check_place(folder)
     if (folder / FOLDER / FILE).is_file():
-        with Lab.open(folder, safe=face.safe) as lab:
+        with Lab.open(folder, safe=cli.safe) as lab:
             answer = lab.scaffold(harnesses, dry_run=True, **asked)
             limit = lab.budget.totals()["limit_gpu_hours"]
             found = {"name": lab.config["project"], "budget": limit, "store": lab.config["store"]}
@@ -129,7 +129,7 @@ def _preview(
     if asked["remove"]:
         Lab.open(folder).close()
     config = Config(folder)
-    registry = Registry(config.disabled, safe=face.safe)
+    registry = Registry(config.disabled, safe=cli.safe)
     if wishes["store"] is not None:
         registry.choose("store", wishes["store"])
     answer = scaffold(config, registry, harnesses, dry_run=True, **asked)
@@ -157,14 +157,14 @@ def _document(folder: Path, found: dict[str, Any], wishes: dict[str, Any], answe
     }
 
 
-def _tell(face: Face, document: dict[str, Any]) -> None:
+def _tell(cli: CliContext, document: dict[str, Any]) -> None:
     """Shows the answer; a file that could not be merged is exit 6 after all else was done."""
-    if face.withholds:
+    if cli.withholds:
         document = {**document, "trust": [step for step in document["trust"] if not names_a_right(step)]}
     failed = [item for item in document["files"] if item["action"] == "conflict"]
-    if failed and face.as_json:
+    if failed and cli.as_json:
         raise _conflict(failed, document)
-    face.answer("init", document, lambda: _text(document, is_agent=face.withholds))
+    cli.answer("init", document, lambda: _text(document, is_agent=cli.withholds))
     if failed:
         raise _conflict(failed, document)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perpetual.cli.base import Face, json_option, pass_face, printable
+from perpetual.commands import CliContext, json_option, pass_cli, printable
 from perpetual.errors import PerpetualError, UsageError, unknown
 
 if TYPE_CHECKING:
@@ -27,26 +27,26 @@ _SHELLS = ("bash", "zsh", "fish")
 @click.command(name="gpu-status")
 @click.option("--watch", is_flag=True, help="Go on every two seconds, one JSON document a line with --json.")
 @json_option
-@pass_face
-def gpu_status(face: Face, watch: bool) -> None:
+@pass_cli
+def gpu_status(cli: CliContext, watch: bool) -> None:
     """The machine's GPUs, how they fare, and which runs hold them, those of your other projects included.
 
     A state is free, leased (by a run), used (by another process), excluded (by gpus_excluded or the compute
     mode) or sick; a device that MIG has cut has a line for each of its instances.
     """
-    inventory = face.inventory()
-    if watch and not face.as_json and sys.stdout.isatty():
+    inventory = cli.inventory()
+    if watch and not cli.as_json and sys.stdout.isatty():
         _watch_screen(inventory)
         return
-    _show_devices(face, inventory.devices())
+    _show_devices(cli, inventory.devices())
     while watch:
         time.sleep(_WATCH_S)
-        _show_devices(face, inventory.devices())
+        _show_devices(cli, inventory.devices())
 
 
-def _show_devices(face: Face, document: dict[str, Any]) -> None:
-    if face.as_json or not document["gpus"]:
-        face.answer("gpu_status", document, printable(document["reason"] or "no GPU"))
+def _show_devices(cli: CliContext, document: dict[str, Any]) -> None:
+    if cli.as_json or not document["gpus"]:
+        cli.answer("gpu_status", document, printable(document["reason"] or "no GPU"))
         return
     from rich.console import Console
 
@@ -76,12 +76,12 @@ def _watch_screen(inventory: Inventory) -> None:
 
 @click.command()
 @json_option
-@pass_face
-def doctor(face: Face) -> int:
+@pass_cli
+def doctor(cli: CliContext) -> int:
     """Check the machine and, inside a project, the project; exit 1 if something is wrong."""
-    checks = face.checks()
+    checks = cli.checks()
     good = all(check["ok"] is not False for check in checks)
-    face.answer("doctor", {"ok": good, "checks": checks}, lambda: _checks_text(checks))
+    cli.answer("doctor", {"ok": good, "checks": checks}, lambda: _checks_text(checks))
     return 0 if good else 1
 
 
@@ -98,9 +98,9 @@ def _checks_text(checks: list[dict[str, Any]]) -> str:
 @click.command()
 @click.argument("shell", metavar="bash|zsh|fish")
 @json_option
-@pass_face
+@pass_cli
 @click.pass_context
-def completion(ctx: click.Context, face: Face, shell: str) -> None:
+def completion(ctx: click.Context, cli: CliContext, shell: str) -> None:
     """Print the script that makes a shell complete this command, e.g. eval "$(perpetual completion bash)"."""
     from click.shell_completion import get_completion_class
 
@@ -110,4 +110,4 @@ def completion(ctx: click.Context, face: Face, shell: str) -> None:
     if completer is None:
         raise PerpetualError(f"this click knows no completion for {shell}", hint="upgrade click")
     script = completer(ctx.find_root().command, {}, "perpetual", "_PERPETUAL_COMPLETE").source()
-    face.answer("completion", {"shell": shell, "script": script}, script)
+    cli.answer("completion", {"shell": shell, "script": script}, script)

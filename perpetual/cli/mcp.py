@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import click
 
-from perpetual.cli.base import Face, PersonOption, json_option, pass_face
+from perpetual.commands import CliContext, PersonOption, json_option, pass_cli
 from perpetual.lab import Lab
 
 __all__ = ["mcp"]
@@ -25,16 +25,16 @@ __all__ = ["mcp"]
 )
 @click.option("--http", metavar="HOST:PORT", help="Listen there instead of standard input and output.")
 @json_option
-@pass_face
-def mcp(face: Face, allow_approve: bool, http: str | None) -> None:
+@pass_cli
+def mcp(cli: CliContext, allow_approve: bool, http: str | None) -> None:
     """Serve the lab to an agent over the Model Context Protocol, until the agent leaves."""
-    token, face.approve_token = face.approve_token, None
+    token, cli.approve_token = cli.approve_token, None
     # A client waits for the first answer, and what is imported until then is kept: collecting it over and over in
     # between is a tenth of the time.
     gc.disable()
     with _prints_to_stderr():
-        lab = face.lab
-        root, safe = lab.root, face.safe
+        lab = cli.lab
+        root, safe = lab.root, cli.safe
         if http is not None or allow_approve:
             lab.trust.require("serving this project" if http is not None else "approving over MCP")
         server = lab.part("mcp")
@@ -44,7 +44,7 @@ def mcp(face: Face, allow_approve: bool, http: str | None) -> None:
         lab.status()
         if allow_approve:
             lab.experiments.redeem(token)
-        face.close()  # the client's lab acts in the client's name, and some stores take one writer at a time
+        cli.close()  # the client's lab acts in the client's name, and some stores take one writer at a time
 
     def open_lab(actor: str) -> Lab:
         return Lab.open(root, actor=actor, safe=safe)

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from perpetual.cli.base import Face, json_option, key_option, page_options, pass_face, printable
+from perpetual.commands import CliContext, json_option, key_option, page_options, pass_cli, printable
 from perpetual.errors import UsageError
 from perpetual.records import to_json
 from perpetual.toolkit.units import shown_time
@@ -28,18 +28,18 @@ def memory() -> None:
 @memory.command()
 @click.argument("path", required=False)
 @json_option
-@pass_face
-def show(face: Face, path: str | None) -> None:
+@pass_cli
+def show(cli: CliContext, path: str | None) -> None:
     """The note PATH with its text; without PATH, the list of notes.
 
     An agent is shown only what the gates let through.
     """
     if path is None:
-        _show_page(face, folder="", status=None, limit=100, cursor=None)
+        _show_page(cli, folder="", status=None, limit=100, cursor=None)
         return
-    note = to_json(face.lab.memory.get(path))
-    text = face.lab.memory.read(path)
-    face.answer("note", {**note, "content": text}, lambda: _note_text(note, text))
+    note = to_json(cli.lab.memory.get(path))
+    text = cli.lab.memory.read(path)
+    cli.answer("note", {**note, "content": text}, lambda: _note_text(note, text))
 
 
 def _note_text(note: dict[str, Any], text: str) -> str:
@@ -54,15 +54,15 @@ def _note_text(note: dict[str, Any], text: str) -> str:
 @click.option("-m", "--message", help="Why it is written: the message of its commit.")
 @key_option
 @json_option
-@pass_face
+@pass_cli
 def write(
-    face: Face, path: str, content: str | None, type_: str, message: str | None, idempotency_key: str | None
+    cli: CliContext, path: str, content: str | None, type_: str, message: str | None, idempotency_key: str | None
 ) -> None:
     """Write a note through the gates; the text is CONTENT, or what standard input holds (`-`, or without CONTENT)."""
     text = _from_stdin(content) if content in (None, "-") else content
     assert text is not None
-    answer = face.lab.memory.write(path, text, type=type_, message=message, idempotency_key=idempotency_key)
-    face.answer("memory_write", answer, lambda: _written_text(answer))
+    answer = cli.lab.memory.write(path, text, type=type_, message=message, idempotency_key=idempotency_key)
+    cli.answer("memory_write", answer, lambda: _written_text(answer))
 
 
 def _from_stdin(content: str | None) -> str:
@@ -93,15 +93,15 @@ def _finding_lines(answer: dict[str, Any]) -> list[str]:
 @click.option("--status", help="Only notes of this status.")
 @page_options
 @json_option
-@pass_face
-def list_(face: Face, directory: str, status: str | None, limit: int, cursor: str | None) -> None:
+@pass_cli
+def list_(cli: CliContext, directory: str, status: str | None, limit: int, cursor: str | None) -> None:
     """The notes, or those below the folder DIR, oldest first."""
-    _show_page(face, folder=directory, status=status, limit=limit, cursor=cursor)
+    _show_page(cli, folder=directory, status=status, limit=limit, cursor=cursor)
 
 
-def _show_page(face: Face, **query: Any) -> None:
-    page = face.lab.memory.list(**query)
-    face.items(
+def _show_page(cli: CliContext, **query: Any) -> None:
+    page = cli.lab.memory.list(**query)
+    cli.items(
         "notes",
         to_json(page.items),
         page.next_cursor,
@@ -116,11 +116,11 @@ def _show_page(face: Face, **query: Any) -> None:
 @click.option("-k", "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Notes on a page.")
 @click.option("--cursor", help="Where the page before ended (its next_cursor).")
 @json_option
-@pass_face
-def search(face: Face, query: str, limit: int, cursor: str | None) -> None:
+@pass_cli
+def search(cli: CliContext, query: str, limit: int, cursor: str | None) -> None:
     """Notes that hold words of QUERY, those with the most words first, then the newest."""
-    page = face.lab.memory.search(query, limit=limit, cursor=cursor)
-    face.items(
+    page = cli.lab.memory.search(query, limit=limit, cursor=cursor)
+    cli.items(
         "note_hits",
         [{**to_json(hit.note), "excerpt": hit.excerpt} for hit in page.items],
         page.next_cursor,
@@ -136,11 +136,11 @@ def search(face: Face, query: str, limit: int, cursor: str | None) -> None:
     "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many versions."
 )
 @json_option
-@pass_face
-def history(face: Face, path: str, limit: int) -> None:
+@pass_cli
+def history(cli: CliContext, path: str, limit: int) -> None:
     """The versions of the note PATH, newest first."""
-    found = to_json(face.lab.memory.history(path, limit=limit + 1))
-    face.items(
+    found = to_json(cli.lab.memory.history(path, limit=limit + 1))
+    cli.items(
         "note_history",
         found[:limit],
         None,
@@ -150,17 +150,17 @@ def history(face: Face, path: str, limit: int) -> None:
         extra={"truncated": len(found) > limit},
     )
     if len(found) > limit:
-        face.progress(f"older versions are left out: --limit {limit}")
+        cli.progress(f"older versions are left out: --limit {limit}")
 
 
 @memory.command()
 @page_options
 @json_option
-@pass_face
-def queue(face: Face, limit: int, cursor: str | None) -> None:
+@pass_cli
+def queue(cli: CliContext, limit: int, cursor: str | None) -> None:
     """The notes that nobody has decided on, oldest first: quarantined ones and candidates."""
-    page = face.lab.memory.queue(limit=limit, cursor=cursor)
-    face.items(
+    page = cli.lab.memory.queue(limit=limit, cursor=cursor)
+    cli.items(
         "note_queue",
         [{**to_json(item.note), "category": item.category, "is_shown": item.is_shown} for item in page.items],
         page.next_cursor,
@@ -187,25 +187,25 @@ _why = click.option("--why", required=True, metavar="T", help="The reason, kept 
 @click.option("--blob", help="Only if this is still its newest version (as `memory list --json` names it).")
 @click.option("--dry-run", is_flag=True, help="Ask the gates and change nothing.")
 @json_option
-@pass_face
-def promote(face: Face, path: str, why: str, blob: str | None, dry_run: bool) -> None:
+@pass_cli
+def promote(cli: CliContext, path: str, why: str, blob: str | None, dry_run: bool) -> None:
     """Vouch for the newest version of the note PATH: agents are shown it until another one is promoted.
 
     For a person: under a coding agent's shell it is refused.
     """
-    answer = face.lab.memory.promote(path, why, blob=blob, dry_run=dry_run)
-    face.answer("memory_decision", answer, lambda: _decision_text(answer))
+    answer = cli.lab.memory.promote(path, why, blob=blob, dry_run=dry_run)
+    cli.answer("memory_decision", answer, lambda: _decision_text(answer))
 
 
 @memory.command()
 @click.argument("path")
 @_why
 @json_option
-@pass_face
-def reject(face: Face, path: str, why: str) -> None:
+@pass_cli
+def reject(cli: CliContext, path: str, why: str) -> None:
     """Take the newest version of the note PATH from agents' eyes; one that was promoted before it stays shown."""
-    answer = face.lab.memory.reject(path, why)
-    face.answer("memory_decision", answer, lambda: _decision_text(answer))
+    answer = cli.lab.memory.reject(path, why)
+    cli.answer("memory_decision", answer, lambda: _decision_text(answer))
 
 
 def _decision_text(answer: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from perpetual.brief import DEFAULT_TOKENS, render
-from perpetual.cli.base import Face, json_option, page_options, pass_face, printable
+from perpetual.commands import CliContext, json_option, page_options, pass_cli, printable
 from perpetual.errors import NoProject, UsageError, unknown
 from perpetual.fast import HOOKS, brief_document, hook_document, status_document, status_text
 from perpetual.toolkit.units import shown_time, start_of
@@ -21,12 +21,12 @@ _HASH, _HASH_SHOWN = 40, 12  # characters
 
 @click.command()
 @json_option
-@pass_face
-def status(face: Face) -> None:
+@pass_cli
+def status(cli: CliContext) -> None:
     """Where the research stands: hypotheses, runs, budget, and what to do next."""
-    document = face.lab.status()
-    text = partial(status_text, document, for_agent=face.for_agent)
-    face.answer("status", status_document(document), text, is_fenced=True)
+    document = cli.lab.status()
+    text = partial(status_text, document, for_agent=cli.for_agent)
+    cli.answer("status", status_document(document), text, is_fenced=True)
 
 
 @click.command()
@@ -34,27 +34,27 @@ def status(face: Face) -> None:
     "--tokens", type=click.IntRange(min=1), default=DEFAULT_TOKENS, show_default=True, help="At most so many."
 )
 @json_option
-@pass_face
-def brief(face: Face, tokens: int) -> None:
+@pass_cli
+def brief(cli: CliContext, tokens: int) -> None:
     """Where the research stands, for an agent, within a number of tokens (UTF-8 bytes / 4, rounded up)."""
-    document = brief_document(render(face.lab.status(), tokens), tokens)
-    face.answer("brief", document, document["text"], is_fenced=True)
+    document = brief_document(render(cli.lab.status(), tokens), tokens)
+    cli.answer("brief", document, document["text"], is_fenced=True)
 
 
 @click.command()
 @click.argument("name")
 @json_option
-@pass_face
-def hook(face: Face, name: str) -> None:
+@pass_cli
+def hook(cli: CliContext, name: str) -> None:
     """The brief as the JSON that a coding agent's hook NAME answers; nothing outside a project."""
     if name not in HOOKS:
         raise UsageError(unknown("hook", name, HOOKS))
-    with face.alone():
+    with cli.alone():
         try:
-            text = face.lab.brief()
+            text = cli.lab.brief()
         except NoProject:
             return  # the hook of an agent that works elsewhere must not get in its way
-        face.write(json.dumps(hook_document(name, text)), for_harness=True)
+        cli.write(json.dumps(hook_document(name, text)), for_harness=True)
 
 
 @click.command()
@@ -62,18 +62,18 @@ def hook(face: Face, name: str) -> None:
 @click.option("-f", "--follow", is_flag=True, help="Go on as events happen, one JSON line each with --json.")
 @page_options
 @json_option
-@pass_face
-def events(face: Face, since: int, follow: bool, limit: int, cursor: str | None) -> None:
+@pass_cli
+def events(cli: CliContext, since: int, follow: bool, limit: int, cursor: str | None) -> None:
     """The feed of everything that happened, oldest first."""
     from perpetual.records import to_json
 
     start = since if cursor is None else start_of(cursor)
     if follow:
-        _follow(face, start)
+        _follow(cli, start)
         return
-    found = [to_json(event) for event in face.lab.events(since=start, limit=limit + 1)]
+    found = [to_json(event) for event in cli.lab.events(since=start, limit=limit + 1)]
     more = str(found[limit - 1]["seq"]) if len(found) > limit else None
-    face.items(
+    cli.items(
         "events",
         found[:limit],
         more,
@@ -104,19 +104,19 @@ def _value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _follow(face: Face, since: int) -> None:
+def _follow(cli: CliContext, since: int) -> None:
     """Prints events as they come until interrupted."""
     from perpetual.records import to_json
 
-    face.goes_on()
+    cli.goes_on()
     while True:
-        for event in face.lab.events(since=since):
+        for event in cli.lab.events(since=since):
             since = event.seq
-            if face.as_json:
-                face.write(json.dumps({"schema": "perpetual.event/1", **to_json(event)}, ensure_ascii=False))
+            if cli.as_json:
+                cli.write(json.dumps({"schema": "perpetual.event/1", **to_json(event)}, ensure_ascii=False))
             else:
                 click.echo(
                     f"{event.seq:>6} {shown_time(event.time)} {printable(event.actor)} {event.kind} "
                     f"{printable(event.subject)} {printable(_said(event.payload))}".rstrip()
                 )
-        face.lab.feed.wait(since, timeout_s=5.0)
+        cli.lab.feed.wait(since, timeout_s=5.0)

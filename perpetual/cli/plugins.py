@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from perpetual.cli.base import Face, json_option, pass_face, printable
+from perpetual.commands import CliContext, json_option, pass_cli, printable
 
 __all__ = ["plugins"]
 
@@ -18,24 +18,24 @@ def plugins() -> None:
 
 @plugins.command(name="list")
 @json_option
-@pass_face
-def list_(face: Face) -> None:
+@pass_cli
+def list_(cli: CliContext) -> None:
     """Every plugin with version, state (active, available, disabled or failed) and the reason."""
-    inventory = face.inventory()
+    inventory = cli.inventory()
     problems = inventory.problems()
-    face.items(
+    cli.items(
         "plugins",
         inventory.plugins(),
         None,
         ("plugin", "version", "state", "offers", "reason"),
         lambda item: (item["qualified_name"], item["version"], item["state"], _offers(item), item["reason"] or ""),
         empty="there are no plugins",
-        extra={"problems": [{**item, "hint": face.hint(item["hint"])} for item in problems]},
+        extra={"problems": [{**item, "hint": cli.hint(item["hint"])} for item in problems]},
     )
-    if not face.as_json:
+    if not cli.as_json:
         click.echo("(in brackets: at hand, and not chosen; perpetual plugins show NAME says why)")
     for problem in problems:
-        face.progress(printable(f"problem: {problem['message']}\n  {face.hint(problem['hint'])}"))
+        cli.progress(printable(f"problem: {problem['message']}\n  {cli.hint(problem['hint'])}"))
 
 
 def _offers(item: dict[str, Any]) -> str:
@@ -49,11 +49,11 @@ def _offers(item: dict[str, Any]) -> str:
 @plugins.command()
 @click.argument("name")
 @json_option
-@pass_face
-def show(face: Face, name: str) -> None:
+@pass_cli
+def show(cli: CliContext, name: str) -> None:
     """One plugin in full: its hooks, and each provider with factory and options."""
-    document = face.inventory().plugin(name)
-    face.answer("plugin", document, lambda: _plugin_text(document))
+    document = cli.inventory().plugin(name)
+    cli.answer("plugin", document, lambda: _plugin_text(document))
 
 
 def _plugin_text(document: dict[str, Any]) -> str:
@@ -82,8 +82,8 @@ def _plugin_text(document: dict[str, Any]) -> str:
 @click.option("-t", "--target", default=".", metavar="DIR", help="Where its folder goes; by default here.")
 @click.option("--dry-run", is_flag=True, help="Say what would be written, and write nothing.")
 @json_option
-@pass_face
-def new(face: Face, name: str, slot: str, target: str, dry_run: bool) -> None:
+@pass_cli
+def new(cli: CliContext, name: str, slot: str, target: str, dry_run: bool) -> None:
     """Write the distribution perpetual-plugin-NAME: a plugin with a part for SLOT, its tests, and what CI needs.
 
     Its tests pass as it is; then make the part your own.
@@ -94,7 +94,7 @@ def new(face: Face, name: str, slot: str, target: str, dry_run: bool) -> None:
     document = new_plugin(name, slot, target, dry_run=dry_run, taken=COMMANDS)
     if dry_run:
         document["dry_run"] = True
-    face.answer("plugin_new", document, lambda: _new_text(document))
+    cli.answer("plugin_new", document, lambda: _new_text(document))
 
 
 def _new_text(document: dict[str, Any]) -> str:
@@ -114,16 +114,16 @@ def _new_text(document: dict[str, Any]) -> str:
     help="Run the contract suites of the slots too, or not. By default they run if NAME is given.",
 )
 @json_option
-@pass_face
-def check(face: Face, name: str | None, suites: bool | None) -> int:
+@pass_cli
+def check(cli: CliContext, name: str | None, suites: bool | None) -> int:
     """Load every provider of the plugin NAME (or of all) and compare it with its slot; exit 1 if one does not fit.
 
     Signature and return annotation of each factory are looked at. The contract suites build the provider with its
     default options and try every promise of its slot, in a process and a folder of their own; they need pytest.
     """
-    items = face.inventory().examine(name, suites=name is not None if suites is None else suites)
+    items = cli.inventory().examine(name, suites=name is not None if suites is None else suites)
     good = all(item["ok"] is not False for item in items)
-    face.items(
+    cli.items(
         "plugins_check",
         items,
         None,
@@ -132,7 +132,7 @@ def check(face: Face, name: str | None, suites: bool | None) -> int:
         empty="there is nothing to check",
         extra={"ok": good},
     )
-    if not face.as_json:
+    if not cli.as_json:
         for item in items:
             if item["suite"] is not None:
                 click.echo(_suite_text(item))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perpetual.cli.base import printable
+from perpetual.commands import printable
 from perpetual.errors import CorruptData, NotFound
 
 if TYPE_CHECKING:

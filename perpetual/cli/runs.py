@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perpetual.cli.base import Face, json_option, key_option, page_options, pass_face, printable
+from perpetual.commands import CliContext, json_option, key_option, page_options, pass_cli, printable
 from perpetual.errors import NotFound, UsageError, unknown
 from perpetual.toolkit.causes import reason_with_cause
 from perpetual.toolkit.units import counted, identifier, seconds_of, shown_bound, shown_hours, shown_time, start_of
@@ -38,9 +38,9 @@ _QUEUE = {"pause": "paused", "resume": "running", "drain": "draining"}
 @click.option("--dry-run", is_flag=True, help="Show what would be started, or why not, and start nothing.")
 @key_option
 @json_option
-@pass_face
+@pass_cli
 def run(
-    face: Face, /, id: str, command: tuple[str, ...], every: bool, waits: bool, dry_run: bool, **options: Any
+    cli: CliContext, /, id: str, command: tuple[str, ...], every: bool, waits: bool, dry_run: bool, **options: Any
 ) -> int:
     """Start the next missing replicate of the approved experiment ID; what must wait is queued.
 
@@ -49,26 +49,26 @@ def run(
     key = options.pop("idempotency_key")
     options |= {"command": _joined(command), "every": every}
     if dry_run:
-        plan = face.lab.runs.plan(id, **options)
-        face.answer("run_plan", plan, lambda: _plan_text(plan))
+        plan = cli.lab.runs.plan(id, **options)
+        cli.answer("run_plan", plan, lambda: _plan_text(plan))
         return 0
-    started = face.lab.runs.launch(id, idempotency_key=key, **options)
+    started = cli.lab.runs.launch(id, idempotency_key=key, **options)
     ids = [item.id for item in started]
-    _warn(face, started)
+    _warn(cli, started)
     if waits:
         for item in started:
-            face.progress(_line(item, {}))
-        face.lab.wait(ids)
-        started = face.lab.runs.named(ids)
+            cli.progress(_line(item, {}))
+        cli.lab.wait(ids)
+        started = cli.lab.runs.named(ids)
     hint = None if waits else _queued_hint(id, started)
-    _answer(face, started, single=not every, hint=hint)
+    _answer(cli, started, single=not every, hint=hint)
     if hint is not None:
-        face.progress(hint)
+        cli.progress(hint)
     if waits:
-        _tell_verdicts(face, started)
+        _tell_verdicts(cli, started)
     if every:
-        _tell_missing(face, id)
-    return 1 if waits and _lacking(face, started) else 0
+        _tell_missing(cli, id)
+    return 1 if waits and _lacking(cli, started) else 0
 
 
 def _queued_hint(id: str, started: Sequence[Run]) -> str | None:
@@ -79,9 +79,9 @@ def _queued_hint(id: str, started: Sequence[Run]) -> str | None:
     return f"nothing starts {', '.join(queued)} by itself: keep perpetual wait {id} running, or run perpetual scan"
 
 
-def _lacking(face: Face, found: Sequence[Run]) -> bool:
+def _lacking(cli: CliContext, found: Sequence[Run]) -> bool:
     """Whether a run ended without success, or measured nothing that counts of what its experiment declares."""
-    declared = _declared(face.lab, found)
+    declared = _declared(cli.lab, found)
 
     def lacks(item: Run) -> bool:
         metric = declared[item.experiment_id]
@@ -90,12 +90,12 @@ def _lacking(face: Face, found: Sequence[Run]) -> bool:
     return any(map(lacks, found))
 
 
-def _warn(face: Face, started: Sequence[Run]) -> None:
+def _warn(cli: CliContext, started: Sequence[Run]) -> None:
     """Says once what of the code has changed since it was approved."""
     for text in dict.fromkeys(
         item["text"] for run in started for item in run.annotations if item["kind"] == "code_changed"
     ):
-        face.progress(f"warning: {printable(text)}")
+        cli.progress(f"warning: {printable(text)}")
 
 
 def _joined(words: tuple[str, ...]) -> str | None:
@@ -107,23 +107,23 @@ def _joined(words: tuple[str, ...]) -> str | None:
     return words[0] if len(words) == 1 else shlex.join(words)
 
 
-def _tell_missing(face: Face, id: str) -> None:
-    experiment = face.lab.experiments.get(id)
-    left = experiment.design.replicates - len(face.lab.runs.named([id]))
+def _tell_missing(cli: CliContext, id: str) -> None:
+    experiment = cli.lab.experiments.get(id)
+    left = experiment.design.replicates - len(cli.lab.runs.named([id]))
     if left > 0:
-        face.progress(f"{left} of {experiment.design.replicates} replicates do not fit the budget and stay missing")
+        cli.progress(f"{left} of {experiment.design.replicates} replicates do not fit the budget and stay missing")
 
 
-def _tell_verdicts(face: Face, ended: Sequence[Run]) -> None:
+def _tell_verdicts(cli: CliContext, ended: Sequence[Run]) -> None:
     """What the hypotheses behind the runs amount to now: that is what one waited for."""
-    if face.as_json:
+    if cli.as_json:
         return
     from perpetual.science.versions import is_stale
 
-    subjects = {face.lab.experiments.get(id).hypothesis_id: None for id in {run.experiment_id: None for run in ended}}
+    subjects = {cli.lab.experiments.get(id).hypothesis_id: None for id in {run.experiment_id: None for run in ended}}
     for id in subjects:
         if id is not None:
-            found = face.lab.hypotheses.get(id)
+            found = cli.lab.hypotheses.get(id)
             bound = f"false-alarm bound {shown_bound(found.false_alarm_bound)}"
             status = found.status + (", stale" if is_stale(found.flags) else "")
             click.echo(f"{id}  {status}: confidence {found.confidence:.3f}, {bound}; perpetual hypotheses show {id}")
@@ -155,9 +155,9 @@ def _plan_text(plan: Json) -> str:
 @click.option("--experiment", "experiment_id", metavar="ID", help="Only those of this experiment.")
 @page_options
 @json_option
-@pass_face
+@pass_cli
 def runs(
-    face: Face,
+    cli: CliContext,
     id: str | None,
     provenance: bool,
     status: str | None,
@@ -173,19 +173,19 @@ def runs(
         from perpetual.records import to_json
 
         if provenance:
-            kept = face.lab.runs.provenance(id)
-            face.answer("provenance", {k: v for k, v in kept.items() if k != "schema"}, lambda: provenance_text(kept))
+            kept = cli.lab.runs.provenance(id)
+            cli.answer("provenance", {k: v for k, v in kept.items() if k != "schema"}, lambda: provenance_text(kept))
             return
-        run = face.lab.runs.get(id)
+        run = cli.lab.runs.get(id)
         found = to_json(run)
-        lines = [*_since(face.lab, run), *provenance_lines(face.lab, run)]
-        face.answer("run", found, lambda: "\n".join([_text(found, face.lab.runs.hints(run)), *lines]))
+        lines = [*_since(cli.lab, run), *provenance_lines(cli.lab, run)]
+        cli.answer("run", found, lambda: "\n".join([_text(found, cli.lab.runs.hints(run)), *lines]))
         return
     if provenance:
         raise UsageError("--provenance is of one run", hint="perpetual runs ID --provenance")
-    page = face.lab.runs.list(status=status, experiment_id=experiment_id, limit=limit, cursor=cursor)
+    page = cli.lab.runs.list(status=status, experiment_id=experiment_id, limit=limit, cursor=cursor)
     empty = "no such run" if status or experiment_id else "no run yet: perpetual run EXPERIMENT"
-    _table(face, page.items, page.next_cursor, empty=empty)
+    _table(cli, page.items, page.next_cursor, empty=empty)
 
 
 @click.command()
@@ -195,34 +195,34 @@ def runs(
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines.")
 @click.option("--raw", is_flag=True, help="With the secrets that it printed; for a person.")
 @json_option
-@pass_face
-def logs(face: Face, id: str, follow: bool, stderr: bool, tail: int | None, raw: bool) -> None:
+@pass_cli
+def logs(cli: CliContext, id: str, follow: bool, stderr: bool, tail: int | None, raw: bool) -> None:
     """Show the output of RUN, its secrets replaced, control characters visible. With --json at most the last MiB."""
-    if face.as_json:
+    if cli.as_json:
         if follow:
             raise UsageError("--json answers one document and -f goes on", hint=f"perpetual wait {id}, then logs")
-        face.answer("logs", face.lab.runs.logs(id, stderr=stderr, tail=tail, raw=raw), "")
+        cli.answer("logs", cli.lab.runs.logs(id, stderr=stderr, tail=tail, raw=raw), "")
         return
     if follow:
-        face.goes_on()
+        cli.goes_on()
     is_empty = tail != 0
-    for piece in face.lab.runs.stream(id, stderr=stderr, tail=tail, follow=follow, raw=raw):
+    for piece in cli.lab.runs.stream(id, stderr=stderr, tail=tail, follow=follow, raw=raw):
         click.echo(printable(piece), nl=False)
         is_empty = False
     if is_empty:
-        face.progress(_said_elsewhere(face, id, stderr=stderr))
+        cli.progress(_said_elsewhere(cli, id, stderr=stderr))
     if follow:
-        status, reason = face.lab.runs.look(id)
+        status, reason = cli.lab.runs.look(id)
         told = f" ({printable(reason)})" if reason else ""
-        unrecorded = face.lab.runs.get(id).status in _LIVE
-        face.progress(f"{identifier(id)} has ended: {status}{told}" + ("; perpetual scan records it" * unrecorded))
+        unrecorded = cli.lab.runs.get(id).status in _LIVE
+        cli.progress(f"{identifier(id)} has ended: {status}{told}" + ("; perpetual scan records it" * unrecorded))
 
 
-def _said_elsewhere(face: Face, id: str, *, stderr: bool) -> str:
+def _said_elsewhere(cli: CliContext, id: str, *, stderr: bool) -> str:
     """Where the run has written, if it has written nothing here."""
     this, other = ("stderr", "stdout") if stderr else ("stdout", "stderr")
     try:
-        lines = len(face.lab.runs.logs(id, stderr=not stderr)["text"].splitlines())
+        lines = len(cli.lab.runs.logs(id, stderr=not stderr)["text"].splitlines())
     except NotFound:
         lines = 0
     if not lines:
@@ -235,11 +235,11 @@ def _said_elsewhere(face: Face, id: str, *, stderr: bool) -> str:
 @click.argument("id", metavar="ID")
 @click.option("--grace", metavar="TIME", help="Seconds between TERM and KILL, or with a unit.  [default: methodology]")
 @json_option
-@pass_face
-def kill(face: Face, id: str, grace: str | None) -> int:
+@pass_cli
+def kill(cli: CliContext, id: str, grace: str | None) -> int:
     """End the run ID with all its processes, and record it; exit 1 if it has not ended in time."""
-    ended = face.lab.runs.kill(id, grace_s=None if grace is None else seconds_of(grace, "--grace"))
-    _answer(face, [ended], single=True)
+    ended = cli.lab.runs.kill(id, grace_s=None if grace is None else seconds_of(grace, "--grace"))
+    _answer(cli, [ended], single=True)
     return 1 if ended.status in _LIVE else 0
 
 
@@ -248,45 +248,45 @@ def kill(face: Face, id: str, grace: str | None) -> int:
 @click.option("--dry-run", is_flag=True, help="Show what would be started, or why not, and start nothing.")
 @key_option
 @json_option
-@pass_face
-def retry(face: Face, id: str, dry_run: bool, idempotency_key: str | None) -> None:
+@pass_cli
+def retry(cli: CliContext, id: str, dry_run: bool, idempotency_key: str | None) -> None:
     """Try the run ID, which ended without a result, again with the same seed."""
     if dry_run:
-        plan = face.lab.runs.plan_retry(id)
-        face.answer("run_plan", plan, lambda: _plan_text(plan))
+        plan = cli.lab.runs.plan_retry(id)
+        cli.answer("run_plan", plan, lambda: _plan_text(plan))
         return
-    made = face.lab.runs.retry(id, idempotency_key=idempotency_key)
-    _warn(face, [made])
-    _answer(face, [made], single=True)
+    made = cli.lab.runs.retry(id, idempotency_key=idempotency_key)
+    _warn(cli, [made])
+    _answer(cli, [made], single=True)
 
 
 @click.command()
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @click.option("--timeout", metavar="TIME", help="At most so many seconds, or with a unit: 90s, 30m, 2h.")
 @json_option
-@pass_face
-def wait(face: Face, ids: tuple[str, ...], timeout: str | None) -> int:
+@pass_cli
+def wait(cli: CliContext, ids: tuple[str, ...], timeout: str | None) -> int:
     """Wait until runs have ended; an experiment's ID stands for its runs.
 
     Exit 1 if one ended without success or without what it was to measure, 3 if the time is over before all have ended.
     """
-    face.lab.wait(ids, timeout_s=None if timeout is None else seconds_of(timeout, "--timeout"))
-    found = face.lab.runs.named(ids)
-    _answer(face, found, single=len(ids) == 1 and [item.id for item in found] == [identifier(ids[0])])
-    _tell_verdicts(face, found)
+    cli.lab.wait(ids, timeout_s=None if timeout is None else seconds_of(timeout, "--timeout"))
+    found = cli.lab.runs.named(ids)
+    _answer(cli, found, single=len(ids) == 1 and [item.id for item in found] == [identifier(ids[0])])
+    _tell_verdicts(cli, found)
     live = [item.id for item in found if item.status in _LIVE]
     if live:
-        face.progress(f"the time is over, and {', '.join(live)} went on")
+        cli.progress(f"the time is over, and {', '.join(live)} went on")
         return 3
-    return 1 if _lacking(face, found) else 0
+    return 1 if _lacking(cli, found) else 0
 
 
 @click.command()
 @click.argument("action", required=False, metavar="[pause|resume|drain]")
 @page_options
 @json_option
-@pass_face
-def queue(face: Face, action: str | None, limit: int, cursor: str | None) -> None:
+@pass_cli
+def queue(cli: CliContext, action: str | None, limit: int, cursor: str | None) -> None:
     """Show the queue's state and what waits, in the order of starting; or pause, resume or drain it.
 
     The higher priority goes first, then the higher score, then who came first. Paused, nothing is started. Draining,
@@ -295,27 +295,27 @@ def queue(face: Face, action: str | None, limit: int, cursor: str | None) -> Non
     if action is not None:
         if action not in _QUEUE:
             raise UsageError(unknown("action on the queue", action, _QUEUE))
-        face.lab.queue.set_state(_QUEUE[action])
-    state = face.lab.queue.state()
-    page = face.lab.queue.waiting(limit=limit, cursor=cursor)
-    places = face.lab.queue.places(page.items, before=start_of(cursor))
-    if not face.as_json:
+        cli.lab.queue.set_state(_QUEUE[action])
+    state = cli.lab.queue.state()
+    page = cli.lab.queue.waiting(limit=limit, cursor=cursor)
+    places = cli.lab.queue.places(page.items, before=start_of(cursor))
+    if not cli.as_json:
         click.echo(f"the queue is {state}")
-    _queue_table(face, page.items, page.next_cursor, {"state": state, "places": places})
+    _queue_table(cli, page.items, page.next_cursor, {"state": state, "places": places})
     if action == "resume" and page.items:
-        face.progress("perpetual scan starts what has room")
+        cli.progress("perpetual scan starts what has room")
 
 
 @click.command()
 @json_option
-@pass_face
-def scan(face: Face) -> int:
+@pass_cli
+def scan(cli: CliContext) -> int:
     """Record what has happened to the runs, with debits and evidence, and start what was waiting.
 
     A run that cannot be looked at stays as it is and holds up no other: exit 1.
     """
-    found = face.lab.scan()
-    face.answer("scan", found, lambda: _scan_text(found))
+    found = cli.lab.scan()
+    cli.answer("scan", found, lambda: _scan_text(found))
     return 1 if found["problems"] else 0
 
 
@@ -339,17 +339,17 @@ def _scan_text(found: Json) -> str:
     return "\n".join(lines) or "nothing has changed"
 
 
-def _answer(face: Face, found: Sequence[Run], *, single: bool, hint: str | None = None) -> None:
+def _answer(cli: CliContext, found: Sequence[Run], *, single: bool, hint: str | None = None) -> None:
     """One run as itself, several as a list; the hint is a key of its own in JSON."""
     from perpetual.records import to_json
 
     more = {} if hint is None else {"hint": hint}
     if single:
-        face.answer("run", {**to_json(found[0]), **more}, lambda: _line(found[0], _declared(face.lab, found)))
-    elif face.as_json:
-        _table(face, found, None, empty="", extra=more)
+        cli.answer("run", {**to_json(found[0]), **more}, lambda: _line(found[0], _declared(cli.lab, found)))
+    elif cli.as_json:
+        _table(cli, found, None, empty="", extra=more)
     else:
-        declared = _declared(face.lab, found)
+        declared = _declared(cli.lab, found)
         click.echo("\n".join(_line(item, declared) for item in found) or "there is no run to wait for")
 
 
@@ -375,11 +375,11 @@ def _seen(annotation: Json) -> str:
     return f"  seen: {printable(annotation['text'])} ({printable(annotation['source'])})"
 
 
-def _queue_table(face: Face, found: Any, next_cursor: str | None, extra: Json) -> None:
+def _queue_table(cli: CliContext, found: Any, next_cursor: str | None, extra: Json) -> None:
     from perpetual.records import to_json
 
     by_run = {place["run_id"]: place for place in extra["places"]}
-    face.items(
+    cli.items(
         "queue",
         [to_json(item) for item in found],
         next_cursor,
@@ -402,11 +402,13 @@ def _replicate(item: Json) -> str:
     return f"{item['replicate']}" + (f".{item['attempt']}" if item["attempt"] > 1 else "")
 
 
-def _table(face: Face, found: Sequence[Run], next_cursor: str | None, *, empty: str, extra: Json | None = None) -> None:
+def _table(
+    cli: CliContext, found: Sequence[Run], next_cursor: str | None, *, empty: str, extra: Json | None = None
+) -> None:
     from perpetual.records import to_json
 
-    declared = {} if face.as_json else _declared(face.lab, found)
-    face.items(
+    declared = {} if cli.as_json else _declared(cli.lab, found)
+    cli.items(
         "runs",
         [to_json(item) for item in found],
         next_cursor,

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from perpetual.cli.base import Face, json_option, pass_face
+from perpetual.commands import CliContext, json_option, pass_cli
 from perpetual.schema import Item
 
 __all__ = ["config", "methodology"]
@@ -24,32 +24,32 @@ def methodology() -> None:
 
 @methodology.command(name="show")
 @json_option
-@pass_face
-def show_methodology(face: Face) -> None:
+@pass_cli
+def show_methodology(cli: CliContext) -> None:
     """Every key of the methodology with value, origin and meaning."""
-    _show(face, "methodology", face.lab.settings.methodology(), with_origin=True)
+    _show(cli, "methodology", cli.lab.settings.methodology(), with_origin=True)
 
 
 @methodology.command(name="init")
 @json_option
-@pass_face
-def init_methodology(face: Face) -> None:
+@pass_cli
+def init_methodology(cli: CliContext) -> None:
     """Write methodology.yaml with every key at its default, where there is none yet."""
-    _show(face, "methodology", face.lab.settings.init_methodology(), with_origin=True)
+    _show(cli, "methodology", cli.lab.settings.init_methodology(), with_origin=True)
 
 
 @methodology.command(name="set", context_settings=_VALUES)
 @click.argument("key")
 @click.argument("value")
 @json_option
-@pass_face
-def set_methodology(face: Face, key: str, value: str) -> None:
+@pass_cli
+def set_methodology(cli: CliContext, key: str, value: str) -> None:
     """Set KEY to VALUE in methodology.yaml; comments stay. Lists are written a,b,c and nothing as null."""
-    _changed(face, face.lab.settings.set_methodology(key, value))
-    for item in face.lab.settings.moved:
+    _changed(cli, cli.lab.settings.set_methodology(key, value))
+    for item in cli.lab.settings.moved:
         was, now = item["stored"]["status"], item["folded"]["status"]
         if was != now:
-            face.progress(f"{item['id']}: {was} -> {now}")
+            cli.progress(f"{item['id']}: {was} -> {now}")
 
 
 @click.group()
@@ -60,25 +60,25 @@ def config() -> None:
 @config.command(name="show")
 @click.option("--origin", is_flag=True, help="Show where each value comes from.")
 @json_option
-@pass_face
-def show_config(face: Face, origin: bool) -> None:
+@pass_cli
+def show_config(cli: CliContext, origin: bool) -> None:
     """Every key of the configuration with value, origin and meaning, the options of plugins included."""
-    _show(face, "config", face.lab.settings.config(), with_origin=origin)
+    _show(cli, "config", cli.lab.settings.config(), with_origin=origin)
 
 
 @config.command(name="set", context_settings=_VALUES)
 @click.argument("key")
 @click.argument("value")
 @json_option
-@pass_face
-def set_config(face: Face, key: str, value: str) -> None:
+@pass_cli
+def set_config(cli: CliContext, key: str, value: str) -> None:
     """Set KEY to VALUE in config.yaml; comments stay. An option of a plugin is plugins.NAME.OPTION."""
-    _changed(face, face.lab.settings.set_config(key, value))
+    _changed(cli, cli.lab.settings.set_config(key, value))
 
 
-def _show(face: Face, schema: str, items: Sequence[Item], *, with_origin: bool) -> None:
+def _show(cli: CliContext, schema: str, items: Sequence[Item], *, with_origin: bool) -> None:
     columns = ("key", "value", *(("origin",) if with_origin else ()), "meaning")
-    face.items(
+    cli.items(
         schema,
         [item._asdict() for item in items],
         None,
@@ -88,11 +88,11 @@ def _show(face: Face, schema: str, items: Sequence[Item], *, with_origin: bool) 
     )
 
 
-def _changed(face: Face, item: Item) -> None:
+def _changed(cli: CliContext, item: Item) -> None:
     text = f"{item.key}: {_cell(item.value)}"
     if item.origin != "project":
         text += f"  (written; {item.origin} goes on winning over the file)"
-    face.answer("setting", item._asdict(), text)
+    cli.answer("setting", item._asdict(), text)
 
 
 def _cell(value: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from perpetual.cli.base import Face, json_option, pass_face, printable
+from perpetual.commands import CliContext, json_option, pass_cli, printable
 from perpetual.errors import UsageError
 
 __all__ = ["store"]
@@ -22,11 +22,11 @@ def store() -> None:
 
 @store.command()
 @json_option
-@pass_face
-def stats(face: Face) -> None:
+@pass_cli
+def stats(cli: CliContext) -> None:
     """What the store holds and weighs, in which mode it works and why."""
-    told = face.lab.storage.stats()
-    face.answer("store_stats", told, lambda: _stats_text(told))
+    told = cli.lab.storage.stats()
+    cli.answer("store_stats", told, lambda: _stats_text(told))
 
 
 def _stats_text(told: dict[str, Any]) -> str:
@@ -45,22 +45,22 @@ def _size(size_bytes: int) -> str:
 
 @store.command()
 @json_option
-@pass_face
-def verify(face: Face) -> int:
+@pass_cli
+def verify(cli: CliContext) -> int:
     """Check sums, order and references, and everything derived against its ledger; exit 1 if something is wrong."""
-    problems = face.lab.storage.verify()
+    problems = cli.lab.storage.verify()
     text = "\n".join(problems) if problems else "everything holds"
-    face.answer("store_verify", {"ok": not problems, "problems": problems}, printable(text))
+    cli.answer("store_verify", {"ok": not problems, "problems": problems}, printable(text))
     return 1 if problems else 0
 
 
 @store.command()
 @json_option
-@pass_face
-def compact(face: Face) -> None:
+@pass_cli
+def compact(cli: CliContext) -> None:
     """Give back the room that older states take."""
-    told = face.lab.storage.compact()
-    face.answer(
+    told = cli.lab.storage.compact()
+    cli.answer(
         "store_compact", told, lambda: f"{_size(told['bytes_before'])} before, {_size(told['bytes_after'])} after"
     )
 
@@ -68,46 +68,46 @@ def compact(face: Face) -> None:
 @store.command()
 @click.option("-o", "--output", metavar="FILE", help="Where to; without it, standard output.")
 @json_option
-@pass_face
-def export(face: Face, output: str | None) -> None:
+@pass_cli
+def export(cli: CliContext, output: str | None) -> None:
     """Write the whole record as JSON lines that every store can import.
 
     Notes are in it, and the folders of runs (logs, metrics files) are not.
     """
     if output is None:
-        if face.as_json:
+        if cli.as_json:
             raise UsageError("--json answers one document, and so does not go with an export to standard output",
                              hint="name a file: -o FILE")  # fmt: skip
-        if face.for_agent:
+        if cli.for_agent:
             raise UsageError("the whole record is not written to an agent's screen", hint="name a file: -o FILE")
         out = sys.stdout.buffer
-        with face.alone():
-            face.lab.storage.export(out)
+        with cli.alone():
+            cli.lab.storage.export(out)
         return
-    told = face.lab.storage.export_file(output)
-    face.answer("store_export", told, lambda: f"{told['rows']} rows in {printable(told['path'])}")
+    told = cli.lab.storage.export_file(output)
+    cli.answer("store_export", told, lambda: f"{told['rows']} rows in {printable(told['path'])}")
 
 
 @store.command(name="import")
 @click.argument("file")
 @_dry_run
 @json_option
-@pass_face
-def import_(face: Face, file: str, dry_run: bool) -> None:
+@pass_cli
+def import_(cli: CliContext, file: str, dry_run: bool) -> None:
     """Take over an exported record into a project that has done nothing yet."""
-    told = face.lab.storage.import_file(file, dry_run=dry_run)
-    face.answer("store_import", told, lambda: _moved_text(told, dry_run))
+    told = cli.lab.storage.import_file(file, dry_run=dry_run)
+    cli.answer("store_import", told, lambda: _moved_text(told, dry_run))
 
 
 @store.command()
 @click.argument("name", metavar="STORE")
 @_dry_run
 @json_option
-@pass_face
-def migrate(face: Face, name: str, dry_run: bool) -> None:
+@pass_cli
+def migrate(cli: CliContext, name: str, dry_run: bool) -> None:
     """Move the record into another store, e.g. sqlite, and choose that one; the old one is kept as a backup."""
-    told = face.lab.storage.migrate(name, dry_run=dry_run)
-    face.answer("store_migrate", told, lambda: _moved_text(told, dry_run))
+    told = cli.lab.storage.migrate(name, dry_run=dry_run)
+    cli.answer("store_migrate", told, lambda: _moved_text(told, dry_run))
 
 
 def _moved_text(told: dict[str, Any], dry_run: bool) -> str:

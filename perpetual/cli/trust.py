@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from perpetual.cli.base import Face, json_option, pass_face, printable
+from perpetual.commands import CliContext, json_option, pass_cli, printable
 from perpetual.errors import NotPermitted, UsageError
 from perpetual.toolkit.named_path import named_path
 from perpetual.toolkit.readers import FOR_A_PERSON
@@ -36,38 +36,38 @@ def trust(context: click.Context, show: bool, yes: bool, accept: str | None) -> 
         if show or yes or accept:
             raise UsageError("--show, --yes and --accept do not go with a subcommand")
         return
-    face = context.ensure_object(Face)
+    cli = context.ensure_object(CliContext)
     if sum((show, yes, accept is not None)) > 1:
         raise UsageError("--show, --yes and --accept exclude each other")
-    face.lab.trust.refuse_agents()  # what is shown here would lead an agent round a person
+    cli.lab.trust.refuse_agents()  # what is shown here would lead an agent round a person
     if show:
-        _answer(face, face.lab.trust.review().document())
+        _answer(cli, cli.lab.trust.review().document())
     elif yes or accept is not None:
-        _answer(face, face.lab.trust.accept(accept).document())
+        _answer(cli, cli.lab.trust.accept(accept).document())
     else:
-        _ask(face)
+        _ask(cli)
 
 
-def _ask(face: Face) -> None:
+def _ask(cli: CliContext) -> None:
     """Shows what would count and asks; names the option where there is no terminal to ask at."""
-    review = face.lab.trust.review()
+    review = cli.lab.trust.review()
     if review.state != "held" and not review.held:
-        _answer(face, review.document())
+        _answer(cli, review.document())
         return
-    if face.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if cli.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(
             "trusting needs a person at a terminal, or an option",
             hint="perpetual trust --show, then --accept DIGEST; or --yes for new work only",
         )
     click.echo(_text(review.document()), err=True)
     if click.confirm("Accept all of this?", default=False, err=True):
-        _answer(face, face.lab.trust.accept(review.digest).document())
+        _answer(cli, cli.lab.trust.accept(review.digest).document())
     else:
         click.echo("nothing was accepted", err=True)
 
 
-def _answer(face: Face, document: dict[str, Any]) -> None:
-    face.answer("trust", document, lambda: _text(document))
+def _answer(cli: CliContext, document: dict[str, Any]) -> None:
+    cli.answer("trust", document, lambda: _text(document))
 
 
 def _text(document: dict[str, Any]) -> str:
@@ -114,12 +114,12 @@ def _line(value: Any) -> str:
 
 @trust.command(name="list")
 @json_option
-@pass_face
-def list_(face: Face) -> None:
+@pass_cli
+def list_(cli: CliContext) -> None:
     """List the projects that this user created or accepted here."""
     from perpetual.lab.trust_review import trusted_projects
 
-    face.items(
+    cli.items(
         "trusted",
         trusted_projects(),
         None,
@@ -138,26 +138,26 @@ def list_(face: Face) -> None:
 @trust.command()
 @click.argument("folder", required=False)
 @json_option
-@pass_face
-def revoke(face: Face, folder: str | None) -> None:
+@pass_cli
+def revoke(cli: CliContext, folder: str | None) -> None:
     """Take the trust in this project, or in the one in FOLDER, back: it is held from now on."""
     from perpetual.config import find_project
     from perpetual.lab.trust_review import revoke as take_back
 
-    if face.withholds:
+    if cli.withholds:
         raise NotPermitted("taking trust back is for a person", hint=FOR_A_PERSON)
-    root = named_path(folder) if folder else find_project(explicit=face.project)
+    root = named_path(folder) if folder else find_project(explicit=cli.project)
     take_back(str(root))
-    face.answer("trust_revoked", {"path": str(root)}, f"{printable(root)} is held from now on")
+    cli.answer("trust_revoked", {"path": str(root)}, f"{printable(root)} is held from now on")
 
 
-def ask_about_changes(face: Face) -> None:
+def ask_about_changes(cli: CliContext) -> None:
     """Asks once about settings that protect less since the project's files were edited by hand.
 
     Only a person at a terminal is asked; for others the settings stay as they were, and `status` names them.
     """
-    review = face.lab.trust
-    if face.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()) or face.withholds:
+    review = cli.lab.trust
+    if cli.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()) or cli.withholds:
         return
     changed = review.changed_by_hand()
     if not changed:

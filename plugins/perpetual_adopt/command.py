@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from perpetual.api import Face, json_option, pass_face, printable
+from perpetual.api import CliContext, json_option, pass_cli, printable
 from perpetual_adopt.source import KINDS
 
 __all__ = ["adopt"]
@@ -26,9 +26,9 @@ _TELL_EVERY = 2000  # records
 @click.option("-h", "--hypothesis", "hypothesis_id", metavar="ID", help="Put everything under this hypothesis.")
 @click.option("--dry-run", is_flag=True, help="Show what would be taken over, and write nothing.")
 @json_option
-@pass_face
+@pass_cli
 def adopt(
-    face: Face,
+    cli: CliContext,
     source: str,
     kind: str | None,
     names: tuple[str, ...],
@@ -55,20 +55,20 @@ def adopt(
         nonlocal told
         if seen - told >= _TELL_EVERY:
             told = seen
-            face.progress(f"{seen} records")
+            cli.progress(f"{seen} records")
 
     document = take(
         find(source, kind, wanted),
         wanted,
-        lambda: face.lab,
+        lambda: cli.lab,
         dry_run=dry_run,
         limit=limit,
         hypothesis_id=hypothesis_id,
-        named=face.project or os.environ.get("PERPETUAL_PROJECT"),
-        safe=face.safe,
+        named=cli.project or os.environ.get("PERPETUAL_PROJECT"),
+        safe=cli.safe,
         progress=progress,
     )
-    face.answer("adoption", document, lambda: _text(document))
+    cli.answer("adoption", document, lambda: _text(document))
 
 
 def _text(document: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perpetual.api import Face, json_option, pass_face
+from perpetual.api import CliContext, json_option, pass_cli
 from perpetual.loop import EXITS, Cycle
 from perpetual.toolkit.units import shown_bound
 
@@ -34,17 +34,17 @@ in a project of yours a person does, unless you write otherwise.
 @click.command()
 @click.argument("folder", metavar="[DIR]", default="perpetual-demo", type=click.Path(file_okay=False, path_type=Path))
 @json_option
-@pass_face
-def demo(face: Face, folder: Path) -> int:
+@pass_cli
+def demo(cli: CliContext, folder: Path) -> int:
     """Watch a real campaign decide five hypotheses, in under a minute.
 
     Trains small models in DIR (./perpetual-demo), two at a time, until every hypothesis is decided or nothing is
     worth another run. No GPU, no model, no network. Started again in the same place, it goes on where it was.
     """
     try:
-        return _run(face, folder)
+        return _run(cli, folder)
     except KeyboardInterrupt:
-        face.progress(f"\ninterrupted; what runs goes on, and this goes on from here: perpetual demo {_shown(folder)}")
+        cli.progress(f"\ninterrupted; what runs goes on, and this goes on from here: perpetual demo {_shown(folder)}")
         raise
 
 
@@ -52,22 +52,22 @@ def _shown(folder: Path) -> str:
     return shlex.quote(os.fspath(folder))
 
 
-def _run(face: Face, folder: Path) -> int:
+def _run(cli: CliContext, folder: Path) -> int:
     from perpetual_demo.campaign import CAMPAIGN
     from perpetual_demo.campaign_run import open_lab, register, turn
 
     began = time.monotonic()
     with open_lab(folder.absolute()) as lab:
-        face.progress(_INTRO)
+        cli.progress(_INTRO)
         register(lab, CAMPAIGN)
-        live = not face.as_json and sys.stdout.isatty()
-        screen, display = _live(lab, began) if live else (nullcontext(), _lines(face, lab, began))
+        live = not cli.as_json and sys.stdout.isatty()
+        screen, display = _live(lab, began) if live else (nullcontext(), _lines(cli, lab, began))
         with screen:
             last = turn(lab, display)
-        return _close(face, lab, last, time.monotonic() - began)
+        return _close(cli, lab, last, time.monotonic() - began)
 
 
-def _close(face: Face, lab: Lab, last: Cycle, elapsed_s: float) -> int:
+def _close(cli: CliContext, lab: Lab, last: Cycle, elapsed_s: float) -> int:
     """Writes the report and shows the verdicts."""
     from perpetual_report.document import render, write
 
@@ -94,9 +94,9 @@ def _close(face: Face, lab: Lab, last: Cycle, elapsed_s: float) -> int:
         "report": os.fspath(report),
         "next": following,
     }
-    face.answer("demo", document, "")
-    if not face.as_json:
-        _verdict_table(face, verdicts)
+    cli.answer("demo", document, "")
+    if not cli.as_json:
+        _verdict_table(cli, verdicts)
         click.echo(
             f"stopped: {last.reason} ({last.explanation}); {len(runs)} runs, "
             f"{sum(run.duration_s or 0.0 for run in runs):.0f} s of run time, {elapsed_s:.0f} s in all"
@@ -132,8 +132,8 @@ def _verdict(lab: Lab, hypothesis: Any) -> dict[str, Any]:
     }
 
 
-def _verdict_table(face: Face, verdicts: list[dict[str, Any]]) -> None:
-    face.table(
+def _verdict_table(cli: CliContext, verdicts: list[dict[str, Any]]) -> None:
+    cli.table(
         ("id", "hypothesis", "verdict", "confidence", "false-alarm bound", "evidence", "cost"),
         [
             (
@@ -150,7 +150,7 @@ def _verdict_table(face: Face, verdicts: list[dict[str, Any]]) -> None:
     )
 
 
-def _lines(face: Face, lab: Lab, began: float) -> Callable[[Cycle], None]:
+def _lines(cli: CliContext, lab: Lab, began: float) -> Callable[[Cycle], None]:
     """One plain line for each thing that happened."""
 
     def show(done: Cycle) -> None:
@@ -158,16 +158,16 @@ def _lines(face: Face, lab: Lab, began: float) -> Callable[[Cycle], None]:
         for change in done.changes:
             run = lab.runs.get(change["run_id"])
             value = ", ".join(f"{name} {value:.5g}" for name, value in run.metrics.items() if value is not None)
-            face.progress(f"{at}  {run.id} of {run.experiment_id} {change['to']}: {value or change['reason'] or ''}")
+            cli.progress(f"{at}  {run.id} of {run.experiment_id} {change['to']}: {value or change['reason'] or ''}")
         for row in done.evidence:
             hypothesis = lab.hypotheses.get(row["hypothesis_id"])
-            face.progress(
+            cli.progress(
                 f"{at}  {row['id']}: {row['log_bayes_factor']:+.2f} nats for {hypothesis.id}, "
                 f"now {hypothesis.confidence:.3f} ({hypothesis.status})"
             )
         if done.launched:
             started = [lab.runs.get(id) for id in done.launched]
-            face.progress(f"{at}  started " + ", ".join(f"{run.id} (of {run.experiment_id})" for run in started))
+            cli.progress(f"{at}  started " + ", ".join(f"{run.id} (of {run.experiment_id})" for run in started))
 
     return show
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from perpetual.api import Face, PerpetualError, json_option, pass_face, printable
+from perpetual.api import CliContext, PerpetualError, json_option, pass_cli, printable
 
 __all__ = ["compare", "report", "verify"]
 
@@ -22,8 +22,8 @@ _SHOWN = 50  # problems shown to people; --json names them all
 )  # fmt: skip
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file.")
 @json_option
-@pass_face
-def report(face: Face, format_: str, output: Path | None) -> None:
+@pass_cli
+def report(cli: CliContext, format_: str, output: Path | None) -> None:
     """Write the research up: verdicts with their false-alarm bounds, evidence, costs, failures.
 
     Every number names the run, and the line of its log, that it came from. Without --output it is printed. HTML is one
@@ -31,7 +31,7 @@ def report(face: Face, format_: str, output: Path | None) -> None:
     """
     from perpetual_report.document import render, render_html, write
 
-    text = render_html(face.lab) if format_ == "html" else render(face.lab)
+    text = render_html(cli.lab) if format_ == "html" else render(cli.lab)
     if output is not None:
         try:
             write(output, text)
@@ -40,14 +40,14 @@ def report(face: Face, format_: str, output: Path | None) -> None:
                 f"{output} could not be written: {problem.strerror or problem}", hint="choose another file with -o"
             ) from problem
     document = {"format": format_, "path": os.fspath(output.absolute()) if output else None, "text": text}
-    face.answer("report", document, f"wrote {output}" if output else text.rstrip())
+    cli.answer("report", document, f"wrote {output}" if output else text.rstrip())
 
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @json_option
-@pass_face
-def verify(face: Face, file: Path) -> int:
+@pass_cli
+def verify(cli: CliContext, file: Path) -> int:
     """Hold a report to the record: derive each number again, read each cited log again; exit 1 if one differs.
 
     FILE is what `perpetual report` wrote: HTML, Markdown, or its --json. The record is folded as it stood when the
@@ -55,8 +55,8 @@ def verify(face: Face, file: Path) -> int:
     """
     from perpetual_report.verification import verify as held
 
-    found = held(face.lab, file)
-    face.answer("verification", found, lambda: _verified(found))
+    found = held(cli.lab, file)
+    cli.answer("verification", found, lambda: _verified(found))
     return 0 if found["ok"] else 1
 
 
@@ -87,8 +87,8 @@ def _not_matching(count: int) -> str:
     help="Tables for people, or Markdown.",
 )  # fmt: skip
 @json_option
-@pass_face
-def compare(face: Face, ids: tuple[str, ...], format_: str) -> None:
+@pass_cli
+def compare(cli: CliContext, ids: tuple[str, ...], format_: str) -> None:
     """What differs between experiments or runs, and which measured better, as far as their seeds can tell.
 
     Seeds are folded: mean, sd and a 95 % t interval for each metric. A winner is named only where the interval of the
@@ -97,9 +97,9 @@ def compare(face: Face, ids: tuple[str, ...], format_: str) -> None:
     from perpetual_report.comparison import compare as compared
     from perpetual_report.comparison import markdown_of, tables_of
 
-    found = compared(face.lab, ids)
-    if face.as_json or format_ == "md":
-        face.answer("comparison", found, lambda: markdown_of(found).rstrip())
+    found = compared(cli.lab, ids)
+    if cli.as_json or format_ == "md":
+        cli.answer("comparison", found, lambda: markdown_of(found).rstrip())
         return
     for arm in found["arms"]:
         of = f" ({arm['hypothesis_id']})" if arm["hypothesis_id"] else ""
@@ -107,6 +107,6 @@ def compare(face: Face, ids: tuple[str, ...], format_: str) -> None:
     click.echo()
     for table in tables_of(found):
         if table.rows:
-            face.table(table.columns, table.rows, title=table.title)
+            cli.table(table.columns, table.rows, title=table.title)
     for line in found["notes"]:
         click.echo(printable(line))

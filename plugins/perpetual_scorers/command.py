@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from perpetual.api import Face, PerpetualError, UsageError, json_option, pass_face
+from perpetual.api import CliContext, PerpetualError, UsageError, json_option, pass_cli
 from perpetual.science.simulate import WORLDS, Result, bench
 from perpetual.toolkit.spread import mapper
 from perpetual_scorers.bench import chosen
@@ -51,9 +51,9 @@ _PICTURES = (".svg", ".png")
     help="Also write a picture, or the JSON document, to this file.",
 )  # fmt: skip
 @json_option
-@pass_face
+@pass_cli
 def bench_policy(
-    face: Face,
+    cli: CliContext,
     policies: tuple[str, ...],
     episodes: int,
     seed: int,
@@ -73,14 +73,14 @@ def bench_policy(
     sizes = [_number(text, "--batch", int) for text in batch.split(",")]
     if output is not None:
         _check_output(output)
-    known = chosen(policies, face.inventory().offered("scorer"))
+    known = chosen(policies, cli.inventory().offered("scorer"))
     last_s = time.monotonic()
 
     def progress(done: int, whole: int) -> None:
         nonlocal last_s
         if time.monotonic() - last_s >= _EVERY_S:
             last_s = time.monotonic()
-            face.progress(f"{done} of {whole} campaigns")
+            cli.progress(f"{done} of {whole} campaigns")
 
     try:
         with mapper(jobs) as run:
@@ -97,10 +97,10 @@ def bench_policy(
     }
     if output is not None:
         _write(output, results, document)
-    if face.as_json:
-        face.answer("bench_policy", document, "")
+    if cli.as_json:
+        cli.answer("bench_policy", document, "")
     else:
-        _show(face, results, f"{episodes} campaigns each, {world} world, seed {seed}", output)
+        _show(cli, results, f"{episodes} campaigns each, {world} world, seed {seed}", output)
     return 1 if all(result.problem for result in results) else 0
 
 
@@ -139,16 +139,16 @@ def _write(output: Path, results: Sequence[Result], document: dict[str, Any]) ->
         ) from problem
 
 
-def _show(face: Face, results: Sequence[Result], title: str, output: Path | None) -> None:
+def _show(cli: CliContext, results: Sequence[Result], title: str, output: Path | None) -> None:
     columns = ("policy", "threshold", "batch", "run-hours [95 %]", "runs", "error", "undecided", "Brier", "ECE",
                "said >= 0.8: true", "false support (bound)")  # fmt: skip
     sound = [result for result in results if result.problem is None]
     if sound:
-        face.table(columns, [_cells(result) for result in sound], title=title)
+        cli.table(columns, [_cells(result) for result in sound], title=title)
     for name in dict.fromkeys(result.policy for result in results if result.problem):
         problems = dict.fromkeys(result.problem for result in results if result.policy == name and result.problem)
         for problem in problems:
-            face.progress(f"failed: {name}: {problem}")
+            cli.progress(f"failed: {name}: {problem}")
     if output is not None:
         click.echo(f"wrote {output}")
     elif not sound:

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from perpetual.cli.agent_output import FencedOutput, fenced, for_agent, sealed
-from perpetual.cli.base import Face
+from perpetual.commands import CliContext
+from perpetual.commands.agent_output import FencedOutput, fenced, for_agent, sealed
 from perpetual.toolkit.fence import outside
 
 
@@ -52,11 +52,11 @@ def test_standard_output_is_put_back_after_an_error(capsys: pytest.CaptureFixtur
 
 
 def test_what_waits_for_a_person_is_said_outside_of_the_fence(capsys: pytest.CaptureFixture[str]) -> None:
-    face = Face()
-    face.for_agent = True
+    cli = CliContext()
+    cli.for_agent = True
     line = "Waiting for a person: e1. You may propose more or end your turn."
     with fenced():
-        face.answer("experiment", {}, f"e1  a title\n{line}\nWaiting for a person: e1. Run it anyway.")
+        cli.answer("experiment", {}, f"e1  a title\n{line}\nWaiting for a person: e1. Run it anyway.")
     assert outside(capsys.readouterr().out) == f"{line}\n"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from perpetual.cli.tables import laid_out, print_table
+from perpetual.commands.tables import laid_out, print_table
 
 COLUMNS = ("id", "status", "confidence", "tags", "statement")
 ROWS = [

@@ -420,7 +420,7 @@ def test_a_frame(count: int, frame: str) -> None:
 
 @lanes("flag", "--config", "--params")
 def test_json_of_an_option(count: int, flag: str, whole: dict[str, Path], tmp_path: Path) -> None:
-    from perpetual.cli.base import json_object
+    from perpetual.commands import json_object
 
     shutil.copytree(whole["tinydb"], tmp_path / "project")
     trust_project(tmp_path / "project")

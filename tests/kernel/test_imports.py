@@ -64,8 +64,8 @@ def test_its_names_are_found_at_first_use() -> None:
 def test_a_plugin_author_loads_no_command_line() -> None:
     _, modules = _python("import perpetual.api")
     assert not _loaded(modules, HEAVY | {"click", "pluggy", "perpetual.cli", "perpetual.lab", "perpetual.registry"})
-    _, modules = _python("from perpetual.api import Face, json_option, pass_face")
-    assert {"click", "perpetual.cli.base"} <= modules
+    _, modules = _python("from perpetual.api import CliContext, json_option, pass_cli")
+    assert {"click", "perpetual.commands"} <= modules
     assert not _loaded(modules, {"perpetual.lab", "rich"})
 
 

@@ -110,7 +110,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
 _PLANTED = [
     ("floors", "perpetual.records", "perpetual.api"),
     ("floors", "perpetual.config", "perpetual.lab.budget"),
-    ("floors", "perpetual.lab.runs", "perpetual.cli.base"),
+    ("floors", "perpetual.lab.runs", "perpetual.commands"),
     ("departments", "perpetual.lab.runs", "perpetual.lab.budget"),
     ("departments", "perpetual.lab.memory", "perpetual.lab.flows.fold"),
     ("flows", "perpetual.cli.overview", "perpetual.lab.flows.fold"),

@@ -1,4 +1,17 @@
-"""What every command stands on: the `Face` (project, output format, lab) and the decorator that gives it `--json`."""
+"""The command kit: what a click command of Perpetual or of a plugin is made with.
+
+    import click
+    from perpetual.api import CliContext, json_option, pass_cli
+
+    @click.command()
+    @json_option
+    @pass_cli
+    def open_claims(cli: CliContext) -> None:
+        page = cli.lab.hypotheses.list(status="open")
+        cli.answer("open_claims", {"count": len(page.items)}, f"{len(page.items)} open")
+
+Floor 4: above the lab, below the command line.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +31,7 @@ if TYPE_CHECKING:
     from perpetual.lab.inventory import Inventory
 
 __all__ = [
-    "Face",
+    "CliContext",
     "PersonOption",
     "carried",
     "json_object",
@@ -26,22 +39,23 @@ __all__ = [
     "key_option",
     "line",
     "page_options",
-    "pass_face",
+    "pass_cli",
     "printable",
 ]
 
 
-class Face:
-    """One command's view of the world. `answer` and `items` are how a command shows what it did."""
+class CliContext:
+    """One command's context: project, output format, lab. `answer` and `items` show what the command did."""
 
     def __init__(self, *, as_json: bool = False) -> None:
         self.project: str | None = None
         self.as_json = as_json
         self.approve_token: str | None = None  # taken out of the environment before anything is started
         self.safe = self.debug = self.is_for_help = False
-        self.for_agent = False  # an agent reads the answer: see `perpetual.cli.agent_output`
+        self.for_agent = False  # an agent reads the answer: see `perpetual.commands.agent_output`
         self.offers: dict[str, tuple[str, str]] | None = None  # commands of plugins, once they were asked for
         self._lab: Lab | None = None
+        self.on_open: Callable[[CliContext], None] | None = None  # called once the lab is open
         self._out: TextIO | None = None  # where answers go while everything else is kept away from it
 
     @property
@@ -51,10 +65,8 @@ class Face:
             from perpetual.lab import Lab
 
             self._lab = Lab.open(self.project, safe=self.safe)
-            if self._lab.config.held or self._lab.config.methodology.held:
-                from perpetual.cli.trust import ask_about_changes
-
-                ask_about_changes(self)
+            if self.on_open is not None:
+                self.on_open(self)
         return self._lab
 
     @property
@@ -144,7 +156,7 @@ class Face:
         out = self._out or sys.stdout
         try:
             if self.for_agent:
-                from perpetual.cli.agent_output import FencedOutput, sealed
+                from perpetual.commands.agent_output import FencedOutput, sealed
 
                 document = document if for_harness else sealed(document)
                 if isinstance(out, FencedOutput):
@@ -192,7 +204,7 @@ class Face:
 
     def own(self, text: str) -> None:
         """Writes lines of the program alone: where an agent reads, they are outside the fence."""
-        from perpetual.cli.agent_output import FencedOutput
+        from perpetual.commands.agent_output import FencedOutput
 
         if isinstance(sys.stdout, FencedOutput):
             sys.stdout.own(text + "\n")
@@ -201,7 +213,7 @@ class Face:
 
     def goes_on(self) -> None:
         """Says that output follows until it is interrupted, so that none of it is held back."""
-        from perpetual.cli.agent_output import FencedOutput
+        from perpetual.commands.agent_output import FencedOutput
 
         if isinstance(sys.stdout, FencedOutput):
             sys.stdout.follow()
@@ -236,7 +248,7 @@ class Face:
 
     def table(self, columns: Sequence[str], rows: Sequence[Iterable[str]], *, title: str | None = None) -> None:
         """Prints a table for people; cells are plain text, their control characters made visible."""
-        from perpetual.cli.tables import print_table
+        from perpetual.commands.tables import print_table
 
         cells = [[line(cell) for cell in row] for row in rows]
         print_table(columns, cells, title=title, is_screen=sys.stdout.isatty())
@@ -278,15 +290,15 @@ class PersonOption(click.Option):
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """Answers what `--help` lists."""
-        return None if ctx.ensure_object(Face).withholds else super().get_help_record(ctx)
+        return None if ctx.ensure_object(CliContext).withholds else super().get_help_record(ctx)
 
 
-pass_face = click.make_pass_decorator(Face)
+pass_cli = click.make_pass_decorator(CliContext)
 
 
 def _set_json(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value:
-        ctx.ensure_object(Face).as_json = True
+        ctx.ensure_object(CliContext).as_json = True
 
 
 def json_option(command: Callable[..., Any]) -> Callable[..., Any]:

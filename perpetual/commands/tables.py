@@ -1,6 +1,6 @@
 """How a table of plain cells is laid out: what may wrap, what stands to the right, what is left out.
 
-Imported by `perpetual.cli.base` when a table is shown.
+Imported by `perpetual.commands` when a table is shown.
 """
 
 from __future__ import annotations
