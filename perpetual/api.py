@@ -60,6 +60,7 @@ from perpetual.slots.memory import Memory, NoteCommit, PathRefused
 from perpetual.slots.scheduler import EndUnreadable, Launched, LaunchError, LaunchSpec, Scheduler, Sighting
 from perpetual.slots.scorer import Scorer, State
 from perpetual.slots.store import META, Capabilities, Change, Document, Kind, Meta, Page, Row, StoreBase, Transaction
+from perpetual.slots.table import Slot, Suite, Template
 
 if TYPE_CHECKING:
     from perpetual.commands import CliContext, json_option, page_options, pass_cli, printable
@@ -120,7 +121,10 @@ __all__ = [
     "Scorer",
     "Sighting",
     "State",
+    "Slot",
     "StoreBase",
+    "Suite",
+    "Template",
     "Transaction",
     # records
     "Debit",

@@ -32,15 +32,24 @@ from perpetual.schema import (
     parse_text,
 )
 from perpetual.slots import Option
+from perpetual.slots.table import METHODOLOGY as BY_METHODOLOGY
+from perpetual.slots.table import SLOTS, Slot
 from perpetual.toolkit import confined, trust_record, yamlfile
 from perpetual.toolkit.named_path import named_path
 
-__all__ = ["FILE", "FOLDER", "FORMAT", "KEYS", "MARKS", "Config", "find_project", "user_marks"]
+__all__ = ["CHOICES", "FILE", "FOLDER", "FORMAT", "KEYS", "MARKS", "Config", "find_project", "user_marks"]
 
 FOLDER = ".perpetual"
 FILE = "config.yaml"
 _LARGEST_BYTES = 1024 * 1024  # of config.yaml
 FORMAT = 1  # of the project directory; a newer one is refused by name
+
+
+def _choice(slot: str, meaning: str) -> Key:
+    """The key that chooses the provider of one of Perpetual's own slots."""
+    row = SLOTS[slot]
+    return Key(row.key or slot, "str", row.default, meaning)
+
 
 KEYS: dict[str, Key] = {
     key.name: key
@@ -48,16 +57,16 @@ KEYS: dict[str, Key] = {
         Key("format", "int", FORMAT, "Version of the project directory.", minimum=1),
         Key("project", "str", "", "Name of the project."),
         Key("project_id", "str", "", "Drawn once at init; every seed derives from it."),
-        Key("store", "str", "tinydb", "Store provider that keeps the record."),
-        Key("scheduler", "str", "local", "Scheduler provider that starts runs."),
-        Key("gpus", "str", "nvml", "GPU backend provider."),
+        _choice("store", "Store provider that keeps the record."),
+        _choice("scheduler", "Scheduler provider that starts runs."),
+        _choice("gpus", "GPU backend provider."),
         Key("gpus_excluded", "list", [], "GPUs that no run gets: indices as the driver counts, or uuids."),
         Key("gpu_foreign", "str", "refuse", "GPUs that other people's processes use: refuse or allow.",
             choices=("refuse", "allow"), weaker=order_is_weaker("refuse", "allow")),
         Key("gpu_ids", "str", "uuid", "How runs are told their GPUs; index for programs that cannot read uuids.",
             choices=("uuid", "index")),
-        Key("memory", "str", "git", "Memory provider that keeps notes."),
-        Key("mcp", "str", "mcp", "MCP server provider."),
+        _choice("memory", "Memory provider that keeps notes."),
+        _choice("mcp", "MCP server provider."),
         Key("agent_marks", "list", [],
             "Names of further variables that mark a coding agent's shell, added to the built-in ones; "
             "those of the user's own file and of the project's both count.", weaker=fewer_is_weaker),
@@ -68,8 +77,11 @@ MARKS = "agent_marks"
 # Options of bundled plugins that let more in: a longer list counts only from the user, or once it was trusted.
 GUARDED_OPTIONS: dict[str, tuple[str, ...]] = {"mcp": ("hosts",)}
 
+CHOICES = "slots."  # before the name of a plugin's slot, in the key that chooses its provider
 _PLUGINS = "plugins"
+_SLOTS = "slots"  # the section of choices for slots that plugins bring
 _METHODOLOGY = "methodology"  # a section of the user's own file: values that the user lets any project have
+_CHOICE_MEANING = "Provider in force for a slot that a plugin brings."
 _DISABLED = Key("disabled", "list", [], "Plugins that are not loaded, by name or distribution/name.")
 
 
@@ -229,6 +241,7 @@ class Config:
         self._sections: dict[str, dict[str, Any]] = {}
         self._section_origins: dict[tuple[str, str], str] = {}
         self._recorded: dict[str, Any] = {}
+        self._choices: dict[str, Item] = {}  # of slots that plugins bring
         self.disabled: tuple[str, ...] = ()
         self._disabled_origin = "default"
         self._user_methodology: dict[str, Any] = {}
@@ -262,11 +275,14 @@ class Config:
             if name == _PLUGINS:
                 self._take_plugins(path, value, origin)
                 continue
+            if name == _SLOTS:
+                self._take_choices(path, value, origin)
+                continue
             if name == _METHODOLOGY and origin == "user":
                 self._take_methodology(path, value)
                 continue
             if name not in KEYS:
-                check_names({name: 0}, {**KEYS, _PLUGINS: 0}, yamlfile.place_of(path, name))
+                check_names({name: 0}, {**KEYS, _PLUGINS: 0, _SLOTS: 0}, yamlfile.place_of(path, name))
             self._put(name, check_entry(KEYS[name], value, path, name), origin, partial(yamlfile.place_of, path, name))
         if origin == "project":
             _check_identity(path, data)
@@ -364,6 +380,40 @@ class Config:
                 where = yamlfile.place_of(path, _PLUGINS, name)
                 raise ConfigError(f"{where}: the section of plugin {name} must hold keys with values")
 
+    def _take_choices(self, path: Path, section: Any, origin: str) -> None:
+        if not isinstance(section, dict):
+            raise ConfigError(f"{yamlfile.place_of(path, _SLOTS)}: slots must hold the provider of each slot")
+        for name, value in section.items():
+            chosen = check_entry(Key(f"{CHOICES}{name}", "str", None, _CHOICE_MEANING), value, path, _SLOTS, name)
+            self._choices[name] = Item(f"{CHOICES}{name}", chosen, origin, _CHOICE_MEANING)
+
+    def chosen(self, slot: Slot) -> str:
+        """Returns the provider in force for a slot of which one serves.
+
+        Raises:
+            ConfigError: if nothing chooses one and the slot has no default.
+        """
+        if slot.selection == BY_METHODOLOGY:
+            return self.methodology.scorer if slot.name == "scorer" else str(self.methodology[slot.key or slot.name])
+        if slot.name in SLOTS:
+            return str(self._values[slot.key or slot.name])
+        item = self._choices.get(slot.name)
+        value = slot.default if item is None else item.value
+        if value is None:
+            raise ConfigError(
+                f"no provider is chosen for the slot {slot.name}",
+                hint=f"perpetual config set {CHOICES}{slot.name} NAME",
+            )
+        return str(value)
+
+    def check_choice(self, slot: Slot) -> None:
+        """Raises UsageError for a slot whose provider is not chosen by `slots.NAME`."""
+        if slot.name in SLOTS and slot.key in KEYS:
+            raise UsageError(f"the key of this slot is {slot.key}", hint=f"perpetual config set {slot.key} NAME")
+        if slot.selection != "one":
+            how = "every provider serves" if slot.is_additive else f"the methodology's {slot.key} chooses"
+            raise UsageError(f"{slot.name} has no choice in the configuration: {how}")
+
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
 
@@ -413,6 +463,7 @@ class Config:
         """
         own = [Item(name, self._values[name], self._origins[name], key.meaning) for name, key in KEYS.items()]
         own.append(Item("plugins.disabled", list(self.disabled), self._disabled_origin, _DISABLED.meaning))
+        own += [self._choices[name] for name in sorted(self._choices)]
         known = options or {}
         for name in sorted({*self._sections, *known}):
             section, spec = self._sections.get(name, {}), known.get(name, {})
@@ -456,6 +507,11 @@ class Config:
             yamlfile.set_value(self.path, parts, value)
             self.disabled, self._disabled_origin = tuple(value), "project"
             return Item(name, value, "project", _DISABLED.meaning)
+        if name.startswith(CHOICES):
+            yamlfile.set_value(self.path, (_SLOTS, name.removeprefix(CHOICES)), text)
+            item = Item(name, text, "project", _CHOICE_MEANING)
+            self._choices[name.removeprefix(CHOICES)] = item
+            return item
         known = options or {}
         spec = known.get(parts[1], {}).get(parts[2]) if len(parts) == 3 and parts[0] == _PLUGINS else None
         if spec is None:

@@ -28,31 +28,14 @@ from typing import Any
 import pluggy
 
 from perpetual.slots import Provider
+from perpetual.slots.table import Slot
 
-__all__ = ["GROUP", "PROVIDER_HOOKS", "hookimpl", "hookspec"]
+__all__ = ["GROUP", "hookimpl", "hookspec"]
 
 GROUP = "perpetual.plugins"
 
 hookspec = pluggy.HookspecMarker("perpetual")
 hookimpl = pluggy.HookimplMarker("perpetual")
-
-# hook -> the slot that its records must name
-PROVIDER_HOOKS: dict[str, str] = {
-    "perpetual_stores": "store",
-    "perpetual_schedulers": "scheduler",
-    "perpetual_gpu_backends": "gpus",
-    "perpetual_scorers": "scorer",
-    "perpetual_memories": "memory",
-    "perpetual_gates": "gate",
-    "perpetual_harnesses": "harness",
-    "perpetual_mcp_servers": "mcp",
-    "perpetual_metric_readers": "metric_reader",
-    "perpetual_analysers": "analyser",
-    "perpetual_proposers": "proposer",
-    "perpetual_commands": "command",
-    "perpetual_mcp_tools": "mcp_tool",
-    "perpetual_report_sections": "report_section",
-}
 
 
 @hookspec
@@ -266,8 +249,27 @@ def perpetual_event(event: Any) -> None:
 
 
 @hookspec
+def perpetual_slots() -> list[Slot]:
+    """Brings slots of a plugin's own: families of parts that it and other plugins fill.
+
+    When: first of all at discovery, so that every plugin may fill them. Return: Slots; each brings its hook, which
+    other plugins implement with `@hookimpl(optionalhook=True)` and answer with Providers. A slot chosen by the
+    configuration (`selection="one"`) is set by `perpetual config set slots.NAME PROVIDER`; `lab.part(name)` and
+    `lab.parts(name)` answer what serves. `plugins check` runs its suite, `plugins new` writes its template.
+    Failure: a slot or hook that exists already, or a name that cannot be one: the plugin is listed as failed.
+
+    Example::
+
+        @hookimpl
+        def perpetual_slots():
+            return [Slot("critic", "acme_critics", "critic", "acme_critics.base:Critic",
+                         suite=Suite("acme_critics.testing:CriticContract", fixture="critic"))]
+    """
+
+
+@hookspec
 def perpetual_hookspecs() -> list[Any]:
-    """Brings hook families of a plugin's own.
+    """Brings plain hooks of a plugin's own, which it calls itself with `lab.registry.call`.
 
     When: first of all, so that other plugins may implement them. Return: modules or classes with `@hookspec`s.
     Failure: the plugin is listed as failed.

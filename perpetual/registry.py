@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from perpetual.errors import PerpetualError, PluginError, UnknownPlugin, unknown
-from perpetual.slots import API, SLOTS, Option, Provider
+from perpetual.errors import PerpetualError, PluginError, UnknownPlugin, UsageError, unknown
+from perpetual.slots import API, Option, Provider
+from perpetual.slots.table import METHODOLOGY, SLOTS, Slot, thaw_slot
 from perpetual.toolkit import caches
 from perpetual.toolkit.contained import contained
 from perpetual.toolkit.reserved import DISTRIBUTION, RESERVED, is_bundled, known_name
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = ["DISTRIBUTION", "Called", "Offer", "PluginInfo", "Registry", "discover"]
 
-_FAMILIES = "perpetual_hookspecs"  # the hook by which a plugin brings hooks of its own
+_HOOKSPECS = "perpetual_hookspecs"  # the hook by which a plugin brings hooks of its own
+_SLOTS = "perpetual_slots"  # and the one by which it brings slots
+_SLOT_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
+_HOME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*\Z")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*\Z")
 _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*\Z")
 
@@ -61,6 +65,7 @@ class PluginInfo:
     reason: str | None
     offers: tuple[Offer, ...] = ()
     hooks: tuple[str, ...] = ()  # those that are called beyond discovery
+    slots: tuple[Slot, ...] = ()  # that it brings
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,7 @@ def _refusal(provider: object, slot: str, seen: set[tuple[str, str]]) -> str | N
     """Why what a hook answered cannot be chosen; `seen` holds what its distribution offers already, (slot, name)."""
     if not isinstance(provider, Provider):
         return f"answered a {type(provider).__name__} instead of a Provider"
-    if provider.slot != slot or slot not in SLOTS:
+    if provider.slot != slot:
         return f"{provider.name}: its slot is {provider.slot!r}, the hook's is {slot!r}"
     if not _NAME.match(provider.name):
         return f"{provider.name!r} is no name (small letters, digits, . _ -)"
@@ -194,14 +199,17 @@ def discover(
             result.plugins.append(PluginInfo(name, id, version, "failed", reason))
             continue
         loaded.append((PluginInfo(name, id, version, "loaded", None), plugin))
-    _ask(result, loaded, hookspecs.PROVIDER_HOOKS)
+    _ask(result, loaded)
     return result
 
 
-def _ask(result: _Discovery, loaded: list[tuple[PluginInfo, object]], provider_hooks: Mapping[str, str]) -> None:
+def _ask(result: _Discovery, loaded: list[tuple[PluginInfo, object]]) -> None:
     """Fills `result.plugins` with what each loaded plugin offers."""
     manager = result.manager
-    failed = _add_families(manager, loaded)
+    failed = _add_hookspecs(manager, loaded)
+    brought = _add_slots(manager, loaded, failed)
+    every = [*SLOTS.values(), *(slot for slots in brought.values() for slot in slots)]
+    provider_hooks = {slot.hook: slot.name for slot in every}
     seen: dict[str, set[tuple[str, str]]] = {}  # slots and names, by distribution
     for info, plugin in loaded:
         reason = failed.get(info.qualified_name) or _misfits(manager, plugin)
@@ -209,20 +217,21 @@ def _ask(result: _Discovery, loaded: list[tuple[PluginInfo, object]], provider_h
             known = seen.setdefault(info.qualified_name.rpartition("/")[0], set())
             offers, reason = _offers(manager, info, plugin, provider_hooks, known)
         if reason is None:
-            later = {*_implemented(manager, plugin)} - {*provider_hooks, _FAMILIES}
-            result.plugins.append(replace(info, offers=tuple(offers), hooks=tuple(sorted(later))))
+            later = {*_implemented(manager, plugin)} - {*provider_hooks, _HOOKSPECS, _SLOTS}
+            slots = tuple(brought.get(info.qualified_name, ()))
+            result.plugins.append(replace(info, offers=tuple(offers), hooks=tuple(sorted(later)), slots=slots))
         else:
             manager.unregister(name=info.qualified_name)
             result.plugins.append(replace(info, state="failed", reason=reason))
 
 
-def _add_families(manager: pluggy.PluginManager, loaded: list[tuple[PluginInfo, object]]) -> dict[str, str]:
-    """Takes in the hook families that plugins bring, before any is asked; answers what went wrong, by plugin."""
+def _add_hookspecs(manager: pluggy.PluginManager, loaded: list[tuple[PluginInfo, object]]) -> dict[str, str]:
+    """Takes in the hooks that plugins bring, before any is asked; answers what went wrong, by plugin."""
     failed: dict[str, str] = {}
     for info, plugin in loaded:
-        if _FAMILIES not in _implemented(manager, plugin):
+        if _HOOKSPECS not in _implemented(manager, plugin):
             continue
-        called = _call(manager, _FAMILIES, plugin, info.qualified_name, {})
+        called = _call(manager, _HOOKSPECS, plugin, info.qualified_name, {})
         try:
             for module in called.value or ():
                 manager.add_hookspecs(module)
@@ -231,6 +240,69 @@ def _add_families(manager: pluggy.PluginManager, loaded: list[tuple[PluginInfo, 
         if called.error:
             failed[info.qualified_name] = called.error
     return failed
+
+
+def _add_slots(
+    manager: pluggy.PluginManager, loaded: list[tuple[PluginInfo, object]], failed: dict[str, str]
+) -> dict[str, list[Slot]]:
+    """Takes in the slots that plugins bring, and specifies the hook of each; adds to `failed` what went wrong.
+
+    Returns:
+        the slots that each plugin brings.
+    """
+    brought: dict[str, list[Slot]] = {}
+    taken = {slot.name for slot in SLOTS.values()}
+    for info, plugin in loaded:
+        if info.qualified_name in failed or _SLOTS not in _implemented(manager, plugin):
+            continue
+        called = _call(manager, _SLOTS, plugin, info.qualified_name, {})
+        slots = list(called.value) if isinstance(called.value, (list, tuple)) else []
+        hooks = {name for name, caller in vars(manager.hook).items() if getattr(caller, "spec", None) is not None}
+        wrong = called.error and f"{_SLOTS}: {called.error}"
+        for slot in slots:
+            wrong = wrong or _slot_problem(slot, taken, hooks)
+            if wrong is None:
+                taken.add(slot.name)
+                hooks.add(slot.hook)
+        if wrong is not None:
+            failed[info.qualified_name] = wrong
+            continue
+        for slot in slots:
+            _specify(manager, slot)
+        brought[info.qualified_name] = slots
+    return brought
+
+
+def _slot_problem(slot: object, taken: set[str], hooks: set[str]) -> str | None:
+    """Why what `perpetual_slots` answered can be no slot; `taken` are the names of slots, `hooks` those of hooks."""
+    if not isinstance(slot, Slot):
+        return f"{_SLOTS} answered a {type(slot).__name__} instead of a Slot"
+    if not _SLOT_NAME.match(slot.name):
+        return f"the slot {slot.name!r} is no name (small letters, digits, underscores)"
+    if slot.name in taken:
+        return f"the slot {slot.name} exists already"
+    if not slot.hook.isidentifier() or slot.hook in hooks:
+        return f"the slot {slot.name}: its hook {slot.hook!r} exists already, or is no name"
+    if slot.selection not in ("one", "all", METHODOLOGY):
+        return f"the slot {slot.name}: its selection {slot.selection!r} is none of one, all, methodology"
+    if slot.selection != METHODOLOGY and slot.key is not None:
+        return f"the slot {slot.name}: a key of config.yaml is for Perpetual's own slots; leave key out"
+    if set(slot.arguments) - {"path"}:
+        return f"the slot {slot.name}: a factory gets options, and path where the slot asks for it; nothing else"
+    homes = [slot.base, None if slot.suite is None else slot.suite.home]
+    wrong = next((home for home in homes if home is not None and not _HOME.match(home)), None)
+    return None if wrong is None else f"the slot {slot.name}: {wrong!r} is not module:class"
+
+
+def _specify(manager: pluggy.PluginManager, slot: Slot) -> None:
+    """Adds the specification of a slot's hook."""
+    from perpetual.hookspecs import hookspec
+
+    def specification() -> list[Provider]:  # type: ignore[empty-body]
+        """Offers providers of the slot."""
+
+    specification.__name__ = slot.hook
+    manager.add_hookspecs(type("Specifications", (), {slot.hook: staticmethod(hookspec(specification))}))
 
 
 def _offers(
@@ -267,7 +339,8 @@ def _thaw(data: Mapping[str, Any]) -> PluginInfo:
             provider["options"] = {key: Option(**option) for key, option in provider["options"].items()}
         provider["requires"] = tuple(provider["requires"])
         offers.append(Offer(**{**offer, "provider": Provider(**provider)}))
-    return PluginInfo(**{**data, "offers": tuple(offers), "hooks": tuple(data["hooks"])})
+    slots = tuple(thaw_slot(slot) for slot in data["slots"])
+    return PluginInfo(**{**data, "offers": tuple(offers), "hooks": tuple(data["hooks"]), "slots": slots})
 
 
 def _thawed(kept: object) -> list[PluginInfo] | None:
@@ -317,6 +390,22 @@ class Registry:
         if self._live is None:
             self._live = discover(self._disabled, safe=self._safe, extra=self._extra)
         return self._live
+
+    @property
+    def slots(self) -> dict[str, Slot]:
+        """Every slot by its name: Perpetual's own, then those that plugins bring."""
+        return {**SLOTS, **{slot.name: slot for info in self.plugins for slot in info.slots}}
+
+    def slot(self, name: str) -> Slot:
+        """The slot of that name.
+
+        Raises:
+            UsageError: naming the nearest ones.
+        """
+        found = SLOTS.get(name) or self.slots.get(name)
+        if found is None:
+            raise UsageError(unknown("slot", name, self.slots), hint="perpetual plugins list shows who brings slots")
+        return found
 
     def offers(self, slot: str) -> list[Offer]:
         """Everything offered for a slot, refused offers included, by `order` and then by name."""

@@ -15,8 +15,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from perpetual.slots.table import Slot, Suite
 from perpetual.toolkit.agents import AGENT_VARIABLES
 
 __all__ = ["Promise", "SuiteResult", "has_suite", "run_suite"]
@@ -26,94 +27,42 @@ _LOOK_S = 0.5
 _LIMIT_S = 900.0  # of one provider's suite; the store's, with its crashes of processes, takes some 20 s
 
 
-class _Suite(NamedTuple):
-    """Where a slot's suite is, and the fixture by which it gets the provider's part."""
-
-    module: str
-    name: str
-    fixture: str
-    # the suite speaks of something in a form of its own choice, which a part need not know: a failure tells nothing
-    own_form: bool = False
-
-
-_SUITES: dict[str, _Suite] = {
-    "store": _Suite("perpetual.testing.stores", "StoreContract", "store"),
-    "scheduler": _Suite("perpetual.testing.schedulers", "SchedulerContract", "scheduler"),
-    "gpus": _Suite("perpetual.testing.gpus", "GpuContract", "backend"),
-    "scorer": _Suite("perpetual.testing.scorers", "ScorerContract", "scorer"),
-    "memory": _Suite("perpetual.testing.memories", "MemoryContract", "memory"),
-    "gate": _Suite("perpetual.testing.gates", "GateContract", "gate"),
-    "harness": _Suite("perpetual.testing.harnesses", "HarnessContract", "harness"),
-    "mcp": _Suite("perpetual.testing.mcp_servers", "McpContract", "command"),
-    "metric_reader": _Suite("perpetual.testing.analysis", "MetricReaderContract", "reader", own_form=True),
-    "analyser": _Suite("perpetual.testing.analysis", "AnalyserContract", "analyser"),
-    "proposer": _Suite("perpetual.testing.analysis", "ProposerContract", "proposer", own_form=True),
-}
-
-_PART = """\
+_START = """\
 import pytest
 from importlib import import_module
-from {module} import {name}
+pytest.register_assert_rewrite({package!r})
+from {module} import {name} as Contract
 
-class TestProvider({name}):
+options = {options!r}
+Base = Contract.for_provider({factory!r}, options) if hasattr(Contract, "for_provider") else Contract
+"""
+
+# By how the suite gets what it tests.
+_FORMS = {
+    "part": """
+class TestProvider(Base):
     @pytest.fixture
     def {fixture}(self):
         module, _, attribute = {factory!r}.partition(":")
-        return getattr(import_module(module), attribute)(dict({options!r}))
-"""
-
-# The server is a process of its own, which finds its provider as the configuration names it.
-_SERVER = """\
+        return getattr(import_module(module), attribute)(dict(options))
+""",
+    # Opened again and in other processes, so by its factory.
+    "factory": """
+class TestProvider(Base):
+    factory = {factory!r}
+    options = options
+""",
+    # The server is a process of its own, which finds its provider as the configuration names it.
+    "command": """
 import sys
-import pytest
-from {module} import {name}
 
-class TestProvider({name}):
+class TestProvider(Base):
     @pytest.fixture
     def {fixture}(self, monkeypatch):
         monkeypatch.setenv("PERPETUAL_MCP", {provider!r})
         return [sys.executable, "-P", "-m", "perpetual", "mcp"]
-"""
-
-_STORE = """\
-import tempfile
-from importlib import import_module
-from pathlib import Path
-from perpetual.testing.stores import DurableStoreContract, SharedStoreContract
-
-def is_shared():
-    module, _, attribute = {factory!r}.partition(":")
-    with tempfile.TemporaryDirectory() as folder:
-        store = getattr(import_module(module), attribute)(dict({options!r}), path=Path(folder) / "store")
-        store.close()
-    return store.capabilities.multiprocess
-
-class TestProvider(SharedStoreContract if is_shared() else DurableStoreContract):
-    factory = {factory!r}
-    options = {options!r}
-"""
-
-
-# Opened again and in other processes, so by its factory.
-_MEMORY = """\
-from perpetual.testing.memories import DurableMemoryContract
-
-class TestProvider(DurableMemoryContract):
-    factory = {factory!r}
-    options = {options!r}
-"""
-
-
-# Built in other processes too; the values in an assertion are most of what a failure tells.
-_SCHEDULER = """\
-import pytest
-pytest.register_assert_rewrite("perpetual.testing.schedulers")
-from perpetual.testing.schedulers import SchedulerContract
-
-class TestProvider(SchedulerContract):
-    factory = {factory!r}
-    options = {options!r}
-"""
+""",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,15 +84,17 @@ class SuiteResult:
     promises: tuple[Promise, ...] = ()
 
 
-def has_suite(slot: str) -> bool:
-    """Whether there is a suite for the slot."""
+def has_suite(slot: Slot) -> bool:
+    """Returns whether there is a suite for the slot, and it is installed."""
     from importlib.util import find_spec
 
-    suite = _SUITES.get(slot)
-    return suite is not None and find_spec(suite.module) is not None
+    try:
+        return slot.suite is not None and find_spec(slot.suite.home.partition(":")[0]) is not None
+    except ModuleNotFoundError:  # of a package above it
+        return False
 
 
-def run_suite(slot: str, provider: str, factory: str, options: Mapping[str, Any]) -> SuiteResult:
+def run_suite(slot: Slot, provider: str, factory: str, options: Mapping[str, Any]) -> SuiteResult:
     """Runs the slot's suite against what `factory` (`module:callable`) of the provider builds with these options.
 
     Never raises for what the provider does: a suite that dies, hangs or cannot be collected is `ok` False with its
@@ -152,15 +103,14 @@ def run_suite(slot: str, provider: str, factory: str, options: Mapping[str, Any]
     from importlib.util import find_spec
     from tempfile import TemporaryDirectory
 
-    if not has_suite(slot):
-        return SuiteResult(None, None, f"there is no contract suite for a {slot}")
-    suite = _SUITES[slot]
-    label = f"{suite.module}.{suite.name}"
+    suite = slot.suite
+    if suite is None or not has_suite(slot):
+        return SuiteResult(None, None, f"there is no contract suite for a {slot.name}")
     if find_spec("pytest") is None:
-        return SuiteResult(label, None, "pytest is not installed: pip install pytest")
+        return SuiteResult(suite.label, None, "pytest is not installed: pip install pytest")
     with TemporaryDirectory(prefix="perpetual-suite-") as folder:
         place = Path(folder).resolve()
-        (place / "test_provider.py").write_text(_source(slot, suite, provider, factory, options), "utf-8")
+        (place / "test_provider.py").write_text(_source(suite, provider, factory, options), "utf-8")
         (place / "pytest.ini").write_text("[pytest]\n", "utf-8")
         results = place / "results.jsonl"
         process = subprocess.Popen(
@@ -171,7 +121,7 @@ def run_suite(slot: str, provider: str, factory: str, options: Mapping[str, Any]
         )  # fmt: skip
         code, output = _awaited(process, results)
         promises = _read(place / "results.jsonl", suite)
-    return _result(label, code, output, promises)
+    return _result(suite.label, code, output, promises)
 
 
 def _awaited(process: subprocess.Popen[str], results: Path) -> tuple[int, str]:
@@ -203,11 +153,12 @@ def _running(results: Path) -> str | None:
     return begun[-1] if begun else None
 
 
-def _source(slot: str, suite: _Suite, provider: str, factory: str, options: Mapping[str, Any]) -> str:
-    template = {"store": _STORE, "scheduler": _SCHEDULER, "memory": _MEMORY, "mcp": _SERVER}.get(slot, _PART)
-    return template.format(
-        module=suite.module,
-        name=suite.name,
+def _source(suite: Suite, provider: str, factory: str, options: Mapping[str, Any]) -> str:
+    module, _, name = suite.home.partition(":")
+    return (_START + _FORMS[suite.given]).format(
+        package=module,
+        module=module,
+        name=name,
         fixture=suite.fixture,
         provider=provider,
         factory=factory,
@@ -232,7 +183,7 @@ def _environment(place: Path) -> dict[str, str]:
     }
 
 
-def _read(path: Path, suite: _Suite) -> tuple[Promise, ...]:
+def _read(path: Path, suite: Suite) -> tuple[Promise, ...]:
     """Each promise once, in order; one of several cases that fails is a promise that does not hold."""
     grades = {"passed": 0, "skipped": 1, "failed": 2}
     worst: dict[str, tuple[int, str]] = {}

@@ -91,7 +91,7 @@ def new(cli: CliContext, name: str, slot: str, target: str, dry_run: bool) -> No
     from perpetual.authoring import new_plugin
     from perpetual.cli.table import COMMANDS
 
-    document = new_plugin(name, slot, target, dry_run=dry_run, taken=COMMANDS)
+    document = new_plugin(name, slot, target, slots=cli.inventory().slots(), dry_run=dry_run, taken=COMMANDS)
     if dry_run:
         document["dry_run"] = True
     cli.answer("plugin_new", document, lambda: _new_text(document))

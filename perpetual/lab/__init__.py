@@ -153,12 +153,17 @@ class Lab(AbstractContextManager["Lab"]):
         """What this lab is made of: plugins with their state, and the machine's devices."""
         return Inventory(self.config, self.registry, self._ctx)
 
-    def part(self, slot: str, **extra: Any) -> Any:
-        """The provider in force for a slot, for faces that show it (GPU readings, the MCP server)."""
-        return self._ctx.part(slot, **extra)
+    def part(self, slot: str) -> Any:
+        """Returns the provider in force for a slot of which one serves; see `perpetual.slots.table`.
+
+        Raises:
+            UsageError: for a slot in which several serve, for one that there is not, and for the store.
+            PluginError: if the provider cannot be chosen or built.
+        """
+        return self._ctx.part(slot)
 
     def parts(self, slot: str) -> list[tuple[str, Any]]:
-        """Every provider of an additive slot as (qualified name, object), in order."""
+        """Returns every provider that serves in a slot as (qualified name, object), in order."""
         return self._ctx.parts(slot)
 
     def close(self) -> None:

@@ -32,6 +32,7 @@ from perpetual.lab.trust import Trust
 from perpetual.lab.unbuilt import Unbuilt
 from perpetual.registry import Offer, Registry
 from perpetual.slots.store import Document, StoreBase, Transaction
+from perpetual.slots.table import Slot
 from perpetual.toolkit import confined
 from perpetual.toolkit.jsoncopy import json_copy
 from perpetual.toolkit.limits import fits_text
@@ -40,6 +41,7 @@ from perpetual.toolkit.units import identifier, iso
 __all__ = ["Clock", "Context"]
 
 _LONGEST_KEY = 1_000  # characters
+_PATHS = {"memory": "memory.git"}  # where a provider keeps its files, below the project's folder
 _KNOWN = 500  # of the newest records: among them the nearest ids are looked for
 Clock = Callable[[], datetime]
 _FOLDERS = ("store", "store.new", "runs", "memory.git", "backups")  # none of which may be a link
@@ -251,13 +253,23 @@ class Context:
             )
         self._writer = writer
 
-    def part(self, slot: str, **extra: Any) -> Any:
-        """The provider that the configuration chooses for a slot, built once."""
+    def part(self, slot: str) -> Any:
+        """Returns the provider that the configuration chooses for a slot, built once.
+
+        Raises:
+            UsageError: for a slot in which several serve, for one that there is not, and for the store.
+            PluginError: if the provider cannot be chosen or built.
+        """
+        row = self.registry.slot(slot)
+        if row.is_additive:
+            raise UsageError(f"every {row.noun} serves; none is chosen", hint=f'lab.parts("{slot}")')
+        if slot == "store":
+            raise UsageError("the store belongs to the lab, which alone writes it", hint="lab.storage")
         with self._lock:
             if slot not in self._built:
-                offer = self.registry.choose(slot, self.config[slot])
+                offer = self.registry.choose(slot, self.config.chosen(row))
                 options = self.config.options(offer.name, offer.provider.options)
-                self._built[slot] = self.registry.build(offer, options, **extra)
+                self._built[slot] = self.registry.build(offer, options, **self._arguments(row))
             return self._built[slot]
 
     def part_named(self, slot: str, name: str) -> Any:
@@ -266,7 +278,7 @@ class Context:
         Raises:
             PluginError: if it cannot be chosen or built.
         """
-        if name == self.config[slot]:
+        if name == self.config.chosen(self.registry.slot(slot)):
             return self.part(slot)
         with self._lock:
             key = f"{slot}={name}"
@@ -276,8 +288,22 @@ class Context:
                 self._built[key] = self.registry.build(offer, options)
             return self._built[key]
 
+    def _arguments(self, slot: Slot) -> dict[str, Path]:
+        """What a factory of the slot gets besides its options."""
+        if "path" not in slot.arguments:
+            return {}
+        return {"path": self.folder / _PATHS.get(slot.name, f"parts/{slot.name}")}
+
     def parts(self, slot: str) -> list[tuple[str, Any]]:
-        """Every provider of an additive slot as (qualified name, object), in order, built once."""
+        """Returns every provider that serves in a slot as (qualified name, object), in order, each built once.
+
+        Raises:
+            UsageError: for a slot that there is not.
+        """
+        row = self.registry.slot(slot)
+        if not row.is_additive:
+            chosen = self.registry.choose(slot, self.config.chosen(row))
+            return [(chosen.qualified_name, self.part(slot))]
         with self._lock:
             if slot not in self._built:
                 self._built[slot] = [
@@ -289,7 +315,9 @@ class Context:
     def _built_or_not(self, offer: Offer) -> Any:
         """The provider, or a part whose every use says why it could not be built: it alone fails."""
         try:
-            return self.registry.build(offer, self.config.options(offer.name, offer.provider.options))
+            row = self.registry.slot(offer.provider.slot)
+            options = self.config.options(offer.name, offer.provider.options)
+            return self.registry.build(offer, options, **self._arguments(row))
         except ConfigError:
             raise
         except (PerpetualError, OSError) as problem:

@@ -24,7 +24,6 @@ from perpetual.lab.held import held_items
 from perpetual.lab.redaction import old_secrets
 from perpetual.lab.sight import HOSTILE, aside_folders, sight
 from perpetual.lab.unbuilt import Unbuilt
-from perpetual.slots import SLOTS
 from perpetual.slots.gpu import GpuBackend
 from perpetual.toolkit import confined, filesystems, platform, private
 
@@ -99,9 +98,10 @@ class Doctor:
         return True, "; ".join([detail, *shadowed]), None
 
     def _slots(self) -> _Finding:
-        for slot, key in SLOTS.items():
-            if key is not None:
-                self._ctx.registry.load(self._ctx.registry.choose(slot, self._ctx.config[key]))
+        registry = self._ctx.registry
+        for slot in registry.slots.values():
+            if slot.selection == "one":
+                registry.load(registry.choose(slot.name, self._ctx.config.chosen(slot)))
         required = self._ctx.config.methodology["required_gates"]
         missing = [name for name in required if not self._ctx.registry.serves("gate", name)]
         if missing:

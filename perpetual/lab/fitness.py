@@ -5,8 +5,7 @@ Used by `perpetual.lab.inventory` (`perpetual plugins check`). Floor 2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 from perpetual.errors import ConfigError, PerpetualError
@@ -14,22 +13,6 @@ from perpetual.registry import Offer, PluginInfo, Registry
 from perpetual.schema import Key, check
 
 __all__ = ["examine", "not_loaded"]
-
-# slot -> module:class of what its factory answers; the slots that are missing here are answered by plain callables
-_BASES = {
-    "store": "perpetual.slots.store:StoreBase",
-    "scheduler": "perpetual.slots.scheduler:Scheduler",
-    "gpus": "perpetual.slots.gpu:GpuBackend",
-    "memory": "perpetual.slots.memory:Memory",
-    "mcp": "perpetual.slots.mcp:McpServer",
-    "scorer": "perpetual.slots.scorer:Scorer",
-    "gate": "perpetual.slots.gate:Gate",
-    "harness": "perpetual.slots.harness:Harness",
-    "metric_reader": "perpetual.slots.analyser:MetricReader",
-    "analyser": "perpetual.slots.analyser:Analyser",
-    "proposer": "perpetual.slots.analyser:Proposer",
-}
-_WITH_PATH = ("store", "memory")
 
 
 class _Misfit(Exception):
@@ -60,15 +43,15 @@ def examine(registry: Registry, info: PluginInfo, offer: Offer, *, suites: bool)
     checks.append(_named("factory", lambda: _loaded(registry, offer)))
     if checks[-1]["ok"]:
         factory = registry.load(offer)
-        checks.append(_named("call", lambda: _call_shape(offer, factory)))
+        checks.append(_named("call", lambda: _call_shape(registry, offer, factory)))
         if checks[-1]["ok"] is not False:
-            checks.append(_named("answer", lambda: _answer_shape(offer, factory)))
+            checks.append(_named("answer", lambda: _answer_shape(registry, offer, factory)))
     if offer.provider.head is not None:
         checks.append(_named("head", lambda: _head(offer)))
     fits = all(check["ok"] is not False for check in checks)
     is_broken, suite = False, _without_suite("not asked for")
     if suites and fits:
-        is_broken, suite = _with_suite(offer)
+        is_broken, suite = _with_suite(registry, offer)
     elif suites:
         suite = _without_suite("a provider that does not fit its slot is not run")
     return {
@@ -86,14 +69,14 @@ def _without_suite(reason: str) -> dict[str, Any]:
     return {"suite": None, "suite_reason": reason, "promises": []}
 
 
-def _with_suite(offer: Offer) -> tuple[bool, dict[str, Any]]:
+def _with_suite(registry: Registry, offer: Offer) -> tuple[bool, dict[str, Any]]:
     """Whether a promise is broken, and what the slot's suite found, if there is one."""
     from perpetual.records import to_json
     from perpetual.suites import run_suite
 
     provider = offer.provider
     defaults = {key: option.default for key, option in (provider.options or {}).items()}
-    result = run_suite(provider.slot, offer.qualified_name, provider.factory, defaults)
+    result = run_suite(registry.slot(provider.slot), offer.qualified_name, provider.factory, defaults)
     found = {"suite": result.suite, "suite_reason": result.reason, "promises": to_json(result.promises)}
     return result.ok is False, found
 
@@ -139,7 +122,7 @@ def _options(offer: Offer) -> str:
     return f"{len(options)} options" if options else "no options"
 
 
-def _call_shape(offer: Offer, factory: Any) -> str:
+def _call_shape(registry: Registry, offer: Offer, factory: Any) -> str:
     """The factory can be called as its slot calls it."""
     import inspect
 
@@ -152,8 +135,9 @@ def _call_shape(offer: Offer, factory: Any) -> str:
         return "a click command"
     if not callable(factory):
         raise _Misfit(f"{offer.provider.factory} is a {type(factory).__name__} and cannot be called")
-    extra: Mapping[str, Any] = {"path": Path()} if slot in _WITH_PATH else {}
-    wanted = "(options, path=...)" if extra else "(options)"
+    arguments = registry.slot(slot).arguments
+    extra = dict.fromkeys(arguments)
+    wanted = f"({', '.join(['options', *(f'{name}=...' for name in arguments)])})"
     try:
         inspect.signature(factory).bind({}, **extra)
     except TypeError as problem:
@@ -163,12 +147,12 @@ def _call_shape(offer: Offer, factory: Any) -> str:
     return f"it is called with {wanted}"
 
 
-def _answer_shape(offer: Offer, factory: Any) -> str:
+def _answer_shape(registry: Registry, offer: Offer, factory: Any) -> str:
     """What the factory answers is of its slot's base, where the factory is a class or says what it answers."""
     import inspect
     import typing
 
-    home = _BASES.get(offer.provider.slot)
+    home = registry.slot(offer.provider.slot).base
     if home is None:
         raise _Untold(f"a {offer.provider.slot} has no base class")
     base = _imported(home)

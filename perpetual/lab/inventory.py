@@ -19,9 +19,9 @@ from perpetual.lab.gpus.owners import owners_of
 from perpetual.lab.gpus.shown import shown_device
 from perpetual.lab.gpus.units import Rules, holds_of, units_of
 from perpetual.registry import Offer, PluginInfo, Registry
-from perpetual.slots import SLOTS
 from perpetual.slots.gpu import GpuBackend, Reading
 from perpetual.slots.store import Document
+from perpetual.slots.table import Slot
 from perpetual.toolkit.reserved import is_bundled
 
 if TYPE_CHECKING:
@@ -54,6 +54,10 @@ class Inventory:
         """
         chosen = {key for key, problem in self._choices().items() if not isinstance(problem, PluginError)}
         return [self._plugin(info, chosen) for info in self._registry.plugins]
+
+    def slots(self) -> dict[str, Slot]:
+        """Returns every slot by its name: Perpetual's own, then those that plugins bring."""
+        return self._registry.slots
 
     def problems(self) -> list[dict[str, Any]]:
         """What the configuration asks for and no plugin can give, as `{slot, name, message, hint}`."""
@@ -107,8 +111,7 @@ class Inventory:
 
     def _choices(self) -> dict[tuple[str, str], PluginError | str]:
         """(slot, provider's qualified name) of each choice in force; a choice that fails stands with its error."""
-        wanted = [(slot, self._config[key]) for slot, key in SLOTS.items() if key is not None]
-        wanted.append(("scorer", self._config.methodology.scorer))
+        wanted = [(slot.name, self._config.chosen(slot)) for slot in self.slots().values() if not slot.is_additive]
         found: dict[tuple[str, str], PluginError | str] = {}
         for slot, name in wanted:
             try:
@@ -141,8 +144,7 @@ class Inventory:
             if offer.name == offer.provider.name
             else f"{offer.provider.name} is Perpetual's own: write {offer.name}"
         )
-        additive = SLOTS.get(slot, slot) is None and slot != "scorer"
-        serves = additive or (slot, offer.qualified_name) in chosen
+        serves = self._registry.slot(slot).is_additive or (slot, offer.qualified_name) in chosen
         return {
             "slot": slot,
             "name": offer.provider.name,

@@ -58,7 +58,7 @@ class Notes:
 
     @property
     def _memory(self) -> Memory:
-        memory: Memory = self._ctx.part("memory", path=self._ctx.folder / "memory.git")
+        memory: Memory = self._ctx.part("memory")
         return memory
 
     def write(

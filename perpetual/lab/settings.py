@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from perpetual.config import CHOICES
 from perpetual.config import KEYS as CONFIG_KEYS
 from perpetual.errors import Conflict, PluginError, UnknownPlugin, UsageError, unknown
 from perpetual.lab.context import Context
@@ -16,7 +17,8 @@ from perpetual.lab.guarded import is_free
 from perpetual.lab.rights import person_only, withholds
 from perpetual.methodology import KEYS, STRATEGY_SCORERS, Methodology
 from perpetual.schema import Item, parse_text
-from perpetual.slots import SLOTS, Option
+from perpetual.slots import Option
+from perpetual.slots.table import SLOTS
 
 __all__ = ["PastMethodology", "Settings"]
 
@@ -83,13 +85,17 @@ class Settings:
             ConfigError: for a value that does not fit.
             NotPermitted: where an agent asks for it, but for the few keys of `perpetual.lab.guarded.AGENTS_MAY_SET`.
         """
-        is_known = name in CONFIG_KEYS or name.startswith("plugins.")  # another is refused by name below
+        is_known = name in CONFIG_KEYS or name.startswith(("plugins.", CHOICES))  # another is refused by name below
         if is_known and not is_free("config", name):
             person_only(self._ctx, "setting this key of the configuration")
         self._ctx.trust.require("setting a key of the configuration")
-        if SLOTS.get(name) == name:
+        own = [slot.name for slot in SLOTS.values() if slot.selection == "one" and slot.key == name]
+        brought = name.removeprefix(CHOICES) if name.startswith(CHOICES) else None
+        if brought is not None:
+            self._ctx.config.check_choice(self._ctx.registry.slot(brought))
+        for slot in [*own, *([brought] if brought else [])]:
             try:
-                self._ctx.registry.choose(name, text)
+                self._ctx.registry.choose(slot, text)
             except PluginError as problem:
                 raise UsageError(problem.message, hint=problem.hint, code=problem.code) from problem
         if name == "store":

@@ -1,5 +1,5 @@
-"""Floor 1: what a plugin may fill. One abstract base per slot in the module beside this file that has its name, each
-with its contract in prose first. This file holds `Provider` and `Option`, the records by which a plugin offers a part.
+"""Floor 1: what a plugin may fill. `table` holds every slot; the abstract base of each, its contract in prose first, is
+in the module beside this file that has its name. This file holds `Provider` and `Option`, by which plugins offer parts.
 """
 
 from __future__ import annotations
@@ -7,27 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["API", "SLOTS", "Option", "Provider"]
+__all__ = ["API", "Option", "Provider"]
 
 API = 1  # the plugin interface that this kernel speaks; a provider that states a newer number is refused
-
-# family -> the configuration key that chooses one, or None where several serve side by side
-SLOTS: dict[str, str | None] = {
-    "store": "store",
-    "scheduler": "scheduler",
-    "gpus": "gpus",
-    "memory": "memory",
-    "mcp": "mcp",
-    "scorer": None,  # chosen by the methodology's exploration_strategy
-    "gate": None,
-    "harness": None,
-    "metric_reader": None,
-    "analyser": None,
-    "proposer": None,
-    "command": None,
-    "mcp_tool": None,
-    "report_section": None,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +28,7 @@ class Option:
 class Provider:
     """An offer to fill a slot. Light: nothing is imported or built until the kernel chooses it.
 
-    - `slot`: a key of `SLOTS`, or a family that a plugin brought itself.
+    - `slot`: the name of a slot of `perpetual.slots.table`, or of one that a plugin brings with `perpetual_slots`.
     - `name`: what the configuration writes; unique per distribution and slot.
     - `factory`: `module:callable`, imported only when chosen and called with `(options)`; a store also gets
       `path=`, the folder it may use.

@@ -7,8 +7,8 @@ from types import ModuleType
 import pytest
 
 from perpetual.api import Provider, hookimpl
-from perpetual.hookspecs import PROVIDER_HOOKS
 from perpetual.registry import Registry
+from perpetual.slots.table import SLOTS
 
 OFFERS = {
     "perpetual_stores": "store",
@@ -40,7 +40,7 @@ def _registry(hook: str, slot: str) -> Registry:
 
 
 def test_every_hook_that_offers_is_here() -> None:
-    assert dict(PROVIDER_HOOKS) == OFFERS
+    assert {slot.hook: slot.name for slot in SLOTS.values()} == OFFERS
 
 
 @pytest.mark.parametrize("hook", OFFERS)

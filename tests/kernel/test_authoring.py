@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from perpetual.authoring import PREFIX, SLOTS, new_plugin
+from perpetual.authoring import PREFIX, new_plugin
 from perpetual.cli.app import run
 from perpetual.errors import Conflict, PerpetualError, UsageError
-from perpetual.hookspecs import PROVIDER_HOOKS
-from perpetual.slots import SLOTS as ALL_SLOTS
+from perpetual.slots.table import SLOTS as ALL_SLOTS
+
+SLOTS = [slot.name for slot in ALL_SLOTS.values() if slot.template is not None]
 
 
 def name_of(slot: str) -> str:
@@ -47,8 +48,7 @@ def test_a_new_plugin_is_whole(written: dict[str, Path], slot: str) -> None:
         assert text.endswith("\n")
         assert "{%" not in text
     assert "${{ matrix.python }}" in (folder / ".github/workflows/test.yml").read_text("utf-8")
-    hook = next(hook for hook, family in PROVIDER_HOOKS.items() if family == slot)
-    assert f"def {hook}()" in (folder / f"perpetual_{package}" / "plugin.py").read_text("utf-8")
+    assert f"def {ALL_SLOTS[slot].hook}()" in (folder / f"perpetual_{package}" / "plugin.py").read_text("utf-8")
     for file in folder.rglob("*.py"):
         text = file.read_text("utf-8")
         assert file.name == "__init__.py" or ast.get_docstring(ast.parse(text)), file

@@ -11,7 +11,8 @@ from perpetual.errors import ConfigError, ForeignProject, NoProject, PerpetualEr
 from perpetual.methodology import FILE as METHODOLOGY_FILE
 from perpetual.methodology import KEYS as METHODOLOGY_KEYS
 from perpetual.methodology import Methodology
-from perpetual.slots import SLOTS, Option
+from perpetual.slots import Option
+from perpetual.slots.table import SLOTS
 
 
 @pytest.fixture
@@ -294,7 +295,7 @@ def test_thresholds_may_not_meet(tmp_path: Path) -> None:
 
 def test_every_slot_of_the_configuration_has_a_meaning() -> None:
     assert all(key.meaning for key in KEYS.values())
-    assert all(KEYS[name].type == "str" for name in SLOTS.values() if name is not None and name in KEYS)
+    assert all(KEYS[name].type == "str" for name in [slot.key for slot in SLOTS.values()] if name in KEYS)
 
 
 def test_devices_may_be_excluded_by_number_without_quotes(root: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import perpetual.testing
 from perpetual.cli.app import run
+from perpetual.slots.table import SLOTS
 from perpetual.suites import SuiteResult, has_suite, run_suite
 
 GOOD = """
@@ -32,7 +33,7 @@ def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Suite:
 
     def try_it(source: str) -> SuiteResult:
         (tmp_path / "under_test.py").write_text(MODULE.format(source), "utf-8")
-        return run_suite("analyser", "acme/words", "under_test:build", {})
+        return run_suite(SLOTS["analyser"], "acme/words", "under_test:build", {})
 
     return try_it
 
@@ -69,15 +70,16 @@ def test_a_provider_that_ends_the_process_is_a_finding(suite: Suite) -> None:
 
 
 def test_without_a_suite_or_without_pytest_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not has_suite("command")
-    assert run_suite("command", "a/b", "x:y", {}) == SuiteResult(None, None, "there is no contract suite for a command")
+    assert not has_suite(SLOTS["command"])
+    without = SuiteResult(None, None, "there is no contract suite for a command")
+    assert run_suite(SLOTS["command"], "a/b", "x:y", {}) == without
     find = importlib.util.find_spec
 
     def without_pytest(name: str, package: str | None = None) -> Any:
         return None if name == "pytest" else find(name, package)
 
     monkeypatch.setattr(importlib.util, "find_spec", without_pytest)
-    result = run_suite("analyser", "a/b", "x:y", {})
+    result = run_suite(SLOTS["analyser"], "a/b", "x:y", {})
     assert (result.ok, result.promises) == (None, ())
     assert "pytest is not installed" in str(result.reason)
 
@@ -124,7 +126,7 @@ def test_a_gpu_backend_that_breaks_a_promise(tmp_path: Path, monkeypatch: pytest
         "    def read(self, deadline_s=5.0): return Reading(None, (), None)\n"
         "def build(options): return Silent()\n"
     )
-    result = run_suite("gpus", "acme/silent", "silent:build", {})
+    result = run_suite(SLOTS["gpus"], "acme/silent", "silent:build", {})
     assert result.ok is False
     broken = {promise.promise: promise.detail for promise in result.promises if not promise.ok}
     assert [*broken] == ["a reason stands where no devices are"]
@@ -151,7 +153,7 @@ def test_a_scheduler_that_breaks_a_promise(tmp_path: Path, monkeypatch: pytest.M
         "    def logs(self, log_dir, *, stderr=False): return log_dir / 'stdout.log'\n"
         "def build(options): return Forgetful(max_log_bytes=options['cap'])\n"
     )
-    result = run_suite("scheduler", "acme/forgetful", "forgetful:build", {"cap": 10_000_000})
+    result = run_suite(SLOTS["scheduler"], "acme/forgetful", "forgetful:build", {"cap": 10_000_000})
     assert result.ok is False
     broken = {promise.promise: promise.detail for promise in result.promises if not promise.ok}
     assert {"the folder alone is enough", "what was never started is absent"} <= set(broken)
@@ -181,7 +183,7 @@ def test_a_memory_that_breaks_a_promise(tmp_path: Path, monkeypatch: pytest.Monk
         "        return text and text.replace('\\r\\n', '\\n')\n"
         "def build(options, *, path): return Tidy(path / options['below'])\n"
     )
-    result = run_suite("memory", "acme/tidy", "tidy:build", {"below": "notes"})
+    result = run_suite(SLOTS["memory"], "acme/tidy", "tidy:build", {"below": "notes"})
     assert result.ok is False
     broken = [promise.promise for promise in result.promises if not promise.ok]
     assert broken == ["every text comes back as it was", "a megabyte comes back"]
@@ -215,7 +217,7 @@ def test_a_test_that_hangs_is_killed_and_named(tmp_path: Path, monkeypatch: pyte
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr("perpetual.suites._TEST_LIMIT_S", 5.0)
     (tmp_path / "hanging_gate.py").write_text(HANGING, "utf-8")
-    found = run_suite("gate", "acme/hanging", "hanging_gate:build", {})
+    found = run_suite(SLOTS["gate"], "acme/hanging", "hanging_gate:build", {})
     assert found.ok is False
     assert found.reason is not None
     assert "had not ended after 5 s in the test of '" in found.reason

@@ -17,6 +17,7 @@ from types import ModuleType
 
 import pytest
 
+from perpetual.slots.table import SLOTS
 from perpetual.suites import run_suite
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -86,7 +87,7 @@ def test_strangers_parts_keep_their_promises(
 ) -> None:
     """The small ones; `tests/slow` checks all of them by `perpetual plugins check`."""
     monkeypatch.syspath_prepend(str(site))
-    result = run_suite(slot, provider, factory, {})
+    result = run_suite(SLOTS[slot], provider, factory, {})
     assert [one for one in result.promises if not one.ok] == []
     assert (result.ok, result.reason) == (True, None)
 

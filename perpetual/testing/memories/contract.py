@@ -49,6 +49,13 @@ class MemoryContract:
     factory: ClassVar[str] = ""
     options: ClassVar[Mapping[str, Any]] = {}
 
+    @classmethod
+    def for_provider(cls, factory: str, options: Mapping[str, Any]) -> type[MemoryContract]:
+        """Returns the suite for a provider: the one that opens it again in other processes."""
+        from perpetual.testing.memories.processes import DurableMemoryContract
+
+        return DurableMemoryContract
+
     @pytest.fixture
     def place(self, tmp_path: Path) -> Path:
         """A folder in which nothing but the memory is."""

@@ -28,6 +28,19 @@ class StoreContract(Documents):
     factory: ClassVar[str] = ""
     options: ClassVar[Mapping[str, Any]] = {}
 
+    @classmethod
+    def for_provider(cls, factory: str, options: Mapping[str, Any]) -> type[StoreContract]:
+        """Returns the suite for a provider: the one with many processes, if its store says that it takes them."""
+        from tempfile import TemporaryDirectory
+
+        from perpetual.testing.stores.processes import DurableStoreContract, SharedStoreContract
+
+        module, _, name = factory.partition(":")
+        with TemporaryDirectory() as folder:
+            store: StoreBase = getattr(import_module(module), name)(dict(options), path=Path(folder) / "store")
+            store.close()
+        return SharedStoreContract if store.capabilities.multiprocess else DurableStoreContract
+
     @pytest.fixture
     def reopen(self, tmp_path: Path) -> Iterator[Reopen]:
         """Opens the same place once more; what was opened is closed at the end."""
