@@ -55,6 +55,7 @@ from perpetual.slots.analyser import (
 from perpetual.slots.gate import Gate, GateFinding, GateVerdict, Provenance
 from perpetual.slots.gpu import Gpu, GpuBackend, GpuProcess, MigDevice, Reading
 from perpetual.slots.harness import FilePlan, Harness, Listing, Scaffold
+from perpetual.slots.kinds import EventKind, Field, RecordKind
 from perpetual.slots.mcp import LabOpener, McpServer
 from perpetual.slots.memory import Memory, NoteCommit, PathRefused
 from perpetual.slots.scheduler import EndUnreadable, Launched, LaunchError, LaunchSpec, Scheduler, Sighting
@@ -87,6 +88,8 @@ __all__ = [
     "Document",
     "Draft",
     "EndUnreadable",
+    "EventKind",
+    "Field",
     "FilePlan",
     "Gate",
     "GateFinding",
@@ -114,6 +117,7 @@ __all__ = [
     "Proposer",
     "Provenance",
     "Reading",
+    "RecordKind",
     "Row",
     "RunFolder",
     "Scaffold",

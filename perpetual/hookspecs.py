@@ -28,6 +28,7 @@ from typing import Any
 import pluggy
 
 from perpetual.slots import Provider
+from perpetual.slots.kinds import EventKind, RecordKind
 from perpetual.slots.table import Slot
 
 __all__ = ["GROUP", "hookimpl", "hookspec"]
@@ -264,6 +265,26 @@ def perpetual_slots() -> list[Slot]:
         def perpetual_slots():
             return [Slot("critic", "acme_critics", "critic", "acme_critics.base:Critic",
                          suite=Suite("acme_critics.testing:CriticContract", fixture="critic"))]
+    """
+
+
+@hookspec
+def perpetual_kinds() -> list[RecordKind | EventKind]:
+    """Brings kinds of records and of events of a plugin's own.
+
+    When: once, at discovery; the answer is plain data and is cached. Return: RecordKinds, whose full names are
+    `PLUGIN.NAME`; `lab.records(name)` adds, finds and changes their rows in the lab's transactions, with the plugin's
+    name and version on each. And EventKinds, which `lab.feed.emit(name, subject, payload)` appends to the feed. Rows
+    stay readable, verified and exported after the plugin is gone.
+    Failure: a kind that can be none: the plugin is listed as failed.
+
+    Example::
+
+        @hookimpl
+        def perpetual_kinds():
+            return [RecordKind("alarm", {"run": Field("str", "the run that rang", required=True, references="run"),
+                                         "loudness": Field("float", "decibels")}, indexes=("run",)),
+                    EventKind("rang", "subject: the alarm; payload: loudness")]
     """
 
 

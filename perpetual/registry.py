@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from perpetual.errors import PerpetualError, PluginError, UnknownPlugin, UsageError, unknown
 from perpetual.slots import API, Option, Provider
+from perpetual.slots.kinds import EventKind, RecordKind, kind_problem, thaw_kind
 from perpetual.slots.table import METHODOLOGY, SLOTS, Slot, thaw_slot
 from perpetual.toolkit import caches
 from perpetual.toolkit.contained import contained
@@ -28,6 +29,7 @@ __all__ = ["DISTRIBUTION", "Called", "Offer", "PluginInfo", "Registry", "discove
 
 _HOOKSPECS = "perpetual_hookspecs"  # the hook by which a plugin brings hooks of its own
 _SLOTS = "perpetual_slots"  # and the one by which it brings slots
+_KINDS = "perpetual_kinds"  # and the one by which it brings kinds of records and events
 _SLOT_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 _HOME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*\Z")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*\Z")
@@ -66,6 +68,8 @@ class PluginInfo:
     offers: tuple[Offer, ...] = ()
     hooks: tuple[str, ...] = ()  # those that are called beyond discovery
     slots: tuple[Slot, ...] = ()  # that it brings
+    kinds: tuple[RecordKind, ...] = ()  # of records that it brings
+    events: tuple[EventKind, ...] = ()  # kinds of events that it brings
 
 
 @dataclass(frozen=True)
@@ -211,15 +215,31 @@ def _ask(result: _Discovery, loaded: list[tuple[PluginInfo, object]]) -> None:
     every = [*SLOTS.values(), *(slot for slots in brought.values() for slot in slots)]
     provider_hooks = {slot.hook: slot.name for slot in every}
     seen: dict[str, set[tuple[str, str]]] = {}  # slots and names, by distribution
+    named: dict[str, str] = {}  # plugins that bring kinds, whose names the kinds bear
     for info, plugin in loaded:
         reason = failed.get(info.qualified_name) or _misfits(manager, plugin)
         if reason is None:
             known = seen.setdefault(info.qualified_name.rpartition("/")[0], set())
             offers, reason = _offers(manager, info, plugin, provider_hooks, known)
+        kinds: list[RecordKind | EventKind] = []
         if reason is None:
-            later = {*_implemented(manager, plugin)} - {*provider_hooks, _HOOKSPECS, _SLOTS}
-            slots = tuple(brought.get(info.qualified_name, ()))
-            result.plugins.append(replace(info, offers=tuple(offers), hooks=tuple(sorted(later)), slots=slots))
+            kinds, reason = _kinds(manager, info, plugin)
+            if reason is None and kinds and info.name in named:
+                reason = f"{named[info.name]} brings kinds named {info.name}.* already"
+            if kinds:
+                named.setdefault(info.name, info.qualified_name)
+        if reason is None:
+            later = {*_implemented(manager, plugin)} - {*provider_hooks, _HOOKSPECS, _SLOTS, _KINDS}
+            result.plugins.append(
+                replace(
+                    info,
+                    offers=tuple(offers),
+                    hooks=tuple(sorted(later)),
+                    slots=tuple(brought.get(info.qualified_name, ())),
+                    kinds=tuple(kind for kind in kinds if isinstance(kind, RecordKind)),
+                    events=tuple(kind for kind in kinds if isinstance(kind, EventKind)),
+                )
+            )
         else:
             manager.unregister(name=info.qualified_name)
             result.plugins.append(replace(info, state="failed", reason=reason))
@@ -271,6 +291,24 @@ def _add_slots(
             _specify(manager, slot)
         brought[info.qualified_name] = slots
     return brought
+
+
+def _kinds(
+    manager: pluggy.PluginManager, info: PluginInfo, plugin: object
+) -> tuple[list[RecordKind | EventKind], str | None]:
+    """The kinds that a plugin brings, and why it fails as a whole, if it does."""
+    if _KINDS not in _implemented(manager, plugin):
+        return [], None
+    called = _call(manager, _KINDS, plugin, info.qualified_name, {})
+    if called.error:
+        return [], f"{_KINDS}: {called.error}"
+    kinds = list(called.value) if isinstance(called.value, (list, tuple)) else []
+    wrong = next((words for kind in kinds if (words := kind_problem(kind)) is not None), None)
+    names = [kind.name for kind in kinds] if wrong is None else []
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        wrong = f"{twice} is there twice"
+    return (kinds, None) if wrong is None else ([], f"{_KINDS}: {wrong}")
 
 
 def _slot_problem(slot: object, taken: set[str], hooks: set[str]) -> str | None:
@@ -339,8 +377,16 @@ def _thaw(data: Mapping[str, Any]) -> PluginInfo:
             provider["options"] = {key: Option(**option) for key, option in provider["options"].items()}
         provider["requires"] = tuple(provider["requires"])
         offers.append(Offer(**{**offer, "provider": Provider(**provider)}))
-    slots = tuple(thaw_slot(slot) for slot in data["slots"])
-    return PluginInfo(**{**data, "offers": tuple(offers), "hooks": tuple(data["hooks"]), "slots": slots})
+    return PluginInfo(
+        **{
+            **data,
+            "offers": tuple(offers),
+            "hooks": tuple(data["hooks"]),
+            "slots": tuple(thaw_slot(slot) for slot in data["slots"]),
+            "kinds": tuple(thaw_kind(kind) for kind in data["kinds"]),
+            "events": tuple(EventKind(**kind) for kind in data["events"]),
+        }
+    )
 
 
 def _thawed(kept: object) -> list[PluginInfo] | None:
@@ -395,6 +441,16 @@ class Registry:
     def slots(self) -> dict[str, Slot]:
         """Every slot by its name: Perpetual's own, then those that plugins bring."""
         return {**SLOTS, **{slot.name: slot for info in self.plugins for slot in info.slots}}
+
+    @property
+    def kinds(self) -> dict[str, tuple[PluginInfo, RecordKind]]:
+        """The kinds of records that plugins bring, by full name (`PLUGIN.NAME`)."""
+        return {f"{info.name}.{kind.name}": (info, kind) for info in self.plugins for kind in info.kinds}
+
+    @property
+    def events(self) -> dict[str, str]:
+        """What the kinds of events that plugins bring mean, by full name (`PLUGIN.NAME`)."""
+        return {f"{info.name}.{kind.name}": kind.meaning for info in self.plugins for kind in info.events}
 
     def slot(self, name: str) -> Slot:
         """The slot of that name.

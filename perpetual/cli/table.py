@@ -38,6 +38,7 @@ COMMANDS: dict[str, Entry] = {
     "queue": Entry("perpetual.cli.runs:queue", "Show, pause, resume or drain the queue."),
     "scan": Entry("perpetual.cli.runs:scan", "Record what has happened to the runs."),
     "evidence": Entry("perpetual.cli.evidence:evidence", "The ledger: list, add, retract, refold."),
+    "records": Entry("perpetual.cli.records:records", "Records of kinds that plugins bring: list them, or show one."),
     "budget": Entry("perpetual.cli.budget:budget", "What was spent, and the limit."),
     "memory": Entry("perpetual.cli.memory:memory", "Notes: show, write, list, search, history, promote, reject."),
     "methodology": Entry("perpetual.cli.settings:methodology", "How research is done here."),

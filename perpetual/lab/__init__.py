@@ -14,8 +14,8 @@ Answers are records; errors are `perpetual.errors.*`. Safe in threads; a context
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from perpetual.lab.flows import wait as _wait
 from perpetual.lab.inventory import Inventory
 from perpetual.lab.memory import Notes
 from perpetual.lab.proposals import Proposals
+from perpetual.lab.records import Records
 from perpetual.lab.rights import actor_name
 from perpetual.lab.status import Status
 from perpetual.lab.trust_review import VARIABLE, TrustReview
@@ -60,6 +61,7 @@ class Lab(AbstractContextManager["Lab"]):
         self.settings, self._status = _doors.SettingsDoor(ctx), Status(ctx, self.runs, self.budget)
         self.settings.connect(self.desks)
         self.trust = TrustReview(ctx, self.feed)
+        self.records = Records(ctx)
 
     @classmethod
     def open(
@@ -165,6 +167,16 @@ class Lab(AbstractContextManager["Lab"]):
     def parts(self, slot: str) -> list[tuple[str, Any]]:
         """Returns every provider that serves in a slot as (qualified name, object), in order."""
         return self._ctx.parts(slot)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Joins what is written inside the block: all of it is recorded at the block's end, or none of it.
+
+        Other writers wait meanwhile, so nothing slow belongs inside. What starts or ends a process does not belong
+        there either: that is no part of the record.
+        """
+        with self._ctx.store.transaction():
+            yield
 
     def close(self) -> None:
         """Lets go of the store. Runs go on."""

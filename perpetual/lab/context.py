@@ -26,12 +26,12 @@ from perpetual.errors import (
     unknown,
 )
 from perpetual.events import KINDS as EVENT_KINDS
-from perpetual.lab import housing, remains, upgrades
-from perpetual.lab.redaction import cleaned, refuse_key
+from perpetual.lab import housing, plugin_kinds, remains, upgrades
+from perpetual.lab.redaction import cleaned, cleaned_fields, refuse_key
 from perpetual.lab.trust import Trust
 from perpetual.lab.unbuilt import Unbuilt
 from perpetual.registry import Offer, Registry
-from perpetual.slots.store import Document, StoreBase, Transaction
+from perpetual.slots.store import Document, Row, StoreBase, Transaction
 from perpetual.slots.table import Slot
 from perpetual.toolkit import confined
 from perpetual.toolkit.jsoncopy import json_copy
@@ -64,6 +64,7 @@ class Context:
         self._remains: str | None = None  # of a lost record, when an empty store was opened
         self._is_restoring = False
         self._built: dict[str, Any] = {}
+        self.kinds: dict[str, plugin_kinds.KnownKind] = {}  # that plugins bring, or have left here
         self._lock = threading.RLock()
         self._writer: Any = None
 
@@ -101,14 +102,23 @@ class Context:
                 self._store, self._inode = store, inode  # only once it may be written
                 store.fence = self._fence
                 self._remains = remains.found(self.folder) if not store.seq() else None
-                store.clean = cleaned
+                self.kinds = plugin_kinds.declare(store, self.registry)
+                store.clean = self._cleaned
                 if self.trust.record is not None and self.trust.record.commit:
                     self.trust.see(store.seq())
-                older = upgrades.outdated(store)
+                older = {**upgrades.outdated(store), **plugin_kinds.outdated(store, self.kinds)}
                 if older:
                     self._upgrade(store, older)
                     return self.store
             return self._store
+
+    def _cleaned(self, kind: str, body: dict[str, Any]) -> dict[str, Any]:
+        """What a row becomes before it is staged: without secrets."""
+        known = self.kinds.get(kind)
+        if known is None:
+            return cleaned(kind, body)
+        verbatim = {name for name, field in known.kind.fields.items() if field.verbatim}
+        return cleaned_fields(kind, body, verbatim)
 
     def _check_folders(self) -> None:
         """Raises PerpetualError where a folder of the project is a link: the files below it are not this project's."""
@@ -217,16 +227,26 @@ class Context:
         """Rewrites the bodies of older kinds into a new store, and keeps the old one whole."""
         name = self.config["store"]
 
+        steps = {
+            name: plugin_kinds.upgraded(self.kinds[name], have) for name, have in older.items() if name in self.kinds
+        }
+
+        def changed(kind: str, row: Row) -> Row:
+            if kind in steps:
+                return steps[kind](row)
+            version = store.kinds[kind].version
+            return upgrades.changed(kind, row, older.get(kind, version), version)
+
         def load(target: StoreBase) -> int:
-            rows = [
-                (kind, upgrades.changed(kind, row, older.get(kind, spec.version), spec.version))
-                for kind, row in housing.rows_of(store)
-                for spec in (store.kinds[kind],)
-            ]
+            for kind in store.kinds.values():
+                target.declare(kind)
+            rows = [(kind, changed(kind, row)) for kind, row in housing.rows_of(store)]
             count = housing.fill(target, rows, store.meta())
             with target.transaction() as tx:
                 is_new = tx.get(*upgrades.VERSIONS) is None
                 tx.put(*upgrades.VERSIONS, upgrades.versions_of(target.kinds))
+                for name in steps:
+                    plugin_kinds.note(tx, self.kinds[name])
             return count + is_new
 
         def build(path: Path) -> StoreBase:
@@ -235,7 +255,9 @@ class Context:
         try:
             with self.restoring(), self.trust.lifted():  # a held project is read in the present format too
                 housing.move(self.folder, store, build, load, now=self.clock(), config={})
-        except Conflict:
+        except Conflict as problem:
+            if problem.code != housing.MOVING:
+                raise
             housing.wait(self.folder)  # another process does the same
         except TransientError as problem:  # or has done it just now
             if problem.code != "store_moved":
@@ -333,8 +355,8 @@ class Context:
         Raises:
             UsageError: for a kind that `perpetual.events` does not name.
         """
-        if kind not in EVENT_KINDS:
-            raise UsageError(unknown("kind of event", kind, EVENT_KINDS))
+        if kind not in EVENT_KINDS and kind not in self.registry.events:
+            raise UsageError(unknown("kind of event", kind, [*EVENT_KINDS, *self.registry.events]))
         row = {
             "time": self.now(),
             "actor": self.actor,

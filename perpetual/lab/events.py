@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from perpetual.errors import UsageError, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.present import Present
 from perpetual.lab.redaction import shown_event
@@ -29,6 +33,20 @@ class Feed:
             if tx.count("event") == 0:
                 tx.put(*VERSIONS, versions_of(self._ctx.store.kinds))
                 self._ctx.emit(tx, "project_created", project_id, {"name": name})
+
+    def emit(self, kind: str, subject: str, payload: Mapping[str, Any] | None = None) -> Event:
+        """Appends an event of a kind that a plugin brings (`PLUGIN.NAME`); inside a `lab.transaction()` it joins it.
+
+        Raises:
+            UsageError: for a kind that no active plugin brings, or a payload that is no JSON.
+        """
+        if kind not in self._ctx.registry.events:
+            raise UsageError(unknown("kind of event of a plugin", kind, self._ctx.registry.events))
+        with self._ctx.store.transaction() as tx:
+            number = self._ctx.emit(tx, kind, subject, payload or {})
+            row = tx.get("event", str(number))
+            assert row is not None  # it was appended just now
+            return _event(row)
 
     def read(self, *, since: int = 0, limit: int | None = None) -> list[Event]:
         """Events with a seq above `since`, in order."""

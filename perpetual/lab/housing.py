@@ -28,9 +28,10 @@ from perpetual.toolkit.atomic import dump_json, fsync_dir, read_json, write_atom
 from perpetual.toolkit.lock import FileLock
 from perpetual.toolkit.steps import step
 
-__all__ = ["LOCK", "STORE", "alone", "check_kinds", "fill", "finish", "is_pending", "move", "rows_of", "wait"]
+__all__ = ["LOCK", "MOVING", "STORE", "alone", "check_kinds", "fill", "finish", "is_pending", "move", "rows_of", "wait"]
 
 STORE, LOCK = "store", "moving.lock"
+MOVING = "store_moving"  # the code of the error while another process moves the store
 _NEW, _PLAN, _BACKUPS = "store.new", "moving.json", "backups"
 _BATCH = 500  # rows of one write into the new store
 
@@ -198,7 +199,7 @@ def move(
     """
     lock = alone(folder)
     if not lock.acquire(blocking=False):
-        raise Conflict("the store is being moved by another process", hint="wait until it is done")
+        raise Conflict("the store is being moved by another process", hint="wait until it is done", code=MOVING)
     try:
         if source.fence is not None:
             source.fence()  # another process may have moved it just before us

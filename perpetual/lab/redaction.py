@@ -25,6 +25,7 @@ from perpetual.toolkit.redact import (
 __all__ = [
     "CHECKED",
     "cleaned",
+    "cleaned_fields",
     "old_secrets",
     "only_removes",
     "refuse_command",
@@ -65,6 +66,19 @@ def cleaned(kind: str, body: dict[str, Any]) -> dict[str, Any]:
         else _cleaned(value)
         for name, value in body.items()
     }
+
+
+def cleaned_fields(kind: str, body: dict[str, Any], verbatim: set[str]) -> dict[str, Any]:
+    """Returns a row of a plugin's kind as it is written: secrets replaced, but in the fields that are kept verbatim.
+
+    Raises:
+        UsageError: if one of those holds a secret.
+    """
+    for name in verbatim:
+        place = secret_in_value(body.get(name))
+        if place is not None:
+            raise UsageError(f"{kind}: the field {name} holds a secret", hint=_HINT, code="secret_in_record")
+    return {name: value if name in verbatim else _cleaned(value) for name, value in body.items()}
 
 
 def _cleaned(value: Any) -> Any:

@@ -19,7 +19,9 @@ from perpetual.lab import housing, remains
 from perpetual.lab.context import Context
 from perpetual.lab.gates import Gates
 from perpetual.lab.imported_notes import judged
+from perpetual.lab.plugin_kinds import KnownKind, reference_of
 from perpetual.lab.rights import person_only
+from perpetual.slots.kinds import value_problem
 from perpetual.slots.store import Kind, Meta, Row, StoreBase
 from perpetual.toolkit.atomic import fsync_dir
 from perpetual.toolkit.filesystems import file_sizes
@@ -88,6 +90,7 @@ class Storage:
             size += len(line)
 
         meta = store.meta()
+        inside = {name for name, known in self._ctx.kinds.items() if not known.kind.exported}
         put(
             {
                 "schema": EXPORT_SCHEMA,
@@ -96,12 +99,17 @@ class Storage:
                 "kinds": {
                     name: _declaration(store.kinds[name], count)
                     for name, count in sorted(meta.counters.items())
-                    if count
+                    if count and name not in inside
                 },
             }
         )
         for kind, row in housing.rows_of(store):
+            if kind in inside:
+                continue
             body = {key: value for key, value in row.items() if key[:1] != "_"}
+            if kind in self._ctx.kinds:
+                fields = self._ctx.kinds[kind].kind.fields
+                body = {key: None if key in fields and fields[key].private else value for key, value in body.items()}
             put(
                 {
                     "kind": kind,
@@ -234,6 +242,8 @@ class Storage:
             for kind in store.kinds.values():
                 problems += _examine_kind(kind, present[kind.name], store)
         problems += _examine_references(present)
+        for known in self._ctx.kinds.values():
+            problems += _examine_plugin_kind(known, present)
         return problems
 
 
@@ -299,6 +309,21 @@ def _examine_references(present: dict[str, dict[str, Row]]) -> Iterator[str]:
                 wanted = row.get(field)
                 if wanted is not None and wanted not in present[other]:
                     yield f"{kind} {id}: its {field} is {wanted}, and there is no such {other}"
+
+
+def _examine_plugin_kind(known: KnownKind, present: dict[str, dict[str, Row]]) -> Iterator[str]:
+    """Fields and references of the rows of a plugin's kind."""
+    for id, row in present[known.full_name].items():
+        fields = {name: row.get(name) for name in known.kind.fields}
+        wrong = value_problem(known.kind, fields)
+        if wrong is not None:
+            yield f"{known.full_name} {id}: {wrong}"
+            continue
+        for name, one in known.kind.fields.items():
+            if one.references is not None and fields[name] is not None:
+                kind, wanted = reference_of(known, one.references, fields[name])
+                if wanted not in present.get(kind, {}):
+                    yield f"{known.full_name} {id}: its {name} is {fields[name]}, and there is no such {one.references}"
 
 
 def _few(numbers: list[int]) -> str:

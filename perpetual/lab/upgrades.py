@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from perpetual.errors import ForeignProject
-from perpetual.slots.store import Kind, Row, StoreBase
+from perpetual.slots.store import KINDS, Kind, Row, StoreBase
 
 __all__ = ["UPGRADES", "VERSIONS", "Upgrade", "changed", "outdated", "versions_of"]
 
@@ -23,8 +23,8 @@ UPGRADES: dict[tuple[str, int], Upgrade] = {}
 
 
 def versions_of(kinds: Mapping[str, Kind]) -> dict[str, int]:
-    """The version of each kind as this program writes it."""
-    return {name: kind.version for name, kind in sorted(kinds.items())}
+    """The version of each of Perpetual's own kinds as this program writes it; plugins' kinds keep their own."""
+    return {name: kind.version for name, kind in sorted(kinds.items()) if name in KINDS}
 
 
 def outdated(store: StoreBase) -> dict[str, int]:
@@ -37,6 +37,8 @@ def outdated(store: StoreBase) -> dict[str, int]:
     versions = found.body if found else {}
     older = {}
     for name, kind in store.kinds.items():
+        if name not in KINDS:
+            continue
         have = versions.get(name, 1)
         if have > kind.version:
             raise ForeignProject(

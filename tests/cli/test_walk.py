@@ -73,6 +73,7 @@ TABLE: dict[str, Row] = {
     ),
     "evidence retract": Row("evidence retract v1 --why mistaken", "evidence", "evidence retract v99 --why x", 5),
     "evidence refold": Row("evidence refold --check", "refold", "@nowhere evidence refold", 5),
+    "records": Row("records", "record_kinds", "records nothing", 2),
     "budget": Row("budget", "budget", "@nowhere budget", 5),
     "budget set": Row("budget set 20", "budget", "budget set -1", 2),
     "memory show": Row("memory show notes/a.md", "note", "memory show notes/b.md", 5),

@@ -17,10 +17,12 @@ from perpetual.cli.documents.memory import MemoryDecision, MemoryWrite, NoteHist
 from perpetual.cli.documents.page import Page
 from perpetual.cli.documents.plugins import Plugin, PluginNew, Plugins, PluginsCheck
 from perpetual.cli.documents.provenance import Provenance
+from perpetual.cli.documents.records import KindOfRecord
 from perpetual.cli.documents.runs import Logs, Queue, RunPlan, Scan
 from perpetual.cli.documents.state import Brief, Budget, Error, Hook, StatusDocument, Version
 from perpetual.cli.documents.store import StoreCompact, StoreExport, StoreImport, StoreMigrate, StoreStats, StoreVerify
 from perpetual.cli.documents.trust import Trust, Trusted, TrustRevoked
+from perpetual.lab.records import Record
 from perpetual.records import Event, Evidence, Experiment, Hypothesis, Note, Run
 
 __all__ = ["DOCUMENTS", "DRY_RUN", "FOREIGN"]
@@ -64,6 +66,9 @@ DOCUMENTS: dict[str, Any] = {
     "plugins_check": PluginsCheck,
     "provenance": Provenance,
     "queue": Queue,
+    "record": Record,
+    "record_kinds": Page[KindOfRecord],
+    "records": Page[Record],
     "refold": Page[Refolded],
     "report": Report,
     "run": Run,
