@@ -60,6 +60,7 @@ from perpetual.slots.mcp import LabOpener, McpServer
 from perpetual.slots.memory import Memory, NoteCommit, PathRefused
 from perpetual.slots.scheduler import EndUnreadable, Launched, LaunchError, LaunchSpec, Scheduler, Sighting
 from perpetual.slots.scorer import Scorer, State
+from perpetual.slots.sections import Check, Finding, Section, StatusSection
 from perpetual.slots.store import META, Capabilities, Change, Document, Kind, Meta, Page, Row, StoreBase, Transaction
 from perpetual.slots.table import Slot, Suite, Template
 
@@ -85,12 +86,14 @@ __all__ = [
     "Analysis",
     "Capabilities",
     "Change",
+    "Check",
     "Document",
     "Draft",
     "EndUnreadable",
     "EventKind",
     "Field",
     "FilePlan",
+    "Finding",
     "Gate",
     "GateFinding",
     "GateVerdict",
@@ -125,7 +128,9 @@ __all__ = [
     "Scorer",
     "Sighting",
     "State",
+    "Section",
     "Slot",
+    "StatusSection",
     "StoreBase",
     "Suite",
     "Template",

@@ -98,6 +98,7 @@ _WORTH = {
     "Last results:": (50.0, 0.75),
     "Dead ends (not again without a new reason):": (70.0, 0.85),
     "Notes (perpetual memory show PATH):": (20.0, 0.8),
+    "Plugins:": (30.0, 0.8),
 }
 _OWN_SECTIONS = 1  # the first parts, which the lab words itself and which stand above the fence
 _EXPAND = "Expand an id: perpetual hypotheses show h1, experiments e1, runs r1, memory show PATH."
@@ -128,6 +129,14 @@ def _sections(status: dict[str, Any]) -> list[list[str]]:
         ["Last results:", *map(_result, extra["results"])],
         ["Dead ends (not again without a new reason):", *(_hypothesis(item, cautions) for item in extra["dead_ends"])],
         ["Notes (perpetual memory show PATH):", *notes],
+        [
+            "Plugins:",
+            *(
+                f"- {_line(section['title'], 40)}: {_line(line)}"
+                for section in status.get("sections", {}).values()
+                for line in section["lines"]
+            ),
+        ],
     ]
 
 

@@ -172,6 +172,10 @@ def status_text(status: dict[str, Any], *, for_agent: bool = False) -> str:
             f"  {run['id']:<5} {run['status']:<9} of {run['experiment_id']}  {_plain(run['reason'] or '')}".rstrip()
             for run in runs["active"]
         ]
+    for name, section in status.get("sections", {}).items():
+        said = section["lines"] if section["error"] is None else [f"failed: {section['error']}"]
+        lines.append(f"{_plain(section['title'] or name)}:")
+        lines += [f"  {_plain(line)}" for line in said]
     if not for_agent and status["brief"].get("proposed"):
         lines.append("waiting for approval:")
         for item in status["brief"]["proposed"]:

@@ -233,6 +233,33 @@ def perpetual_report_sections() -> list[Provider]:
 
 
 @hookspec
+def perpetual_checks() -> list[Provider]:
+    """Offers checks of `perpetual doctor`.
+
+    When: once, at discovery. Return: Providers with slot "check"; the provider's name is the check's.
+    Factory: `(options) -> perpetual.api.Check`. Failure: a check that raises is a finding that names it.
+
+    Example::
+
+        Provider(slot="check", name="licence", factory="acme.licence:build", summary="whether the licence is valid")
+    """
+
+
+@hookspec
+def perpetual_status_sections() -> list[Provider]:
+    """Offers sections of the status, the brief and the report: where a plugin's own work stands.
+
+    When: once, at discovery. Return: Providers with slot "status_section", placed by `order`.
+    Factory: `(options) -> perpetual.api.StatusSection`. It reads the record; the status is kept and shown again until
+    the record or the configuration changes. Failure: the section says that it failed, and how.
+
+    Example::
+
+        Provider(slot="status_section", name="alarms", factory="acme_bell.status:build")
+    """
+
+
+@hookspec
 def perpetual_event(event: Any) -> None:
     """Hears what happened.
 

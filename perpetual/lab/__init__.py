@@ -30,6 +30,7 @@ from perpetual.lab.flows import reconcile as _reconcile
 from perpetual.lab.flows import wait as _wait
 from perpetual.lab.inventory import Inventory
 from perpetual.lab.memory import Notes
+from perpetual.lab.plugin_sections import plugin_checks, status_sections
 from perpetual.lab.proposals import Proposals
 from perpetual.lab.records import Records
 from perpetual.lab.rights import actor_name
@@ -58,7 +59,8 @@ class Lab(AbstractContextManager["Lab"]):
             door.connect(self.desks)
         self.queue, self.loop = _doors.QueueDoor(self.desks), _doors.LoopDoor(self.desks)
         self.adoption = _doors.AdoptionDoor(self.desks, Lab)
-        self.settings, self._status = _doors.SettingsDoor(ctx), Status(ctx, self.runs, self.budget)
+        self.settings = _doors.SettingsDoor(ctx)
+        self._status = Status(ctx, self.runs, self.budget, lambda: status_sections(self))
         self.settings.connect(self.desks)
         self.trust = TrustReview(ctx, self.feed)
         self.records = Records(ctx)
@@ -147,7 +149,7 @@ class Lab(AbstractContextManager["Lab"]):
         from perpetual.lab.doctor import Doctor
         from perpetual.lab.scaffold_check import examine
 
-        found = Doctor(self._ctx, self.runs, self.feed).examine()
+        found = [*Doctor(self._ctx, self.runs, self.feed).examine(), *plugin_checks(self)]
         # Asking an agent's program about a held project would have it read what the project says.
         return found if self._ctx.trust.is_held else [*found, *examine(self.config, self.registry)]
 

@@ -6,7 +6,7 @@ from, and is trusted only while both are the same. Whoever finds it stale comput
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -42,8 +42,10 @@ _OF_RUN = ("id", "experiment_id", "replicate", "status", "started_at", "reason",
 class Status:
     """Computes the document and keeps it."""
 
-    def __init__(self, ctx: Context, runs: RunLedger, budget: Budget) -> None:
-        self._ctx, self._runs, self._budget = ctx, runs, budget
+    def __init__(
+        self, ctx: Context, runs: RunLedger, budget: Budget, sections: Callable[[], dict[str, dict[str, Any]]]
+    ) -> None:
+        self._ctx, self._runs, self._budget, self._sections = ctx, runs, budget, sections
         self._present = Present(ctx)
 
     def document(self) -> dict[str, Any]:
@@ -108,6 +110,7 @@ class Status:
         document["next"] = ["perpetual trust"] if trust.is_held else self._next(document, held)
         if foreign and not trust.is_held:
             document["next"].insert(0, "perpetual trust --show")
+        document["sections"] = self._sections()
         document["brief"] = self._brief(top)
         return document
 

@@ -153,5 +153,12 @@ SLOTS: dict[str, Slot] = {
              template=Template("perpetual mcp", "Counts the hypotheses with a status.")),
         Slot("report_section", "perpetual_report_sections", "report section",
              template=Template("perpetual report", "what the research has cost")),
+        Slot("check", "perpetual_checks", "check", "perpetual.slots.sections:Check",
+             suite=Suite("perpetual.testing.sections:CheckContract", fixture="check"),
+             template=Template("perpetual doctor", "whether there is room for results",
+                               {"least_bytes": ("int", "1_000_000", "bytes that must be free")})),
+        Slot("status_section", "perpetual_status_sections", "status section", "perpetual.slots.sections:StatusSection",
+             suite=Suite("perpetual.testing.sections:StatusSectionContract", fixture="section"),
+             template=Template("perpetual status", "how many claims are open")),
     )
 }  # fmt: skip

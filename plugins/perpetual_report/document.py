@@ -68,6 +68,12 @@ def sections_of(lab: Lab) -> list[tuple[str, str]]:
                 texts.append((name, str(section(lab))))
         except Exception as problem:  # noqa: BLE001 - one plugin's section must not cost the others; the report names it
             texts.append((name, f"*The section of {name} failed: {inline(problem)}*"))
+    for name, found in lab.status().get("sections", {}).items():
+        if found["error"] is not None:
+            texts.append((name, f"*The section of {inline(name)} failed: {inline(found['error'])}*"))
+        elif found["lines"]:
+            listed = "\n".join(f"- {inline(line)}" for line in found["lines"])
+            texts.append((name, f"## {inline(found['title'])}\n\n{listed}\n"))
     return texts
 
 

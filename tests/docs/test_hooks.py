@@ -25,6 +25,8 @@ OFFERS = {
     "perpetual_commands": "command",
     "perpetual_mcp_tools": "mcp_tool",
     "perpetual_report_sections": "report_section",
+    "perpetual_checks": "check",
+    "perpetual_status_sections": "status_section",
 }
 
 

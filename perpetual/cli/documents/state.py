@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NotRequired
+from typing import Any, NotRequired
 
 from perpetual.cli.documents.trust import TrustNow
 from perpetual.cli.documents.typed import TypedDict
@@ -68,6 +68,15 @@ class RunsNow(TypedDict):
     queued: int
 
 
+class SectionNow(TypedDict):
+    """Where a plugin's own work stands; `error` says how its section failed, if it did."""
+
+    title: str
+    lines: list[str]
+    data: dict[str, Any]
+    error: str | None
+
+
 class StatusDocument(TypedDict):
     """Where the research stands."""
 
@@ -83,6 +92,7 @@ class StatusDocument(TypedDict):
     queue: str
     trust: TrustNow
     next: list[str]
+    sections: NotRequired[dict[str, SectionNow]]  # of plugins, by the name of the provider
 
 
 class Brief(TypedDict):

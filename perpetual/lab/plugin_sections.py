@@ -1,0 +1,88 @@
+"""Checks of the doctor and sections of the status that plugins bring, each asked on its own. Floor 2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from perpetual.errors import PerpetualError, PluginError
+from perpetual.records import one_line
+from perpetual.slots.sections import MOST_LINES, Check, Finding, Section, StatusSection
+from perpetual.toolkit.contained import contained
+from perpetual.toolkit.jsoncopy import json_copy
+
+if TYPE_CHECKING:
+    from perpetual.lab import Lab
+
+__all__ = ["plugin_checks", "status_sections"]
+
+_LONGEST = 200  # characters of a line
+
+
+def plugin_checks(lab: Lab) -> list[dict[str, Any]]:
+    """Returns what each plugin's check found, as `{check, ok, detail, hint}`; one that raises is a finding."""
+    return [
+        {"check": name.rpartition("/")[2], "ok": found.ok, "detail": found.detail, "hint": found.hint}
+        for name, part in _parts(lab, "check")
+        for found in (_examined(name, part, lab),)
+    ]
+
+
+def _examined(name: str, part: Check, lab: Lab) -> Finding:
+    try:
+        with contained():
+            found = part.examine(lab)
+        if not isinstance(found, Finding):
+            raise TypeError(f"it answered a {type(found).__name__} instead of a Finding")
+        return Finding(found.ok, one_line(found.detail), None if found.hint is None else one_line(found.hint))
+    except Exception as problem:  # noqa: BLE001 - a plugin's check may raise anything; the others are still asked
+        return Finding(False, f"the check {name} failed: {_words(problem)}", "perpetual plugins list names its plugin")
+
+
+def status_sections(lab: Lab) -> dict[str, dict[str, Any]]:
+    """Returns `{title, lines, data, error}` of each plugin's section of the status, by its provider's name."""
+    sections: dict[str, dict[str, Any]] = {}
+    for name, part in _parts(lab, "status_section"):
+        shown = _shown(part, lab)
+        if shown is not None:
+            sections[name.rpartition("/")[2]] = shown
+    return sections
+
+
+def _shown(part: StatusSection, lab: Lab) -> dict[str, Any] | None:
+    try:
+        with contained():
+            found = part.show(lab)
+        if found is None:
+            return None
+        if not isinstance(found, Section):
+            raise TypeError(f"it answered a {type(found).__name__} instead of a Section")
+        lines = [one_line(str(line))[:_LONGEST] for line in found.lines][:MOST_LINES]
+        data = json_copy(dict(found.data), "the data of a section")
+        return {"title": one_line(found.title)[:_LONGEST], "lines": lines, "data": data, "error": None}
+    except Exception as problem:  # noqa: BLE001 - a plugin's section may raise anything; the status is still shown
+        return {"title": "", "lines": [], "data": {}, "error": one_line(_words(problem))}
+
+
+def _parts(lab: Lab, slot: str) -> Iterator[tuple[str, Any]]:
+    try:
+        yield from lab.parts(slot)
+    except PerpetualError as problem:  # wrong options: the doctor and `config show` name them
+        yield f"plugins/{slot}", _Failing(problem)
+
+
+class _Failing(Check, StatusSection):
+    """Raises the problem that kept a slot's parts from being built."""
+
+    def __init__(self, problem: PerpetualError) -> None:
+        self._problem = problem
+
+    def examine(self, lab: Lab) -> Finding:
+        raise self._problem
+
+    def show(self, lab: Lab) -> Section | None:
+        raise self._problem
+
+
+def _words(problem: Exception) -> str:
+    return problem.message if isinstance(problem, PluginError) else f"{type(problem).__name__}: {problem}"
