@@ -197,12 +197,16 @@ def perpetual_commands() -> list[Provider]:
     """Offers commands of the `perpetual` program.
 
     When: once, at discovery. Return: Providers with slot "command": `name` is the command, `summary` its line in
-    `--help`. Factory: `module:attribute` naming a click command. Failure: a name of
-    Perpetual's own command means that one; yours is then called by its full name, `distribution/name`.
+    `--help`. A command named `GROUP.NAME`, where GROUP is one of Perpetual's own groups (`plugins`, `store`, `memory`),
+    is its subcommand NAME: `perpetual GROUP NAME`. Factory: `module:attribute` naming a click command, imported when it
+    is called. With `--json` a subcommand answers through `CliContext`; what it prints besides goes to standard error.
+    Failure: a name of Perpetual's own or of a bundled command means that one; yours is then called by its full name,
+    `distribution/name`, or `perpetual GROUP distribution/NAME`. A name that the group itself has already is refused.
 
     Example::
 
         Provider(slot="command", name="report", factory="perpetual_report.command:report", summary="Write a report")
+        Provider(slot="command", name="store.cost", factory="acme_cost.command:cost", summary="What the record costs")
     """
 
 

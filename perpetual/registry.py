@@ -20,7 +20,7 @@ from perpetual.slots.kinds import EventKind, RecordKind, kind_problem, thaw_kind
 from perpetual.slots.table import METHODOLOGY, SLOTS, Slot, thaw_slot
 from perpetual.toolkit import caches
 from perpetual.toolkit.contained import contained
-from perpetual.toolkit.reserved import DISTRIBUTION, RESERVED, is_bundled, known_name
+from perpetual.toolkit.reserved import DISTRIBUTION, RESERVED, command_problem, is_bundled, known_name
 
 if TYPE_CHECKING:
     import pluggy
@@ -149,7 +149,7 @@ def _refusal(provider: object, slot: str, seen: set[tuple[str, str]]) -> str | N
         return f"{provider.name}: the factory {provider.factory!r} is not module:callable"
     if (slot, provider.name) in seen:
         return f"{provider.name} is offered twice for {slot} by one distribution"
-    return None
+    return command_problem(provider.name) if slot == "command" else None
 
 
 def discover(

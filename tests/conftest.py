@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import shutil
 import signal
-from collections.abc import Generator, Iterator
+import sys
+from collections.abc import Callable, Generator, Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -130,3 +132,27 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} was skipped, which CI counts as a failure: {reason}"
     return report
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Installs a distribution with one plugin: `install("acme", module, source)`; gone after the test."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    # At the end: the first entry is the script's own folder, which discovery does not look at for its cache.
+    monkeypatch.setattr(sys, "path", [*sys.path, str(folder)])
+    modules = set(sys.modules)
+
+    def put(distribution: str, module: str, source: str, *, name: str | None = None, version: str = "1.2") -> None:
+        (folder / f"{module}.py").write_text(source, "utf-8")
+        info = folder / f"{distribution}-{version}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n", "utf-8")
+        (info / "entry_points.txt").write_text(f"[perpetual.plugins]\n{name or distribution} = {module}\n", "utf-8")
+        importlib.invalidate_caches()
+
+    yield put
+    for fresh in set(sys.modules) - modules:
+        if fresh.startswith("acme"):
+            del sys.modules[fresh]
+    importlib.invalidate_caches()

@@ -8,19 +8,18 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from perpetual import __version__, kept
+from perpetual import __version__
 from perpetual.cli import interrupt
+from perpetual.cli.plugin_commands import load_command, program_commands
 from perpetual.cli.table import COMMANDS
 from perpetual.commands import CliContext, carried, printable
 from perpetual.commands.agent_output import fenced, for_agent, sealed
-from perpetual.errors import PerpetualError, PluginError, UsageError, unknown
+from perpetual.errors import PerpetualError, UsageError, unknown
 from perpetual.toolkit.fence import fence
-from perpetual.toolkit.reserved import known_names
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -31,51 +30,26 @@ _OUTPUT = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG, errno.EBADF)
 _OWN_ERRORS = ("not_permitted", "not_trusted")  # whose words quote nothing of the record
 
 
-def _plugin_commands(ctx: click.Context) -> dict[str, tuple[str, str]]:
-    """Commands that plugins offer: name -> (factory, summary). The kernel's own names win."""
-    cli = ctx.ensure_object(CliContext)
-    if cli.offers is None:  # a command line asks for them several times
-        cli.offers = _offered(safe=cli.safe)
-    return cli.offers
-
-
-def _offered(*, safe: bool) -> dict[str, tuple[str, str]]:
-    found = kept.commands(safe=safe)
-    if found is None:
-        from perpetual.config import Config, find_project
-        from perpetual.registry import Registry
-
-        disabled: Sequence[str] = ()
-        with contextlib.suppress(PerpetualError):  # outside a project, or a broken one: the command itself will say so
-            disabled = Config(find_project()).disabled
-        offers = Registry(disabled, safe=safe).serving("command")
-        names = known_names("command", [offer.qualified_name for offer in offers])
-        found = {
-            name: (offer.provider.factory, offer.provider.summary) for name, offer in zip(names, offers, strict=True)
-        }
-    return {name: command for name, command in found.items() if name not in COMMANDS}
-
-
 class LazyGroup(click.Group):
     """Knows its commands by name and summary; imports the one that is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The kernel's commands in their order, then the plugins'."""
-        return [*COMMANDS, *sorted(_plugin_commands(ctx))]
+        return [*COMMANDS, *sorted(program_commands(ctx))]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command, imported; None for an unknown name."""
         entry = COMMANDS.get(cmd_name)
         if entry is not None:
-            return _load(entry.factory)
-        found = _plugin_commands(ctx).get(cmd_name)
-        return _load(found[0]) if found else None
+            return load_command(entry.factory)
+        found = program_commands(ctx).get(cmd_name)
+        return load_command(found[0]) if found else None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Names from the table: completing must neither import every command nor fail with one of them."""
         from click.shell_completion import CompletionItem
 
-        offered = {name: summary for name, (_, summary) in _plugin_commands(ctx).items()}
+        offered = {name: summary for name, (_, summary) in program_commands(ctx).items()}
         known = {name: entry.summary for name, entry in COMMANDS.items()} | offered
         found = [CompletionItem(name, help=line) for name, line in known.items() if name.startswith(incomplete)]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
@@ -92,21 +66,10 @@ class LazyGroup(click.Group):
         """The list from the table: asking each command for its help would import them all."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
-        offered = _plugin_commands(ctx)
+        offered = program_commands(ctx)
         if offered:
             with formatter.section("Commands of plugins"):
                 formatter.write_dl([(name, summary) for name, (_, summary) in sorted(offered.items())])
-
-
-def _load(factory: str) -> click.Command:
-    module, _, name = factory.partition(":")
-    try:
-        command = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as problem:
-        raise PluginError(f"the command {factory} cannot be loaded: {problem}") from problem
-    if not isinstance(command, click.Command):
-        raise PluginError(f"{factory} is no click command")
-    return command
 
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:

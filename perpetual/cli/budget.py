@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from perpetual.cli.plugin_commands import OpenGroup
 from perpetual.commands import CliContext, json_option, pass_cli
 from perpetual.toolkit.units import hours_of, shown_hours, shown_number
 
@@ -15,7 +16,7 @@ _SHOWN = 0.0005  # hours: what would be shown as nothing is not told
 _UNLIMITED = ("none", "null", "unlimited")
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=OpenGroup, invoke_without_command=True)
 @json_option
 @pass_cli
 @click.pass_context

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from perpetual.cli.plugin_commands import OpenGroup
 from perpetual.commands import CliContext, json_option, key_option, page_options, pass_cli, printable
 from perpetual.toolkit.units import counted, shown_bound
 
@@ -14,7 +15,7 @@ __all__ = ["evidence"]
 Json = dict[str, Any]
 
 
-@click.group()
+@click.group(cls=OpenGroup)
 def evidence() -> None:
     """The ledger that every confidence is folded from: list, add, retract, refold."""
 

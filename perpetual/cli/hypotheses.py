@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from perpetual.cli.plugin_commands import OpenGroup
 from perpetual.commands import CliContext, json_object, json_option, key_option, page_options, pass_cli, printable
 from perpetual.science.versions import is_stale
 from perpetual.toolkit.claims import claim_in_words, effect_in_words
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["hypotheses"]
 
 
-@click.group()
+@click.group(cls=OpenGroup)
 def hypotheses() -> None:
     """Add, list, show and update hypotheses."""
 

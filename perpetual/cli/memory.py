@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from perpetual.cli.plugin_commands import OpenGroup
 from perpetual.commands import CliContext, json_option, key_option, page_options, pass_cli, printable
 from perpetual.errors import UsageError
 from perpetual.records import to_json
@@ -20,7 +21,7 @@ __all__ = ["memory"]
 _COLUMNS = ("path", "status", "type", "updated", "title")
 
 
-@click.group()
+@click.group(cls=OpenGroup)
 def memory() -> None:
     """Notes: show, write, list, search, their history, and what a person decides about them."""
 

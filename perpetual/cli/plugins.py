@@ -6,12 +6,13 @@ from typing import Any
 
 import click
 
+from perpetual.cli.plugin_commands import OpenGroup
 from perpetual.commands import CliContext, json_option, pass_cli, printable
 
 __all__ = ["plugins"]
 
 
-@click.group()
+@click.group(cls=OpenGroup)
 def plugins() -> None:
     """Which plugins there are, what they offer, and what is in force."""
 

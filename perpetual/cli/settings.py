@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from perpetual.cli.plugin_commands import OpenGroup
 from perpetual.commands import CliContext, json_option, pass_cli
 from perpetual.schema import Item
 
@@ -17,7 +18,7 @@ __all__ = ["config", "methodology"]
 _VALUES = {"ignore_unknown_options": True}
 
 
-@click.group()
+@click.group(cls=OpenGroup)
 def methodology() -> None:
     """How research is done here: every key with its value and meaning."""
 
@@ -52,7 +53,7 @@ def set_methodology(cli: CliContext, key: str, value: str) -> None:
             cli.progress(f"{item['id']}: {was} -> {now}")
 
 
-@click.group()
+@click.group(cls=OpenGroup)
 def config() -> None:
     """What this project is made of: the providers chosen, and the options of plugins."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from perpetual.cli.plugin_commands import OpenGroup
 from perpetual.commands import CliContext, json_option, pass_cli, printable
 from perpetual.errors import UsageError
 
@@ -15,7 +16,7 @@ __all__ = ["store"]
 _dry_run = click.option("--dry-run", is_flag=True, help="Say what would be done and change nothing.")
 
 
-@click.group()
+@click.group(cls=OpenGroup)
 def store() -> None:
     """The store that keeps the record: look at it, check it, move it."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from perpetual.cli.plugin_commands import OpenGroup
 from perpetual.commands import CliContext, json_option, pass_cli, printable
 from perpetual.errors import NotPermitted, UsageError
 from perpetual.toolkit.named_path import named_path
@@ -24,7 +25,7 @@ _KINDS = {
 }
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=OpenGroup, invoke_without_command=True)
 @click.option("--show", is_flag=True, help="Show what would count, with its digest, and accept nothing.")
 @click.option("--yes", is_flag=True, help="Accept new work here; what came along stays held.")
 @click.option("--accept", metavar="DIGEST", help="Accept also all that --show printed under this digest.")

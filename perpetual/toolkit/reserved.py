@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-__all__ = ["DISTRIBUTION", "RESERVED", "is_bundled", "known_name", "known_names"]
+__all__ = [
+    "DISTRIBUTION",
+    "GROUPS",
+    "RESERVED",
+    "command_problem",
+    "is_bundled",
+    "known_name",
+    "known_names",
+    "subcommand_of",
+]
 
 DISTRIBUTION = "perpetual-lab"
 
@@ -34,6 +43,19 @@ RESERVED: dict[str, frozenset[str]] = {
     "store": frozenset({"sqlite", "tinydb"}),
 }  # fmt: skip
 
+# Perpetual's own groups of commands, each with the subcommands that it has itself; plugins add others.
+GROUPS: dict[str, frozenset[str]] = {
+    "budget": frozenset({"set"}),
+    "config": frozenset({"set", "show"}),
+    "evidence": frozenset({"add", "list", "refold", "retract"}),
+    "hypotheses": frozenset({"add", "list", "show", "update"}),
+    "memory": frozenset({"history", "list", "promote", "queue", "reject", "search", "show", "write"}),
+    "methodology": frozenset({"init", "set", "show"}),
+    "plugins": frozenset({"check", "list", "new", "show"}),
+    "store": frozenset({"compact", "export", "import", "migrate", "stats", "verify"}),
+    "trust": frozenset({"list", "revoke"}),
+}
+
 
 def is_bundled(qualified_name: str) -> bool:
     """Returns whether a plugin or provider comes with Perpetual itself."""
@@ -52,3 +74,20 @@ def known_names(slot: str, qualified_names: Sequence[str]) -> list[str]:
     names = [known_name(slot, name) for name in qualified_names]
     counts = Counter(names)
     return [name if counts[name] == 1 else whole for name, whole in zip(names, qualified_names, strict=True)]
+
+
+def subcommand_of(name: str) -> tuple[str, str] | None:
+    """Returns group and subcommand that the name of a plugin's command means; None for a command of the program."""
+    distribution, slash, bare = name.rpartition("/")
+    group, dot, own = bare.partition(".")
+    return (group, f"{distribution}{slash}{own}") if dot and group in GROUPS else None
+
+
+def command_problem(name: str) -> str | None:
+    """Returns why a plugin cannot offer a command of this name, None if it can."""
+    group, dot, own = name.partition(".")
+    if not dot or group not in GROUPS:
+        return None
+    if own in GROUPS[group]:
+        return f"{name}: `{group} {own}` is a command of Perpetual itself"
+    return None if own else f"{name} names no subcommand of {group}"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,30 +44,6 @@ def listed(document: dict[str, Any], name: str) -> dict[str, Any]:
     (found,) = [item for item in document["items"] if item["qualified_name"] == name]
     item: dict[str, Any] = found
     return item
-
-
-@pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Installs a distribution with one plugin: `install("acme", module, source)`; gone after the test."""
-    folder = tmp_path / "site"
-    folder.mkdir()
-    # At the end: the first entry is the script's own folder, which discovery does not look at for its cache.
-    monkeypatch.setattr(sys, "path", [*sys.path, str(folder)])
-    modules = set(sys.modules)
-
-    def put(distribution: str, module: str, source: str, *, name: str | None = None, version: str = "1.2") -> None:
-        (folder / f"{module}.py").write_text(source, "utf-8")
-        info = folder / f"{distribution}-{version}.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n", "utf-8")
-        (info / "entry_points.txt").write_text(f"[perpetual.plugins]\n{name or distribution} = {module}\n", "utf-8")
-        importlib.invalidate_caches()
-
-    yield put
-    for fresh in set(sys.modules) - modules:
-        if fresh.startswith("acme"):
-            del sys.modules[fresh]
-    importlib.invalidate_caches()
 
 
 def test_bundled_plugins_are_listed_with_what_is_in_force(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -291,8 +291,8 @@ def leaves() -> list[str]:
     assert isinstance(program, click.Group)
     for name in program.list_commands(context):
         command = program.get_command(context, name)
-        subs = [f"{name} {sub}" for sub in command.commands] if isinstance(command, click.Group) else [name]
-        found += subs
+        inside = command.list_commands(context) if isinstance(command, click.Group) else []
+        found += [f"{name} {sub}" for sub in inside] or [name]
     return found
 
 

@@ -1,0 +1,113 @@
+"""Commands that plugins offer: listed from the catalogue, imported when one is called. Used by the program's groups.
+
+A command named `GROUP.NAME` is the subcommand NAME of Perpetual's own group GROUP; any other one is the program's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import click
+
+from perpetual import kept
+from perpetual.cli.table import COMMANDS
+from perpetual.commands import CliContext
+from perpetual.errors import PerpetualError, PluginError
+from perpetual.toolkit.reserved import known_names, subcommand_of
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+__all__ = ["OpenGroup", "load_command", "program_commands", "subcommands"]
+
+Offered = dict[str, tuple[str, str]]  # name -> (factory, summary)
+
+
+def _offered(ctx: click.Context) -> Offered:
+    cli = ctx.ensure_object(CliContext)
+    if cli.offers is None:  # a command line asks for them several times
+        found = kept.commands(safe=cli.safe)
+        cli.offers = _discovered(safe=cli.safe) if found is None else found
+    return cli.offers
+
+
+def _discovered(*, safe: bool) -> Offered:
+    from perpetual.config import Config, find_project
+    from perpetual.registry import Registry
+
+    disabled: Sequence[str] = ()
+    with contextlib.suppress(PerpetualError):  # outside a project, or a broken one: the command itself will say so
+        disabled = Config(find_project()).disabled
+    offers = Registry(disabled, safe=safe).serving("command")
+    names = known_names("command", [offer.qualified_name for offer in offers])
+    return {name: (offer.provider.factory, offer.provider.summary) for name, offer in zip(names, offers, strict=True)}
+
+
+def program_commands(ctx: click.Context) -> Offered:
+    """Returns the plugins' commands of the program itself; the kernel's own names win."""
+    found = _offered(ctx)
+    return {name: command for name, command in found.items() if name not in COMMANDS and subcommand_of(name) is None}
+
+
+def subcommands(ctx: click.Context, group: str) -> Offered:
+    """Returns the plugins' subcommands of one of Perpetual's own groups."""
+    found = {subcommand_of(name): command for name, command in _offered(ctx).items()}
+    return {where[1]: command for where, command in found.items() if where is not None and where[0] == group}
+
+
+def load_command(factory: str) -> click.Command:
+    """Imports a command.
+
+    Raises:
+        PluginError: if it cannot be imported, or is none.
+    """
+    module, _, name = factory.partition(":")
+    try:
+        command = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as problem:
+        raise PluginError(f"the command {factory} cannot be loaded: {problem}") from problem
+    if not isinstance(command, click.Command):
+        raise PluginError(f"{factory} is no click command")
+    return command
+
+
+class OpenGroup(click.Group):
+    """A group of Perpetual's own that plugins add subcommands to; imports the one that is called."""
+
+    def _more(self, ctx: click.Context) -> Offered:
+        found = subcommands(ctx, self.name or "")
+        return {name: found[name] for name in sorted(found) if name not in self.commands}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Returns the group's own commands, then the plugins'."""
+        return [*super().list_commands(ctx), *self._more(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Returns the command, imported; None for an unknown name."""
+        own = super().get_command(ctx, cmd_name)
+        if own is not None:
+            return own
+        found = self._more(ctx).get(cmd_name)
+        return load_command(found[0]) if found else None
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Returns names that begin so, without importing any command."""
+        from click.shell_completion import CompletionItem
+
+        lines = {name: self.commands[name].get_short_help_str() for name in super().list_commands(ctx)}
+        lines |= {name: summary for name, (_, summary) in self._more(ctx).items()}
+        found = [CompletionItem(name, help=line) for name, line in lines.items() if name.startswith(incomplete)]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the list of commands; a plugin's line is its summary, so that none is imported."""
+        names, more = super().list_commands(ctx), self._more(ctx)
+        limit = formatter.width - 6 - max(map(len, [*names, *more]), default=0)
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.commands[name].get_short_help_str(limit)) for name in names])
+        if more:
+            with formatter.section("Commands of plugins"):
+                formatter.write_dl([(name, summary) for name, (_, summary) in more.items()])
