@@ -52,6 +52,7 @@ from perpetual.slots.analyser import (
     Proposer,
     RunFolder,
 )
+from perpetual.slots.capture import Capture, CodeReader, CodeState, RunChanges, RunEnd, RunFacts, RunStart
 from perpetual.slots.gate import Gate, GateFinding, GateVerdict, Provenance
 from perpetual.slots.gpu import Gpu, GpuBackend, GpuProcess, MigDevice, Reading
 from perpetual.slots.harness import FilePlan, Harness, Listing, Scaffold
@@ -85,8 +86,11 @@ __all__ = [
     "Analyser",
     "Analysis",
     "Capabilities",
+    "Capture",
     "Change",
     "Check",
+    "CodeReader",
+    "CodeState",
     "Document",
     "Draft",
     "EndUnreadable",
@@ -122,7 +126,11 @@ __all__ = [
     "Reading",
     "RecordKind",
     "Row",
+    "RunChanges",
+    "RunEnd",
+    "RunFacts",
     "RunFolder",
+    "RunStart",
     "Scaffold",
     "Scheduler",
     "Scorer",

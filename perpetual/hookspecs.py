@@ -151,6 +151,23 @@ def perpetual_mcp_servers() -> list[Provider]:
 
 
 @hookspec
+def perpetual_captures() -> list[Provider]:
+    """Offers captures: what a run is started from, and what has become of that when it ends.
+
+    When: once, at discovery. Return: Providers with slot "capture"; all are asked in `order`, bundled ones before
+    others. `before` answers facts for the run's provenance.json and may write files into the run's folder; `after`
+    answers taints; `code_reader` reads the code that approval binds. Factory: `(options) -> perpetual.api.Capture`.
+    Failure: noted beside the run, which starts all the same. Two things fail closed: protected paths that no capture
+    compared taint the run, and an experiment whose approval is bound to code does not start while that code cannot be
+    read.
+
+    Example::
+
+        Provider(slot="capture", name="dvc", factory="acme_dvc.capture:build", summary="hashes of DVC's data sets")
+    """
+
+
+@hookspec
 def perpetual_metric_readers() -> list[Provider]:
     """Offers metric readers: how a finished run's numbers are found.
 

@@ -1,0 +1,162 @@
+"""The capture slot: what a run is started from, and what has become of that when it ends. All captures serve, the
+smaller `order` first, bundled ones before others.
+
+The contract
+------------
+*Before the start* `before` answers facts: named sections of the run's `provenance.json`, in JSON. A capture may write
+files into the run's folder and nowhere else. It changes nothing in the project, and starts no program that the project
+or its repository names. What cannot be had is a sentence in `problems`, not an error. Facts and files hold no secret of
+the environment or of the project's files. The kernel writes the document, so the names in `RESERVED` are its own; of
+two captures that answer the same fact the first one counts. Five facts have a form that the command line shows: `git`,
+`environment`, `interpreter`, `machine` and `protected` (the schema of `perpetual runs ID --provenance --json`).
+
+*After the end* `after` gets the document as it was written, which may lack a capture's facts: an earlier version or
+another set of plugins has started the run. It answers taints: why what the run measured weighs nothing. A project that
+has not changed has no taint. `compared_protected` says that the paths of `protected_paths` were compared with how they
+were at the start. Where the methodology names such paths and no capture says so, the run is tainted.
+
+*The code* that a command would run is read by `code_reader`. Approval records its `CodeState`, and a start compares
+with the reader whose `kinds` name that state's kind. Reading changes nothing and starts nothing of the project. The
+same contents are the same code; what cannot be read is a state without `sha256`.
+
+Any call may be made from several threads, and ends within the time that the kernel allows. A capture that raises, ends
+the process or takes too long is noted beside the run and stops nothing, with two exceptions: the run is tainted where
+it was to compare protected paths, and an approval that is bound to code is refused where it was to read that code.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+__all__ = ["RESERVED", "Capture", "CodeReader", "CodeState", "RunChanges", "RunEnd", "RunFacts", "RunStart"]
+
+# Names of provenance.json that the kernel writes itself.
+RESERVED = frozenset({"schema", "run", "experiment", "spec_hash", "seed", "argv", "cwd", "versions", "gpus",
+                      "perpetual", "captured_at", "problems", "intact"})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RunStart:
+    """A run that is about to start.
+
+    - `root`: the project's folder; `folder`: the run's own, which exists.
+    - `argv`, `cwd`, `env`: what is executed, with secrets; `own_env` names the variables that the experiment sets.
+    - `protected_paths`, `code_ignore`: patterns of the methodology.
+    """
+
+    run_id: str
+    root: Path
+    folder: Path
+    argv: tuple[str, ...]
+    cwd: Path
+    env: Mapping[str, str]
+    own_env: frozenset[str] = frozenset()
+    protected_paths: tuple[str, ...] = ()
+    code_ignore: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What a capture found before the start.
+
+    - `facts`: sections of provenance.json by name.
+    - `versions`: of `code` (`{tree, ignored, programs}`), `data` and `environment` (texts); runs of other versions are
+      not pooled. What is not known is None or left out.
+    - `problems`: what could not be had, in sentences.
+    """
+
+    facts: Mapping[str, object] = field(default_factory=dict)
+    versions: Mapping[str, object] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """A run that has ended; `facts` is its provenance.json as it was written at the start."""
+
+    run_id: str
+    root: Path
+    folder: Path
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RunChanges:
+    """What has become of what a run was started from, in sentences.
+
+    - `taints`: why what it measured weighs nothing.
+    - `notes`: what a reader should know besides.
+    - `compared_protected`: the protected paths were compared with how they were at the start.
+    """
+
+    taints: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    compared_protected: bool = False
+
+
+class CodeState(NamedTuple):
+    """The code of a command at one time."""
+
+    kind: str | None = None  # which reader made it (such as git or files), or None where it is unknown
+    sha256: str | None = None  # of all that the command would run
+    tree: str | None = None  # of what is under version control
+    commit: str | None = None
+    dirty: bool | None = None  # tracked files that count differ from the commit, or the program is not tracked
+    files: Mapping[str, str] | None = None  # what differs from the commit, with its content; None where too many
+    programs: Mapping[str, str] = {}  # program files that the command names, by their paths below the project
+    ignored: str | None = None  # the globs that were left out, as a hash: states under others have other trees
+    why: str | None = None  # it is unknown, or under no version control
+
+    def document(self) -> dict[str, Any]:
+        """Returns the state as a record keeps it."""
+        return {
+            **self._asdict(),
+            "files": None if self.files is None else {**self.files},
+            "programs": {**self.programs},
+        }
+
+    @staticmethod
+    def of(document: Mapping[str, Any] | None) -> CodeState | None:
+        """Returns the state in a record, None where it has none or one that is not understood."""
+        if not isinstance(document, Mapping) or not isinstance(document.get("sha256"), str):
+            return None
+        known = {name: document[name] for name in CodeState._fields if name in document}
+        return CodeState(**known)
+
+
+class CodeReader(ABC):
+    """Reads the code of commands in one folder, which it looks at once; see the contract at the top of this module."""
+
+    kinds: ClassVar[tuple[str, ...]]  # of the states that it makes and compares
+
+    @abstractmethod
+    def read(self, argv: Sequence[str], cwd: str | None) -> CodeState:
+        """Returns the code of a command that would run in `cwd`, a path below the folder."""
+
+    @abstractmethod
+    def same(self, before: CodeState, now: CodeState) -> bool | None:
+        """Returns whether two states are the same code; None where one of them is unknown."""
+
+    @abstractmethod
+    def changed_since(self, before: CodeState, now: CodeState) -> Sequence[str] | None:
+        """Returns the paths of files that differ between two states, None where they cannot be named."""
+
+
+class Capture(ABC):
+    """Base of every capture; see the contract at the top of this module."""
+
+    @abstractmethod
+    def before(self, start: RunStart) -> RunFacts:
+        """Returns what the run is started from, as far as this capture knows of it."""
+
+    def after(self, end: RunEnd) -> RunChanges:
+        """Returns what has changed since the start; nothing by default."""
+        return RunChanges()
+
+    def code_reader(self, root: Path, ignored: Sequence[str]) -> CodeReader | None:
+        """Returns a reader of the code in `root`, without the globs `ignored`; None, the default, if it reads none."""
+        return None
