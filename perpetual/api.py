@@ -62,6 +62,7 @@ from perpetual.slots.memory import Memory, NoteCommit, PathRefused
 from perpetual.slots.scheduler import EndUnreadable, Launched, LaunchError, LaunchSpec, Scheduler, Sighting
 from perpetual.slots.scorer import Scorer, State
 from perpetual.slots.sections import Check, Finding, Section, StatusSection
+from perpetual.slots.service import Service, StopSignal
 from perpetual.slots.store import META, Capabilities, Change, Document, Kind, Meta, Page, Row, StoreBase, Transaction
 from perpetual.slots.table import Slot, Suite, Template
 
@@ -137,8 +138,10 @@ __all__ = [
     "Sighting",
     "State",
     "Section",
+    "Service",
     "Slot",
     "StatusSection",
+    "StopSignal",
     "StoreBase",
     "Suite",
     "Template",

@@ -172,6 +172,11 @@ def status_text(status: dict[str, Any], *, for_agent: bool = False) -> str:
             f"  {run['id']:<5} {run['status']:<9} of {run['experiment_id']}  {_plain(run['reason'] or '')}".rstrip()
             for run in runs["active"]
         ]
+    for item in status.get("services", ()):
+        if item["state"] != "stopped":
+            health = item["health"] or {}
+            said = item["reason"] or ("" if health.get("ok") is not False else health.get("detail"))
+            lines.append(f"service {_plain(item['name'])}: {item['state']}" + (f": {_plain(said)}" if said else ""))
     for name, section in status.get("sections", {}).items():
         said = section["lines"] if section["error"] is None else [f"failed: {section['error']}"]
         lines.append(f"{_plain(section['title'] or name)}:")

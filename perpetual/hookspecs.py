@@ -254,6 +254,21 @@ def perpetual_report_sections() -> list[Provider]:
 
 
 @hookspec
+def perpetual_services() -> list[Provider]:
+    """Offers services: what a plugin keeps running for a project, such as a loop, a server or a bridge.
+
+    When: once, at discovery. Return: Providers with slot "service"; `perpetual services start NAME` runs one in a
+    process of its own, one for each project. Factory: `(options) -> perpetual.api.Service`. While a service runs,
+    observers hear of each event at once.
+    Failure: a service that raises has failed; its reason is kept, and shown by `services list` and the doctor.
+
+    Example::
+
+        Provider(slot="service", name="bell", factory="acme_bell.service:build", summary="rings when a run ends")
+    """
+
+
+@hookspec
 def perpetual_checks() -> list[Provider]:
     """Offers checks of `perpetual doctor`.
 

@@ -164,9 +164,19 @@ def status(project: str | None = None) -> dict[str, Any] | None:
     module, _, name = reader.partition(":")
     try:
         head = getattr(__import__(module, fromlist=[name]), name)(os.path.join(found, "store"))
-        return read_status(found, token_of(found, head))
+        document = read_status(found, token_of(found, head))
+        return None if document is None else {**document, "services": _services(found)}
     except OSError:
         return None  # the full command line says what is wrong
+
+
+def _services(found: str) -> list[dict[str, Any]]:
+    """The services that ran here; whether one still does is asked of the operating system."""
+    if not os.path.isdir(os.path.join(found, "services")):
+        return []
+    from perpetual.toolkit.service_state import service_states
+
+    return service_states(found)
 
 
 def _head(plugins: list[dict[str, Any]] | None, store: object) -> str | None:

@@ -45,6 +45,7 @@ COMMANDS: dict[str, Entry] = {
     "config": Entry("perpetual.cli.settings:config", "What this project is made of."),
     "mcp": Entry("perpetual.cli.mcp:mcp", "Serve the lab to an agent over MCP.", is_own=True),
     "trust": Entry("perpetual.cli.trust:trust", "Accept a project that was not created here."),
+    "services": Entry("perpetual.cli.services:services", "Services of plugins: list, start, stop."),
     "store": Entry("perpetual.cli.store:store", "The record's store: stats, verify, export, import, migrate, compact."),
     "events": Entry("perpetual.cli.overview:events", "The feed of everything that happened."),
     "gpu-status": Entry("perpetual.cli.machine:gpu_status", "The machine's GPUs."),

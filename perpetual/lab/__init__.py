@@ -34,6 +34,7 @@ from perpetual.lab.plugin_sections import plugin_checks, status_sections
 from perpetual.lab.proposals import Proposals
 from perpetual.lab.records import Records
 from perpetual.lab.rights import actor_name
+from perpetual.lab.services import Services, services_check
 from perpetual.lab.status import Status
 from perpetual.lab.trust_review import VARIABLE, TrustReview
 from perpetual.records import Event
@@ -64,6 +65,7 @@ class Lab(AbstractContextManager["Lab"]):
         self.settings.connect(self.desks)
         self.trust = TrustReview(ctx, self.feed)
         self.records = Records(ctx)
+        self.services = Services(ctx, self.feed, self)
 
     @classmethod
     def open(
@@ -149,7 +151,8 @@ class Lab(AbstractContextManager["Lab"]):
         from perpetual.lab.doctor import Doctor
         from perpetual.lab.scaffold_check import examine
 
-        found = [*Doctor(self._ctx, self.runs, self.feed).examine(), *plugin_checks(self)]
+        found = Doctor(self._ctx, self.runs, self.feed).examine()
+        found += [services_check(self.services.list()), *plugin_checks(self)]
         # Asking an agent's program about a held project would have it read what the project says.
         return found if self._ctx.trust.is_held else [*found, *examine(self.config, self.registry)]
 

@@ -23,6 +23,7 @@ from perpetual.records import one_line
 from perpetual.science.versions import is_stale
 from perpetual.slots.store import Document
 from perpetual.toolkit.causes import reason_with_cause
+from perpetual.toolkit.service_state import service_states
 
 if TYPE_CHECKING:  # it is given these departments and imports none
     from perpetual.lab.budget import Budget
@@ -50,7 +51,7 @@ class Status:
 
     def document(self) -> dict[str, Any]:
         """`perpetual status` as JSON, with `brief` (what the brief needs beyond it); its steps as the reader's."""
-        found = self._document()
+        found = {**self._document(), "services": service_states(str(self._ctx.folder))}
         return for_agents(found) if for_agent(self._ctx) else found
 
     def _document(self) -> dict[str, Any]:

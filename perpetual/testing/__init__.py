@@ -12,6 +12,7 @@ A suite is a pytest class that is subclassed with one fixture, and holds every p
 - `harnesses`: `HarnessContract`
 - `mcp_servers`: `McpContract`
 - `sections`: `CheckContract`, `StatusSectionContract`
+- `services`: `ServiceContract`
 
 `memory_store` and `memory_notes` are twins: a store without a disk, and a memory of plain files. `plugin` has the
 fixtures: a project, its lab, a distribution that is not installed, the program. `scheduler_site` is where the runs of

@@ -28,7 +28,7 @@ RESERVED: dict[str, frozenset[str]] = {
         "adopt", "approve", "bench-policy", "brief", "budget", "chaos", "compare", "completion", "config", "daemon",
         "demo", "doctor", "events", "evidence", "experiments", "gpu-status", "hook", "hypotheses", "init", "kill",
         "logs", "mcp", "memory", "methodology", "plugins", "propose", "queue", "rebaseline", "records", "reject",
-        "report", "retry", "run", "runs", "scan", "status", "store", "trust", "verify", "wait",
+        "report", "retry", "run", "runs", "scan", "services", "status", "store", "trust", "verify", "wait",
     }),
     "gate": frozenset({"immune", "replay"}),
     "gpus": frozenset({"none", "nvml"}),

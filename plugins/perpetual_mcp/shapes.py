@@ -91,6 +91,35 @@ class TrustNow(TypedDict):
     held_total: int
 
 
+class Health(TypedDict):
+    """How a service fares."""
+
+    ok: bool | None
+    detail: str
+    hint: str | None
+
+
+class ServiceLine(TypedDict):
+    """A service of a plugin: `state` is starting, running, stopped or failed."""
+
+    name: str
+    state: str
+    pid: int | None
+    started_at: str | None
+    ended_at: str | None
+    health: Health | None
+    reason: str | None
+
+
+class SectionLine(TypedDict):
+    """Where a plugin's own work stands."""
+
+    title: str
+    lines: list[str]
+    data: dict[str, Any]
+    error: str | None
+
+
 class StatusAnswer(TypedDict):
     """Where the research stands; `next` says what to do, the most useful first."""
 
@@ -108,6 +137,8 @@ class StatusAnswer(TypedDict):
     queue: str
     next: list[str]
     trust: TrustNow
+    services: list[ServiceLine]
+    sections: dict[str, SectionLine]
     truncated: bool
 
 

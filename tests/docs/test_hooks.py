@@ -26,6 +26,7 @@ OFFERS = {
     "perpetual_commands": "command",
     "perpetual_mcp_tools": "mcp_tool",
     "perpetual_report_sections": "report_section",
+    "perpetual_services": "service",
     "perpetual_checks": "check",
     "perpetual_status_sections": "status_section",
 }

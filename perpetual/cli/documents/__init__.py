@@ -19,6 +19,7 @@ from perpetual.cli.documents.plugins import Plugin, PluginNew, Plugins, PluginsC
 from perpetual.cli.documents.provenance import Provenance
 from perpetual.cli.documents.records import KindOfRecord
 from perpetual.cli.documents.runs import Logs, Queue, RunPlan, Scan
+from perpetual.cli.documents.services import ServiceLine
 from perpetual.cli.documents.state import Brief, Budget, Error, Hook, StatusDocument, Version
 from perpetual.cli.documents.store import StoreCompact, StoreExport, StoreImport, StoreMigrate, StoreStats, StoreVerify
 from perpetual.cli.documents.trust import Trust, Trusted, TrustRevoked
@@ -75,6 +76,8 @@ DOCUMENTS: dict[str, Any] = {
     "run_plan": RunPlan,
     "runs": Page[Run],
     "scan": Scan,
+    "service": ServiceLine,
+    "services": Page[ServiceLine],
     "setting": Setting,
     "status": StatusDocument,
     "store_compact": StoreCompact,

@@ -77,6 +77,26 @@ class SectionNow(TypedDict):
     error: str | None
 
 
+class Health(TypedDict):
+    """How a service fares, as it said last; `ok` null: it cannot tell."""
+
+    ok: bool | None
+    detail: str
+    hint: str | None
+
+
+class ServiceNow(TypedDict):
+    """A service that ran here: `state` is starting, running, stopped or failed."""
+
+    name: str
+    state: str
+    pid: int | None
+    started_at: str | None
+    ended_at: str | None
+    health: Health | None
+    reason: str | None
+
+
 class StatusDocument(TypedDict):
     """Where the research stands."""
 
@@ -92,6 +112,7 @@ class StatusDocument(TypedDict):
     queue: str
     trust: TrustNow
     next: list[str]
+    services: NotRequired[list[ServiceNow]]
     sections: NotRequired[dict[str, SectionNow]]  # of plugins, by the name of the provider
 
 

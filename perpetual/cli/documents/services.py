@@ -1,0 +1,14 @@
+"""`perpetual services`: what plugins keep running for a project."""
+
+from __future__ import annotations
+
+from perpetual.cli.documents.state import ServiceNow
+
+__all__ = ["ServiceLine"]
+
+
+class ServiceLine(ServiceNow):
+    """A service with who brings it; `qualified_name` is null once its plugin has gone."""
+
+    qualified_name: str | None
+    summary: str

@@ -1,0 +1,306 @@
+"""`lab.services`: the services of plugins, one process each. Floor 2.
+
+A service is started in a process of its own (`start`) or runs in the caller's (`run`). Whether it runs is what its lock
+says; to end one, its process is asked by a file, and signalled only if it holds the lock and does not answer.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perpetual.errors import Conflict, NotFound, PerpetualError, TransientError, unknown
+from perpetual.lab.context import Context
+from perpetual.lab.events import Feed
+from perpetual.lab.rights import person_only
+from perpetual.registry import Offer
+from perpetual.slots.service import Service
+from perpetual.toolkit import confined
+from perpetual.toolkit.atomic import dump_json, write_atomic
+from perpetual.toolkit.contained import contained
+from perpetual.toolkit.lock import FileLock
+from perpetual.toolkit.service_state import FOLDER, path_of, service_states, state_of
+
+if TYPE_CHECKING:
+    from perpetual.lab import Lab
+
+__all__ = ["Services", "services_check"]
+
+START_S = 30.0  # until a started service has its lock
+GRACE_S = 10.0  # between asking a service to end and killing it
+_LOOK_S = 0.05
+_SETTLE_S = 0.2  # after which a service that has not failed serves
+_HEALTH_S = 2.0  # between two questions after a service's health
+_LARGEST_LOG_BYTES = 10 * 1024 * 1024
+
+
+class Services:
+    """Starts, shows and ends the services of a project's plugins."""
+
+    def __init__(self, ctx: Context, feed: Feed, lab: Lab) -> None:
+        self._ctx, self._feed, self._lab = ctx, feed, lab
+
+    def list(self) -> list[dict[str, Any]]:
+        """Returns every service: `{name, qualified_name, summary, state, pid, started_at, ended_at, health, reason}`.
+
+        `state` is starting, running, stopped or failed. A service whose plugin has gone is listed while it runs.
+        """
+        offers = {offer.name: offer for offer in self._ctx.registry.serving("service")}
+        states = {state["name"]: state for state in service_states(str(self._ctx.folder))}
+        found = []
+        for name in [*offers, *(name for name in states if name not in offers)]:
+            state = states.get(_file_name(name)) or state_of(str(self._ctx.folder), _file_name(name))
+            offer = offers.get(name)
+            if offer is None and state["state"] != "running":
+                continue
+            about = {
+                "qualified_name": None if offer is None else offer.qualified_name,
+                "summary": "" if offer is None else offer.provider.summary,
+            }
+            found.append({"name": name, **about, **{key: value for key, value in state.items() if key != "name"}})
+        return found
+
+    def status(self, name: str) -> dict[str, Any]:
+        """Returns one item of `list`; raises NotFound, naming the nearest."""
+        items = {item["name"]: item for item in self.list()}
+        if name not in items:
+            hint = (
+                f"there is {', '.join(items)}" if items else "no plugin here brings a service: perpetual plugins list"
+            )
+            raise NotFound(unknown("service", name, items), hint=hint)
+        return items[name]
+
+    def start(self, name: str, *, timeout_s: float = START_S) -> dict[str, Any]:
+        """Starts a service in a process of its own and returns its state once it runs.
+
+        Raises:
+            NotFound: if no plugin offers it. Conflict: if it runs already.
+            NotPermitted: where an agent asks for it, or in a held project.
+            PerpetualError: if it ended at once; the message has its reason.
+        """
+        self._may(name, "starting a service")
+        self._offer(name)
+        if self.status(name)["state"] in ("starting", "running"):
+            raise self._running(name)
+        log = self._open_log(name)
+        words = [sys.executable, "-P", "-m", "perpetual", "--project", str(self._ctx.config.root), "services", "start",
+                 name, "--foreground"]  # fmt: skip
+        try:
+            process = subprocess.Popen(
+                words, cwd=self._ctx.config.root, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True,
+            )  # fmt: skip
+        finally:
+            os.close(log)
+        threading.Thread(target=process.wait, daemon=True).start()  # no zombie where this process lives on
+        deadline = time.monotonic() + timeout_s
+        while True:
+            code = process.poll()
+            state = self.status(name)
+            if state["state"] == "running" and state["pid"] == process.pid:
+                return state
+            if code is not None:
+                why = state["reason"] or f"it ended with exit status {code}"
+                raise PerpetualError(f"the service {name} did not start: {why}", hint=f"its log: {self.log(name)}")
+            if time.monotonic() > deadline:
+                process.kill()
+                raise TransientError(f"the service {name} did not start within {timeout_s:g} s",
+                                     hint=f"its log: {self.log(name)}")  # fmt: skip
+            time.sleep(_LOOK_S)
+
+    def run(self, name: str) -> None:
+        """Runs a service in this process until it is asked to stop (`stop`, Ctrl-C, TERM) or ends.
+
+        Raises:
+            Conflict: if it runs already. What `start` raises; and what the service raises.
+        """
+        self._may(name, "starting a service")
+        offer = self._offer(name)
+        folder = self._ctx.folder / FOLDER
+        confined.make_folder(folder)
+        lock = FileLock(path_of(str(self._ctx.folder), _file_name(name), "lock"))
+        if not lock.acquire(blocking=False):
+            raise self._running(name)
+        try:
+            _Host(self._ctx, self._feed, self._lab, offer, _file_name(name)).serve()
+        finally:
+            lock.release()
+
+    def stop(self, name: str, *, grace_s: float = GRACE_S) -> dict[str, Any]:
+        """Asks a service to end, waits, and kills its process after `grace_s`; returns its state.
+
+        Raises:
+            NotFound: if there is no such service.
+            NotPermitted: where an agent asks for it.
+            TransientError: if it goes on and its process cannot be told apart from others.
+        """
+        person_only(self._ctx, "stopping a service")
+        state = self.status(name)
+        if state["state"] not in ("starting", "running"):
+            return state
+        request = Path(path_of(str(self._ctx.folder), _file_name(name), "stop"))
+        write_atomic(request, "", durable=False)
+        if not self._wait_ended(name, grace_s):
+            self._kill(name, state["pid"])
+        with suppress(FileNotFoundError):
+            request.unlink()
+        return self.status(name)
+
+    def log(self, name: str) -> str:
+        """Returns the path of what a service writes to its output."""
+        return path_of(str(self._ctx.folder), _file_name(name), "log")
+
+    def _may(self, name: str, deed: str) -> None:
+        person_only(self._ctx, deed)
+        self._ctx.trust.require(f"starting the service {name}")
+
+    def _offer(self, name: str) -> Offer:
+        self.status(name)  # names the nearest
+        return self._ctx.registry.choose("service", name)
+
+    def _running(self, name: str) -> Conflict:
+        return Conflict(f"the service {name} runs already", hint=f"perpetual services stop {name}")
+
+    def _open_log(self, name: str) -> int:
+        confined.make_folder(self._ctx.folder / FOLDER)
+        path = self.log(name)
+        seen = confined.look(path)
+        fresh = os.O_TRUNC if seen is not None and seen.st_size > _LARGEST_LOG_BYTES else 0
+        return confined.open_file(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | fresh)
+
+    def _wait_ended(self, name: str, timeout_s: float) -> bool:
+        deadline = time.monotonic() + timeout_s
+        while self.status(name)["state"] in ("starting", "running"):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_LOOK_S)
+        return True
+
+    def _kill(self, name: str, pid: object) -> None:
+        """Kills the process that holds the lock; what a file says of it is not believed."""
+        import psutil
+
+        lock = path_of(str(self._ctx.folder), _file_name(name), "lock")
+        try:
+            process = psutil.Process(pid) if type(pid) is int else None
+            is_holder = process is not None and any(
+                os.path.samefile(found.path, lock) for found in process.open_files() if os.path.exists(found.path)
+            )
+        except (psutil.Error, OSError):
+            process, is_holder = None, False
+        if process is None or not is_holder:
+            if self._wait_ended(name, _LOOK_S):
+                return
+            raise TransientError(f"the service {name} goes on, and its process is not known",
+                                 hint=f"find out which process holds {lock}, and end it")  # fmt: skip
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+        self._wait_ended(name, GRACE_S)
+
+
+class _Host:
+    """Runs one service in this process: its signals, its health, its share of the feed, its last words."""
+
+    def __init__(self, ctx: Context, feed: Feed, lab: Lab, offer: Offer, file_name: str) -> None:
+        self._ctx, self._feed, self._lab, self._offer = ctx, feed, lab, offer
+        self._stop = threading.Event()
+        self._state = path_of(str(ctx.folder), file_name, "json")
+        self._request = path_of(str(ctx.folder), file_name, "stop")
+        self._said: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def serve(self) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(self._request)  # for an earlier one
+        self._say(pid=os.getpid(), started_at=self._ctx.now(), ended_at=None, health=None, reason=None, serves=False)
+        before = self._handle_signals()
+        threads: list[threading.Thread] = []
+        reason: str | None = None
+        try:
+            options = self._ctx.config.options(self._offer.name, self._offer.provider.options)
+            service: Service = self._ctx.registry.build(self._offer, options)
+            for work in (self._watch, self._deliver, lambda: self._ask(service)):
+                threads.append(threading.Thread(target=work, daemon=True))
+                threads[-1].start()
+            with contained():
+                service.run(self._lab, self._stop)
+        except Exception as problem:
+            reason = f"{type(problem).__name__}: {problem}"
+            raise
+        finally:
+            self._stop.set()
+            for thread in threads:
+                thread.join(GRACE_S)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            self._say(ended_at=self._ctx.now(), health=None, reason=reason)
+
+    def _handle_signals(self) -> dict[int, Any]:
+        if threading.current_thread() is not threading.main_thread():
+            return {}
+        return {
+            number: signal.signal(number, lambda *_: self._stop.set()) for number in (signal.SIGTERM, signal.SIGINT)
+        }
+
+    def _say(self, **words: Any) -> None:
+        with self._lock:
+            self._said |= words
+            write_atomic(self._state, dump_json(self._said), durable=False)
+
+    def _watch(self) -> None:
+        """Says that the service serves once it has not failed at once, and ends it once its stop file is there."""
+        if not self._stop.wait(_SETTLE_S):
+            self._say(serves=True)
+        while not self._stop.wait(_LOOK_S):
+            if os.path.lexists(self._request):
+                self._stop.set()
+
+    def _deliver(self) -> None:
+        """Offers events to the observers as they come."""
+        since = 0
+        while not self._stop.is_set():
+            with suppress(PerpetualError):  # a store that is being moved: the next look opens the new one
+                self._feed.deliver()
+                since = self._feed.last()
+                self._feed.wait(since, timeout_s=1.0)
+
+    def _ask(self, service: Service) -> None:
+        """Keeps what the service says of its health."""
+        while True:
+            try:
+                with contained():
+                    found = service.health(self._lab)
+                health = {"ok": found.ok, "detail": str(found.detail), "hint": found.hint}
+            except Exception as problem:  # noqa: BLE001 - a service that cannot say how it fares is not well
+                health = {"ok": False, "detail": f"health: {type(problem).__name__}: {problem}", "hint": None}
+            self._say(health=health)
+            if self._stop.wait(_HEALTH_S):
+                return
+
+
+def services_check(states: list[dict[str, Any]]) -> dict[str, Any]:
+    """Returns the doctor's finding about services, `{check, ok, detail, hint}`."""
+    bad = [f"{item['name']}: {item['reason']}" for item in states if item["state"] == "failed"]
+    bad += [
+        f"{item['name']}: {item['health']['detail']}"
+        for item in states
+        if isinstance(item["health"], dict) and item["health"].get("ok") is False
+    ]
+    if bad:
+        hint = f"perpetual services start NAME; what each wrote is in .perpetual/{FOLDER}"
+        return {"check": "services", "ok": False, "detail": "; ".join(bad), "hint": hint}
+    running = [item["name"] for item in states if item["state"] == "running"]
+    detail = f"running: {', '.join(running)}" if running else "none runs"
+    return {"check": "services", "ok": True, "detail": detail, "hint": None}
+
+
+def _file_name(name: str) -> str:
+    """The name of a service's files; a qualified name has a slash."""
+    return name.replace("/", "--")
