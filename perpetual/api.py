@@ -2,7 +2,8 @@
 
 Everything here is public and stays; what is not here, in `perpetual.science`, `perpetual.toolkit`, `perpetual.loop`
 or `perpetual.testing` is the kernel's own. What only some plugins need is imported at first use: the markers, so that
-a chosen provider does not load pluggy, and the command kit (`CliContext` and its companions), which loads click.
+a chosen provider does not load pluggy, the command kit (`CliContext` and its companions), which loads click, and what
+tools for plugins read (`Inventory` with its `PluginInfo`s and `Offer`s).
 
 A name that another one replaced goes on working for as long as its API number is served, with a DeprecationWarning.
 """
@@ -25,6 +26,7 @@ from perpetual.errors import (
     RevisionConflict,
     TransientError,
     UsageError,
+    unknown,
 )
 from perpetual.records import (
     Debit,
@@ -64,11 +66,13 @@ from perpetual.slots.scorer import Scorer, State
 from perpetual.slots.sections import Check, Finding, Section, StatusSection
 from perpetual.slots.service import Service, StopSignal
 from perpetual.slots.store import META, Capabilities, Change, Document, Kind, Meta, Page, Row, StoreBase, Transaction
-from perpetual.slots.table import Slot, Suite, Template
+from perpetual.slots.table import SLOTS, Slot, Suite, Template
 
 if TYPE_CHECKING:
     from perpetual.commands import CliContext, json_option, page_options, pass_cli, printable
     from perpetual.hookspecs import hookimpl, hookspec
+    from perpetual.lab.inventory import Inventory
+    from perpetual.registry import Offer, PluginInfo
 
 __all__ = [
     # markers and offers
@@ -83,6 +87,10 @@ __all__ = [
     "page_options",
     "pass_cli",
     "printable",
+    # what is installed
+    "Inventory",
+    "Offer",
+    "PluginInfo",
     # slots
     "Analyser",
     "Analysis",
@@ -132,6 +140,7 @@ __all__ = [
     "RunFacts",
     "RunFolder",
     "RunStart",
+    "SLOTS",
     "Scaffold",
     "Scheduler",
     "Scorer",
@@ -175,11 +184,18 @@ __all__ = [
     "RevisionConflict",
     "TransientError",
     "UsageError",
+    "unknown",
 ]
 
 
-_MARKERS = ("hookimpl", "hookspec")
-_COMMAND_KIT = ("CliContext", "json_option", "page_options", "pass_cli", "printable")
+_LATER = {
+    "hookimpl": "perpetual.hookspecs",
+    "hookspec": "perpetual.hookspecs",
+    **dict.fromkeys(("CliContext", "json_option", "page_options", "pass_cli", "printable"), "perpetual.commands"),
+    "Inventory": "perpetual.lab.inventory",
+    "Offer": "perpetual.registry",
+    "PluginInfo": "perpetual.registry",
+}
 _REPLACED = {"Face": "CliContext", "pass_face": "pass_cli"}  # names of API 1 that another name has replaced
 
 
@@ -189,12 +205,8 @@ def __getattr__(name: str) -> Any:
 
         warnings.warn(f"perpetual.api.{name} is called {_REPLACED[name]} now", DeprecationWarning, stacklevel=2)
         name = _REPLACED[name]
-    if name in _MARKERS:
-        from perpetual import hookspecs
+    if name in _LATER:
+        from importlib import import_module
 
-        return getattr(hookspecs, name)
-    if name in _COMMAND_KIT:
-        from perpetual import commands
-
-        return getattr(commands, name)
+        return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module 'perpetual.api' has no attribute {name!r}")

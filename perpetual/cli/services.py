@@ -6,13 +6,14 @@ from typing import Any
 
 import click
 
+from perpetual.cli.plugin_commands import OpenGroup
 from perpetual.commands import CliContext, json_option, pass_cli
 from perpetual.toolkit.units import seconds_of
 
 __all__ = ["services"]
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=OpenGroup, invoke_without_command=True)
 @json_option
 @pass_cli
 @click.pass_context

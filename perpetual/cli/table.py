@@ -51,6 +51,5 @@ COMMANDS: dict[str, Entry] = {
     "gpu-status": Entry("perpetual.cli.machine:gpu_status", "The machine's GPUs."),
     "doctor": Entry("perpetual.cli.machine:doctor", "Check machine and project."),
     "plugins": Entry("perpetual.cli.plugins:plugins", "Which plugins there are, and what they offer."),
-    "chaos": Entry("perpetual.cli.chaos:chaos", "Kill writers of a store again and again, and see what is left."),
     "completion": Entry("perpetual.cli.machine:completion", "Print a shell's completion script.", is_own=True),
 }

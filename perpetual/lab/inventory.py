@@ -1,31 +1,27 @@
 """What a lab is made of: its plugins with their providers, which of them are in force, and the machine's devices.
 
 Used by `Lab` (`lab.inventory`) and by the faces that also answer outside a project, where the user's own
-configuration and the defaults decide. Nothing is built here but the GPU backend that `devices` asks; whether a
-provider fits its slot is `perpetual.lab.fitness`.
+configuration and the defaults decide. Nothing is built here but the GPU backend that `devices` asks.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from perpetual.config import Config
-from perpetual.errors import NotFound, PluginError, UsageError, unknown
-from perpetual.lab import fitness
+from perpetual.errors import ConfigError, NotFound, PluginError, UsageError, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.gpus.claims import home_of, living, others
 from perpetual.lab.gpus.owners import owners_of
 from perpetual.lab.gpus.shown import shown_device
 from perpetual.lab.gpus.units import Rules, holds_of, units_of
 from perpetual.registry import Offer, PluginInfo, Registry
+from perpetual.schema import Key, check
 from perpetual.slots.gpu import GpuBackend, Reading
 from perpetual.slots.store import Document
 from perpetual.slots.table import Slot
 from perpetual.toolkit.reserved import is_bundled
-
-if TYPE_CHECKING:
-    from perpetual.chaos import Certificate
 
 __all__ = ["Inventory"]
 
@@ -55,10 +51,6 @@ class Inventory:
         chosen = {key for key, problem in self._choices().items() if not isinstance(problem, PluginError)}
         return [self._plugin(info, chosen) for info in self._registry.plugins]
 
-    def slots(self) -> dict[str, Slot]:
-        """Returns every slot by its name: Perpetual's own, then those that plugins bring."""
-        return self._registry.slots
-
     def problems(self) -> list[dict[str, Any]]:
         """What the configuration asks for and no plugin can give, as `{slot, name, message, hint}`."""
         found = [
@@ -79,7 +71,7 @@ class Inventory:
         Raises:
             NotFound: naming the nearest plugins.
         """
-        info = self._find(name)
+        (info,) = self.found(name)
         chosen = {key for key, problem in self._choices().items() if not isinstance(problem, PluginError)}
         document = self._plugin(info, chosen)
         for shown, offer in zip(document["providers"], info.offers, strict=True):
@@ -95,23 +87,10 @@ class Inventory:
             }
         return {**document, "hooks": list(info.hooks)}
 
-    def _find(self, name: str) -> PluginInfo:
-        plugins = self._registry.plugins
-        hits = [info for info in plugins if info.qualified_name == name] or [
-            info for info in plugins if info.name == name
-        ]
-        bundled = [info for info in hits if is_bundled(info.qualified_name)]
-        hits = bundled if len(bundled) == 1 else hits  # a bundled name means the bundled plugin
-        if len(hits) > 1:
-            names = " or ".join(info.qualified_name for info in hits)
-            raise UsageError(f"{name!r} is two plugins", hint=f"write {names}", code="plugin_ambiguous")
-        if not hits:
-            raise NotFound(unknown("plugin", name, [info.name for info in plugins]), hint="perpetual plugins list")
-        return hits[0]
-
     def _choices(self) -> dict[tuple[str, str], PluginError | str]:
         """(slot, provider's qualified name) of each choice in force; a choice that fails stands with its error."""
-        wanted = [(slot.name, self._config.chosen(slot)) for slot in self.slots().values() if not slot.is_additive]
+        slots = self._registry.slots.values()
+        wanted = [(slot.name, self._config.chosen(slot)) for slot in slots if not slot.is_additive]
         found: dict[tuple[str, str], PluginError | str] = {}
         for slot, name in wanted:
             try:
@@ -165,44 +144,74 @@ class Inventory:
             for offer in self._registry.serving(slot)
         ]
 
-    # --- the contract of a provider, as far as it can be seen without building it -----------------------------
+    # --- for tools that look at plugins themselves --------------------------------------------------------------
 
-    def examine(self, name: str | None = None, *, suites: bool = False) -> list[dict[str, Any]]:
-        """Loads each provider's factory and compares it with its slot; nothing is built or called.
+    def slots(self) -> dict[str, Slot]:
+        """Returns every slot by its name: Perpetual's own, then those that plugins bring."""
+        return self._registry.slots
 
-        Args:
-            suites: also runs the contract suite of the slot, where there is one, against what the factory builds
-                with the options' defaults: seconds for each, in a process and a folder of its own.
-
-        Returns:
-            `{plugin, slot, name, qualified_name, ok, checks: [{check, ok, detail}], suite, suite_reason, promises:
-            [{promise, ok, detail}]}` for each provider of the plugin `name`, or of all; `ok` of a check is None
-            where the factory does not tell. `suite` is None if none ran, and `suite_reason` says why. A plugin
-            that did not load is one item without a slot; a disabled one is `ok` None.
-        """
-        plugins = self._registry.plugins if name is None else [self._find(name)]
-        items: list[dict[str, Any]] = []
-        for info in plugins:
-            if info.state != "loaded":
-                items.append(fitness.not_loaded(info))
-            items += [fitness.examine(self._registry, info, offer, suites=suites) for offer in info.offers]
-        return items
-
-    def chaos(self, name: str | None = None, **how: Any) -> Certificate:
-        """Kills writers of a store of the kind `name`, by default of the one in force, in a scratch folder.
-
-        Options and answer are those of `perpetual.chaos.run_chaos`.
+    def found(self, name: str | None = None) -> list[PluginInfo]:
+        """Returns every plugin as it was found, with what it offers, bundled ones first; or the one of that name.
 
         Raises:
-            PluginError: if there is no such store, or it cannot be loaded.
+            NotFound: naming the nearest plugins.
+            UsageError: if two distributions have a plugin of that name.
         """
-        from perpetual.chaos import Target, run_chaos
+        plugins = self._registry.plugins
+        if name is None:
+            return [*plugins]
+        hits = [info for info in plugins if info.qualified_name == name] or [
+            info for info in plugins if info.name == name
+        ]
+        bundled = [info for info in hits if is_bundled(info.qualified_name)]
+        hits = bundled if len(bundled) == 1 else hits  # a bundled name means the bundled plugin
+        if len(hits) > 1:
+            names = " or ".join(info.qualified_name for info in hits)
+            raise UsageError(f"{name!r} is two plugins", hint=f"write {names}", code="plugin_ambiguous")
+        if not hits:
+            raise NotFound(unknown("plugin", name, [info.name for info in plugins]), hint="perpetual plugins list")
+        return hits
 
-        offer = self._registry.choose("store", name or self._config["store"])
-        self._registry.load(offer)
-        provider = offer.provider
-        options = self._config.options(provider.name, provider.options)
-        return run_chaos(Target(provider.name, offer.qualified_name, provider.factory, options), **how)
+    def choose(self, slot: str, name: str | None = None) -> Offer:
+        """Returns the offer called `name`, bare or qualified; by default the one in force.
+
+        Raises:
+            PluginError: if there is none that can serve.
+            UsageError: if there is no such slot, or every provider of it serves and none is named.
+        """
+        known = self._registry.slot(slot)
+        if name is None and known.is_additive:
+            raise UsageError(f"every {known.noun} serves: name one", hint="perpetual plugins list")
+        return self._registry.choose(slot, name or self._config.chosen(known))
+
+    def why_not(self, offer: Offer) -> str | None:
+        """Returns why an offer cannot serve, None if it can."""
+        return self._registry.why_not(offer)
+
+    def load(self, offer: Offer) -> object:
+        """Imports what the offer's factory names.
+
+        Raises:
+            PluginError: naming the plugin, if it cannot be imported.
+        """
+        return self._registry.load(offer)
+
+    def options(self, offer: Offer) -> dict[str, object]:
+        """Returns the offer's options in force, defaults included."""
+        return self._config.options(offer.name, offer.provider.options)
+
+    def check_options(self, offer: Offer) -> None:
+        """Checks the options that an offer declares.
+
+        Raises:
+            ConfigError: for an option of an unknown type, without a meaning, or whose default does not fit its type.
+        """
+        for key, option in (offer.provider.options or {}).items():
+            if option.type not in ("int", "float", "bool", "str", "list"):
+                raise ConfigError(f"{key}: {option.type!r} is no type of option")
+            check(Key(key, option.type, option.default, option.meaning), option.default, "its default")
+            if not option.meaning.strip():
+                raise ConfigError(f"{key} says nothing of what it means")
 
     # --- devices ----------------------------------------------------------------------------------------------
 

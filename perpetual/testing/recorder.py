@@ -1,5 +1,5 @@
 """A pytest plugin that writes what became of each promise, one JSON line a phase, into the file that
-`PERPETUAL_SUITE_RESULTS` names. Loaded by the runs that `perpetual.suites` starts.
+`PERPETUAL_SUITE_RESULTS` names. Loaded by the runs that `perpetual_devkit.contract_runner` starts.
 """
 
 from __future__ import annotations

@@ -27,8 +27,9 @@ RESERVED: dict[str, frozenset[str]] = {
     "command": frozenset({
         "adopt", "approve", "bench-policy", "brief", "budget", "chaos", "compare", "completion", "config", "daemon",
         "demo", "doctor", "events", "evidence", "experiments", "gpu-status", "hook", "hypotheses", "init", "kill",
-        "logs", "mcp", "memory", "methodology", "plugins", "propose", "queue", "rebaseline", "records", "reject",
-        "report", "retry", "run", "runs", "scan", "services", "status", "store", "trust", "verify", "wait",
+        "logs", "mcp", "memory", "methodology", "plugins", "plugins.check", "plugins.new", "propose", "queue",
+        "rebaseline", "records", "reject", "report", "retry", "run", "runs", "scan", "services", "status", "store",
+        "trust", "verify", "wait",
     }),
     "gate": frozenset({"immune", "replay"}),
     "gpus": frozenset({"none", "nvml"}),
@@ -51,7 +52,8 @@ GROUPS: dict[str, frozenset[str]] = {
     "hypotheses": frozenset({"add", "list", "show", "update"}),
     "memory": frozenset({"history", "list", "promote", "queue", "reject", "search", "show", "write"}),
     "methodology": frozenset({"init", "set", "show"}),
-    "plugins": frozenset({"check", "list", "new", "show"}),
+    "plugins": frozenset({"list", "show"}),
+    "services": frozenset({"list", "start", "stop"}),
     "store": frozenset({"compact", "export", "import", "migrate", "stats", "verify"}),
     "trust": frozenset({"list", "revoke"}),
 }

@@ -1,4 +1,4 @@
-"""`perpetual plugins`: what is listed, shown and checked, with plugins of other distributions, whole and broken."""
+"""`perpetual plugins`: what is listed and shown, with plugins of other distributions, whole and broken."""
 
 from __future__ import annotations
 
@@ -213,68 +213,3 @@ def test_a_bundled_name_means_the_bundled_part(
     assert ask(capsys, "plugins", "show", "acme/nvml")[1]["version"] == "1.2"
     monkeypatch.setenv("PERPETUAL_GPUS", "acme/nvml")
     assert ask(capsys, "gpu-status")[1]["reason"] == "of acme"
-
-
-# --- check --------------------------------------------------------------------------------------------------
-
-
-def test_the_bundled_plugins_keep_their_contracts(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, document = ask(capsys, "plugins", "check")
-    wrong = [item for item in document["items"] if item["ok"] is False]
-    assert (code, document["ok"], wrong) == (0, True, [])
-    store = next(item for item in document["items"] if item["slot"] == "store")
-    assert [one["check"] for one in store["checks"]] == ["offer", "options", "factory", "call", "answer", "head"]
-    assert run(["plugins", "check"]) == 0
-    assert "perpetual-lab/tinydb" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("provider", "extra", "check", "words"),
-    [
-        ("Provider('gpus', 'x', '{m}:nothing')", "", "factory", "has no attribute 'nothing'"),
-        ("Provider('gpus', 'x', '{m}_absent:build')", "", "factory", "No module named"),
-        ("Provider('gpus', 'x', '{m}:none')", "def none():\n    return 1\n", "call", "cannot be called with (options)"),
-        ("Provider('gpus', 'x', '{m}:N')", "N = 3\n", "call", "cannot be called"),
-        ("Provider('gpus', 'x', '{m}:text')", "def text(options) -> str:\n    return ''\n", "answer",
-         "str, which is no GpuBackend"),
-        ("Provider('gpus', 'x', '{m}:Half')",
-         "class Half(GpuBackend):\n    def __init__(self, options): pass\n", "answer", "Half lacks read"),
-        ("Provider('gpus', 'x', '{m}:build', api=99)", "", "offer", "plugin API 99"),
-        ("Provider('gpus', 'x', '{m}:build', requires=('absent',))", "", "offer", "needs the plugin absent"),
-        ("Provider('gpus', 'x', '{m}:build', options=dict(n=Option('int', 'many', 'how many')))", "", "options",
-         "n must be a whole number"),
-        ("Provider('gpus', 'x', '{m}:build', options=dict(n=Option('number', 1, 'how many')))", "", "options",
-         "no type of option"),
-        ("Provider('gpus', 'x', '{m}:build', head='{m}:none')", "def none():\n    return 1\n", "head", "cannot be"),
-    ],
-)  # fmt: skip
-def test_a_provider_that_breaks_its_contract_is_named(
-    project: Path,
-    capsys: pytest.CaptureFixture[str],
-    install: Install,
-    provider: str,
-    extra: str,
-    check: str,
-    words: str,
-) -> None:
-    module = "acme_broken"
-    install("acme", module, f"{offers(provider.format(m=module))}\n{extra}")
-    code, document = ask(capsys, "plugins", "check", "acme")
-    (item,) = document["items"]
-    assert (code, document["ok"], item["ok"], item["qualified_name"]) == (1, False, False, "acme/x")
-    (wrong,) = [one for one in item["checks"] if one["ok"] is False]
-    assert wrong["check"] == check
-    assert words in wrong["detail"]
-    assert ask(capsys, "plugins", "check", "perpetual-lab/nvml", "--no-suites")[0] == 0
-    assert run(["plugins", "check", "acme"]) == 1
-    assert check in capsys.readouterr().out
-
-
-def test_a_whole_provider_holds_and_a_factory_without_annotation_is_not_told(
-    project: Path, capsys: pytest.CaptureFixture[str], install: Install
-) -> None:
-    source = offers("Provider('gpus', 'told', 'acme_i:build')", "Provider('gpus', 'untold', 'acme_i:plain')")
-    install("acme", "acme_i", f"{source}\ndef plain(options):\n    raise RuntimeError('it was called')\n")
-    code, document = ask(capsys, "plugins", "check", "acme", "--no-suites")
-    told, untold = ({one["check"]: one["ok"] for one in item["checks"]} for item in document["items"])
-    assert (code, told["answer"], untold["answer"]) == (0, True, None)

@@ -18,9 +18,9 @@ from types import ModuleType
 
 import pytest
 
-from perpetual.chaos_judge import Told, judge
-from perpetual.chaos_writer import build_store
 from perpetual.registry import discover
+from perpetual_devkit.chaos_judge import Told, judge
+from perpetual_devkit.chaos_writer import build_store
 from perpetual_git.memory import open_memory
 from tests.faults.crash_states import State, crash_states, lay
 

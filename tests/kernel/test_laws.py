@@ -177,6 +177,8 @@ def test_a_module_on_no_floor_is_told(copied: Path) -> None:
 _PARTS = ("perpetual_tinydb", "perpetual_sqlite", "perpetual_local", "perpetual_git", "perpetual_nvml")
 # Nor is what reads other tools' files: their databases and repositories, never the lab's.
 _READERS = tuple(f"perpetual_adopt/{name}.py" for name in ("agent", "commits", "mlflow_database", "reading"))
+# Nor is what starts and kills processes on stores and projects of its own, in scratch folders.
+_SCRATCH = tuple(f"perpetual_devkit/{name}.py" for name in ("chaos", "chaos_judge", "chaos_writer", "contract_runner"))
 _INSIDES = frozenset(
     {"_ctx", "_desks", "desks", "store", "_store", "transaction", "kill", "killpg", "fork", "posix_spawn"}
 )
@@ -198,7 +200,7 @@ def _reaches(source: str) -> Iterator[str]:
 def _faces() -> list[Path]:
     plugins = [path for path in (ROOT / "plugins").glob("perpetual_*/**/*.py")
                if path.relative_to(ROOT / "plugins").parts[0] not in _PARTS
-               and path.relative_to(ROOT / "plugins").as_posix() not in _READERS]  # fmt: skip
+               and path.relative_to(ROOT / "plugins").as_posix() not in (*_READERS, *_SCRATCH)]  # fmt: skip
     kernel = [path for part in ("cli", "loop") for path in (ROOT / "perpetual" / part).rglob("*.py")]
     return sorted([*kernel, *plugins])
 

@@ -11,12 +11,10 @@ from types import ModuleType
 import pytest
 
 from perpetual import Lab
-from perpetual.api import Option, Provider, Slot, Suite, Template, hookimpl
-from perpetual.authoring import new_plugin
+from perpetual.api import Option, Provider, Slot, Suite, hookimpl
 from perpetual.errors import ConfigError, PluginError, UsageError
 from perpetual.registry import Registry
 from perpetual.slots.table import SLOTS, thaw_slot
-from perpetual.suites import run_suite
 
 CRITIC = Slot("critic", "acme_critics", "critic", "acme_family:Critic", "one", default="mild",
               suite=Suite("acme_family:CriticContract", fixture="critic"))  # fmt: skip
@@ -208,37 +206,6 @@ def test_two_plugins_with_one_slot() -> None:
     assert {info.name: info.state for info in found.plugins if info.name in ("one", "two")} == {
         "one": "loaded", "two": "failed",
     }  # fmt: skip
-
-
-def test_the_suite_of_a_family_bites() -> None:
-    good = run_suite(CRITIC, "aa-fills/mild", "acme_family:mild", {"bonus": 1})
-    assert (good.ok, good.suite) == (True, "acme_family.CriticContract")
-    bad = run_suite(CRITIC, "aa-fills/stern", "acme_family:stern", {})
-    assert [(promise.promise, promise.ok) for promise in bad.promises] == [("no grade is negative", False)]
-
-
-def test_plugins_check_covers_a_family(project: Path) -> None:
-    with Lab.open(registry=registry()) as lab:
-        mild, stern = lab.inventory().examine("fills", suites=True)
-    assert (mild["ok"], stern["ok"]) == (True, False)
-    assert {check["check"]: check["detail"] for check in mild["checks"]}["answer"] == "Mild is a Critic"
-
-
-def test_a_family_brings_its_template(tmp_path: Path) -> None:
-    folder = tmp_path / "family" / "acme_templates"
-    for name in ("part", "tests"):
-        (folder / "texts" / name).mkdir(parents=True)
-        (folder / "texts" / name / "critic.py.j2").write_text(f'"""{{{{ about }}}}: {name}."""\n', "utf-8")
-    (folder / "__init__.py").write_text("", "utf-8")
-    template = Template("perpetual config set slots.critic {0}", "grades", folder="acme_templates:texts")
-    slots = {**SLOTS, "critic": replace(CRITIC, template=template)}
-    made = new_plugin("gentle", "critic", tmp_path, slots=slots)
-    assert "perpetual_gentle/critic.py" in made["files"]
-    assert (Path(made["path"]) / "perpetual_gentle/critic.py").read_text() == '"""The critic `gentle`: part."""\n'
-    assert "def acme_critics()" in (Path(made["path"]) / "perpetual_gentle/plugin.py").read_text()
-    assert "perpetual config set slots.critic gentle" in (Path(made["path"]) / "README.md").read_text()
-    with pytest.raises(UsageError):
-        new_plugin("gentle", "critic", tmp_path / "other")
 
 
 @pytest.mark.parametrize("slot", [*SLOTS.values(), CRITIC, JUROR], ids=lambda slot: slot.name)

@@ -18,7 +18,7 @@ from types import ModuleType
 import pytest
 
 from perpetual.slots.table import SLOTS
-from perpetual.suites import run_suite
+from perpetual_devkit.contract_runner import run_suite
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 # The frozen distribution, by the checksum of its files: see its README.

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from perpetual.chaos import Certificate
-from perpetual.cli.documents.bundled import Adoption, BenchPolicy, Comparison, Demo, Report, Verification
+from perpetual.cli.documents.bundled import Adoption, BenchPolicy, Chaos, Comparison, Demo, Report, Verification
 from perpetual.cli.documents.ledger import ApproveToken, Init, Refolded
 from perpetual.cli.documents.machine import Completion, Doctor, GpuStatus, Setting
 from perpetual.cli.documents.memory import MemoryDecision, MemoryWrite, NoteHistory, NoteHit, NoteText, NoteWaiting
@@ -35,7 +34,7 @@ DOCUMENTS: dict[str, Any] = {
     "bench_policy": BenchPolicy,
     "brief": Brief,
     "budget": Budget,
-    "chaos": Certificate,
+    "chaos": Chaos,
     "comparison": Comparison,
     "completion": Completion,
     "config": Page[Setting],

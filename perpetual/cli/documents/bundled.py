@@ -18,6 +18,32 @@ class BenchPolicy(TypedDict):
     path: str | None
 
 
+class Chaos(TypedDict):
+    """What was done and what came of it; `killed_in` counts the kills by what the writer was doing.
+
+    `present` are those of the acknowledged transactions that are there, `transactions` all that are there: one whose
+    writer died before it could be told may be there too. `kept` is the scratch folder if something is wrong.
+    """
+
+    store: str
+    provider: str
+    version: str
+    python: str
+    platform: str
+    file_system: str | None
+    seed: int
+    kills: int
+    writers: int
+    killed_in: dict[str, int]
+    acknowledged: int
+    present: int
+    transactions: int
+    problems: list[str]
+    duration_s: float
+    kept: str | None
+    ok: bool
+
+
 class Report(TypedDict):
     """The research written up; `path` is where it was written, if it was."""
 

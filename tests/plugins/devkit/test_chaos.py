@@ -15,15 +15,15 @@ from typing import Any
 import psutil
 import pytest
 
-from perpetual import chaos
-from perpetual.chaos import Certificate, Target, run_chaos
-from perpetual.chaos_judge import Judgement, Told, judge, read_acknowledgements
-from perpetual.chaos_writer import COUNTER, MEMBERS, transact
 from perpetual.cli.app import run
 from perpetual.errors import CorruptData, PerpetualError, TransientError, UsageError
 from perpetual.registry import discover
 from perpetual.slots.store import Change, Row, StoreBase, Transaction
 from perpetual.testing.memory_store import InMemoryStore
+from perpetual_devkit import chaos
+from perpetual_devkit.chaos import Certificate, Target, run_chaos
+from perpetual_devkit.chaos_judge import Judgement, Told, judge, read_acknowledgements
+from perpetual_devkit.chaos_writer import COUNTER, MEMBERS, transact
 
 ROUNDS = 60
 SEED = 3

@@ -1,4 +1,4 @@
-"""What must hold of a store after the writers of `perpetual.chaos` were killed: `python -m perpetual.chaos_judge`.
+"""What must hold of a store after its writers were killed; the program that `perpetual_devkit.chaos` starts at the end.
 
 A process of its own judges, so that it sees what is in the files and nothing that a writer still had in memory.
 """
@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from perpetual.chaos_writer import COUNTER, MEMBERS, body_of, build_store, status_of
-from perpetual.errors import PerpetualError
+from perpetual.api import PerpetualError
+from perpetual_devkit.chaos_writer import COUNTER, MEMBERS, body_of, build_store, status_of
 
 if TYPE_CHECKING:
-    from perpetual.slots.store import Document, StoreBase
+    from perpetual.api import Document, StoreBase
 
 __all__ = ["Judgement", "Told", "judge", "read_acknowledgements"]
 

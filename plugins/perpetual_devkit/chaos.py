@@ -1,8 +1,8 @@
 """Whether a store survives kills: programs write to one of its kind, are killed again and again, and a judge looks.
 
-`run_chaos` starts the writers (`perpetual.chaos_writer`), ends them by SIGKILL at random instants and starts others in
-their place; in the end a fresh process (`perpetual.chaos_judge`) compares what is in the store with what the writers
-were told. Everything happens in a scratch folder. Lab-free; `perpetual chaos` and tests call it.
+`run_chaos` starts the writers (`chaos_writer`), ends them by SIGKILL at random instants and starts others instead. In
+the end a fresh process (`chaos_judge`) compares what is in the store with what the writers' transactions answered.
+Everything happens in a scratch folder. `perpetual chaos` and tests call it.
 
 A kill leaves what was written in the operating system's memory, so this says nothing about a loss of power.
 """
@@ -25,10 +25,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perpetual import __version__
-from perpetual.chaos_writer import (
+from perpetual.api import PerpetualError, UsageError
+from perpetual_devkit.chaos_writer import (
     BLOCK,
     COMMIT,
     COMPACTION,
@@ -38,11 +39,14 @@ from perpetual.chaos_writer import (
     STARTING,
     build_store,
 )
-from perpetual.errors import PerpetualError, UsageError
+
+if TYPE_CHECKING:
+    from perpetual.api import Inventory
 
 __all__ = ["Certificate", "Target", "run_chaos"]
 
 WRITERS = 8
+_WRITER, _JUDGE = "perpetual_devkit.chaos_writer", "perpetual_devkit.chaos_judge"  # programs
 _PATIENCE_S = 60.0  # without a sign of life of a writer before that is a fault
 _JUDGE_S = 600.0
 _LOOK_S = 0.0002
@@ -59,7 +63,18 @@ class Target:
     store: str
     provider: str
     factory: str
-    options: Mapping[str, Any]
+    options: Mapping[str, object]
+
+    @classmethod
+    def installed(cls, inventory: Inventory, name: str | None = None) -> Target:
+        """Returns the installed store of that name with its options in force, by default the project's.
+
+        Raises:
+            PluginError: if there is no such store, or it cannot be loaded.
+        """
+        offer = inventory.choose("store", name)
+        inventory.load(offer)
+        return cls(offer.provider.name, offer.qualified_name, offer.provider.factory, inventory.options(offer))
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +241,7 @@ class _Storm:
         struct.pack_into(SLOT_FORMAT, self._slots, writer.slot * SLOT_BYTES, STARTING, 0)
         writer.errors = self._place / f"errors-{name}"
         with open(writer.errors, "wb") as errors:
-            writer.process = _program("perpetual.chaos_writer", self._place, stdout=subprocess.DEVNULL, stderr=errors)
+            writer.process = _program(_WRITER, self._place, stdout=subprocess.DEVNULL, stderr=errors)
         try:
             _tell(writer.process, told)
         except BrokenPipeError as problem:  # it is dead already
@@ -323,7 +338,7 @@ class _Storm:
             "path": str(self._place / "store"),
             "acknowledgements": str(self._acknowledgements),
         }
-        judge = _program("perpetual.chaos_judge", self._place, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        judge = _program(_JUDGE, self._place, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
             out, errors = judge.communicate(json.dumps(told).encode() + b"\n", timeout=_JUDGE_S)
             if judge.returncode == 0:

@@ -1,4 +1,4 @@
-"""Writing a new plugin: a distribution of its own that passes its tests as it is. Lab-free.
+"""Writing a new plugin: a distribution of its own that passes its tests as it is.
 
 Used by `perpetual plugins new`. The texts are the templates of the folder `plugin` of `perpetual_templates`; the two of
 a slot, `part/SLOT.py.j2` and `tests/SLOT.py.j2`, are in the folder that its row in the table of slots names.
@@ -10,19 +10,31 @@ import contextlib
 import re
 import shutil
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-from perpetual.errors import Conflict, PerpetualError, UsageError, unknown
-from perpetual.slots.table import SLOTS, Slot, Template
+from perpetual.api import SLOTS, Conflict, PerpetualError, Slot, Template, UsageError, unknown
 from perpetual.toolkit.named_path import named_path
+from perpetual.toolkit.reserved import RESERVED
 
-__all__ = ["PREFIX", "new_plugin"]
+__all__ = ["PREFIX", "NewPlugin", "new_plugin"]
 
 PREFIX = "perpetual-plugin-"
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
 _LONGEST = 40
+
+
+@dataclass(frozen=True, slots=True)
+class NewPlugin:
+    """A distribution that was written; the files' paths are relative to the folder `path`."""
+
+    name: str
+    slot: str
+    distribution: str
+    package: str
+    path: str
+    files: tuple[str, ...]
 
 
 def new_plugin(
@@ -32,18 +44,16 @@ def new_plugin(
     *,
     slots: Mapping[str, Slot] = SLOTS,
     dry_run: bool = False,
-    taken: Collection[str] = (),
-) -> dict[str, Any]:
+    taken: Collection[str] = RESERVED["command"],
+) -> NewPlugin:
     """Writes the distribution `perpetual-plugin-NAME` into a new folder of `target`, whole or not at all.
 
     Args:
         name: small letters, digits and dashes; names the entry point, the provider and the package.
         slot: one of `slots` that has a template.
-        slots: every slot; by default Perpetual's own.
-        taken: names that a command may not have.
-
-    Returns:
-        `{name, slot, distribution, package, path, files}`; the files' paths are relative to the folder `path`.
+        slots: every slot, as `Inventory.slots` answers them; by default Perpetual's own.
+        dry_run: writes nothing.
+        taken: names that a command may not have; by default those of Perpetual's own and of bundled commands.
 
     Raises:
         UsageError: for a name that cannot be one, or a slot that cannot be written.
@@ -62,14 +72,7 @@ def new_plugin(
     texts = _rendered(name, slots[slot])
     if not dry_run:
         _write(folder, texts)
-    return {
-        "name": name,
-        "slot": slot,
-        "distribution": distribution,
-        "package": package,
-        "path": str(folder),
-        "files": sorted(texts),
-    }
+    return NewPlugin(name, slot, distribution, package, str(folder), tuple(sorted(texts)))
 
 
 def _package(name: str) -> str:

@@ -13,7 +13,7 @@ import pytest
 import perpetual.testing
 from perpetual.cli.app import run
 from perpetual.slots.table import SLOTS
-from perpetual.suites import SuiteResult, has_suite, run_suite
+from perpetual_devkit.contract_runner import SuiteResult, has_suite, run_suite
 
 GOOD = """
 class Words(Analyser):
@@ -215,7 +215,7 @@ def build(options):
 @pytest.mark.slow
 def test_a_test_that_hangs_is_killed_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("perpetual.suites._TEST_LIMIT_S", 5.0)
+    monkeypatch.setattr("perpetual_devkit.contract_runner._TEST_LIMIT_S", 5.0)
     (tmp_path / "hanging_gate.py").write_text(HANGING, "utf-8")
     found = run_suite(SLOTS["gate"], "acme/hanging", "hanging_gate:build", {})
     assert found.ok is False

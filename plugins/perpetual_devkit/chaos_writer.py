@@ -1,7 +1,7 @@
-"""A writer that `perpetual.chaos` starts and kills, as a program: `python -m perpetual.chaos_writer`.
+"""A writer that `perpetual_devkit.chaos` starts and kills, as a program: `python -m perpetual_devkit.chaos_writer`.
 
-Also what one of its transactions holds, which `perpetual.chaos_judge` compares with what is there in the end. The store
-is one of its own in a scratch folder, built as the kernel builds it; no project's record is ever opened here.
+Also what one of its transactions holds, which `chaos_judge` compares with what is there in the end. The store is one of
+its own in a scratch folder, built as the kernel builds it; no project's record is ever opened here.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from perpetual.errors import RevisionConflict, TransientError
+from perpetual.api import RevisionConflict, TransientError
 
 if TYPE_CHECKING:
-    from perpetual.slots.store import StoreBase
+    from perpetual.api import StoreBase
 
 __all__ = [
     "COUNTER",

@@ -1,4 +1,4 @@
-"""Running the contract suite of a slot against a provider that is installed. Lab-free; `plugins check` shows it.
+"""Running the contract suite of a slot against a provider that is installed; `plugins check` shows it.
 
 Each provider gets a pytest of its own in a process of its own, so that a suite that hangs or dies is a finding and
 no more. The suites themselves are those of `perpetual.testing`, which plugin authors subclass in their own tests.
@@ -15,9 +15,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from perpetual.slots.table import Slot, Suite
+from perpetual.api import Slot, Suite
 from perpetual.toolkit.agents import AGENT_VARIABLES
 
 __all__ = ["Promise", "SuiteResult", "has_suite", "run_suite"]
@@ -94,7 +93,7 @@ def has_suite(slot: Slot) -> bool:
         return False
 
 
-def run_suite(slot: Slot, provider: str, factory: str, options: Mapping[str, Any]) -> SuiteResult:
+def run_suite(slot: Slot, provider: str, factory: str, options: Mapping[str, object]) -> SuiteResult:
     """Runs the slot's suite against what `factory` (`module:callable`) of the provider builds with these options.
 
     Never raises for what the provider does: a suite that dies, hangs or cannot be collected is `ok` False with its
@@ -153,7 +152,7 @@ def _running(results: Path) -> str | None:
     return begun[-1] if begun else None
 
 
-def _source(suite: Suite, provider: str, factory: str, options: Mapping[str, Any]) -> str:
+def _source(suite: Suite, provider: str, factory: str, options: Mapping[str, object]) -> str:
     module, _, name = suite.home.partition(":")
     return (_START + _FORMS[suite.given]).format(
         package=module,

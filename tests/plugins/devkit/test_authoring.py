@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from perpetual.authoring import PREFIX, new_plugin
 from perpetual.cli.app import run
 from perpetual.errors import Conflict, PerpetualError, UsageError
 from perpetual.slots.table import SLOTS as ALL_SLOTS
+from perpetual_devkit.authoring import PREFIX, new_plugin
 
 SLOTS = [slot.name for slot in ALL_SLOTS.values() if slot.template is not None]
 
@@ -28,7 +28,7 @@ def name_of(slot: str) -> str:
 def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A new plugin of each slot, by the slot."""
     folder = tmp_path_factory.mktemp("plugins")
-    return {slot: Path(new_plugin(name_of(slot), slot, folder)["path"]) for slot in SLOTS}
+    return {slot: Path(new_plugin(name_of(slot), slot, folder).path) for slot in SLOTS}
 
 
 def test_every_slot_but_the_mcp_server_can_be_written() -> None:

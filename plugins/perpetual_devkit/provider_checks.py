@@ -1,0 +1,212 @@
+"""Whether a provider fits its slot, as far as that can be seen without building it; and what its slot's suite finds.
+
+`check_plugins` is `perpetual plugins check`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from perpetual.api import Inventory, Offer, PerpetualError, PluginInfo
+from perpetual_devkit.contract_runner import Promise, SuiteResult, run_suite
+
+__all__ = ["Check", "ProviderChecked", "check_plugins"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that a provider must be; `ok` is None where its factory does not tell."""
+
+    check: str
+    ok: bool | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderChecked:
+    """How a provider compares with its slot; a plugin that did not load has no slot, and `ok` None if it is disabled.
+
+    `suite` is the contract suite; `suite_reason` says why there is none, why it did not run, or not to its end.
+    """
+
+    plugin: str
+    slot: str | None
+    name: str
+    qualified_name: str
+    ok: bool | None
+    checks: tuple[Check, ...]
+    suite: str | None
+    suite_reason: str | None
+    promises: tuple[Promise, ...]
+
+
+class _Misfit(Exception):
+    """What does not hold, in words."""
+
+
+class _Unclear(Exception):
+    """Why a check has no verdict without building the part."""
+
+
+def check_plugins(inventory: Inventory, name: str | None = None, *, suites: bool = False) -> list[ProviderChecked]:
+    """Loads the factory of each provider of the plugin `name`, or of all, and compares it with its slot.
+
+    Args:
+        suites: also runs the contract suite of the slot, where there is one, against what the factory builds with the
+            options' defaults: seconds for each, in a process and a folder of its own. Without it nothing is built.
+
+    Raises:
+        NotFound: if there is no such plugin.
+    """
+    items: list[ProviderChecked] = []
+    for info in inventory.found(name):
+        if info.state != "loaded":
+            items.append(_not_loaded(info))
+        items += [_checked(inventory, info, offer, suites=suites) for offer in info.offers]
+    return items
+
+
+def _not_loaded(info: PluginInfo) -> ProviderChecked:
+    ok = None if info.state == "disabled" else False
+    check = Check("plugin", ok, info.reason or info.state)
+    reason = "the plugin is not loaded"
+    return ProviderChecked(info.qualified_name, None, info.name, info.qualified_name, ok, (check,), None, reason, ())
+
+
+def _checked(inventory: Inventory, info: PluginInfo, offer: Offer, *, suites: bool) -> ProviderChecked:
+    checks = [
+        _named("offer", lambda: _offered(inventory, offer)),
+        _named("options", lambda: _options(inventory, offer)),
+        _named("factory", lambda: _loaded(inventory, offer)),
+    ]
+    if checks[-1].ok:
+        factory = inventory.load(offer)
+        checks.append(_named("call", lambda: _call_shape(inventory, offer, factory)))
+        if checks[-1].ok is not False:
+            checks.append(_named("answer", lambda: _answer_shape(inventory, offer, factory)))
+    if offer.provider.head is not None:
+        checks.append(_named("head", lambda: _head(offer)))
+    fits = all(check.ok is not False for check in checks)
+    suite = SuiteResult(None, None, "not asked for")
+    if suites and fits:
+        suite = _suite(inventory, offer)
+    elif suites:
+        suite = SuiteResult(None, None, "a provider that does not fit its slot is not run")
+    return ProviderChecked(
+        info.qualified_name,
+        offer.provider.slot,
+        offer.provider.name,
+        offer.qualified_name,
+        fits and suite.ok is not False,
+        tuple(checks),
+        suite.suite,
+        suite.reason,
+        suite.promises,
+    )
+
+
+def _suite(inventory: Inventory, offer: Offer) -> SuiteResult:
+    provider = offer.provider
+    defaults = {key: option.default for key, option in (provider.options or {}).items()}
+    return run_suite(inventory.slots()[provider.slot], offer.qualified_name, provider.factory, defaults)
+
+
+def _named(name: str, look: Callable[[], str]) -> Check:
+    """Returns one check's answer; whatever loading a plugin's module raises is that plugin's finding."""
+    try:
+        return Check(name, True, look())
+    except _Unclear as reason:
+        return Check(name, None, str(reason))
+    except (_Misfit, PerpetualError) as problem:
+        return Check(name, False, str(problem))
+    except Exception as problem:  # noqa: BLE001 - a foreign module may raise anything; the other providers are still looked at
+        return Check(name, False, f"{type(problem).__name__}: {problem}")
+
+
+def _offered(inventory: Inventory, offer: Offer) -> str:
+    """The registry would choose it."""
+    reason = inventory.why_not(offer)
+    if reason:
+        raise _Misfit(reason)
+    return f"offered for {offer.provider.slot}, plugin interface {offer.provider.api}"
+
+
+def _loaded(inventory: Inventory, offer: Offer) -> str:
+    """Its factory can be imported."""
+    inventory.load(offer)
+    return offer.provider.factory
+
+
+def _options(inventory: Inventory, offer: Offer) -> str:
+    """Each option has a known type, a default that fits it and a meaning."""
+    inventory.check_options(offer)
+    return f"{len(offer.provider.options)} options" if offer.provider.options else "no options"
+
+
+def _call_shape(inventory: Inventory, offer: Offer, factory: object) -> str:
+    """The factory can be called as its slot calls it."""
+    import inspect
+
+    slot = offer.provider.slot
+    if slot == "command":
+        import click
+
+        if not isinstance(factory, click.Command):
+            raise _Misfit(f"{offer.provider.factory} is a {type(factory).__name__} and no click command")
+        return "a click command"
+    if not callable(factory):
+        raise _Misfit(f"{offer.provider.factory} is a {type(factory).__name__} and cannot be called")
+    arguments = inventory.slots()[slot].arguments
+    extra = dict.fromkeys(arguments)
+    wanted = f"({', '.join(['options', *(f'{name}=...' for name in arguments)])})"
+    try:
+        inspect.signature(factory).bind({}, **extra)
+    except TypeError as problem:
+        raise _Misfit(f"it cannot be called with {wanted}: {problem}") from problem
+    except ValueError as problem:  # a callable written in C tells no signature
+        raise _Unclear(f"its signature cannot be read: {problem}") from problem
+    return f"it is called with {wanted}"
+
+
+def _answer_shape(inventory: Inventory, offer: Offer, factory: object) -> str:
+    """What the factory answers is of its slot's base, where the factory is a class or says what it answers."""
+    import inspect
+    import typing
+
+    home = inventory.slots()[offer.provider.slot].base
+    if home is None:
+        raise _Unclear(f"a {offer.provider.slot} has no base class")
+    base = _imported(home)
+    if not inspect.isclass(base):
+        raise _Misfit(f"{home} is no class")
+    made = factory if inspect.isclass(factory) else typing.get_type_hints(factory).get("return")
+    if not inspect.isclass(made):
+        raise _Unclear("the factory has no return annotation that names a class")
+    if not issubclass(made, base):
+        raise _Misfit(f"it answers {made.__name__}, which is no {base.__name__}")
+    if made is not base and inspect.isabstract(made):
+        lacking = ", ".join(sorted(getattr(made, "__abstractmethods__", ())))
+        raise _Misfit(f"{made.__name__} lacks {lacking}")
+    return f"{made.__name__} is a {base.__name__}"
+
+
+def _head(offer: Offer) -> str:
+    """The store's head function exists and takes the folder."""
+    import inspect
+
+    head = _imported(offer.provider.head or "")
+    if not callable(head):
+        raise _Misfit(f"{offer.provider.head} cannot be called")
+    try:
+        inspect.signature(head).bind("folder")
+    except TypeError as problem:
+        raise _Misfit(f"{offer.provider.head} cannot be called with (path): {problem}") from problem
+    return f"{offer.provider.head}(path)"
+
+
+def _imported(name: str) -> object:
+    from importlib import import_module
+
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)
