@@ -67,6 +67,7 @@ from perpetual.slots.sections import Check, Finding, Section, StatusSection
 from perpetual.slots.service import Service, StopSignal
 from perpetual.slots.store import META, Capabilities, Change, Document, Kind, Meta, Page, Row, StoreBase, Transaction
 from perpetual.slots.table import SLOTS, Slot, Suite, Template
+from perpetual.toolkit.secret import Secret
 
 if TYPE_CHECKING:
     from perpetual.commands import CliContext, json_option, page_options, pass_cli, printable
@@ -144,6 +145,7 @@ __all__ = [
     "Scaffold",
     "Scheduler",
     "Scorer",
+    "Secret",
     "Sighting",
     "State",
     "Section",

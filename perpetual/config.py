@@ -9,7 +9,7 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,13 +31,28 @@ from perpetual.schema import (
     order_is_weaker,
     parse_text,
 )
-from perpetual.slots import Option
 from perpetual.slots.table import METHODOLOGY as BY_METHODOLOGY
 from perpetual.slots.table import SLOTS, Slot
 from perpetual.toolkit import confined, trust_record, yamlfile
 from perpetual.toolkit.named_path import named_path
+from perpetual.toolkit.reserved import DISTRIBUTION
 
-__all__ = ["CHOICES", "FILE", "FOLDER", "FORMAT", "KEYS", "MARKS", "Config", "find_project", "user_marks"]
+__all__ = [
+    "CHOICES",
+    "FILE",
+    "FOLDER",
+    "FORMAT",
+    "GUARDED_OPTIONS",
+    "KEYS",
+    "MARKS",
+    "PLUGINS",
+    "Config",
+    "find_project",
+    "inside",
+    "option_forms",
+    "user_file",
+    "user_marks",
+]
 
 FOLDER = ".perpetual"
 FILE = "config.yaml"
@@ -75,14 +90,20 @@ KEYS: dict[str, Key] = {
 
 MARKS = "agent_marks"
 # Options of bundled plugins that let more in: a longer list counts only from the user, or once it was trusted.
-GUARDED_OPTIONS: dict[str, tuple[str, ...]] = {"mcp": ("hosts",)}
+# By slot and provider.
+GUARDED_OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {("mcp", "mcp"): ("hosts",)}
 
 CHOICES = "slots."  # before the name of a plugin's slot, in the key that chooses its provider
-_PLUGINS = "plugins"
+PLUGINS = "plugins"  # the section of options; `perpetual.options` says which of them is whose
 _SLOTS = "slots"  # the section of choices for slots that plugins bring
 _METHODOLOGY = "methodology"  # a section of the user's own file: values that the user lets any project have
 _CHOICE_MEANING = "Provider in force for a slot that a plugin brings."
 _DISABLED = Key("disabled", "list", [], "Plugins that are not loaded, by name or distribution/name.")
+
+
+def _refuse_identity(name: str) -> None:
+    if name in ("format", "project_id"):
+        raise UsageError(f"{name} is written once, by init", hint="perpetual config show")
 
 
 def _is_variable(name: str) -> bool:
@@ -196,6 +217,24 @@ def _is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(type(item) in (str, int) for item in value)
 
 
+def inside(data: Any, path: Sequence[str]) -> Any:
+    """Returns what a mapping of mappings holds at a path, `ABSENT` if there is nothing."""
+    for key in path:
+        if not isinstance(data, dict) or key not in data:
+            return ABSENT
+        data = data[key]
+    return data
+
+
+def option_forms(slot: str, names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Returns the sections below `plugins` that a provider reads, the one that wins first: full forms, then short ones.
+
+    Args:
+        names: those that mean the provider, the qualified one first.
+    """
+    return [*((slot, name) for name in names), *((name,) for name in names)]
+
+
 class Config:
     """The values in force for one project; `root` is the project's folder, `folder` its `.perpetual/`.
 
@@ -238,15 +277,14 @@ class Config:
         self._seen = self._stamps()  # before they are read: what changes meanwhile is of a later state
         self._values: dict[str, Any] = {name: key.default for name, key in KEYS.items()}
         self._origins: dict[str, str] = dict.fromkeys(KEYS, "default")
-        self._sections: dict[str, dict[str, Any]] = {}
-        self._section_origins: dict[tuple[str, str], str] = {}
+        self.sections: dict[str, dict[str, Any]] = {}  # of `plugins`, as each file has them, by the file's origin
         self._recorded: dict[str, Any] = {}
         self._choices: dict[str, Item] = {}  # of slots that plugins bring
         self.disabled: tuple[str, ...] = ()
         self._disabled_origin = "default"
         self._user_methodology: dict[str, Any] = {}
         self._take(user_file(), "user")
-        user = {**self._values}, self.disabled, {name: {**keys} for name, keys in self._sections.items()}
+        user = {**self._values}, self.disabled
         self._take(self.path, "project")
         self.trust = trust_record.read(self.root, self.project_id) if self.project_id else None
         confined.owners[os.path.abspath(self.folder)] = self.trust.owners if self.trust is not None else ()
@@ -272,7 +310,7 @@ class Config:
                 hint="upgrade perpetual-lab",
             )
         for name, value in data.items():
-            if name == _PLUGINS:
+            if name == PLUGINS:
                 self._take_plugins(path, value, origin)
                 continue
             if name == _SLOTS:
@@ -282,7 +320,7 @@ class Config:
                 self._take_methodology(path, value)
                 continue
             if name not in KEYS:
-                check_names({name: 0}, {**KEYS, _PLUGINS: 0, _SLOTS: 0}, yamlfile.place_of(path, name))
+                check_names({name: 0}, {**KEYS, PLUGINS: 0, _SLOTS: 0}, yamlfile.place_of(path, name))
             self._put(name, check_entry(KEYS[name], value, path, name), origin, partial(yamlfile.place_of, path, name))
         if origin == "project":
             _check_identity(path, data)
@@ -312,11 +350,11 @@ class Config:
         """The value of a key of this file that the user has trusted in this project."""
         return ABSENT if self.trust is None else self.trust.values.get(f"config.{name}", ABSENT)
 
-    def _hold(self, values: dict[str, Any], disabled: tuple[str, ...], sections: dict[str, dict[str, Any]]) -> None:
+    def _hold(self, values: dict[str, Any], disabled: tuple[str, ...]) -> None:
         """Keeps what protects where the project's file would weaken it.
 
         Args:
-            values, disabled, sections: as the user's own file has them.
+            values, disabled: as the user's own file has them.
         """
         for name, key in KEYS.items():
             if name == MARKS:
@@ -333,16 +371,40 @@ class Config:
         if refused:
             self.held["plugins.disabled"] = list(self.disabled)
             self.disabled = tuple(name for name in self.disabled if name not in refused)
-        for name, section in self._sections.items():
-            for key_name in [key for key in section if key in GUARDED_OPTIONS.get(name, {})]:
-                mine = sections.get(name, {}).get(key_name, ABSENT)
-                accepted = self._accepted(f"plugins.{name}.{key_name}")
-                base = accepted if accepted is not ABSENT else [] if mine is ABSENT else mine
-                value = section[key_name]
-                if value == mine or not _is_texts(value) or not more_is_weaker(map(str, value), base):
-                    continue  # what is no list of texts is refused by name where it is used
-                self.held[f"plugins.{name}.{key_name}"] = value
-                section[key_name] = base
+        for (slot, name), keys in GUARDED_OPTIONS.items():
+            for key_name in keys:
+                self._hold_option(slot, name, key_name)
+
+    def _hold_option(self, slot: str, name: str, key: str) -> None:
+        """Keeps a list that lets more in where the project's file is longer than what was trusted."""
+        value, mine = self._option("project", slot, name, key), self._option("user", slot, name, key)
+        accepted = self._accepted(f"{PLUGINS}.{name}.{key}")
+        base = accepted if accepted is not ABSENT else [] if mine is ABSENT else mine
+        if value is ABSENT or value == mine or not _is_texts(value) or not more_is_weaker(map(str, value), base):
+            return  # what is no list of texts is refused by name where it is used
+        self.held[f"{PLUGINS}.{name}.{key}"] = value
+        for path in self._forms(slot, name):
+            section = inside(self.sections["project"], path)
+            if isinstance(section, dict) and key in section:
+                section[key] = base
+
+    @staticmethod
+    def _forms(slot: str, name: str) -> list[tuple[str, ...]]:
+        """Returns the sections of a bundled provider."""
+        return option_forms(slot, (f"{DISTRIBUTION}/{name}", name))
+
+    def _option(self, origin: str, slot: str, name: str, key: str) -> Any:
+        """Returns an option of a bundled provider as one file has it, `ABSENT` where it does not."""
+        found = (inside(self.sections.get(origin, {}), (*path, key)) for path in self._forms(slot, name))
+        return next((value for value in found if value is not ABSENT), ABSENT)
+
+    def accepts(self, path: Sequence[str], reference: str) -> bool:
+        """Whether a reference to a secret counts that the project's file has at a path below `plugins`.
+
+        It is the same in the user's own file, or this user has set or trusted it in this project.
+        """
+        is_mine = inside(self.sections.get("user", {}), path) == reference
+        return bool(is_mine or self._accepted(".".join((PLUGINS, *path))) == reference)
 
     def _hold_marks(self) -> None:
         """Keeps the marks of agents that the user has trusted here, where the files leave one out."""
@@ -355,10 +417,12 @@ class Config:
         """Returns what protects, as it is in force: the values that trust in the project as it is covers."""
         own = {f"config.{name}": self._values[name] for name, key in KEYS.items() if key.weaker is not None}
         own["config.plugins.disabled"] = list(self.disabled)
-        for name, keys in GUARDED_OPTIONS.items():
+        for (slot, name), keys in GUARDED_OPTIONS.items():
             for key in keys:
-                if key in self._sections.get(name, {}):
-                    own[f"config.plugins.{name}.{key}"] = self._sections[name][key]
+                found = (self._option(origin, slot, name, key) for origin in ("project", "user"))
+                value = next((value for value in found if value is not ABSENT), ABSENT)
+                if value is not ABSENT:
+                    own[f"config.{PLUGINS}.{name}.{key}"] = value
         return {**own, **{f"methodology.{name}": value for name, value in self.methodology.protections().items()}}
 
     def weakening(self) -> dict[str, Any]:
@@ -368,16 +432,15 @@ class Config:
 
     def _take_plugins(self, path: Path, sections: Any, origin: str) -> None:
         if not isinstance(sections, dict):
-            raise ConfigError(f"{yamlfile.place_of(path, _PLUGINS)}: plugins must hold one section per plugin")
+            raise ConfigError(f"{yamlfile.place_of(path, PLUGINS)}: plugins must hold one section per plugin")
         for name, section in sections.items():
             if name == _DISABLED.name:
-                self.disabled = tuple(check_entry(_DISABLED, section, path, _PLUGINS, name))
+                self.disabled = tuple(check_entry(_DISABLED, section, path, PLUGINS, name))
                 self._disabled_origin = origin
             elif isinstance(section, dict):
-                self._sections.setdefault(name, {}).update(section)
-                self._section_origins.update(dict.fromkeys(((name, key) for key in section), origin))
+                self.sections.setdefault(origin, {})[name] = section
             else:
-                where = yamlfile.place_of(path, _PLUGINS, name)
+                where = yamlfile.place_of(path, PLUGINS, name)
                 raise ConfigError(f"{where}: the section of plugin {name} must hold keys with values")
 
     def _take_choices(self, path: Path, section: Any, origin: str) -> None:
@@ -439,54 +502,26 @@ class Config:
             )
         return self._methodology
 
-    def options(self, name: str, spec: Mapping[str, Option] | None) -> dict[str, Any]:
-        """A plugin's options in force: its section of the file over its defaults.
-
-        Raises:
-            ConfigError: for a key that the plugin does not have, or a value of the wrong type.
-        """
-        known = spec or {}
-        section = self._sections.get(name, {})
-        where = f"{self.path}: plugins: {name}"
-        check_names(section, known, where, what=f"option of {name}")
-        return {
-            key: check(Key(key, option.type, option.default, option.meaning), section.get(key, option.default), where)
-            for key, option in known.items()
-        }
-
-    def items(self, options: Mapping[str, Mapping[str, Option]] | None = None) -> list[Item]:
-        """Every key with its value, origin and meaning.
-
-        Args:
-            options: the options that each section of a plugin may hold; those that no file sets are listed with
-                their defaults.
-        """
+    def items(self) -> list[Item]:
+        """Every key with its value, origin and meaning; the options of plugins are `perpetual.options`'."""
         own = [Item(name, self._values[name], self._origins[name], key.meaning) for name, key in KEYS.items()]
         own.append(Item("plugins.disabled", list(self.disabled), self._disabled_origin, _DISABLED.meaning))
-        own += [self._choices[name] for name in sorted(self._choices)]
-        known = options or {}
-        for name in sorted({*self._sections, *known}):
-            section, spec = self._sections.get(name, {}), known.get(name, {})
-            for key in [*spec, *(key for key in section if key not in spec)]:
-                default, meaning = (spec[key].default, spec[key].meaning) if key in spec else (None, "")
-                origin = self._section_origins.get((name, key), "default")
-                own.append(Item(f"plugins.{name}.{key}", section.get(key, default), origin, meaning))
-        return own
+        return own + [self._choices[name] for name in sorted(self._choices)]
 
-    def set(self, name: str, text: str, options: Mapping[str, Mapping[str, Option]] | None = None) -> Item:
+    def item(self, name: str) -> Item | None:
+        """Returns one of the `items`; None for a choice that no file makes, and for what is no key."""
+        return next((item for item in self.items() if item.key == name), None)
+
+    def set(self, name: str, text: str) -> Item:
         """Writes one key, given as text, into the project's file, comments kept; answers it as it is in force.
 
         A variable of the environment goes on winning over the file, and the answer says so by its origin.
-
-        Args:
-            options: see `items`; a section or an option that is not among them is refused.
 
         Raises:
             UsageError: for a key that does not exist or that only `init` writes.
             ConfigError: for a value that does not fit.
         """
-        if name in ("format", "project_id"):
-            raise UsageError(f"{name} is written once, by init", hint="perpetual config show")
+        _refuse_identity(name)
         if name in KEYS:
             value = parse_text(KEYS[name], text, FILE)
             if name == MARKS:
@@ -500,11 +535,9 @@ class Config:
             if self._origins[name] not in ("environment", "flag"):
                 self._values[name], self._origins[name] = value, "project"
             return Item(name, self._values[name], self._origins[name], KEYS[name].meaning)
-        first, _, rest = name.partition(".")
-        parts = (first, *(part for part in rest.rpartition(".")[::2] if part))  # a plugin's name may have dots
-        if parts == (_PLUGINS, _DISABLED.name):
+        if name == "plugins.disabled":
             value = parse_text(_DISABLED, text, FILE)
-            yamlfile.set_value(self.path, parts, value)
+            yamlfile.set_value(self.path, (PLUGINS, _DISABLED.name), value)
             self.disabled, self._disabled_origin = tuple(value), "project"
             return Item(name, value, "project", _DISABLED.meaning)
         if name.startswith(CHOICES):
@@ -512,16 +545,47 @@ class Config:
             item = Item(name, text, "project", _CHOICE_MEANING)
             self._choices[name.removeprefix(CHOICES)] = item
             return item
-        known = options or {}
-        spec = known.get(parts[1], {}).get(parts[2]) if len(parts) == 3 and parts[0] == _PLUGINS else None
-        if spec is None:
-            every = [f"{_PLUGINS}.{section}.{key}" for section, keys in known.items() for key in keys]
-            raise UsageError(unknown("key of the configuration", name, [*KEYS, "plugins.disabled", *every]))
-        value = parse_text(Key(name, spec.type, spec.default, spec.meaning), text, FILE)
-        yamlfile.set_value(self.path, parts, value)
-        self._sections.setdefault(parts[1], {})[parts[2]] = value
-        self._section_origins[parts[1], parts[2]] = "project"
-        return Item(name, value, "project", spec.meaning)
+        raise self.unknown_key(name)
+
+    def unset(self, name: str) -> Item:
+        """Takes one key out of the project's file, comments kept; answers it as it is in force then.
+
+        Raises:
+            UsageError: for a key that does not exist or that only `init` writes.
+        """
+        _refuse_identity(name)
+        if name not in (*KEYS, "plugins.disabled") and not name.startswith(CHOICES):
+            raise self.unknown_key(name)
+        first, _, rest = name.partition(".")
+        path = (first, rest) if rest else (first,)
+        is_there = inside(yamlfile.read_yaml(self.path), path) is not ABSENT
+        if name.startswith(CHOICES) and not is_there:
+            raise self.unknown_key(name)
+        yamlfile.remove_value(self.path, path)
+        self.reload()
+        return self.item(name) or Item(name, None, "default", _CHOICE_MEANING)
+
+    def without(self, name: str) -> Any:
+        """Returns the value that a key would have if the project's file did not have it."""
+        user = yamlfile.read_yaml(user_file()) or {}
+        if self._origins[name] in ("environment", "flag"):
+            return self._values[name]
+        return user.get(name, KEYS[name].default)
+
+    def set_option(self, path: Sequence[str], value: Any) -> None:
+        """Writes an option of a plugin, at its path below `plugins`, into the project's file."""
+        yamlfile.set_value(self.path, (PLUGINS, *path), value)
+        self.reload()
+
+    def unset_option(self, path: Sequence[str]) -> None:
+        """Takes what is at a path below `plugins` out of the project's file."""
+        yamlfile.remove_value(self.path, (PLUGINS, *path))
+        self.reload()
+
+    def unknown_key(self, name: str, others: Sequence[str] = ()) -> UsageError:
+        """Returns the error for a key that does not exist, with the nearest; `others` are options of plugins."""
+        known = [*KEYS, "plugins.disabled", *(f"{CHOICES}{slot}" for slot in self._choices), *others]
+        return UsageError(unknown("key of the configuration", name, known))
 
     @staticmethod
     def write_new(root: Path, *, project: str, project_id: str, store: str) -> None:
@@ -530,5 +594,11 @@ class Config:
         entries: list[tuple[str, Any, str]] = [
             (name, values.get(name, key.default), key.meaning) for name, key in KEYS.items()
         ]
-        entries.append((_PLUGINS, {_DISABLED.name: []}, "Options of plugins: `disabled`, and one section per name."))
+        entries.append(
+            (
+                PLUGINS,
+                {_DISABLED.name: []},
+                "Options of plugins: `disabled`, and sections SLOT: PROVIDER: or PROVIDER: alone.",
+            )
+        )
         yamlfile.write_document(root / FOLDER / FILE, entries, title="What this project is made of.")

@@ -27,7 +27,7 @@ from typing import Any
 
 import pluggy
 
-from perpetual.slots import Provider
+from perpetual.slots import Option, Provider
 from perpetual.slots.kinds import EventKind, RecordKind
 from perpetual.slots.table import Slot
 
@@ -309,6 +309,23 @@ def perpetual_event(event: Any) -> None:
         def perpetual_event(event):
             if event.kind == "hypothesis_status":
                 ring_the_bell(event.subject)
+    """
+
+
+@hookspec
+def perpetual_options() -> dict[str, Option]:
+    """Names options of the plugin itself, for its observers, commands and services.
+
+    When: once, at discovery. Return: Options by key. They are set by `perpetual config set plugins.plugin.NAME.KEY`, or
+    `plugins.NAME.KEY` for short, where NAME is the plugin's; `lab.options("NAME")` answers those in force, checked.
+    Failure: the plugin is listed as failed.
+
+    Example::
+
+        @hookimpl
+        def perpetual_options():
+            return {"channel": Option("str", "#lab", "where the bell rings", variable="ACME_CHANNEL"),
+                    "token": Option("str", None, "token of the chat server", secret=True)}
     """
 
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from perpetual.errors import PerpetualError, PluginError, UnknownPlugin, UsageError, unknown
-from perpetual.slots import API, Option, Provider
+from perpetual.slots import API, Option, Provider, thaw_option
 from perpetual.slots.kinds import EventKind, RecordKind, kind_problem, thaw_kind
 from perpetual.slots.table import METHODOLOGY, SLOTS, Slot, thaw_slot
 from perpetual.toolkit import caches
@@ -30,6 +30,8 @@ __all__ = ["DISTRIBUTION", "Called", "Offer", "PluginInfo", "Registry", "discove
 _HOOKSPECS = "perpetual_hookspecs"  # the hook by which a plugin brings hooks of its own
 _SLOTS = "perpetual_slots"  # and the one by which it brings slots
 _KINDS = "perpetual_kinds"  # and the one by which it brings kinds of records and events
+_OPTIONS = "perpetual_options"  # and the one that names options of the plugin itself
+_SECTIONS = ("plugin", "disabled")  # of `plugins:` in config.yaml, so no names of slots
 _SLOT_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 _HOME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*\Z")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*\Z")
@@ -70,6 +72,7 @@ class PluginInfo:
     slots: tuple[Slot, ...] = ()  # that it brings
     kinds: tuple[RecordKind, ...] = ()  # of records that it brings
     events: tuple[EventKind, ...] = ()  # kinds of events that it brings
+    options: dict[str, Option] | None = None  # of the plugin itself
 
 
 @dataclass(frozen=True)
@@ -228,8 +231,11 @@ def _ask(result: _Discovery, loaded: list[tuple[PluginInfo, object]]) -> None:
                 reason = f"{named[info.name]} brings kinds named {info.name}.* already"
             if kinds:
                 named.setdefault(info.name, info.qualified_name)
+        options: dict[str, Option] | None = None
         if reason is None:
-            later = {*_implemented(manager, plugin)} - {*provider_hooks, _HOOKSPECS, _SLOTS, _KINDS}
+            options, reason = _options(manager, info, plugin)
+        if reason is None:
+            later = {*_implemented(manager, plugin)} - {*provider_hooks, _HOOKSPECS, _SLOTS, _KINDS, _OPTIONS}
             result.plugins.append(
                 replace(
                     info,
@@ -237,12 +243,30 @@ def _ask(result: _Discovery, loaded: list[tuple[PluginInfo, object]]) -> None:
                     hooks=tuple(sorted(later)),
                     slots=tuple(brought.get(info.qualified_name, ())),
                     kinds=tuple(kind for kind in kinds if isinstance(kind, RecordKind)),
+                    options=options,
                     events=tuple(kind for kind in kinds if isinstance(kind, EventKind)),
                 )
             )
         else:
             manager.unregister(name=info.qualified_name)
             result.plugins.append(replace(info, state="failed", reason=reason))
+
+
+def _options(
+    manager: pluggy.PluginManager, info: PluginInfo, plugin: object
+) -> tuple[dict[str, Option] | None, str | None]:
+    """Returns the options of the plugin itself, and why it fails as a whole, if it does."""
+    if _OPTIONS not in _implemented(manager, plugin):
+        return None, None
+    called = _call(manager, _OPTIONS, plugin, info.qualified_name, {})
+    if called.error:
+        return None, f"{_OPTIONS}: {called.error}"
+    options = called.value or {}
+    if isinstance(options, dict) and all(
+        isinstance(key, str) and isinstance(option, Option) for key, option in options.items()
+    ):
+        return options, None
+    return None, f"{_OPTIONS} answered a {type(options).__name__} that is no mapping of names to Options"
 
 
 def _add_hookspecs(manager: pluggy.PluginManager, loaded: list[tuple[PluginInfo, object]]) -> dict[str, str]:
@@ -317,7 +341,7 @@ def _slot_problem(slot: object, taken: set[str], hooks: set[str]) -> str | None:
         return f"{_SLOTS} answered a {type(slot).__name__} instead of a Slot"
     if not _SLOT_NAME.match(slot.name):
         return f"the slot {slot.name!r} is no name (small letters, digits, underscores)"
-    if slot.name in taken:
+    if slot.name in taken or slot.name in _SECTIONS:
         return f"the slot {slot.name} exists already"
     if not slot.hook.isidentifier() or slot.hook in hooks:
         return f"the slot {slot.name}: its hook {slot.hook!r} exists already, or is no name"
@@ -374,7 +398,7 @@ def _thaw(data: Mapping[str, Any]) -> PluginInfo:
     for offer in data["offers"]:
         provider = dict(offer["provider"])
         if provider["options"] is not None:
-            provider["options"] = {key: Option(**option) for key, option in provider["options"].items()}
+            provider["options"] = {key: thaw_option(option) for key, option in provider["options"].items()}
         provider["requires"] = tuple(provider["requires"])
         offers.append(Offer(**{**offer, "provider": Provider(**provider)}))
     return PluginInfo(
@@ -385,6 +409,7 @@ def _thaw(data: Mapping[str, Any]) -> PluginInfo:
             "slots": tuple(thaw_slot(slot) for slot in data["slots"]),
             "kinds": tuple(thaw_kind(kind) for kind in data["kinds"]),
             "events": tuple(EventKind(**kind) for kind in data["events"]),
+            "options": data["options"] and {key: thaw_option(option) for key, option in data["options"].items()},
         }
     )
 

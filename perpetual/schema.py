@@ -31,7 +31,7 @@ __all__ = [
 
 
 class Key(NamedTuple):
-    """One key: `type` is `str`, `int`, `float`, `bool` or `list` (of text).
+    """One key: `type` is `str`, `int`, `float`, `bool` or `list`, whose items are of the type `items`.
 
     `weaker(value, base)` says whether a value protects less than another one. A weaker value counts only from the
     user's own configuration, or as the user has trusted it; a key without it protects nothing.
@@ -46,6 +46,7 @@ class Key(NamedTuple):
     maximum: float | None = None
     nullable: bool = False
     weaker: Callable[[Any, Any], bool] | None = None
+    items: str = "str"
 
 
 class Guarded(NamedTuple):
@@ -128,9 +129,11 @@ _WORDS = {
     "bool": "true or false",
     "list": "a list of texts",
 }
+_ITEMS = {"str": "texts", "int": "whole numbers", "float": "numbers", "bool": "true and false"}
+_TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
-def _fits(kind: str, value: Any) -> bool:
+def _fits(kind: str, value: Any, items: str) -> bool:
     if kind == "bool":
         return isinstance(value, bool)
     if kind == "int":
@@ -138,7 +141,7 @@ def _fits(kind: str, value: Any) -> bool:
     if kind == "float":
         return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     if kind == "list":
-        return isinstance(value, list) and all(isinstance(item, str) for item in value)
+        return isinstance(value, list) and all(_fits(items, item, items) for item in value)
     return isinstance(value, str)
 
 
@@ -150,18 +153,21 @@ def check(key: Key, value: Any, where: str) -> Any:
     """
     if value is None and key.nullable:
         return None
-    if key.type == "list" and isinstance(value, list):
+    if key.type == "list" and key.items == "str" and isinstance(value, list):
         value = [str(item) if type(item) is int else item for item in value]  # [0, 1] is as good as ["0", "1"]
-    if not _fits(key.type, value):
+    if not _fits(key.type, value, key.items):
         orelse = " or null" if key.nullable else ""
-        raise ConfigError(f"{where}: {key.name} must be {_WORDS[key.type]}{orelse}, not {value!r}", hint=key.meaning)
-    for each in (value if key.type == "list" else [value]) if key.choices else ():
-        if each not in key.choices:
+        words = f"a list of {_ITEMS[key.items]}" if key.type == "list" else _WORDS[key.type]
+        raise ConfigError(f"{where}: {key.name} must be {words}{orelse}, not {value!r}", hint=key.meaning)
+    for each in value if key.type == "list" else [value]:
+        if key.choices and each not in key.choices:
             raise ConfigError(f"{where}: {key.name}: " + unknown("value", str(each), key.choices), hint=key.meaning)
-    if key.minimum is not None and value < key.minimum:
-        raise ConfigError(f"{where}: {key.name} must be at least {key.minimum:g}, not {value:g}", hint=key.meaning)
-    if key.maximum is not None and value > key.maximum:
-        raise ConfigError(f"{where}: {key.name} must be at most {key.maximum:g}, not {value:g}", hint=key.meaning)
+        if key.minimum is not None and each < key.minimum:
+            raise ConfigError(f"{where}: {key.name} must be at least {key.minimum:g}, not {each:g}", hint=key.meaning)
+        if key.maximum is not None and each > key.maximum:
+            raise ConfigError(f"{where}: {key.name} must be at most {key.maximum:g}, not {each:g}", hint=key.meaning)
+    if (key.type, key.items) == ("list", "float"):
+        return [float(item) for item in value]
     return float(value) if key.type == "float" else value
 
 
@@ -182,23 +188,26 @@ def parse_text(key: Key, text: str, where: str) -> Any:
     if key.nullable and text.lower() in ("null", "none", "~"):
         return None
     value: Any = text
-    if key.type == "bool":
-        value = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}.get(
-            text.lower(), text
-        )
-    elif key.type in ("int", "float"):
-        try:
-            value = int(text) if key.type == "int" else float(text)
-        except ValueError:
-            value = text
-    elif key.type == "list":
+    if key.type == "list":
         inside = text.strip()
         if inside[:1] == "[" and inside[-1:] == "]":  # as it stands in the file: else the brackets would be a name's
             parts = [part.strip().strip("'\"") for part in inside[1:-1].split(",")]
         else:
             parts = [part.strip() for part in inside.split(",")]
-        value = [part for part in parts if part]
+        value = [_parsed(key.items, part) for part in parts if part]
+    else:
+        value = _parsed(key.type, text)
     return check(key, value, where)
+
+
+def _parsed(kind: str, text: str) -> Any:
+    """Returns the value that a text stands for; the text itself, if it is none of that type."""
+    if kind == "bool":
+        return _TRUTH.get(text.lower(), text)
+    try:
+        return int(text) if kind == "int" else float(text) if kind == "float" else text
+    except ValueError:
+        return text
 
 
 def check_names(data: Mapping[str, Any], known: Mapping[str, Any], where: str, what: str = "key") -> None:

@@ -73,8 +73,21 @@ def show_config(cli: CliContext, origin: bool) -> None:
 @json_option
 @pass_cli
 def set_config(cli: CliContext, key: str, value: str) -> None:
-    """Set KEY to VALUE in config.yaml; comments stay. An option of a plugin is plugins.NAME.OPTION."""
+    """Set KEY to VALUE in config.yaml; comments stay.
+
+    An option is plugins.SLOT.PROVIDER.OPTION; plugins.NAME.OPTION for short, where that means one part.
+    """
     _changed(cli, cli.lab.settings.set_config(key, value))
+
+
+@config.command(name="unset")
+@click.argument("key")
+@json_option
+@pass_cli
+def unset_config(cli: CliContext, key: str) -> None:
+    """Take KEY out of config.yaml; comments stay. The default, or your own file, is then in force."""
+    item = cli.lab.settings.unset_config(key)
+    cli.answer("setting", item._asdict(), f"{item.key}: {_cell(item.value)}  ({item.origin})")
 
 
 def _show(cli: CliContext, schema: str, items: Sequence[Item], *, with_origin: bool) -> None:

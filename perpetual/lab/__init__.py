@@ -38,7 +38,7 @@ from perpetual.lab.services import Services, services_check
 from perpetual.lab.status import Status
 from perpetual.lab.trust_review import VARIABLE, TrustReview
 from perpetual.records import Event
-from perpetual.registry import Registry
+from perpetual.registry import Offer, Registry
 from perpetual.toolkit.named_path import named_path
 
 __all__ = ["Lab"]
@@ -129,6 +129,19 @@ class Lab(AbstractContextManager["Lab"]):
     def events(self, *, since: int = 0, limit: int | None = None) -> list[Event]:
         """The feed's events with a seq above `since`, in order."""
         return self.feed.read(since=since, limit=limit)
+
+    def options(self, plugin: str) -> dict[str, Any]:
+        """Returns the options in force of a plugin itself, which it names by `perpetual_options`; {} if it has none.
+
+        Raises:
+            NotFound: if no such plugin is loaded.
+            ConfigError: for a key that it does not have, or a value that does not fit.
+        """
+        return self._ctx.options.of_plugin(plugin)
+
+    def options_of(self, offer: Offer) -> dict[str, Any]:
+        """Returns the options in force of a provider; raises ConfigError as `options` does."""
+        return self._ctx.options.of(offer)
 
     def scaffold(self, names: Sequence[str] = (), **options: Any) -> dict[str, Any]:
         """Registers the lab with coding agents; options and answer are those of `perpetual.lab.scaffold.scaffold`."""

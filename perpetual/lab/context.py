@@ -15,7 +15,6 @@ from typing import Any
 
 from perpetual.config import Config
 from perpetual.errors import (
-    ConfigError,
     Conflict,
     NotFound,
     PerpetualError,
@@ -30,6 +29,7 @@ from perpetual.lab import housing, plugin_kinds, remains, upgrades
 from perpetual.lab.redaction import cleaned, cleaned_fields, refuse_key
 from perpetual.lab.trust import Trust
 from perpetual.lab.unbuilt import Unbuilt
+from perpetual.options import PluginOptions
 from perpetual.registry import Offer, Registry
 from perpetual.slots.store import Document, Row, StoreBase, Transaction
 from perpetual.slots.table import Slot
@@ -58,6 +58,7 @@ class Context:
     def __init__(self, config: Config, registry: Registry, *, actor: str, clock: Clock = utc_now) -> None:
         self.config, self.registry, self.actor, self.clock = config, registry, actor, clock
         self.trust = Trust(config, actor=actor)
+        self.options = PluginOptions(config, registry)
         self._store: StoreBase | None = None
         self._inode: int | None = None  # of the store's folder when it was opened
         self._is_moved = False
@@ -170,7 +171,7 @@ class Context:
             claim: whether to be its one writer, where it takes no more.
         """
         offer = self.registry.choose("store", name)
-        options = self.config.options(offer.name, offer.provider.options)
+        options = self.options.of(offer)
         store: StoreBase = self.registry.build(offer, options, path=path)
         if claim and not store.capabilities.multiprocess:
             try:
@@ -290,7 +291,7 @@ class Context:
         with self._lock:
             if slot not in self._built:
                 offer = self.registry.choose(slot, self.config.chosen(row))
-                options = self.config.options(offer.name, offer.provider.options)
+                options = self.options.of(offer)
                 self._built[slot] = self.registry.build(offer, options, **self._arguments(row))
             return self._built[slot]
 
@@ -306,7 +307,7 @@ class Context:
             key = f"{slot}={name}"
             if key not in self._built:
                 offer = self.registry.choose(slot, name)
-                options = self.config.options(offer.provider.name, offer.provider.options)
+                options = self.options.of(offer)
                 self._built[key] = self.registry.build(offer, options)
             return self._built[key]
 
@@ -338,10 +339,8 @@ class Context:
         """The provider, or a part whose every use says why it could not be built: it alone fails."""
         try:
             row = self.registry.slot(offer.provider.slot)
-            options = self.config.options(offer.name, offer.provider.options)
+            options = self.options.of(offer)
             return self.registry.build(offer, options, **self._arguments(row))
-        except ConfigError:
-            raise
         except (PerpetualError, OSError) as problem:
             return Unbuilt(str(problem))
 

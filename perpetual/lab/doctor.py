@@ -58,8 +58,8 @@ class Doctor:
     def examine(self) -> list[dict[str, Any]]:
         """All checks; one that raises is a finding, not the end."""
         return self.outside() + _examined(
-            self._trust, self._plugins, self._slots, self._observers, self._store, self._permissions, self._disk,
-            self._live_runs, self._run_folders, self._gpus, self._mcp, self._secrets,
+            self._trust, self._plugins, self._slots, self._options, self._observers, self._store, self._permissions,
+            self._disk, self._live_runs, self._run_folders, self._gpus, self._mcp, self._secrets,
         )  # fmt: skip
 
     def _trust(self) -> _Finding:
@@ -114,6 +114,19 @@ class Doctor:
         if unbuilt:
             return False, "; ".join(unbuilt), "the other parts serve; mend or disable the plugins named"
         return True, "every slot has its provider", None
+
+    def _options(self) -> _Finding:
+        """What config.yaml says of plugins' options that cannot be used, or that nothing reads."""
+        from perpetual.options_edit import problems
+
+        found = problems(self._ctx.options)
+        harmful = [each for each in found if each.harms]
+        if found:
+            shown = harmful or found
+            more = [*harmful, *(each for each in found if not each.harms)]
+            hint = next((each.hint for each in shown if each.hint), None)
+            return (False if harmful else None), "; ".join(each.message for each in more), hint
+        return True, "every option in the files is one of a plugin that is loaded", None
 
     def _observers(self) -> _Finding:
         failing = self._feed.failing()

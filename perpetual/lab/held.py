@@ -13,7 +13,7 @@ from perpetual.lab.context import Context
 from perpetual.slots.store import Document
 from perpetual.toolkit import confined
 
-__all__ = ["HeldItem", "approval_of", "held_items"]
+__all__ = ["HeldItem", "approval_of", "held_items", "references_held"]
 
 _LAUNCHABLE = ("approved", "active")
 _FINISHED = ("complete", "analysed")
@@ -60,6 +60,8 @@ def held_items(ctx: Context, *, finished: bool = False) -> Iterator[HeldItem]:
             yield HeldItem("queued_run", run.id, "it was queued elsewhere", detail)
     for name, value in sorted(ctx.config.weakening().items()):
         yield HeldItem("setting", name, "it protects less than what counts here", value)
+    for name, value in sorted(references_held(ctx).items()):
+        yield HeldItem("setting", name, "it refers to a secret, which a plugin would get", value)
     words = _scaffold_command(ctx)
     record = ctx.trust.record
     if words is not None and words != _DEFAULT_COMMAND and (record is None or record.scaffold != words):
@@ -67,6 +69,15 @@ def held_items(ctx: Context, *, finished: bool = False) -> Iterator[HeldItem]:
     known = {os.getuid() if hasattr(os, "getuid") else 0, 0, *(record.owners if record is not None else ())}
     for owner in sorted(_owners(ctx) - known):
         yield HeldItem("owner", str(owner), "files of the project belong to this user", owner)
+
+
+def references_held(ctx: Context) -> dict[str, str]:
+    """Returns the references to secrets in the project's file that do not count here, by key."""
+    if not ctx.config.sections.get("project"):
+        return {}
+    from perpetual.options_edit import references
+
+    return references(ctx.options)
 
 
 def approval_of(document: Document) -> dict[str, Any]:

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from perpetual.config import Config
-from perpetual.errors import ConfigError, NotFound, PluginError, UsageError, unknown
+from perpetual.errors import NotFound, PluginError, UsageError, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.gpus.claims import home_of, living, others
 from perpetual.lab.gpus.owners import owners_of
 from perpetual.lab.gpus.shown import shown_device
 from perpetual.lab.gpus.units import Rules, holds_of, units_of
+from perpetual.options import PluginOptions, check_declared, defaults_of, leaves_of
 from perpetual.registry import Offer, PluginInfo, Registry
-from perpetual.schema import Key, check
+from perpetual.slots import Option
 from perpetual.slots.gpu import GpuBackend, Reading
 from perpetual.slots.store import Document
 from perpetual.slots.table import Slot
@@ -31,6 +32,7 @@ class Inventory:
 
     def __init__(self, config: Config, registry: Registry, ctx: Context | None = None) -> None:
         self._config, self._registry, self._ctx = config, registry, ctx
+        self._options = PluginOptions(config, registry)
 
     @classmethod
     def outside(cls, folder: Path, *, safe: bool = False) -> Inventory:
@@ -80,12 +82,9 @@ class Inventory:
                 "summary": provider.summary,
                 "factory": provider.factory,
                 "requires": list(provider.requires),
-                "options": [
-                    {"key": key, "type": option.type, "default": option.default, "meaning": option.meaning}
-                    for key, option in (provider.options or {}).items()
-                ],
+                "options": _option_lines(provider.options),
             }
-        return {**document, "hooks": list(info.hooks)}
+        return {**document, "hooks": list(info.hooks), "options": _option_lines(info.options)}
 
     def _choices(self) -> dict[tuple[str, str], PluginError | str]:
         """(slot, provider's qualified name) of each choice in force; a choice that fails stands with its error."""
@@ -139,7 +138,7 @@ class Inventory:
                 "name": offer.provider.name,
                 "qualified_name": offer.qualified_name,
                 "factory": offer.provider.factory,
-                "options": self._config.options(offer.name, offer.provider.options),
+                "options": self._options.of(offer),
             }
             for offer in self._registry.serving(slot)
         ]
@@ -198,7 +197,11 @@ class Inventory:
 
     def options(self, offer: Offer) -> dict[str, object]:
         """Returns the offer's options in force, defaults included."""
-        return self._config.options(offer.name, offer.provider.options)
+        return self._options.of(offer)
+
+    def default_options(self, offer: Offer) -> dict[str, object]:
+        """Returns the offer's options that no file sets."""
+        return defaults_of(offer.provider.options or {})
 
     def check_options(self, offer: Offer) -> None:
         """Checks the options that an offer declares.
@@ -206,12 +209,7 @@ class Inventory:
         Raises:
             ConfigError: for an option of an unknown type, without a meaning, or whose default does not fit its type.
         """
-        for key, option in (offer.provider.options or {}).items():
-            if option.type not in ("int", "float", "bool", "str", "list"):
-                raise ConfigError(f"{key}: {option.type!r} is no type of option")
-            check(Key(key, option.type, option.default, option.meaning), option.default, "its default")
-            if not option.meaning.strip():
-                raise ConfigError(f"{key} says nothing of what it means")
+        check_declared(offer.provider.options or {})
 
     # --- devices ----------------------------------------------------------------------------------------------
 
@@ -244,5 +242,24 @@ class Inventory:
             backend = self._ctx.part("gpus")
             return backend
         offer = self._registry.choose("gpus", self._config["gpus"])
-        backend = self._registry.build(offer, self._config.options(offer.name, offer.provider.options))
+        backend = self._registry.build(offer, self._options.of(offer))
         return backend
+
+
+def _option_lines(spec: dict[str, Option] | None) -> list[dict[str, Any]]:
+    """The options of a provider or a plugin as `plugins show` lists them, those inside sections by dotted keys."""
+    return [
+        {
+            "key": ".".join(keys),
+            "type": option.type,
+            "default": option.default,
+            "meaning": option.meaning,
+            "choices": list(option.choices),
+            "minimum": option.minimum,
+            "maximum": option.maximum,
+            "nullable": option.nullable,
+            "secret": option.secret,
+            "variable": option.variable,
+        }
+        for keys, option in leaves_of(spec or {})
+    ]

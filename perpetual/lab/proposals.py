@@ -33,8 +33,7 @@ class Proposals:
         """The scorer that the methodology's `exploration_strategy` names."""
         if self._scorer is None:
             offer = self._ctx.registry.choose("scorer", self._ctx.config.methodology.scorer)
-            options = self._ctx.config.options(offer.name, offer.provider.options)
-            self._scorer = self._ctx.registry.build(offer, options)
+            self._scorer = self._ctx.registry.build(offer, self._ctx.options.of(offer))
         return self._scorer
 
     def candidate(

@@ -19,6 +19,7 @@ from perpetual.config import Config
 from perpetual.errors import PerpetualError, PluginError, UsageError, unknown
 from perpetual.lab.scaffold_edit import Asked, alike, applied, is_bare, kind, undone
 from perpetual.lab.scaffold_record import Entry, Record, digest, is_inside, read, write
+from perpetual.options import PluginOptions
 from perpetual.registry import Offer, Registry
 from perpetual.slots.harness import WAYS, FilePlan, Harness, Scaffold
 from perpetual.toolkit import marked
@@ -159,8 +160,7 @@ def _stands(config: Config, registry: Registry, offer: Offer) -> bool:
 
 def build(config: Config, registry: Registry, offer: Offer) -> Harness:
     """The harness of an offer, with its options from the configuration."""
-    provider = offer.provider
-    built: Harness = registry.build(offer, config.options(offer.name, provider.options))
+    built: Harness = registry.build(offer, PluginOptions(config, registry).of(offer))
     return built
 
 

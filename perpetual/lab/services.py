@@ -224,7 +224,7 @@ class _Host:
         threads: list[threading.Thread] = []
         reason: str | None = None
         try:
-            options = self._ctx.config.options(self._offer.name, self._offer.provider.options)
+            options = self._ctx.options.of(self._offer)
             service: Service = self._ctx.registry.build(self._offer, options)
             for work in (self._watch, self._deliver, lambda: self._ask(service)):
                 threads.append(threading.Thread(target=work, daemon=True))

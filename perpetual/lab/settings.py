@@ -7,9 +7,9 @@ may set. Setting a methodology key is told in the feed, because what the record 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from perpetual.config import CHOICES
+from perpetual.config import CHOICES, PLUGINS
 from perpetual.config import KEYS as CONFIG_KEYS
 from perpetual.errors import Conflict, PluginError, UnknownPlugin, UsageError, unknown
 from perpetual.lab.context import Context
@@ -17,10 +17,15 @@ from perpetual.lab.guarded import is_free
 from perpetual.lab.rights import person_only, withholds
 from perpetual.methodology import KEYS, STRATEGY_SCORERS, Methodology
 from perpetual.schema import Item, parse_text
-from perpetual.slots import Option
 from perpetual.slots.table import SLOTS
 
+if TYPE_CHECKING:
+    from perpetual.options_edit import Change
+
 __all__ = ["PastMethodology", "Settings"]
+
+_OPTIONS = f"{PLUGINS}."
+_DISABLED = f"{PLUGINS}.disabled"
 
 
 class PastMethodology:
@@ -60,7 +65,9 @@ class Settings:
 
     def config(self) -> list[Item]:
         """Every key of the configuration with value, origin and meaning; every option of a plugin included."""
-        return self._ctx.config.items(self._options())
+        from perpetual.options_edit import items
+
+        return [*self._ctx.config.items(), *items(self._ctx.options)]
 
     def methodology(self) -> list[Item]:
         """Every key of the methodology with value, origin and meaning; agents are not shown the one that frees them."""
@@ -85,10 +92,7 @@ class Settings:
             ConfigError: for a value that does not fit.
             NotPermitted: where an agent asks for it, but for the few keys of `perpetual.lab.guarded.AGENTS_MAY_SET`.
         """
-        is_known = name in CONFIG_KEYS or name.startswith(("plugins.", CHOICES))  # another is refused by name below
-        if is_known and not is_free("config", name):
-            person_only(self._ctx, "setting this key of the configuration")
-        self._ctx.trust.require("setting a key of the configuration")
+        self._check_right(name)
         own = [slot.name for slot in SLOTS.values() if slot.selection == "one" and slot.key == name]
         brought = name.removeprefix(CHOICES) if name.startswith(CHOICES) else None
         if brought is not None:
@@ -100,9 +104,51 @@ class Settings:
                 raise UsageError(problem.message, hint=problem.hint, code=problem.code) from problem
         if name == "store":
             self._check_empty(text)
-        item = self._ctx.config.set(name, text, self._options())
+        if name.startswith(_OPTIONS) and name != _DISABLED:
+            from perpetual.options_edit import set_option
+
+            return self._changed(set_option(self._ctx.options, name, text))
+        item = self._ctx.config.set(name, text)
         self._trust_anew(f"config.{name}", item)
         return item
+
+    def unset_config(self, name: str) -> Item:
+        """Takes one key out of the project's config.yaml and answers it as it is in force then.
+
+        A section or key that nothing reads any more can be taken out too.
+
+        Raises:
+            UsageError: for a key that does not exist, or one that only `init` writes.
+            NotPermitted: where an agent asks for it, as for `set_config`.
+            Conflict: for a store that would leave the record behind.
+        """
+        self._check_right(name)
+        if name.startswith(_OPTIONS) and name != _DISABLED:
+            from perpetual.options_edit import unset_option
+
+            return self._changed(unset_option(self._ctx.options, name))
+        if name == "store":
+            self._check_empty(str(self._ctx.config.without(name)))
+        item = self._ctx.config.unset(name)
+        self._trust_anew(f"config.{name}", item)
+        return item
+
+    def _changed(self, change: Change) -> Item:
+        """Records what this user has accepted by a change of an option."""
+        record = self._ctx.trust.record
+        known = {} if record is None else record.values
+        accepted = {key: value for key, value in change.accepted.items() if value or key in known}
+        if accepted:
+            self._ctx.trust.accept(accepted)
+            self._ctx.config.reload()
+        return change.look()
+
+    def _check_right(self, name: str) -> None:
+        """Raises NotPermitted where an agent may not set the key, and in a held project."""
+        is_known = name in CONFIG_KEYS or name.startswith((_OPTIONS, CHOICES))  # another is refused by name later
+        if is_known and not is_free("config", name):
+            person_only(self._ctx, "setting this key of the configuration")
+        self._ctx.trust.require("setting a key of the configuration")
 
     def _trust_anew(self, key: str, item: Item) -> None:
         """Records a value that protects less: it was set here, by this user."""
@@ -143,7 +189,7 @@ class Settings:
             except PluginError as problem:
                 raise UsageError(problem.message, hint=problem.hint, code=problem.code) from problem
         if name == "required_gates":
-            self._check_gates(text)
+            text = self._gates(text)
         with self._ctx.store.transaction() as tx:  # the feed tells in which order keys were set, and what each was
             self._ctx.config.refresh()
             methodology = self._ctx.config.methodology
@@ -153,13 +199,20 @@ class Settings:
             self._ctx.emit(tx, "methodology_set", name, {"value": item.value, "was": before})
         return item
 
-    def _check_gates(self, text: str) -> None:
-        """Raises UsageError for a gate that no plugin offers, or whose bare name two distributions offer."""
+    def _gates(self, text: str) -> str:
+        """Returns a list of gates as it is stored: bundled ones by their bare names, others by their qualified ones.
+
+        Raises:
+            UsageError: for a gate that no plugin offers, or whose bare name two distributions offer.
+        """
+        registry, names = self._ctx.registry, []
         for name in parse_text(KEYS["required_gates"], text, "required_gates"):
             try:
-                self._ctx.registry.choose("gate", self._ctx.registry.qualified("gate", name))
+                found = registry.choose("gate", registry.qualified("gate", name))
             except PluginError as problem:
                 raise UsageError(problem.message, hint=problem.hint, code=problem.code) from problem
+            names.append(found.name if found.is_bundled else found.qualified_name)
+        return ",".join(names)
 
     def init_methodology(self) -> list[Item]:
         """Writes a methodology.yaml with every key at its default, for a project that has none.
@@ -173,12 +226,3 @@ class Settings:
             raise Conflict(f"{methodology.path} exists already", hint="perpetual methodology set KEY VALUE")
         Methodology.write_default(methodology.path)
         return self._shown(Methodology(methodology.path))
-
-    def _options(self) -> Mapping[str, Mapping[str, Option]]:
-        """The options that a section of config.yaml may hold, by the provider that reads the section."""
-        found: dict[str, dict[str, Any]] = {}
-        for info in self._ctx.registry.plugins:
-            for offer in info.offers:
-                if offer.refused is None:
-                    found.setdefault(offer.name, {}).update(offer.provider.options or {})
-        return found

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from perpetual.errors import Conflict, NotFound, NotPermitted, UsageError
 from perpetual.lab.context import Context
 from perpetual.lab.events import Feed
-from perpetual.lab.held import HeldItem, approval_of, held_items
+from perpetual.lab.held import HeldItem, approval_of, held_items, references_held
 from perpetual.lab.trust import State
 from perpetual.toolkit import trust_record
 from perpetual.toolkit.agents import evidence, mark
@@ -175,7 +175,7 @@ class TrustReview:
         record = self._ctx.trust.record
         if record is None:
             return {}
-        found = self._ctx.config.weakening()
+        found = {**self._ctx.config.weakening(), **references_held(self._ctx)}
         return {name: value for name, value in found.items() if record.declined.get(name, self) != value}
 
     def accept_values(self, values: dict[str, Any]) -> None:

@@ -4,24 +4,50 @@ in the module beside this file that has its name. This file holds `Provider` and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["API", "Option", "Provider"]
+__all__ = ["API", "OPTION_TYPES", "Option", "Provider", "thaw_option"]
 
 API = 1  # the plugin interface that this kernel speaks; a provider that states a newer number is refused
+OPTION_TYPES = ("int", "float", "bool", "str", "list", "section")
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One key of a provider's section in config.yaml.
+    """One option of a provider or a plugin, read from config.yaml.
 
-    `type` is `int`, `float`, `bool`, `str` or `list`; `meaning` is one sentence with the unit.
+    - `type`: `int`, `float`, `bool`, `str`, `list` or `section`.
+    - `default`: None without `nullable` makes the option compulsory.
+    - `meaning`: one sentence, with the unit.
+    - `choices`, `minimum`, `maximum`: the values that fit; of a list, each of its items.
+    - `nullable`: whether null is a value.
+    - `items`: the type of a list's items: `str`, `int`, `float`, `bool` or `section`.
+    - `fields`: the options inside a section, or inside each item of a list of sections.
+    - `secret`: the file holds a reference (`env:NAME`, `file:PATH`, `keyring:SERVICE/USER`), and the factory gets a
+      `Secret`. Its type is `str`, its default None or a reference.
+    - `variable`: an environment variable whose text wins over the files.
     """
 
     type: str
     default: Any
     meaning: str
+    choices: tuple[str, ...] = field(default=(), kw_only=True)
+    minimum: float | None = field(default=None, kw_only=True)
+    maximum: float | None = field(default=None, kw_only=True)
+    nullable: bool = field(default=False, kw_only=True)
+    items: str = field(default="str", kw_only=True)
+    fields: dict[str, Option] | None = field(default=None, kw_only=True)
+    secret: bool = field(default=False, kw_only=True)
+    variable: str | None = field(default=None, kw_only=True)
+
+
+def thaw_option(data: Mapping[str, Any]) -> Option:
+    """Returns the option that `dataclasses.asdict` made this mapping of; lists stand for tuples, as in JSON."""
+    choices, fields = tuple(data.get("choices", ())), data.get("fields")
+    inside = None if fields is None else {key: thaw_option(option) for key, option in fields.items()}
+    return Option(**{**data, "choices": choices, "fields": inside})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +59,7 @@ class Provider:
     - `factory`: `module:callable`, imported only when chosen and called with `(options)`; a store also gets
       `path=`, the folder it may use.
     - `summary`: one line for `plugins list`.
-    - `options`: the keys of `plugins: <name>:` with their types and defaults.
+    - `options`: its options by key, read from `plugins: <slot>: <name>:`, or from `plugins: <name>:` for short.
     - `requires`: names of plugins that must be active.
     - `api`: the `API` number it was written for.
     - `order`: where several serve side by side, the smaller runs first.

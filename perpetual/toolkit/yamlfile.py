@@ -19,7 +19,7 @@ from perpetual.toolkit import caches, confined
 from perpetual.toolkit.foreign import LARGEST_YAML, check_yaml
 from perpetual.toolkit.lock import FileLock
 
-__all__ = ["place_of", "plain_values", "read_yaml", "set_value", "unreadable", "write_document"]
+__all__ = ["place_of", "plain_values", "read_yaml", "remove_value", "set_value", "unreadable", "write_document"]
 
 _PATIENCE_S = 10.0
 _LARGEST_BYTES = 1024 * 1024  # of a file that people write
@@ -168,12 +168,33 @@ def set_value(path: Path, keys: tuple[str, ...], value: Any) -> None:
         TransientError: if somebody else has not finished within ten seconds.
         PerpetualError: (not_written) for a full disk, or a folder that may not be written.
     """
+    _changed(path, lambda: _set_value(path, keys, value))
+
+
+def remove_value(path: Path, keys: tuple[str, ...]) -> bool:
+    """Takes one key out of the file, and the sections that are empty without it; every other line stays.
+
+    Returns:
+        whether it was there.
+
+    Raises:
+        as `set_value` does.
+    """
+    if _seen(path) is None:
+        return False
+    found: list[bool] = []
+    _changed(path, lambda: found.append(_remove_value(path, keys)))
+    return found[0]
+
+
+def _changed(path: Path, change: Callable[[], None]) -> None:
+    """Calls `change` under the lock beside the file; raises as `set_value` does."""
     guard = FileLock(path.with_name(f"{path.name}.lock"))
     try:
         if not guard.acquire(timeout_s=_PATIENCE_S):
             raise TransientError(f"{path} is being changed by somebody else", hint="the same again")
         try:
-            _set_value(path, keys, value)
+            change()
         finally:
             guard.release()
     except confined.UnsafePath as problem:
@@ -189,8 +210,6 @@ def set_value(path: Path, keys: tuple[str, ...], value: Any) -> None:
 def _set_value(path: Path, keys: tuple[str, ...], value: Any) -> None:
     from ruamel.yaml.comments import CommentedMap
 
-    from perpetual.toolkit.atomic import write_atomic
-
     document = _parse(path) if _seen(path) is not None else None
     if document is None:
         document = CommentedMap()
@@ -202,11 +221,76 @@ def _set_value(path: Path, keys: tuple[str, ...], value: Any) -> None:
     node[keys[-1]] = value
     stream = StringIO()
     _yaml().dump(document, stream)
-    if len(stream.getvalue()) > LARGEST_YAML:
+    _write(path, stream.getvalue())
+
+
+def _remove_value(path: Path, keys: tuple[str, ...]) -> bool:
+    document = node = _parse(path)
+    depth = 0
+    for number, key in enumerate(keys):
+        if not isinstance(node, Mapping) or key not in node:
+            return False
+        depth = number if len(node) > 1 else depth  # a section that holds nothing else goes as a whole
+        node = node[key]
+    gone = keys[: depth + 1]
+    text = _bytes_of(path).decode("utf-8")
+    expected = _without(plain_values(document), gone)
+    cut = _cut(text, gone)
+    try:
+        is_cut = plain_values(_document(cut) or {}) == expected
+    except Exception:  # noqa: BLE001 - a cut that is no YAML, in whichever way, is not written
+        is_cut = False
+    if not is_cut:  # braces on one line, anchors: then the parser writes the file, and keeps what it can
+        node = document
+        for key in gone[:-1]:
+            node = node[key]
+        del node[gone[-1]]
+        stream = StringIO()
+        _yaml().dump(document, stream)
+        cut = stream.getvalue()
+    _write(path, cut)
+    return True
+
+
+def _without(data: Any, keys: tuple[str, ...]) -> Any:
+    key, rest = keys[0], keys[1:]
+    return {name: _without(item, rest) if name == key else item for name, item in data.items() if rest or name != key}
+
+
+def _cut(text: str, keys: tuple[str, ...]) -> str:
+    """Returns the text without the lines of a key in block style; comments above the key and below its value stay."""
+    node = _yaml().compose(text)
+    start = end = 0
+    for key in keys:
+        for name, value in node.value:
+            if name.value == key:
+                start, end, node = name.start_mark.line, _last_line(name, value), value
+                break
+    lines = text.splitlines(keepends=True)
+    return "".join([*lines[:start], *lines[end + 1 :]])
+
+
+def _last_line(name: Any, node: Any) -> int:
+    """Returns the last line of a value; the mark at the end of a block lies behind the comments that follow it."""
+    children: list[Any] = []
+    if isinstance(node.value, list) and not node.flow_style:
+        children = [each for item in node.value for each in (item if isinstance(item, tuple) else (item,))]
+    if children:
+        return max(_last_line(child, child) for child in children)
+    mark = node.end_mark
+    is_after = mark.column == 0 and mark.line > node.start_mark.line
+    return int(max(name.start_mark.line, mark.line - is_after))
+
+
+def _write(path: Path, text: str) -> None:
+    """Replaces the file, with the rights that it has."""
+    from perpetual.toolkit.atomic import write_atomic
+
+    if len(text) > LARGEST_YAML:
         raise UsageError(f"{path} would be larger than {LARGEST_YAML // 1024} KiB, and could not be read again")
     real = os.fspath(path) if confined.is_inside(path) else os.path.realpath(path)
     mode = os.stat(real).st_mode & 0o777 if os.path.exists(real) else None
-    write_atomic(real, stream.getvalue(), mode=0o600 if mode is None else mode)
+    write_atomic(real, text, mode=0o600 if mode is None else mode)
     if mode is not None:
         os.chmod(real, mode)  # the umask may have narrowed it
 

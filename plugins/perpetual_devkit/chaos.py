@@ -71,10 +71,15 @@ class Target:
 
         Raises:
             PluginError: if there is no such store, or it cannot be loaded.
+            UsageError: if one of its options is a secret.
         """
         offer = inventory.choose("store", name)
         inventory.load(offer)
-        return cls(offer.provider.name, offer.qualified_name, offer.provider.factory, inventory.options(offer))
+        options = inventory.options(offer)
+        if "<Secret " in repr(options):  # at any depth
+            hint = "try it with options in which nothing is secret"
+            raise UsageError(f"chaos would write the secrets of {offer.qualified_name} down", hint=hint)
+        return cls(offer.provider.name, offer.qualified_name, offer.provider.factory, options)
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ def _checked(inventory: Inventory, info: PluginInfo, offer: Offer, *, suites: bo
 
 def _suite(inventory: Inventory, offer: Offer) -> SuiteResult:
     provider = offer.provider
-    defaults = {key: option.default for key, option in (provider.options or {}).items()}
+    defaults = inventory.default_options(offer)
     return run_suite(inventory.slots()[provider.slot], offer.qualified_name, provider.factory, defaults)
 
 

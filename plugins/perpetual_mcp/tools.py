@@ -93,7 +93,7 @@ def add_tools(server: MCPServer[Any], labs: Labs, *, allow_approve: bool) -> Non
         try:
             if offer.name != provider.name or provider.name in calls.arguments or provider.name == APPROVE.name:
                 raise PluginError("the name of its tool is taken")
-            function = lab.registry.build(offer, lab.config.options(offer.name, provider.options))
+            function = lab.registry.build(offer, lab.options_of(offer))
             _add_offered(server, labs, provider.name, provider.summary, function)
             calls.arguments[provider.name] = _names(function)
         except Exception as problem:  # noqa: BLE001 - a plugin's fault is told under its name and never ends the server

@@ -71,8 +71,7 @@ def test_config_set_reaches_the_options_of_a_plugin(project: Path, capsys: pytes
     code, answer = ask(capsys, "config", "set", "plugins.tinydb.lock_timeout_s", "2.5")
     assert (code, answer["value"]) == (0, 2.5)
     with Lab.open(project) as lab:
-        spec = lab.registry.choose("store", "tinydb").provider.options
-        assert lab.config.options("tinydb", spec) == {"lock_timeout_s": 2.5}
+        assert lab.options_of(lab.registry.choose("store", "tinydb")) == {"lock_timeout_s": 2.5}
 
 
 @pytest.mark.parametrize(

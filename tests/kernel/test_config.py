@@ -11,7 +11,6 @@ from perpetual.errors import ConfigError, ForeignProject, NoProject, PerpetualEr
 from perpetual.methodology import FILE as METHODOLOGY_FILE
 from perpetual.methodology import KEYS as METHODOLOGY_KEYS
 from perpetual.methodology import Methodology
-from perpetual.slots import Option
 from perpetual.slots.table import SLOTS
 
 
@@ -70,21 +69,6 @@ def test_what_makes_a_project_is_not_taken_from_the_environment(
     assert Config(root)[name] == before
 
 
-def test_options_of_plugins_come_from_both_files_with_their_origins(root: Path) -> None:
-    spec = {"speed": Option("int", 1, "metres per second"), "colour": Option("str", "red", "of the paint"),
-            "loud": Option("bool", False, "whether it hums")}  # fmt: skip
-    _write_user("plugins:\n  disabled: [noise]\n  acme: {speed: 5, colour: blue}\n")
-    _write(root, "format: 1\nplugins:\n  acme:\n    colour: green\n")
-    config = Config(root)
-    assert config.options("acme", spec) == {"speed": 5, "colour": "green", "loud": False}
-    items = {item.key: item for item in config.items({"acme": spec})}
-    assert items["plugins.acme.speed"].origin == "user"
-    assert items["plugins.acme.colour"].origin == "project"
-    assert items["plugins.acme.loud"].origin == "default"
-    assert items["plugins.acme.loud"].meaning == "whether it hums"
-    assert (items["plugins.disabled"].value, items["plugins.disabled"].origin) == (["noise"], "user")
-
-
 def test_setting_a_key_that_the_environment_decides_says_so(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PERPETUAL_GPUS", "none")
     item = Config(root).set("gpus", "nvml")
@@ -100,17 +84,6 @@ def test_set_keeps_comments_order_quotes_and_long_lines(root: Path) -> None:
     _write(root, text)
     Config(root).set("gpus", "none")
     assert (root / FOLDER / FILE).read_text("utf-8") == text.replace("nvml", "none")
-
-
-def test_an_option_is_set_in_the_section_of_its_plugin(root: Path) -> None:
-    known = {"acme.weather": {"speed": Option("int", 1, "metres per second")}}
-    item = Config(root).set("plugins.acme.weather.speed", "7", known)
-    assert (item.key, item.value, item.meaning) == ("plugins.acme.weather.speed", 7, "metres per second")
-    assert Config(root).options("acme.weather", known["acme.weather"]) == {"speed": 7}
-    with pytest.raises(ConfigError, match="must be a whole number"):
-        Config(root).set("plugins.acme.weather.speed", "fast", known)
-    with pytest.raises(UsageError, match=r"did you mean plugins\.acme\.weather\.speed"):
-        Config(root).set("plugins.acme.weather.spede", "7", known)
 
 
 @pytest.mark.parametrize(
@@ -152,12 +125,6 @@ def test_a_newer_project_is_refused_by_name_before_its_keys_are_judged(root: Pat
         Config(root)
     assert caught.value.exit == 6
     assert (root / FOLDER / FILE).read_text("utf-8") == text
-
-
-def test_an_unknown_option_of_a_plugin_names_the_nearest(root: Path) -> None:
-    _write(root, "format: 1\nplugins:\n  tinydb:\n    lock_timeout: 3\n")
-    with pytest.raises(ConfigError, match="did you mean lock_timeout_s"):
-        Config(root).options("tinydb", {"lock_timeout_s": Option("float", 30.0, "seconds")})
 
 
 # --- where the project is -----------------------------------------------------------------------------------

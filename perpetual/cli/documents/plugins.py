@@ -18,12 +18,18 @@ class ProviderLine(TypedDict):
 
 
 class OptionLine(TypedDict):
-    """A key of a provider's section in config.yaml."""
+    """An option of a provider or a plugin; `key` has dots where it is inside a section."""
 
     key: str
     type: str
     default: Any
     meaning: str
+    choices: list[str]
+    minimum: float | None
+    maximum: float | None
+    nullable: bool
+    secret: bool
+    variable: str | None
 
 
 class ProviderInFull(ProviderLine):
