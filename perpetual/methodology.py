@@ -228,6 +228,20 @@ class Methodology:
         self.held.pop(name, None)
         return Item(name, value, "project", key.meaning)
 
+    def unset(self, name: str) -> Item:
+        """Takes one key out of the file, comments kept; answers it as it is in force then.
+
+        Raises:
+            UsageError: for an unknown key.
+        """
+        if name not in KEYS:
+            raise UsageError(unknown("key of the methodology", name, KEYS))
+        self._pair(name, self._user.get(name, KEYS[name].default))
+        yamlfile.remove_value(self.path, (name,))
+        self.held, self._values, self._origins = {}, {}, {}
+        self._take(yamlfile.read_yaml(self.path) or {})
+        return next(item for item in self.items() if item.key == name)
+
     def _pair(self, name: str, value: Any) -> None:
         low = value if name == "confidence_refute_threshold" else self["confidence_refute_threshold"]
         high = value if name == "confidence_support_threshold" else self["confidence_support_threshold"]

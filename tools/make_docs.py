@@ -96,13 +96,21 @@ def config_page() -> str:
         for key in keys.values():
             lines.append(f"| `{key.name}` | {key.type} | `{_default(key.default)}` | {key.meaning} |")
         lines.append("")
-    lines += ["## Options of plugins", "", "Written as `plugins: <name>: <option>: <value>` in config.yaml.", ""]
-    lines += ["| plugin | option | type | default | meaning |", "|---|---|---|---|---|"]
+    lines += [
+        "## Options of plugins",
+        "",
+        "Written as `plugins: <slot>: <provider>: <option>: <value>` in config.yaml, or",
+    ]
+    lines += [
+        "`plugins: <provider>: <option>: <value>`: [set the options of a plugin](how-to/options.md) says more.",
+        "",
+    ]
+    lines += ["| slot | provider | option | type | default | meaning |", "|---|---|---|---|---|---|"]
     for info in Registry(safe=True).plugins:
         for offer in info.offers:
             for name, option in (offer.provider.options or {}).items():
-                default = f"`{_default(option.default)}`"
-                lines.append(f"| `{offer.provider.name}` | `{name}` | {option.type} | {default} | {option.meaning} |")
+                default, home = f"`{_default(option.default)}`", f"`{offer.provider.slot}` | `{offer.provider.name}`"
+                lines.append(f"| {home} | `{name}` | {option.type} | {default} | {option.meaning} |")
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -70,8 +70,15 @@ def _plugin_text(document: dict[str, Any]) -> str:
         lines.append(f"  factory {one['factory']}")
         if one["requires"]:
             lines.append(f"  needs {', '.join(one['requires'])}")
-        lines += [
-            f"  plugins.{one['name']}.{option['key']} ({option['type']}, {option['default']!r}): {option['meaning']}"
-            for option in one["options"]
-        ]
+        lines += [_option_text(f"{one['slot']}.{one['name']}", option) for option in one["options"]]
+    lines += [_option_text(f"plugin.{document['name']}", option) for option in document["options"]]
     return printable("\n".join(lines))
+
+
+def _option_text(owner: str, option: dict[str, Any]) -> str:
+    words = [option["type"], "secret" if option["secret"] else repr(option["default"])]
+    words += [f"one of {', '.join(option['choices'])}"] if option["choices"] else []
+    words += [f"at least {option['minimum']:g}"] if option["minimum"] is not None else []
+    words += [f"at most {option['maximum']:g}"] if option["maximum"] is not None else []
+    words += [f"${option['variable']}"] if option["variable"] else []
+    return f"  plugins.{owner}.{option['key']} ({', '.join(words)}): {option['meaning']}"

@@ -47,6 +47,20 @@ def init_methodology(cli: CliContext) -> None:
 def set_methodology(cli: CliContext, key: str, value: str) -> None:
     """Set KEY to VALUE in methodology.yaml; comments stay. Lists are written a,b,c and nothing as null."""
     _changed(cli, cli.lab.settings.set_methodology(key, value))
+    _say_moved(cli)
+
+
+@methodology.command(name="unset")
+@click.argument("key")
+@json_option
+@pass_cli
+def unset_methodology(cli: CliContext, key: str) -> None:
+    """Take KEY out of methodology.yaml; comments stay. The default, or your own file, is then in force."""
+    _unset(cli, cli.lab.settings.unset_methodology(key))
+    _say_moved(cli)
+
+
+def _say_moved(cli: CliContext) -> None:
     for item in cli.lab.settings.moved:
         was, now = item["stored"]["status"], item["folded"]["status"]
         if was != now:
@@ -86,7 +100,10 @@ def set_config(cli: CliContext, key: str, value: str) -> None:
 @pass_cli
 def unset_config(cli: CliContext, key: str) -> None:
     """Take KEY out of config.yaml; comments stay. The default, or your own file, is then in force."""
-    item = cli.lab.settings.unset_config(key)
+    _unset(cli, cli.lab.settings.unset_config(key))
+
+
+def _unset(cli: CliContext, item: Item) -> None:
     cli.answer("setting", item._asdict(), f"{item.key}: {_cell(item.value)}  ({item.origin})")
 
 

@@ -269,8 +269,14 @@ class SettingsDoor(_Connected, Settings):
 
     def set_methodology(self, name: str, text: str) -> Item:
         """Writes one key; where it says when a hypothesis is decided, every fold is made anew."""
-        item = super().set_methodology(name, text)
-        self.moved = _judge.refold_all(self._desks) if name in _DECIDING else []
+        return self._refolded(super().set_methodology(name, text))
+
+    def unset_methodology(self, name: str) -> Item:
+        """Takes one key out of the file; where it says when a hypothesis is decided, every fold is made anew."""
+        return self._refolded(super().unset_methodology(name))
+
+    def _refolded(self, item: Item) -> Item:
+        self.moved = _judge.refold_all(self._desks) if item.key in _DECIDING else []
         return item
 
 

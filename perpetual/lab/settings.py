@@ -6,7 +6,7 @@ may set. Setting a methodology key is told in the feed, because what the record 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from perpetual.config import CHOICES, PLUGINS
@@ -176,8 +176,7 @@ class Settings:
             ConfigError: for a value that does not fit.
             NotPermitted: where an agent asks for it, but for the keys of `perpetual.lab.guarded.AGENTS_MAY_SET`.
         """
-        if name in KEYS and not is_free("methodology", name):
-            person_only(self._ctx, "setting this key of the methodology")
+        self._check_methodology_right(name)
         if name == "exploration_strategy" and text not in STRATEGY_SCORERS:
             try:
                 self._ctx.registry.choose("scorer", text)
@@ -190,11 +189,28 @@ class Settings:
                 raise UsageError(problem.message, hint=problem.hint, code=problem.code) from problem
         if name == "required_gates":
             text = self._gates(text)
+        return self._change_methodology(name, lambda methodology: methodology.set(name, text))
+
+    def unset_methodology(self, name: str) -> Item:
+        """Takes one key out of the project's methodology.yaml and answers it as it is in force then.
+
+        Raises:
+            UsageError: for an unknown key (with the nearest), or where the value that is then in force does not fit.
+            NotPermitted: where an agent asks for it, as for `set_methodology`.
+        """
+        self._check_methodology_right(name)
+        return self._change_methodology(name, lambda methodology: methodology.unset(name))
+
+    def _check_methodology_right(self, name: str) -> None:
+        if name in KEYS and not is_free("methodology", name):
+            person_only(self._ctx, "setting this key of the methodology")
+
+    def _change_methodology(self, name: str, change: Callable[[Methodology], Item]) -> Item:
         with self._ctx.store.transaction() as tx:  # the feed tells in which order keys were set, and what each was
             self._ctx.config.refresh()
             methodology = self._ctx.config.methodology
             before = methodology[name] if name in KEYS else None  # an unknown key is refused by name below
-            item = methodology.set(name, text)
+            item = change(methodology)
             self._trust_anew(f"methodology.{name}", item)
             self._ctx.emit(tx, "methodology_set", name, {"value": item.value, "was": before})
         return item

@@ -99,7 +99,7 @@ def test_one_plugin_is_shown_with_its_options(project: Path, capsys: pytest.Capt
     assert (provider["slot"], provider["factory"]) == ("store", "perpetual_tinydb.store:open_store")
     assert provider["options"][0]["key"] == "lock_timeout_s"
     assert run(["plugins", "show", "perpetual-lab/tinydb"]) == 0
-    assert "plugins.tinydb.lock_timeout_s (float, 30.0)" in capsys.readouterr().out
+    assert "plugins.store.tinydb.lock_timeout_s (float, 30.0)" in capsys.readouterr().out
     code, document = ask(capsys, "plugins", "show", "tinidb")
     assert (code, document["error"]["code"]) == (5, "not_found")
     assert "did you mean tinydb" in document["error"]["message"]

@@ -672,3 +672,60 @@ def test_a_store_that_holds_the_record_is_not_unset(project: Path) -> None:
         lab.hypotheses.add("m grows")
         with pytest.raises(Exception, match="holds this project's record"):
             lab.settings.unset_config("store")
+
+
+def test_a_key_of_the_methodology_is_unset_and_told_in_the_feed(project: Path) -> None:
+    file = project / ".perpetual" / "methodology.yaml"
+    text = "# ours\nalpha: 0.05  # strict\n# of proposals\nproposal_batch_size: 5\n"
+    with Lab.open() as lab:
+        file.write_text(text, "utf-8")
+        assert lab.settings.unset_methodology("alpha").value is None
+        assert file.read_text("utf-8") == text.replace("alpha: 0.05  # strict\n", "")
+        event = lab.events()[-1]
+        assert (event.kind, event.subject, dict(event.payload)) == (
+            "methodology_set", "alpha", {"value": None, "was": 0.05},
+        )  # fmt: skip
+        with pytest.raises(UsageError, match="did you mean alpha"):
+            lab.settings.unset_methodology("alhpa")
+    with Lab.open(actor="mcp:someone/1") as lab:
+        with pytest.raises(NotPermitted):
+            lab.settings.unset_methodology("required_gates")
+        assert lab.settings.unset_methodology("proposal_batch_size").value == 3
+
+
+# --- names that belong to Perpetual -----------------------------------------------------------------------------------
+
+
+def test_a_distribution_that_offers_bundled_names_changes_no_project(project: Path) -> None:
+    found = registry(
+        (
+            "acme",
+            "acme",
+            plugin(scorer={"greedy": {}}, store={"tinydb": {}}, scheduler={"local": {}}, memory={"git": {}}),
+        )
+    )
+    with Lab.open(registry=found) as lab:
+        chosen = [found.choose(slot, name) for slot, name in
+                  [("scorer", "greedy"), ("store", "tinydb"), ("scheduler", "local"), ("memory", "git")]]  # fmt: skip
+        assert all(offer.is_bundled for offer in chosen)
+        assert lab.settings.set_methodology("exploration_strategy", "greedy").value == "greedy"
+        assert lab.status()
+        assert lab.memory.write("a.md", "a note")
+
+
+def test_required_gates_are_kept_by_qualified_names(project: Path) -> None:
+    """Another distribution that brings a gate of the same bare name must not pass for the one that was meant."""
+    gates: dict[str, Spec] = {"pii": {}, "immune": {}}
+    found = registry(("acme", "acme", plugin(gate=gates)))
+    with Lab.open(registry=found) as lab:
+        assert lab.settings.set_methodology("required_gates", "immune, pii").value == ["immune", "acme/pii"]
+        assert lab.settings.set_methodology("required_gates", "acme/pii,acme/immune").value == [
+            "acme/pii", "acme/immune",
+        ]  # fmt: skip
+        with pytest.raises(UsageError, match="pij"):
+            lab.settings.set_methodology("required_gates", "pij")
+    both = registry(("acme", "acme", plugin(gate=gates)), ("beta", "beta", plugin(gate=gates)))
+    with Lab.open(registry=both) as lab:
+        with pytest.raises(UsageError, match="offered by"):
+            lab.settings.set_methodology("required_gates", "pii")
+        assert lab.settings.set_methodology("required_gates", "beta/pii").value == ["beta/pii"]

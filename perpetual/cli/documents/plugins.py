@@ -80,6 +80,7 @@ class Plugin(PluginHead):
 
     providers: list[ProviderInFull]
     hooks: list[str]
+    options: list[OptionLine]
 
 
 class ContractCheck(TypedDict):
