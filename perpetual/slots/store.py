@@ -91,8 +91,9 @@ class StoreBase(ABC):
         self.kinds: dict[str, Kind] = dict(KINDS)
         self.fence: Callable[[], None] | None = None  # called with the lock held; raises where nothing may be written
         self.clean: Callable[[str, Row], Row] | None = None  # what a row becomes before it is staged
-        self._open = threading.local()
-        self._watch: FolderWatch | None = None
+        # Mangled: a store of a plugin may have any name for its own.
+        self.__open = threading.local()
+        self.__watch: FolderWatch | None = None
 
     # --- what a store must give -----------------------------------------------------------------------------
 
@@ -130,9 +131,9 @@ class StoreBase(ABC):
 
     def close(self) -> None:
         """Lets go of what the store holds; one that overrides it calls it."""
-        if self._watch is not None:
-            self._watch.close()
-            self._watch = None
+        if self.__watch is not None:
+            self.__watch.close()
+            self.__watch = None
 
     def verify(self) -> list[str]:
         """What is wrong with the store's own files, each a sentence: sums, order, structure. Changes nothing."""
@@ -165,6 +166,11 @@ class StoreBase(ABC):
             raise UsageError(f"{name} is {sort}")
         return spec
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether this thread is inside a `transaction()` block."""
+        return getattr(self.__open, "transaction", None) is not None
+
     def check_fields(self, kind: str, equals: Mapping[str, Any]) -> None:
         """Raises `UsageError` unless every field is a declared index of the kind."""
         spec = self.kind(kind)
@@ -175,7 +181,7 @@ class StoreBase(ABC):
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """See the contract: atomic, serialisable, durable before it returns; joins the thread's open one."""
-        outer: Transaction | None = getattr(self._open, "transaction", None)
+        outer: Transaction | None = getattr(self.__open, "transaction", None)
         if outer is not None:
             before = outer._mark()
             try:
@@ -189,21 +195,21 @@ class StoreBase(ABC):
             if self.fence is not None:
                 self.fence()
             transaction = Transaction(self)
-            self._open.transaction = transaction
+            self.__open.transaction = transaction
             try:
                 yield transaction
                 batch = transaction._batch()
                 if batch:
                     self.write(batch)
             finally:
-                self._open.transaction = None
+                self.__open.transaction = None
                 transaction._over = True
         if batch:
             self.settle()
 
     def get(self, kind: str, id: str) -> Document | None:
         """The committed document or ledger row (the open transaction's, inside one), or None."""
-        inside: Transaction | None = getattr(self._open, "transaction", None)
+        inside: Transaction | None = getattr(self.__open, "transaction", None)
         if inside is not None:
             return inside.get(kind, id)
         self.kind(kind)
@@ -212,7 +218,7 @@ class StoreBase(ABC):
 
     def find(self, kind: str, /, **equals: Any) -> list[Document]:
         """All that match, oldest first; the fields must be declared indexes."""
-        inside: Transaction | None = getattr(self._open, "transaction", None)
+        inside: Transaction | None = getattr(self.__open, "transaction", None)
         if inside is not None:
             return inside.find(kind, **equals)
         self.check_fields(kind, equals)
@@ -250,7 +256,7 @@ class StoreBase(ABC):
         if limit < 1:
             raise UsageError(f"a page holds at least one item, not {limit}")
         after = start_of(cursor)
-        if getattr(self._open, "transaction", None) is not None:
+        if self.in_transaction:
             found = self.find(kind, **equals)  # with what is not committed yet
             if newest_first:
                 found = [item for item in reversed(found) if not after or item.number < after]
@@ -273,7 +279,7 @@ class StoreBase(ABC):
 
     def count(self, kind: str, /, **equals: Any) -> int:
         """How many documents or rows of the kind there are, or how many of them match, as `find` finds them."""
-        inside: Transaction | None = getattr(self._open, "transaction", None)
+        inside: Transaction | None = getattr(self.__open, "transaction", None)
         if inside is not None:
             return inside.count(kind, **equals)
         if equals:
@@ -307,13 +313,13 @@ class StoreBase(ABC):
     def wait(self, since: int, timeout_s: float) -> int:
         """Returns the commit number once it has passed `since`, or the present one after `timeout_s`."""
         deadline = time.monotonic() + timeout_s
-        if self.folder is not None and self._watch is None:
+        if self.folder is not None and self.__watch is None:
             from perpetual.toolkit.watch import FolderWatch
 
-            self._watch = FolderWatch(self.folder)
+            self.__watch = FolderWatch(self.folder)
         while (number := self.seq()) <= since and (left := deadline - time.monotonic()) > 0:
-            if self._watch is None:
+            if self.__watch is None:
                 time.sleep(min(_POLL_S, left))
             else:
-                self._watch.wait(lambda: self.seq() > since, left)
+                self.__watch.wait(lambda: self.seq() > since, left)
         return number

@@ -248,7 +248,7 @@ def _add_offered(
     server.add_tool(
         without_lab(name, function, call, returned),
         name=name,
-        description=summary or None,
+        description=inspect.getdoc(function) or summary or None,
         annotations=None if reads is None else ToolAnnotations(read_only_hint=reads, destructive_hint=not reads),
     )
     made = server._tool_manager.get_tool(name)

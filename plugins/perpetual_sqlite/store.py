@@ -337,7 +337,7 @@ class SqliteStore(StoreBase):
 
     def compact(self) -> None:
         """Rewrites the database without what is unused, and empties its log."""
-        if getattr(self._open, "transaction", None) is not None:
+        if self.in_transaction:
             raise UsageError("a store is not compacted inside a transaction")
         if not os.path.lexists(self._file):
             return

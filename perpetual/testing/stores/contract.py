@@ -17,12 +17,13 @@ from perpetual.errors import UsageError
 from perpetual.slots.store import Document, StoreBase
 from perpetual.testing.stores import given
 from perpetual.testing.stores.documents import Documents
+from perpetual.testing.stores.extremes import Extremes
 from perpetual.testing.stores.given import PATIENCE_S, Abandoned, Reopen, abandoned, bodies, fill, in_thread
 
 __all__ = ["StoreContract"]
 
 
-class StoreContract(Documents):
+class StoreContract(Documents, Extremes):
     """For every store."""
 
     factory: ClassVar[str] = ""

@@ -10,11 +10,23 @@ from typing import Any
 from perpetual.errors import UsageError
 from perpetual.slots.store import Document, StoreBase, Transaction
 
-__all__ = ["MOMENT_S", "PATIENCE_S", "Abandoned", "Reopen", "abandoned", "bodies", "fill", "in_thread", "refused"]
+__all__ = [
+    "LONG_MOMENT_S",
+    "MOMENT_S",
+    "PATIENCE_S",
+    "Abandoned",
+    "Reopen",
+    "abandoned",
+    "bodies",
+    "fill",
+    "in_thread",
+    "refused",
+]
 
 Reopen = Callable[[], StoreBase]
 
 PATIENCE_S = 30.0  # what is waited for comes at once; this only bounds a failing test
+LONG_MOMENT_S = 2.5  # longer than a careless lock's term
 MOMENT_S = 0.15  # how long something that must not happen is given to happen
 
 

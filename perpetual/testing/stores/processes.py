@@ -168,6 +168,34 @@ class SharedStoreContract(DurableStoreContract):
         assert found is not None
         assert found.body["n"] == 31
 
+    def test_another_process_s_writes_are_seen_at_once(self, store: StoreBase, peer: Peer) -> None:
+        """Also where the same thing was read a moment before: what was read is not kept for a while."""
+        for n in range(1, 6):
+            assert len(store.find("hypothesis")) == n - 1
+            assert store.get("hypothesis", f"h{n}") is None
+            seq = store.seq()
+            peer.ask("create", n=n)
+            assert store.get("hypothesis", f"h{n}") is not None, "what was read a moment before is answered again"
+            assert bodies(store.find("hypothesis")) == [*range(1, n + 1)]
+            assert (store.count("hypothesis"), store.seq()) == (n, seq + 1)
+
+    def test_a_block_is_alone_for_as_long_as_it_takes(self, store: StoreBase, peer: Peer) -> None:
+        """The lock has no term: a block that takes seconds is not joined by another process's."""
+        peer.ask("begin", n=1)
+        done = threading.Event()
+
+        def write() -> None:
+            with store.transaction() as tx:
+                tx.create("hypothesis", {"n": 2})
+            done.set()
+
+        writer = threading.Thread(target=write, daemon=True)
+        writer.start()
+        assert not done.wait(given.LONG_MOMENT_S), "another block began while this one went on"
+        peer.ask("end")
+        assert done.wait(PATIENCE_S)
+        assert bodies(store.find("hypothesis")) == [1, 2]
+
     def test_blocks_of_two_processes_do_not_overlap(self, store: StoreBase, peer: Peer) -> None:
         """While one writes, the other reads what was committed and waits with its own writes."""
         fill(store, 1)
