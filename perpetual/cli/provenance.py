@@ -14,6 +14,30 @@ if TYPE_CHECKING:
 __all__ = ["provenance_lines", "provenance_text"]
 
 Json = dict[str, Any]
+_UNSAID = "unknown: no capture looked at it"
+_LONGEST_FACT = 200  # characters
+_SHOWN = frozenset(
+    {
+        "schema",
+        "run",
+        "experiment",
+        "spec_hash",
+        "seed",
+        "argv",
+        "cwd",
+        "git",
+        "versions",
+        "environment",
+        "interpreter",
+        "machine",
+        "gpus",
+        "protected",
+        "perpetual",
+        "captured_at",
+        "problems",
+        "intact",
+    }
+)
 _SHAPELESS = (KeyError, TypeError, ValueError, AttributeError, IndexError)  # of a document of another shape
 
 
@@ -25,10 +49,10 @@ def provenance_lines(lab: Lab, run: Run) -> list[str]:
         commit = run.git.commit
         return [f"  code: {commit}{' with changes' if run.git.dirty else ''}"] if commit else []
     try:
-        lines = [f"  code: {_code(kept['git'])}"] if kept["git"]["commit"] else []
-        packages = kept["interpreter"]["packages"]
-        if packages is not None:
-            lines.append(f"  Python {kept['interpreter']['version'] or '?'} with {len(packages)} packages")
+        git, python = kept["git"], kept["interpreter"]
+        lines = [f"  code: {_code(git)}"] if git is not None and git["commit"] else []
+        if python is not None and python["packages"] is not None:
+            lines.append(f"  Python {python['version'] or '?'} with {len(python['packages'])} packages")
     except _SHAPELESS:
         return ["  provenance: ALTERED since the start, it does not hold what was written"]
     return lines
@@ -51,34 +75,61 @@ def provenance_text(kept: Json) -> str:
 def _text(kept: Json) -> str:
     git, python, machine, protected = kept["git"], kept["interpreter"], kept["machine"], kept["protected"]
     altered = {None: "", True: ", as it was written at the start", False: ", ALTERED since the start"}[kept["intact"]]
-    files = [entry for entry in git["untracked"] if entry["kept"]]
     lines = [
         f"{kept['run']} of {kept['experiment']}, seed {kept['seed']}, captured {kept['captured_at']}{altered}",
         f"  command: {_joined(kept['argv'])}",
         f"  in {kept['cwd']}",
-        f"  code: {_code(git)}",
+        *(_of_code(git) if git is not None else [f"  code: {_UNSAID}"]),
+        *(_of_python(python) if python is not None else [f"  Python: {_UNSAID}"]),
     ]
+    if kept["environment"] is None:
+        lines.append(f"  environment: {_UNSAID}")
+    else:
+        named = sum(value is not None for value in kept["environment"].values())
+        lines.append(f"  environment: {len(kept['environment'])} variables, the values of {named} kept")
+    if machine is None:
+        lines.append(f"  machine: {_UNSAID}")
+    else:
+        lines.append(f"  machine: {machine['host']}, {machine['os']}, {machine['kernel']}, {machine['cpus']} CPUs"
+                     + (f", {machine['memory_bytes'] / 2**30:.1f} GiB" if machine["memory_bytes"] else ""))  # fmt: skip
+    lines += [f"  GPUs: {', '.join(kept['gpus'])}"] if kept["gpus"] else []
+    if protected["patterns"]:
+        count = _UNSAID if protected["files"] is None else _files(len(protected["files"]))
+        lines.append(f"  protected: {count} of {', '.join(protected['patterns'])}")
+    known = kept.get("versions")
+    if known is not None:
+        lines.append("  versions: " + ", ".join(f"{name} {_version(value)}" for name, value in known.items()))
+    lines += [f"  {name}: {_shown(value)}" for name, value in kept.items() if name not in _SHOWN]
+    lines += [f"  not to be had: {problem}" for problem in kept["problems"]]
+    return "\n".join(printable(line) for line in lines)
+
+
+def _of_code(git: Json) -> list[str]:
+    files = [entry for entry in git["untracked"] if entry["kept"]]
+    lines = [f"  code: {_code(git)}"]
     lines += [f"  remote: {git['remote']}"] if git["remote"] else []
     if git["untracked"] or git["untracked_left_out"]:
         count = len(git["untracked"]) + git["untracked_left_out"]
         lines.append(f"  untracked: {_files(count)}, {len(files)} of them kept")
+    return lines
+
+
+def _of_python(python: Json) -> list[str]:
+    lines = []
     if python["path"]:
         count = f", {len(python['packages'])} packages" if python["packages"] is not None else ""
         lines.append(f"  Python {python['version'] or '?'} at {python['path']}{count}")
     if python["why"]:
         lines.append(f"  Python: {python['why']}")
-    named = sum(value is not None for value in kept["environment"].values())
-    lines.append(f"  environment: {len(kept['environment'])} variables, the values of {named} kept")
-    lines.append(f"  machine: {machine['host']}, {machine['os']}, {machine['kernel']}, {machine['cpus']} CPUs"
-                 + (f", {machine['memory_bytes'] / 2**30:.1f} GiB" if machine["memory_bytes"] else ""))  # fmt: skip
-    lines += [f"  GPUs: {', '.join(kept['gpus'])}"] if kept["gpus"] else []
-    if protected["patterns"]:
-        lines.append(f"  protected: {_files(len(protected['files']))} of {', '.join(protected['patterns'])}")
-    known = kept.get("versions")
-    if known is not None:
-        lines.append("  versions: " + ", ".join(f"{name} {_version(value)}" for name, value in known.items()))
-    lines += [f"  not to be had: {problem}" for problem in kept["problems"]]
-    return "\n".join(printable(line) for line in lines)
+    return lines
+
+
+def _shown(value: object) -> str:
+    """A fact of a plugin's own, in one line."""
+    import json
+
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST_FACT else f"{text[:_LONGEST_FACT]}... (in full with --json)"
 
 
 def _code(git: Json) -> str:

@@ -17,6 +17,7 @@ from perpetual.lab.evidence import EvidenceLedger
 from perpetual.lab.experiments import Experiments
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows import audit as _audit
+from perpetual.lab.flows import captures as _captures
 from perpetual.lab.flows import fold as _fold
 from perpetual.lab.flows import history as _history
 from perpetual.lab.flows import judge as _judge
@@ -26,7 +27,6 @@ from perpetual.lab.flows import logs as _logs
 from perpetual.lab.flows import measure as _measure
 from perpetual.lab.flows import pick as _pick
 from perpetual.lab.flows import propose as _propose
-from perpetual.lab.flows import provenance as _provenance
 from perpetual.lab.flows import reconcile as _reconcile
 from perpetual.lab.flows import start as _start
 from perpetual.lab.flows import steps as _steps
@@ -206,8 +206,8 @@ class RunsDoor(_Connected, RunLedger):
         return [_symptoms.HINTS[kind].format(run=run.id) for kind in kinds if kind in _symptoms.HINTS]
 
     def provenance(self, run_id: str) -> dict[str, Any]:
-        """What a run was started from, as its `provenance.json` has it; see `perpetual.lab.flows.provenance`."""
-        return _provenance.provenance(self._desks, run_id)
+        """What a run was started from, as its `provenance.json` has it; see `perpetual.lab.flows.captures`."""
+        return _captures.provenance(self._desks, run_id)
 
     def read_metrics(self, run_id: str) -> dict[str, MetricValue]:
         """What the metric readers find of a run now; see `perpetual.lab.flows.measure.read_again`."""

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["Deadline", "OutOfTime", "call"]
+__all__ = ["Deadline", "OutOfTime", "call", "call_bounded"]
 
 T = TypeVar("T")
 _AGAIN_S = 0.5  # a part that swallowed the first interruption gets another
@@ -84,3 +84,32 @@ def call(seconds: float, function: Callable[[], T]) -> T:
         signal.signal(signal.SIGALRM, previous)
         if outer_s:  # another timer was running: it goes on, and strikes at once where its time has passed
             signal.setitimer(signal.ITIMER_REAL, max(0.001, outer_s - (time.monotonic() - began)), interval_s)
+
+
+def call_bounded(seconds: float, function: Callable[[], T]) -> T:
+    """Returns the function's answer as `call` does; outside of the main thread a late function is left behind.
+
+    There it runs in a thread of its own, which ends with the process: for parts that may hang, not for quick calls.
+
+    Raises:
+        OutOfTime: at the limit.
+    """
+    if threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer"):
+        return call(seconds, function)
+    answers: list[T] = []
+    problems: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            answers.append(function())
+        except BaseException as problem:  # noqa: BLE001 - raised in the caller's thread
+            problems.append(problem)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if problems:
+        raise problems[0]
+    if not answers:
+        raise OutOfTime(seconds)
+    return answers[0]

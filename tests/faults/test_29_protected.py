@@ -17,9 +17,9 @@ import pytest
 
 from perpetual import Lab
 from perpetual.cli.app import run as command_line
-from perpetual.lab.flows import protected
-from perpetual.lab.flows.protected import look_at, unlike
 from perpetual.records import Run
+from perpetual_provenance import protected_paths
+from perpetual_provenance.protected_paths import look_at, unlike
 from tests.plugins.tinydb.helpers import tick
 
 Campaign = Callable[..., Run]
@@ -270,16 +270,16 @@ def test_ten_are_named_and_the_others_counted(tree: Path) -> None:
 
 def test_only_what_was_written_is_read_again(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Times that the kernel sets spare the second hash; a file that was young at the first look is read again."""
-    monkeypatch.setattr(protected, "_YOUNG_NS", 0)
+    monkeypatch.setattr(protected_paths, "_YOUNG_NS", 0)
     found = look_at(tree, ["a"])
     read: list[str] = []
-    entry = protected._entry
+    entry = protected_paths._entry
 
     def counting(root: str, path: str, limit: int) -> dict[str, Any]:
         read.extend([path] if limit else [])
         return entry(root, path, limit)
 
-    monkeypatch.setattr(protected, "_entry", counting)
+    monkeypatch.setattr(protected_paths, "_entry", counting)
     assert unlike(tree, found, most=10) == ([], [])
     assert read == []
     tick(tree / "a" / "eval.py")
@@ -293,8 +293,8 @@ def test_only_what_was_written_is_read_again(tree: Path, monkeypatch: pytest.Mon
 
 
 def test_beyond_the_bounds_it_is_told(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protected, "_YOUNG_NS", 0)
-    monkeypatch.setattr(protected, "_HASHED_BYTES", 12)
+    monkeypatch.setattr(protected_paths, "_YOUNG_NS", 0)
+    monkeypatch.setattr(protected_paths, "_HASHED_BYTES", 12)
     found = look_at(tree, ["a"])
     assert [entry["sha256"] is None for entry in found["files"]] == [True, True, False, True]
     assert "held by size and times alone" in found["problems"][0]
@@ -302,7 +302,7 @@ def test_beyond_the_bounds_it_is_told(tree: Path, monkeypatch: pytest.MonkeyPatc
     tick(tree / "a" / "x[1].txt")
     (tree / "a" / "x[1].txt").write_text("a/x[1].txt")
     assert "too big to have been hashed" in unlike(tree, found, most=10).taints[0]
-    monkeypatch.setattr(protected, "_MOST_FILES", 2)
+    monkeypatch.setattr(protected_paths, "_MOST_FILES", 2)
     found = look_at(tree, ["a"])
     assert len(found["files"]) == 2
     assert "more than 2 files" in found["problems"][0]

@@ -174,7 +174,8 @@ def test_a_module_on_no_floor_is_told(copied: Path) -> None:
 # --- law 1: one door ------------------------------------------------------------------------------------------------
 
 # What is not a face: the parts that the lab itself is made of, which hold a store, a process, a repository, a device.
-_PARTS = ("perpetual_tinydb", "perpetual_sqlite", "perpetual_local", "perpetual_git", "perpetual_nvml")
+_PARTS = ("perpetual_tinydb", "perpetual_sqlite", "perpetual_local", "perpetual_git", "perpetual_nvml",
+          "perpetual_provenance")  # fmt: skip
 # Nor is what reads other tools' files: their databases and repositories, never the lab's.
 _READERS = tuple(f"perpetual_adopt/{name}.py" for name in ("agent", "commits", "mlflow_database", "reading"))
 # Nor is what starts and kills processes on stores and projects of its own, in scratch folders.

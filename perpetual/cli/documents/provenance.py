@@ -72,12 +72,12 @@ class ProtectedFile(TypedDict):
 
 
 class Protected(TypedDict):
-    """The protected paths at a run's start."""
+    """The protected paths at a run's start; `sha256`, `files` and `unmatched` are null if no capture looked at them."""
 
     patterns: list[str]
-    sha256: str
-    files: list[ProtectedFile]
-    unmatched: list[str]
+    sha256: str | None
+    files: list[ProtectedFile] | None
+    unmatched: list[str] | None
     problems: list[str]
 
 
@@ -98,7 +98,10 @@ class Versions(TypedDict):
 
 
 class Provenance(TypedDict):
-    """What a run was started from; `intact` is null where no hash of it was noted."""
+    """What a run was started from; `intact` is null where no hash of it was noted.
+
+    A fact that no capture answered is null. Further captures add facts under names of their own.
+    """
 
     run: str
     experiment: str
@@ -106,11 +109,11 @@ class Provenance(TypedDict):
     seed: int
     argv: list[str]
     cwd: str
-    git: ProvenanceCode
+    git: ProvenanceCode | None
     versions: NotRequired[Versions]  # which older runs do not have
-    environment: dict[str, str | None]
-    interpreter: Interpreter
-    machine: ProvenanceMachine
+    environment: dict[str, str | None] | None
+    interpreter: Interpreter | None
+    machine: ProvenanceMachine | None
     gpus: list[str]
     protected: Protected
     perpetual: str

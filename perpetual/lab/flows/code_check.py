@@ -1,8 +1,9 @@
 """Approval binds the code: what is to run is compared with what was there when it was approved.
 
-`approve` records the code of each command. At each start it is compared: `ask` starts nothing until the experiment is
-approved again, `warn` starts it and says so, `allow` compares nothing. Unknown code is not compared. Reading a
-repository takes time, so nothing here is called inside a transaction.
+`approve` records the code of each command, as captures read it. At each start it is compared: `ask` starts nothing
+until the experiment is approved again, `warn` starts it and says so, `allow` compares nothing. Code that its capture
+does not know is not compared. Where the capture is gone or fails, `ask` and `warn` start nothing until a person
+approves again. Reading a repository takes time, so nothing here is called inside a transaction.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from perpetual.errors import NotPermitted, PerpetualError, UsageError
+from perpetual.errors import NotPermitted, PerpetualError, PluginError, UsageError
 from perpetual.lab.experiments import argv_of, spec_hash
 from perpetual.lab.flows import Desks
-from perpetual.lab.flows.code_version import CodeReader, CodeState
+from perpetual.lab.flows.captures import UNREADABLE, Codes
 from perpetual.lab.rights import for_agent
+from perpetual.slots.capture import CodeState
 from perpetual.slots.store import Document
 
 __all__ = [
@@ -42,10 +44,13 @@ class Changed(NamedTuple):
     files: tuple[str, ...] | None  # None where they cannot be named
     rule: str  # ask or warn
     now: CodeState
+    problem: str | None = None  # why it could not be compared
 
     @property
     def text(self) -> str:
         """What has changed, for people."""
+        if self.problem is not None:
+            return f"{self.experiment_id} is approved with its code, which cannot be compared: {self.problem}"
         if not self.files:
             return f"the code of {self.experiment_id} has changed since it was approved"
         more = f" and {len(self.files) - _LISTED} more" if len(self.files) > _LISTED else ""
@@ -63,21 +68,34 @@ class CodeCheck:
 
     def __init__(self, desks: Desks) -> None:
         self._desks = desks
-        self._reader: CodeReader | None = None
+        self._codes: Codes | None = None
         self._states: dict[str, CodeState | None] = {}
 
     def state_of(self, experiment: Document) -> CodeState | None:
-        """The code that an experiment would run now; None without a command."""
+        """Returns the code that an experiment would run now; None without a command, or a capture that reads code.
+
+        Raises:
+            PluginError: if a capture that reads it failed.
+        """
         if experiment.id not in self._states:
             self._states[experiment.id] = self._read(experiment.body)
         return self._states[experiment.id]
 
     def states_of(self, ids: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """What `approve` records of each experiment, by id; unknown code is left out."""
+        """Returns what `approve` records of each experiment, by id; unknown code is left out.
+
+        Raises:
+            PluginError: if a capture that reads it failed, unless the methodology compares nothing.
+        """
         found = {}
         for id in ids:
             document = self._desks.ctx.need("experiment", id)
-            state = self.state_of(document)
+            try:
+                state = self.state_of(document)
+            except PluginError:
+                if self._rule(by_queue=False) != "allow":
+                    raise
+                continue
             if state is not None and state.sha256 is not None:
                 found[document.id] = state.document()
         return found
@@ -87,10 +105,16 @@ class CodeCheck:
         body = experiment.body
         if body["status"] in ("proposed", "rejected", "expired") or body.get("approved_hash") != spec_hash(body):
             return False
-        before, now = CodeState.of(body.get("approved_code")), self.state_of(experiment)
-        if now is None or now.sha256 is None:
+        argv, before = self._command_of(body), CodeState.of(body.get("approved_code"))
+        if argv is None:
             return False
-        return before is None or self._its_reader.same(before, now) is False
+        try:
+            if before is None:
+                now = self.state_of(experiment)
+                return now is not None and now.sha256 is not None
+            return self._its_codes.same(before, self._its_codes.now(before, argv, body["cwd"])) is False
+        except PluginError:
+            return before is not None  # what cannot be compared any more may be approved without it
 
     def changed(self, experiment: Document, *, by_queue: bool, accepted: Sequence[str] = ()) -> Changed | None:
         """Returns how the code differs from what was approved, None where it does not or need not be known.
@@ -103,27 +127,36 @@ class CodeCheck:
         before = CodeState.of(experiment.body.get("approved_code"))
         if rule == "allow" or before is None:
             return None
-        now = self.state_of(experiment)
-        if now is None or now.sha256 in accepted or self._its_reader.same(before, now) is not False:
+        argv = self._command_of(experiment.body)
+        if argv is None:
             return None
-        files = self._its_reader.changed_since(before, now)
+        try:
+            now = self._its_codes.now(before, argv, experiment.body["cwd"])
+            if now.sha256 in accepted or self._its_codes.same(before, now) is not False:
+                return None
+        except PluginError as problem:
+            return Changed(experiment.id, None, "ask", CodeState(), problem.message)
+        files = self._its_codes.changed_since(before, now)
         return Changed(experiment.id, None if files is None else tuple(files), rule, now)
 
     @property
-    def _its_reader(self) -> CodeReader:
-        if self._reader is None:
-            config = self._desks.ctx.config
-            self._reader = CodeReader(config.root, config.methodology["code_ignore"])
-        return self._reader
+    def _its_codes(self) -> Codes:
+        if self._codes is None:
+            self._codes = Codes(self._desks.ctx)
+        return self._codes
 
-    def _read(self, body: Mapping[str, Any]) -> CodeState | None:
+    def _command_of(self, body: Mapping[str, Any]) -> Sequence[str] | None:
+        """The command's words; None without one, or for adopted work, which does not run here."""
         if body["command"] is None:
             return None
         try:
-            argv = argv_of(body["command"])
+            return argv_of(body["command"])
         except UsageError:
-            return None  # of adopted work: it does not run here
-        return self._its_reader.of(argv, body["cwd"])
+            return None
+
+    def _read(self, body: Mapping[str, Any]) -> CodeState | None:
+        argv = self._command_of(body)
+        return None if argv is None else self._its_codes.read(argv, body["cwd"])
 
     def _rule(self, *, by_queue: bool) -> str:
         rule: str | None = self._desks.ctx.config.methodology["code_changes"]
@@ -145,6 +178,9 @@ def require_same(desks: Desks, check: CodeCheck, experiment: Document) -> Change
 
 
 def _refused(desks: Desks, found: Changed) -> PerpetualError:
+    if found.problem is not None:
+        hint = f"perpetual plugins list; without its code: perpetual approve {found.experiment_id}"
+        return NotPermitted(found.text, hint=_FOR_AGENTS if for_agent(desks.ctx) else hint, code=UNREADABLE)
     return NotPermitted(found.text, hint=_hint(desks, found.experiment_id), code=KIND)
 
 

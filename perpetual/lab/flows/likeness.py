@@ -10,10 +10,12 @@ from difflib import SequenceMatcher
 from posixpath import basename
 from typing import Any
 
+from perpetual.errors import PluginError
 from perpetual.lab.experiments import words_of
 from perpetual.lab.flows import Desks
-from perpetual.lab.flows.code_version import CodeReader, CodeState
+from perpetual.lab.flows.captures import Codes
 from perpetual.lab.redaction import shown_specification
+from perpetual.slots.capture import CodeState
 from perpetual.slots.store import Document
 
 __all__ = ["differences"]
@@ -54,9 +56,11 @@ def _code(desks: Desks, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[
     before, after = CodeState.of(was.get("approved_code")), CodeState.of(now.get("approved_code"))
     if before is None or after is None:
         return None
-    reader = CodeReader(desks.ctx.config.root, desks.ctx.config.methodology["code_ignore"])
-    if reader.same(before, after) is not False:
-        return None
+    try:
+        if Codes(desks.ctx).same(before, after) is not False:
+            return None
+    except PluginError:
+        return None  # what has read them is gone
     return {"was": _commit(before), "now": _commit(after)}
 
 

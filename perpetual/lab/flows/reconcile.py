@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 from perpetual.errors import Conflict, CorruptData, PerpetualError, PluginError, TransientError
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.analyse import analyse as put_into_words
+from perpetual.lab.flows.captures import FILE, kept_of, taint_of
 from perpetual.lab.flows.devices import Devices
 from perpetual.lab.flows.fold import add_evidence, refold, refold_users_of
 from perpetual.lab.flows.gpu_watch import verify_devices
 from perpetual.lab.flows.launch import try_again
 from perpetual.lab.flows.measure import did_you_mean, measure
 from perpetual.lab.flows.overrun import end_overdue, is_told, note_overrun
-from perpetual.lab.flows.provenance import FILE, kept_of, taint_of
 from perpetual.lab.flows.start import advance_queue
 from perpetual.lab.flows.symptoms import KILLED, OUT_OF_MEMORY, last_error, symptoms_of
 from perpetual.lab.sight import HOSTILE, folder_of, leftovers, scheduler_for, sight
@@ -335,7 +335,7 @@ def _found(desks: Desks, run: Document, seen: Sighting) -> _End:
     if status == "failed":
         cause = last_error(desks.ctx.part("scheduler").logs(desks.runs.log_dir(run.id), stderr=True))
         symptoms += [cause] if cause is not None and all(cause["text"] != item["text"] for item in symptoms) else []
-    taint, written = taint_of(desks, run)
+    taint, noted = taint_of(desks, run)
     if seen.state == "ended" and seen.reason == "exited" and seen.detail:  # where else it is in the reason
         told.append({"kind": "leftover", "text": seen.detail, "source": "exit record"})
     if seen.left:
@@ -343,7 +343,7 @@ def _found(desks: Desks, run: Document, seen: Sighting) -> _End:
         text = f"processes that it left still run ({pids}): perpetual kill {run.id} ends them; no retry starts before"
         told.append({"kind": "leftover", "text": text, "source": "processes"})
     told += [{"kind": "tainted", "text": why, "source": FILE} for why in taint]
-    told += [{"kind": "protected", "text": text, "source": FILE} for text in written]
+    told += noted
     return _End(seen, status, reason, metrics, [*symptoms, *told], taint)
 
 

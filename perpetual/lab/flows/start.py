@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from perpetual.errors import PerpetualError
 from perpetual.lab.flows import Desks
+from perpetual.lab.flows.captures import Kept, capture, kept_of
 from perpetual.lab.flows.code_check import CodeCheck, accepted_of, reason_of
 from perpetual.lab.flows.devices import Devices, Lease, needs_driver
-from perpetual.lab.flows.provenance import Kept, capture, kept_of
 from perpetual.lab.flows.room import Moment, held_back, room
 from perpetual.lab.flows.specify import prepare, spec_of
 from perpetual.lab.sight import is_occupied, leftovers, scheduler_for, set_aside, taken

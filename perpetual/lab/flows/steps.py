@@ -228,7 +228,8 @@ def stop_reason(desks: Desks, launches: Launches) -> tuple[str, str] | None:
         return "budget_exhausted", launches.refused
     held = sorted({*launches.held, *(run.body["experiment_id"] for run in desks.runs.live() if is_held(run))})
     if held:
-        return "waiting_for_approval", f"the code of {', '.join(held[:5])} has changed since it was approved"
+        named = ", ".join(held[:5])
+        return "waiting_for_approval", f"the code of {named} has changed since it was approved, or cannot be compared"
     proposed = desks.ctx.store.find("experiment", status="proposed")
     if proposed:
         return "waiting_for_approval", f"{', '.join(item.id for item in proposed[:5])} wait for approval"

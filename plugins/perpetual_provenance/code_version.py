@@ -3,7 +3,7 @@
 Two states are the same code if the same files have the same contents, whichever commit holds them: committing what was
 run already, or a change of files that `code_ignore` names, makes no new version. Without git the version is that of the
 program files that the command names. Nothing of the repository is written, and no program that its configuration names
-is started (see `codestate`). What cannot be read within the limits is unknown: None, with a reason.
+is started (see `git_snapshot`). What cannot be read within the limits is unknown: None, with a reason.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from fnmatch import translate
 from functools import cached_property, lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import ClassVar, NamedTuple
 
-from perpetual.lab.flows.codestate import (
+from perpetual.api import CodeReader, CodeState
+from perpetual_provenance.git_snapshot import (
     EMPTY_TREE,
     NOT_OURS,
     Git,
@@ -33,7 +34,7 @@ from perpetual.lab.flows.codestate import (
     refuse_no_repository,
 )
 
-__all__ = ["CodeReader", "CodeState", "Ignore"]
+__all__ = ["Ignore", "Reader"]
 
 _MOST_BYTES = 64_000_000  # of a listing: some 600,000 files
 _HASHED_BYTES = 256_000_000  # of tracked files that differ from the commit
@@ -48,36 +49,6 @@ _PROGRAMS = frozenset({".py", ".pyw", ".ipynb", ".sh", ".bash", ".zsh", ".r", ".
 _COMMIT = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
 _OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _NO_GIT = ("no git repository", "git is not installed", "outside its repository", "is bare")
-
-
-class CodeState(NamedTuple):
-    """The code of a command at one time."""
-
-    kind: str | None = None  # git, files, or None where it is unknown
-    sha256: str | None = None  # of all that the command would run
-    tree: str | None = None  # of what git tracks
-    commit: str | None = None
-    dirty: bool | None = None  # tracked files that count differ from the commit, or the program is not tracked
-    files: Mapping[str, str] | None = None  # what differs from the commit, with its content; None where too many
-    programs: Mapping[str, str] = {}  # program files that the command names, by their paths below the project
-    ignored: str | None = None  # the globs that were left out, as a hash: states under others have other trees
-    why: str | None = None  # it is unknown, or no git state
-
-    def document(self) -> dict[str, Any]:
-        """The state as a record keeps it."""
-        return {
-            **self._asdict(),
-            "files": None if self.files is None else {**self.files},
-            "programs": {**self.programs},
-        }
-
-    @staticmethod
-    def of(document: Mapping[str, Any] | None) -> CodeState | None:
-        """Returns the state in a record, None where it has none or one that is not understood."""
-        if not isinstance(document, Mapping) or not isinstance(document.get("sha256"), str):
-            return None
-        known = {name: document[name] for name in CodeState._fields if name in document}
-        return CodeState(**known)
 
 
 class Ignore:
@@ -139,15 +110,17 @@ class _Tree(NamedTuple):
     changed: dict[str, str]  # those that differ from the commit: path -> mode and blob, "" where removed
 
 
-class CodeReader:
+class Reader(CodeReader):
     """Reads the code of commands in one folder; the repository once, however many commands it is asked about."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("git", "files")
 
     def __init__(self, root: Path, ignored: Iterable[str]) -> None:
         self._root = Path(os.path.realpath(root))
         patterns = [*ignored]
         self._ignore, self._ignored = Ignore(patterns), _digest(sorted(patterns))[:16]
 
-    def of(self, argv: Sequence[str], cwd: str | None) -> CodeState:
+    def read(self, argv: Sequence[str], cwd: str | None) -> CodeState:
         """Returns the code of a command that would run in `cwd`, a path below the folder."""
         programs = {path: digest for path, digest in _programs(self._root, argv, cwd) if not self._ignore.matches(path)}
         found = self._tree

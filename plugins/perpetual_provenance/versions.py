@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-from perpetual.lab.flows.code_version import CodeState
+from perpetual.api import CodeState
 
 __all__ = ["version_of"]
 
@@ -22,8 +22,8 @@ def version_of(code: CodeState, guarded: Mapping[str, Any], interpreter: Mapping
 
     Args:
         code: what it starts from.
-        guarded: how the protected paths look (`protected.look_at`).
-        interpreter: the Python of its command (`interpreter.interpreter_of`).
+        guarded: how the protected paths look (`protected_paths.look_at`).
+        interpreter: the Python of its command (`python_env.interpreter_of`).
     """
     found: dict[str, Any] = {"code": None, "data": None, "environment": None}
     if code.tree is not None or code.programs:

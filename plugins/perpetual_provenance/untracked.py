@@ -1,6 +1,6 @@
 """The files that git does not know, kept beside a run: small ones whole, links as links, the others by their hash.
 
-Used by `codestate` alone.
+Used by `git_snapshot` alone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The code a run starts from, kept beside it: commit, patch, and the files that git does not know.
 
-Used by `provenance`, and by `code_version` for its git commands. `git apply` of the patch on the commit, and the
+Used by `capture`, and by `code_version` for its git commands. `git apply` of the patch on the commit, and the
 untracked files copied over it, give the tree again.
 
 A repository's own configuration can name programs: filters, text conversions, monitors, hooks, diff drivers. Looking
@@ -22,11 +22,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from perpetual.lab.flows.patches import without_secrets
-from perpetual.lab.flows.untracked import UNTRACKED, keep_untracked
-from perpetual.records import GitState
+from perpetual.api import GitState
 from perpetual.toolkit.atomic import write_atomic
 from perpetual.toolkit.redact import redact_text
+from perpetual_provenance.patches import without_secrets
+from perpetual_provenance.untracked import UNTRACKED, keep_untracked
 
 __all__ = ["EMPTY_TREE", "NOT_OURS", "PATCH", "UNTRACKED", "Code", "Git", "GitFailed", "Site", "borrowed",
            "capture_code", "look", "overrides", "refuse_no_repository"]  # fmt: skip

@@ -1,6 +1,6 @@
 """Protected paths: how they look before a run and after it. What judges a run may not be changed while it runs.
 
-Used by `provenance` alone. A pattern is a path relative to the project's folder, of a file, or of a folder, which means
+Used by `capture` alone. A pattern is a path relative to the project's folder, of a file, or of a folder, which means
 everything below it; `*`, `?` and `[...]` stand for a part of one name and `**` for any folders, as in git's `:(glob)`
 path specifications. Links that are found on the way are held by where they point and not followed; a link that is
 itself named is followed as well.

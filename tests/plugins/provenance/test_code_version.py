@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from perpetual.lab.flows import code_version
-from perpetual.lab.flows.code_version import CodeReader, CodeState, Ignore
+from perpetual.api import CodeState
+from perpetual_provenance import code_version
+from perpetual_provenance.code_version import Ignore, Reader
 
 COMMAND = ("sh", "job.sh")
 
@@ -37,11 +38,11 @@ def _commit(root: Path) -> None:
 
 
 def _state(root: Path, command: tuple[str, ...] = COMMAND) -> CodeState:
-    return CodeReader(root, ["docs/**", "*.md"]).of(command, None)
+    return Reader(root, ["docs/**", "*.md"]).read(command, None)
 
 
 def _changes(root: Path, before: CodeState, now: CodeState) -> list[str] | None:
-    return CodeReader(root, ["docs/**", "*.md"]).changed_since(before, now)
+    return Reader(root, ["docs/**", "*.md"]).changed_since(before, now)
 
 
 def test_contents_decide_whichever_commit_holds_them(root: Path) -> None:
@@ -97,7 +98,7 @@ def test_programs_are_those_that_the_command_names_below_the_folder(tmp_path: Pa
     os.symlink("../outside.py", root / "link.py")
 
     def named(*argv: str) -> list[str]:
-        return sorted(CodeReader(root, ()).of(argv, None).programs)
+        return sorted(Reader(root, ()).read(argv, None).programs)
 
     assert named("python", "a.py", "--data", "data.csv") == ["a.py"]
     assert named("sh", "-c", "exec python a.py") == ["a.py"]
@@ -105,7 +106,7 @@ def test_programs_are_those_that_the_command_names_below_the_folder(tmp_path: Pa
     assert named("python", "-m", "pkg") == ["pkg/__main__.py"]
     assert named("python", "--script=a.py") == ["a.py"]
     assert named("python", "link.py", "../outside.py", "missing.py", "\0.py", "x" * 10_000 + ".py") == []
-    assert CodeReader(root, ()).of(("python", "link.py"), None).sha256 is None
+    assert Reader(root, ()).read(("python", "link.py"), None).sha256 is None
 
 
 @pytest.mark.parametrize(

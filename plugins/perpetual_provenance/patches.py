@@ -1,4 +1,4 @@
-"""A patch as it is kept: files that hold secrets left out, secrets in the others replaced. For `codestate` alone."""
+"""A patch as it is kept: files that hold secrets left out, secrets in the others replaced. For `git_snapshot` alone."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The Python that a command will run in, and what is installed there: known by its files, without starting it.
 
-Used by `provenance` alone. Folder names tell names and versions (`numpy-2.1.0.dist-info`); opening each package's
+Used by `capture` alone. Folder names tell names and versions (`numpy-2.1.0.dist-info`); opening each package's
 metadata would cost a launch a second.
 """
 

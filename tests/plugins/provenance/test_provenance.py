@@ -10,21 +10,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from hashlib import sha256
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
-from perpetual import Lab, __version__
-from perpetual.cli.app import run as command_line
-from perpetual.errors import CorruptData, NotFound
-from perpetual.lab.flows import codestate, untracked
-from perpetual.lab.flows.codestate import capture_code
-from perpetual.lab.flows.interpreter import interpreter_of
 from perpetual.records import Experiment, Hypothesis
-from perpetual.toolkit import platform
+from perpetual_provenance import git_snapshot, untracked
+from perpetual_provenance.git_snapshot import capture_code
+from perpetual_provenance.python_env import interpreter_of
 
 Campaign = Callable[..., tuple[Hypothesis, Experiment]]
 
@@ -328,19 +322,19 @@ def test_git_is_asked_only_where_it_may_find_a_repository(tmp_path: Path, monkey
     (tmp_path / "link").symlink_to(inside)
     refused = "no git repository"
     for folder in (inside, tmp_path / "link"):
-        with pytest.raises(codestate.GitFailed, match=refused):
-            codestate.refuse_no_repository(str(folder))
+        with pytest.raises(git_snapshot.GitFailed, match=refused):
+            git_snapshot.refuse_no_repository(str(folder))
     git(tmp_path / "a", "init", "-q")
     for folder in (inside, tmp_path / "link", inside / "gone"):
-        codestate.refuse_no_repository(str(folder))
+        git_snapshot.refuse_no_repository(str(folder))
     shutil.rmtree(tmp_path / "a" / ".git")
     git(tmp_path / "a", "init", "-q", "--bare", ".")
-    codestate.refuse_no_repository(str(inside))
+    git_snapshot.refuse_no_repository(str(inside))
     shutil.rmtree(tmp_path / "a" / "objects")
-    with pytest.raises(codestate.GitFailed, match=refused):
-        codestate.refuse_no_repository(str(inside))
+    with pytest.raises(git_snapshot.GitFailed, match=refused):
+        git_snapshot.refuse_no_repository(str(inside))
     monkeypatch.setenv("PATH", str(tmp_path))
-    codestate.refuse_no_repository(str(inside))  # who starts it says that it is missing
+    git_snapshot.refuse_no_repository(str(inside))  # who starts it says that it is missing
 
 
 @pytest.mark.parametrize(
@@ -380,7 +374,7 @@ def test_a_git_that_hangs_holds_no_launch_up(
     (tmp_path / "git").write_text(f"#!{sys.executable}\nimport signal\nsignal.pause()\n")
     (tmp_path / "git").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(codestate, "_GIT_S", 0.3)
+    monkeypatch.setattr(git_snapshot, "_GIT_S", 0.3)
     assert capture_code(code, place).problems == ["git rev-parse took longer than 0.3 s"]
 
 
@@ -398,7 +392,7 @@ def test_variables_that_point_git_elsewhere_do_not_count(
 
 
 def test_what_is_too_much_is_hashed_or_counted(code: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codestate, "_PATCH_BYTES", 100)
+    monkeypatch.setattr(git_snapshot, "_PATCH_BYTES", 100)
     for name, most in {
         "_KEPT_FILE_BYTES": 10,
         "_KEPT_BYTES": 15,
@@ -566,152 +560,3 @@ def test_a_command_that_is_no_python(tmp_path: Path, word: str, why: str) -> Non
     found = interpreter_of([word], tmp_path, os.environ)
     assert (found["path"], found["version"], found["packages"]) == (None, None, None)
     assert why in found["why"]
-
-
-# --- a run's --------------------------------------------------------------------------------------------------------
-
-
-def _one(lab: Lab, experiment: Experiment) -> str:
-    run = lab.runs.launch(experiment.id)[0]
-    lab.wait([run.id], timeout_s=30)
-    return run.id
-
-
-def test_a_run_keeps_what_it_was_started_from(lab: Lab, campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "4")
-    monkeypatch.setenv("HF_TOKEN", "hunter2")
-    monkeypatch.setenv("UNRELATED", "hunter3")
-    monkeypatch.setenv("TORCH_PROXY", "http://me:hunter4@host/")
-    git(lab.root, "init", "-q")
-    (lab.root / "train.py").write_text("print('acc: 1.5')\n")
-    git(lab.root, "add", "train.py")
-    git(lab.root, "commit", "-qm", "first")
-    (lab.root / "train.py").write_text("print('acc: 1.6')\n")
-    (lab.root / "model.py").write_text("x = 1\n")
-    monkeypatch.setenv("SLURM_JWT", "hunter5")
-    monkeypatch.setenv("NCCL_AUTH_VALUE", "hunter6")
-    monkeypatch.setenv("CUDA_HIDDEN", "ghp_" + "a1B2" * 9)
-    _, experiment = campaign(f"{sys.executable} train.py --lr 0.1", env={"MY_LR": "0.1"})
-    id = _one(lab, experiment)
-    kept, run = lab.runs.provenance(id), lab.runs.get(id)
-    assert run.tainted is False
-    folder = lab.root / run.log_dir
-    assert {name: kept[name] for name in ("schema", "run", "experiment", "spec_hash", "seed", "gpus", "perpetual")} == {
-        "schema": "perpetual.provenance/1", "run": "r1", "experiment": "e1", "spec_hash": experiment.spec_hash,
-        "seed": run.seed, "gpus": [], "perpetual": __version__,
-    }  # fmt: skip
-    assert kept["argv"] == [sys.executable, "train.py", "--lr", "0.1"]
-    assert (kept["cwd"], kept["intact"], kept["problems"]) == (str(lab.root), True, [])
-    environment = kept["environment"]
-    assert (environment["OMP_NUM_THREADS"], environment["MY_LR"], environment["PERPETUAL_RUN"]) == ("4", "0.1", "r1")
-    assert (environment["UNRELATED"], environment["HF_TOKEN"]) == (None, "<redacted>")
-    assert {environment[name] for name in ("SLURM_JWT", "NCCL_AUTH_VALUE", "CUDA_HIDDEN")} == {"<redacted>"}
-    assert "hunter" not in (folder / "provenance.json").read_text()
-    assert kept["git"]["commit"] == run.git.commit == git(lab.root, "rev-parse", "HEAD").decode().strip()
-    assert (kept["git"]["dirty"], run.git.dirty) == (True, True)
-    assert "+print('acc: 1.6')" in (folder / "code.patch").read_text()
-    assert [entry["path"] for entry in kept["git"]["untracked"]] == ["model.py"]  # and nothing of .perpetual
-    assert kept["interpreter"]["packages"]["click"]
-    assert kept["machine"]["cpus"] >= 1
-    assert kept["machine"]["memory_bytes"] > 2**20
-    assert kept["captured_at"] <= (run.started_at or "")
-    for path in folder.iterdir():
-        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-
-
-def test_the_command_line_shows_it(
-    lab: Lab, campaign: Campaign, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    git(lab.root, "init", "-q")
-    (lab.root / "train.py").write_text("print('acc: 1.5')\n")
-    git(lab.root, "add", "train.py")
-    git(lab.root, "commit", "-qm", "first")
-    with open(os.fsencode(lab.root) + b"/odd\xff\x1b[31m.py", "wb") as file:
-        file.write(b"1")
-    id = _one(lab, campaign(f"{sys.executable} train.py")[1])
-    assert command_line(["runs", id]) == 0
-    shown = capsys.readouterr().out
-    commit = lab.runs.get(id).git.commit
-    assert f"code: {commit}, clean, and 1 untracked file\n" in shown
-    assert " packages\n" in shown
-    assert command_line(["runs", id, "--provenance"]) == 0
-    shown = capsys.readouterr().out
-    assert "\x1b" not in shown
-    assert "untracked: 1 file, 1 of them kept" in shown
-    assert f"versions: code {lab.runs.get(id).versions['code']['tree'][:7]}, data unknown, environment " in shown
-    assert command_line(["runs", id, "--provenance", "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert (document["schema"], document["run"]) == ("perpetual.provenance/1", id)
-    assert document["git"]["untracked"][0]["path"] == "odd\\xff\x1b[31m.py"
-    shape = json.loads((files("perpetual.cli") / "schemas" / "provenance.json").read_text("utf-8"))
-    jsonschema.Draft202012Validator(shape).validate(document)
-    for words in (["runs", "--provenance"], ["runs", id, "--provenance", "--status", "done"]):
-        assert command_line(words) == 2
-
-
-def test_a_run_without_any_says_why(lab: Lab, campaign: Campaign, capsys: pytest.CaptureFixture[str]) -> None:
-    lab.queue.set_state("paused")
-    id = lab.runs.launch(campaign()[1].id)[0].id
-    with pytest.raises(NotFound, match="not started yet"):
-        lab.runs.provenance(id)
-    assert command_line(["runs", id, "--provenance"]) == 5
-    assert command_line(["runs", id]) == 0
-    lab.queue.set_state("running")
-    lab.wait([id], timeout_s=30)
-    path = lab.root / lab.runs.get(id).log_dir / "provenance.json"
-    path.write_text(path.read_text() + " ")
-    assert lab.runs.provenance(id)["intact"] is False
-    for spoilt in ("{", f'{{"git": {{}}, "a": {"[" * 900}{"]" * 900}}}'):  # as a run may write it
-        path.write_text(spoilt)
-        with pytest.raises(CorruptData, match=r"provenance\.json"):
-            lab.runs.provenance(id)
-    assert command_line(["runs", id]) == 0
-    path.unlink()
-    with pytest.raises(NotFound, match="removed"):
-        lab.runs.provenance(id)
-    capsys.readouterr()
-
-
-def test_no_launch_fails_for_want_of_it(
-    lab: Lab, campaign: Campaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "git").write_text("#!/bin/sh\nexit 3\n")
-    (tmp_path / "bin" / "git").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
-    (lab.root / ".git").mkdir()  # else there is nothing to ask it
-    id = _one(lab, campaign()[1])
-    run = lab.runs.get(id)
-    assert (run.status, run.git.commit, run.git.dirty) == ("done", None, None)
-    assert lab.runs.provenance(id)["problems"] == ["git rev-parse ended with status 3"]
-
-
-@pytest.mark.parametrize("ends", ["before it is looked at", "after"])
-def test_a_launcher_that_died_after_the_start(lab: Lab, campaign: Campaign, ends: str) -> None:
-    """What it kept is found beside the run and noted, and a change to what is protected is seen all the same."""
-    git(lab.root, "init", "-q")
-    (lab.root / "eval.py").write_text("1")
-    git(lab.root, "add", "eval.py")
-    git(lab.root, "commit", "-qm", "first")
-    lab.settings.set_methodology("protected_paths", "eval.py")
-    (lab.root / "hold").write_text("")
-    _, experiment = campaign("sh -c 'while test -e hold; do sleep 0.02; done; echo 2 > eval.py; echo acc=1.5'")
-    run = lab.runs.launch(experiment.id)[0]
-    died = subprocess.Popen([sys.executable, "-c", ""])
-    identity = platform.identity_of(died.pid)
-    died.wait()
-    ctx = lab.desks.ctx
-    with ctx.store.transaction() as tx:
-        lost = {"status": "launching", "launcher": [*(identity or ())] or None, "git": {"commit": None, "dirty": None},
-                "native_id": None, "pid": None, "started_at": None, "provenance_sha256": None}  # fmt: skip
-        lab.runs.change(tx, ctx.need("run", run.id), lost)
-    if ends == "after":
-        lab.scan()
-        assert lab.runs.get(run.id).status == "running"
-    (lab.root / "hold").unlink()
-    lab.wait([run.id], timeout_s=30)
-    found = lab.runs.get(run.id)
-    assert (found.status, found.tainted, found.git) == ("done", True, run.git)
-    assert lab.runs.provenance(run.id)["intact"] is True
-    assert "eval.py was changed" in found.annotations[-1]["text"]
