@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from perpetual.science import STRATEGIES, confidence, outlook, propose
 from perpetual.science.information import expected_information_gain, score_candidates
-from perpetual.science.simulate import Cell, StrategyPolicy, episode
+from perpetual_scorers.simulate import Cell, StrategyPolicy, episode
 
 ROUNDS = 15
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from perpetual.api import PluginError, Scorer, State, UsageError
-from perpetual.science import simulate
+from perpetual_scorers import simulate
 
 __all__ = ["FilePolicy", "InstalledPolicy", "ScorerPolicy", "chosen"]
 

@@ -13,9 +13,9 @@ from typing import Any
 import click
 
 from perpetual.api import CliContext, PerpetualError, UsageError, json_option, pass_cli
-from perpetual.science.simulate import WORLDS, Result, bench
-from perpetual.toolkit.spread import mapper
 from perpetual_scorers.bench import chosen
+from perpetual_scorers.process_pool import mapper
+from perpetual_scorers.simulate import WORLDS, Result, bench
 
 __all__ = ["bench_policy"]
 

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from perpetual.api import PerpetualError
-from perpetual.science.simulate import Result
+from perpetual_scorers.simulate import Result
 
 __all__ = ["draw", "require_matplotlib"]
 

@@ -180,6 +180,8 @@ _PARTS = ("perpetual_tinydb", "perpetual_sqlite", "perpetual_local", "perpetual_
 _READERS = tuple(f"perpetual_adopt/{name}.py" for name in ("agent", "commits", "mlflow_database", "reading"))
 # Nor is what starts and kills processes on stores and projects of its own, in scratch folders.
 _SCRATCH = tuple(f"perpetual_devkit/{name}.py" for name in ("chaos", "chaos_judge", "chaos_writer", "contract_runner"))
+# Nor is a pool of processes that compute: it knows no project.
+_POOLS = ("perpetual_scorers/process_pool.py",)
 _INSIDES = frozenset(
     {"_ctx", "_desks", "desks", "store", "_store", "transaction", "kill", "killpg", "fork", "posix_spawn"}
 )
@@ -201,7 +203,7 @@ def _reaches(source: str) -> Iterator[str]:
 def _faces() -> list[Path]:
     plugins = [path for path in (ROOT / "plugins").glob("perpetual_*/**/*.py")
                if path.relative_to(ROOT / "plugins").parts[0] not in _PARTS
-               and path.relative_to(ROOT / "plugins").as_posix() not in (*_READERS, *_SCRATCH)]  # fmt: skip
+               and path.relative_to(ROOT / "plugins").as_posix() not in (*_READERS, *_SCRATCH, *_POOLS)]  # fmt: skip
     kernel = [path for part in ("cli", "loop") for path in (ROOT / "perpetual" / part).rglob("*.py")]
     return sorted([*kernel, *plugins])
 
@@ -317,7 +319,6 @@ def test_confidence_is_written_by_the_fold_alone() -> None:
     assert having & writers == writers - {"lab/flows/analyse.py:_conclude", "lab/flows/fold.py:count_rows"}
     assert having - writers <= {
         "lab/proposals.py:Proposals.state",  # what a scorer is shown
-        "science/simulate.py:_state",  # the same in a simulated world
         "science/evidence.py:confidence",  # the formula's answer
     }
 

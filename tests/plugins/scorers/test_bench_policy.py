@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import xml.etree.ElementTree
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ import pytest
 
 from perpetual.api import PerpetualError
 from perpetual.cli.app import run
-from perpetual.science.simulate import Cell, StrategyPolicy, bench, episode
-from perpetual.toolkit.spread import mapper
+from perpetual.cli.documents.bundled import PolicyResult, PolicySaidTrue
 from perpetual_scorers.bench import FilePolicy, InstalledPolicy
+from perpetual_scorers.process_pool import mapper
+from perpetual_scorers.simulate import Cell, Result, Said, StrategyPolicy, bench, episode
 
 QUICK = ("--episodes", "2", "--thresholds", "0.8", "--batch", "1", "--jobs", "1")
 
@@ -219,3 +221,8 @@ def test_a_policy_that_kills_its_worker_ends_the_bench_with_a_word(outside: Path
     (outside / "dies.py").write_text("import os\nos._exit(3)\n")
     with pytest.raises(PerpetualError, match="a worker process died"), mapper(2) as spread:
         bench({"dies": FilePolicy(outside / "dies.py")}, episodes=1, run=spread)
+
+
+def test_the_document_has_the_fields_of_a_result() -> None:
+    for shape, record in ((PolicyResult, Result), (PolicySaidTrue, Said)):
+        assert [*shape.__annotations__] == [field.name for field in fields(record)]

@@ -1,7 +1,7 @@
 """Simulated research with a known truth: what a policy of choosing runs costs, and how honest the evidence rule is.
 
-Imported by the command `bench-policy`, by tests and by whoever wants to try a scorer; `perpetual.science` itself does
-not import it. Standard library, no clock, no I/O: the same seed answers the same, whatever computes it.
+Imported by the command `bench-policy`, by tests and by authors of scorers. Standard library, no clock, no I/O: the
+same seed answers the same, whatever computes it.
 
 A campaign has twelve hypotheses, each true with probability one half, and four designs for each: a cheap proxy, a
 standard run, the full scale, and a poor one. A policy chooses replicates until `perpetual.science.confidence`, the same
@@ -189,7 +189,7 @@ def _asked(policy: Policy, opened: Sequence[_Claim], cell: Cell, draw: int, *, i
     state = _state(opened, cell, draw)
     try:
         answer = policy(state, cell.batch)
-    except (Exception, SystemExit) as problem:  # whatever a policy raises is its failure, and is told
+    except (Exception, SystemExit) as problem:  # whatever a policy raises is its failure, and is reported
         raise Broken(f"it raised {type(problem).__name__}: {problem}") from problem
     untouched = _state(opened, cell, draw)
     known = {candidate["id"] for candidate in untouched["candidates"]}
@@ -214,7 +214,7 @@ def _asked(policy: Policy, opened: Sequence[_Claim], cell: Cell, draw: int, *, i
 
 
 class StrategyPolicy:
-    """A policy of the pure module: `propose` with one of its strategies and knobs. Can be sent to other processes."""
+    """A policy that is `perpetual.science.propose` with one strategy and its knobs. Can be pickled."""
 
     def __init__(self, strategy: str, **knobs: float) -> None:
         self._config = {"strategy": strategy, **knobs}
@@ -358,7 +358,7 @@ def bench(
     """One result for each policy in each cell; all meet the same campaigns, so their differences are the policies'.
 
     `run` is `map` or what works like it, a process pool's `imap` say; the answer does not depend on it. `progress` is
-    told campaigns played and campaigns in all.
+    called with campaigns played and campaigns in all.
 
     Raises ValueError for a threshold, batch, world or number that makes no sense.
     """
@@ -368,7 +368,7 @@ def bench(
     chunks = [tuple(range(start, min(start + _CHUNK, episodes))) for start in range(0, episodes, _CHUNK)]
     rows = [(name, cell) for cell in cells for name in policies]
     jobs = [Job(policies[name], cell, seed, chunk) for name, cell in rows for chunk in chunks]
-    played = _told(run(play, jobs), jobs, progress)
+    played = _counted(run(play, jobs), jobs, progress)
     results = []
     for name, cell in rows:
         parts = [next(played) for _ in chunks]
@@ -391,7 +391,7 @@ def _checked(cell: Cell) -> Cell:
     return cell
 
 
-def _told(
+def _counted(
     played: Iterable[list[Episode] | str], jobs: Sequence[Job], progress: Callable[[int, int], None] | None
 ) -> Iterator[list[Episode] | str]:
     done, whole = 0, sum(len(job.numbers) for job in jobs)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from perpetual.science.simulate import (
+from perpetual_scorers.simulate import (
     LONGEST_RUN_HOURS,
     WORLDS,
     Broken,

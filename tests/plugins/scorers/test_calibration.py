@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perpetual.science.honesty import CalibrationRow, StoppingRow, calibration, optional_stopping
+from perpetual_scorers.calibration import CalibrationRow, StoppingRow, calibration, optional_stopping
 
 POOLED = ("pooled, noise known", "pooled, noise of 4 baseline runs", "noise misdeclared x0.5-2, t with nu0 = 2")
 

@@ -1,6 +1,6 @@
 """How honest the evidence rule is, measured: its calibration, and false support where one looks after every run.
 
-Imported by tests and by whoever audits the rule; pure and seeded, standard library only. The effect that would be worth
+Imported by tests and for audits of the rule; pure and seeded, standard library only. The effect that would be worth
 having is 1, no effect is 0.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from perpetual.science.evidence import DESIGN_CAP_NATS, log_bayes_factor_gaussian, probability
 from perpetual.science.intervals import student_quantile
-from perpetual.science.simulate import Said, brier_score, calibration_error, interval, said_true
+from perpetual_scorers.simulate import Said, brier_score, calibration_error, interval, said_true
 
 __all__ = ["CalibrationRow", "StoppingRow", "calibration", "optional_stopping"]
 

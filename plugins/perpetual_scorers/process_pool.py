@@ -1,4 +1,4 @@
-"""Spreading a computation over processes. Imported by what computes for seconds; needs no project."""
+"""A pool of processes for a computation of seconds; needs no project."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from perpetual.errors import PerpetualError
+from perpetual.api import PerpetualError
 
 __all__ = ["mapper"]
 
