@@ -249,6 +249,7 @@ class Config:
         self.folder = root / FOLDER
         self.path = self.folder / FILE
         self._trust_path = Path(trust_record.path_of(root))
+        self.methodology_keys: Callable[[], Mapping[str, Key]] = dict  # those that plugins bring, once they are known
         self.reload()
 
     def refresh(self) -> None:
@@ -258,6 +259,7 @@ class Config:
         """
         if self._stamps() != self._seen:
             fresh = Config(self.root, flags=self._flags)
+            fresh.methodology_keys = self.methodology_keys
             self.__dict__.update(fresh.__dict__)  # all at once: another thread may be reading
 
     def _stamps(self) -> list[tuple[int, int, int] | None]:
@@ -498,7 +500,10 @@ class Config:
             values = {} if self.trust is None else self.trust.values
             accepted = {name[len(prefix) :]: value for name, value in values.items() if name.startswith(prefix)}
             self._methodology = Methodology(
-                self.folder / METHODOLOGY_FILE, user=self._user_methodology, accepted=accepted
+                self.folder / METHODOLOGY_FILE,
+                user=self._user_methodology,
+                accepted=accepted,
+                brought=self.methodology_keys,
             )
         return self._methodology
 

@@ -369,6 +369,23 @@ def perpetual_kinds() -> list[RecordKind | EventKind]:
 
 
 @hookspec
+def perpetual_methodology() -> dict[str, Option]:
+    """Brings keys of methodology.yaml: how research is done with the plugin.
+
+    When: once, at discovery; the answer is plain data and is cached. Return: Options by key; the full name in the file
+    is `PLUGIN.KEY`, shown and set by `perpetual methodology`, read as `lab.config.methodology["PLUGIN.KEY"]`. Types
+    are int, float, bool, str and list. Setting one is an event, and for a person.
+    Failure: an option that can be none: the plugin is listed as failed.
+
+    Example::
+
+        @hookimpl
+        def perpetual_methodology():
+            return {"loudest": Option("float", 90.0, "Decibels above which no alarm rings.", minimum=0.0)}
+    """
+
+
+@hookspec
 def perpetual_hookspecs() -> list[Any]:
     """Brings plain hooks of a plugin's own, which it calls itself with `lab.registry.call`.
 

@@ -41,6 +41,7 @@ STRATEGY_SCORERS = {
 CODE_IGNORE = ("*.md", "docs/**", "LICENSE*", "report.html", ".agents/**", ".claude/**", ".codex/**", ".cursor/**",
                ".opencode/**", ".mcp.json", "opencode.json")  # fmt: skip
 _COMMON_ALPHA = 0.05
+_DEAD = "No active plugin brings this key."
 
 
 def _looser_alpha(value: Any, base: Any) -> bool:
@@ -148,15 +149,21 @@ class Methodology:
     Args:
         user: values of the user's own configuration.
         accepted: values that the user has trusted in this project; None puts the file in force as it is.
+        brought: the keys that plugins bring, by full name (`PLUGIN.KEY`); asked only where one is looked at.
 
     Raises:
         ConfigError: for a broken file, an unknown key (with the nearest name) or a wrong value (with its line).
     """
 
     def __init__(
-        self, path: Path, *, user: Mapping[str, Any] | None = None, accepted: Mapping[str, Any] | None = None
+        self,
+        path: Path,
+        *,
+        user: Mapping[str, Any] | None = None,
+        accepted: Mapping[str, Any] | None = None,
+        brought: Callable[[], Mapping[str, Key]] = dict,
     ) -> None:
-        self.path = path
+        self.path, self._brought_keys = path, brought
         self._user = {name: check(KEYS[name], value, "methodology") for name, value in (user or {}).items()}
         self._accepted = accepted
         self.held: dict[str, Any] = {}
@@ -167,8 +174,9 @@ class Methodology:
         self._take(data or {})
 
     def _take(self, data: Mapping[str, Any]) -> None:
+        self._brought = {name: value for name, value in data.items() if "." in name}  # checked where they are used
         for name in data:
-            if name not in KEYS:
+            if name not in KEYS and name not in self._brought:
                 check_names({name: 0}, KEYS, yamlfile.place_of(self.path, name))
         for name, key in KEYS.items():
             if name in data:
@@ -195,7 +203,20 @@ class Methodology:
             self.held[key.name] = value
 
     def __getitem__(self, name: str) -> Any:
-        return self._values[name]
+        if "." not in name:
+            return self._values[name]
+        key = self._brought_keys().get(name)
+        if key is None:
+            raise UsageError(unknown("key of the methodology", name, [*KEYS, *self._brought_keys()]))
+        return check_entry(key, self._brought[name], self.path, name) if name in self._brought else key.default
+
+    def knows(self, name: str) -> bool:
+        """Whether there is a key of that name: Perpetual's own, or one of an active plugin."""
+        return name in KEYS or name in self._brought_keys()
+
+    def dead(self) -> list[str]:
+        """Returns the keys of the file that no active plugin brings."""
+        return [name for name in self._brought if name not in self._brought_keys()]
 
     def protections(self) -> dict[str, Any]:
         """Returns the values in force of the keys that protect: what trust in the project as it is covers."""
@@ -208,8 +229,13 @@ class Methodology:
         return STRATEGY_SCORERS.get(name, name)
 
     def items(self) -> list[Item]:
-        """Every key with its value, where it comes from and what it means."""
-        return [Item(name, self._values[name], self._origins[name], key.meaning) for name, key in KEYS.items()]
+        """Every key with its value, where it comes from and what it means; those of plugins too."""
+        own = [Item(name, self._values[name], self._origins[name], key.meaning) for name, key in KEYS.items()]
+        brought = [self._item(key) for key in self._brought_keys().values()]
+        return [*own, *brought, *(Item(name, self._brought[name], "project", _DEAD) for name in self.dead())]
+
+    def _item(self, key: Key) -> Item:
+        return Item(key.name, self[key.name], "project" if key.name in self._brought else "default", key.meaning)
 
     def set(self, name: str, text: str) -> Item:
         """Writes one key, given as text, into the file, comments kept.
@@ -218,10 +244,14 @@ class Methodology:
             UsageError: for an unknown key.
             ConfigError: for a value that does not fit.
         """
-        key = KEYS.get(name)
+        key = KEYS.get(name) or self._brought_keys().get(name)
         if key is None:
-            raise UsageError(unknown("key of the methodology", name, KEYS))
+            raise UsageError(unknown("key of the methodology", name, [*KEYS, *self._brought_keys()]))
         value = parse_text(key, text, FILE)
+        if name not in KEYS:
+            yamlfile.set_value(self.path, (name,), value)
+            self._brought[name] = value
+            return self._item(key)
         self._pair(name, value)
         yamlfile.set_value(self.path, (name,), value)
         self._values[name], self._origins[name] = value, "project"
@@ -235,7 +265,13 @@ class Methodology:
             UsageError: for an unknown key.
         """
         if name not in KEYS:
-            raise UsageError(unknown("key of the methodology", name, KEYS))
+            if name not in self._brought and not self.knows(name):
+                raise UsageError(unknown("key of the methodology", name, [*KEYS, *self._brought_keys()]))
+            before = next(item for item in self.items() if item.key == name)
+            yamlfile.remove_value(self.path, (name,))
+            self._brought.pop(name, None)
+            key = self._brought_keys().get(name)
+            return self._item(key) if key is not None else before._replace(value=None, origin="default")
         self._pair(name, self._user.get(name, KEYS[name].default))
         yamlfile.remove_value(self.path, (name,))
         self.held, self._values, self._origins = {}, {}, {}

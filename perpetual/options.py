@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from perpetual.config import FILE, PLUGINS, Config, inside, option_forms, user_file
 from perpetual.errors import ConfigError, NotFound, NotPermitted, UsageError, unknown
 from perpetual.registry import Offer, PluginInfo, Registry
-from perpetual.schema import Key, check, parse_text
+from perpetual.schema import check, key_of_option, parse_text
 from perpetual.slots import OPTION_TYPES, Option
 from perpetual.toolkit import yamlfile
 from perpetual.toolkit.reserved import is_bundled
@@ -288,7 +288,7 @@ def leaves_of(spec: Mapping[str, Option], keys: tuple[str, ...] = ()) -> Iterato
 def checked(name: str, option: Option, value: Any, where: str) -> Any:
     """Returns the value of an option in its type; raises ConfigError as `perpetual.schema.check` does."""
     if (option.type, option.items) != ("list", "section") or (value is None and option.nullable):
-        return check(_key(name, option), value, where)
+        return check(key_of_option(name, option), value, where)
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise ConfigError(f"{where}: {name} must be a list of sections", hint=option.meaning)
     return [_checked_item(name, option.fields or {}, item, where) for item in value]
@@ -297,7 +297,7 @@ def checked(name: str, option: Option, value: Any, where: str) -> Any:
 def parsed(name: str, option: Option, text: str, where: str) -> Any:
     """Returns the value that a person wrote as text; a list of sections is written as JSON."""
     if (option.type, option.items) != ("list", "section") or (option.nullable and text == "null"):
-        return parse_text(_key(name, option), text, where)
+        return parse_text(key_of_option(name, option), text, where)
     import json
 
     try:
@@ -344,11 +344,6 @@ def check_declared(spec: Mapping[str, Option], place: str = "") -> None:
         check_declared(fields, f"{key}.")
         if option.type != "section" and option.default is not None:  # without one it is compulsory, or null
             checked(key, option, option.default, "its default")
-
-
-def _key(name: str, option: Option) -> Key:
-    return Key(name, option.type, option.default, option.meaning, option.choices, option.minimum, option.maximum,
-               option.nullable, items=option.items)  # fmt: skip
 
 
 def _resolved(

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from perpetual.errors import PerpetualError, PluginError, UnknownPlugin, UsageError, unknown
+from perpetual.errors import ConfigError, PerpetualError, PluginError, UnknownPlugin, UsageError, unknown
+from perpetual.schema import check, key_of_option
 from perpetual.slots import API, Option, Provider, thaw_option
 from perpetual.slots.kinds import EventKind, RecordKind, kind_problem, thaw_kind
 from perpetual.slots.table import METHODOLOGY, SLOTS, Slot, thaw_slot
@@ -30,6 +31,7 @@ __all__ = ["DISTRIBUTION", "Called", "Offer", "PluginInfo", "Registry", "discove
 _HOOKSPECS = "perpetual_hookspecs"  # the hook by which a plugin brings hooks of its own
 _SLOTS = "perpetual_slots"  # and the one by which it brings slots
 _KINDS = "perpetual_kinds"  # and the one by which it brings kinds of records and events
+_KEYS = "perpetual_methodology"  # and the one that names its keys of methodology.yaml
 _OPTIONS = "perpetual_options"  # and the one that names options of the plugin itself
 _SECTIONS = ("plugin", "disabled")  # of `plugins:` in config.yaml, so no names of slots
 _SLOT_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
@@ -72,6 +74,7 @@ class PluginInfo:
     slots: tuple[Slot, ...] = ()  # that it brings
     kinds: tuple[RecordKind, ...] = ()  # of records that it brings
     events: tuple[EventKind, ...] = ()  # kinds of events that it brings
+    methodology: dict[str, Option] = field(default_factory=dict)  # keys of methodology.yaml that it brings
     options: dict[str, Option] | None = None  # of the plugin itself
 
 
@@ -234,8 +237,15 @@ def _ask(result: _Discovery, loaded: list[tuple[PluginInfo, object]]) -> None:
         options: dict[str, Option] | None = None
         if reason is None:
             options, reason = _options(manager, info, plugin)
+        keys: dict[str, Option] = {}
         if reason is None:
-            later = {*_implemented(manager, plugin)} - {*provider_hooks, _HOOKSPECS, _SLOTS, _KINDS, _OPTIONS}
+            keys, reason = _methodology(manager, info, plugin)
+            if reason is None and keys and info.name in named and named[info.name] != info.qualified_name:
+                reason = f"{named[info.name]} brings keys named {info.name}.* already"
+            if keys:
+                named.setdefault(info.name, info.qualified_name)
+        if reason is None:
+            later = {*_implemented(manager, plugin)} - {*provider_hooks, _HOOKSPECS, _SLOTS, _KINDS, _OPTIONS, _KEYS}
             result.plugins.append(
                 replace(
                     info,
@@ -244,6 +254,7 @@ def _ask(result: _Discovery, loaded: list[tuple[PluginInfo, object]]) -> None:
                     slots=tuple(brought.get(info.qualified_name, ())),
                     kinds=tuple(kind for kind in kinds if isinstance(kind, RecordKind)),
                     options=options,
+                    methodology=keys,
                     events=tuple(kind for kind in kinds if isinstance(kind, EventKind)),
                 )
             )
@@ -253,20 +264,39 @@ def _ask(result: _Discovery, loaded: list[tuple[PluginInfo, object]]) -> None:
 
 
 def _options(
-    manager: pluggy.PluginManager, info: PluginInfo, plugin: object
+    manager: pluggy.PluginManager, info: PluginInfo, plugin: object, hook: str = _OPTIONS
 ) -> tuple[dict[str, Option] | None, str | None]:
-    """Returns the options of the plugin itself, and why it fails as a whole, if it does."""
-    if _OPTIONS not in _implemented(manager, plugin):
+    """Returns the options that the plugin itself answers to a hook, and why it fails as a whole, if it does."""
+    if hook not in _implemented(manager, plugin):
         return None, None
-    called = _call(manager, _OPTIONS, plugin, info.qualified_name, {})
+    called = _call(manager, hook, plugin, info.qualified_name, {})
     if called.error:
-        return None, f"{_OPTIONS}: {called.error}"
+        return None, f"{hook}: {called.error}"
     options = called.value or {}
     if isinstance(options, dict) and all(
         isinstance(key, str) and isinstance(option, Option) for key, option in options.items()
     ):
         return options, None
-    return None, f"{_OPTIONS} answered a {type(options).__name__} that is no mapping of names to Options"
+    return None, f"{hook} answered a {type(options).__name__} that is no mapping of names to Options"
+
+
+def _methodology(
+    manager: pluggy.PluginManager, info: PluginInfo, plugin: object
+) -> tuple[dict[str, Option], str | None]:
+    """Returns the keys of methodology.yaml that the plugin brings, and why it fails as a whole, if it does."""
+    keys, reason = _options(manager, info, plugin, _KEYS)
+    for name, option in (keys or {}).items():
+        try:
+            if not _SLOT_NAME.match(name):
+                raise ConfigError(f"{name!r} is no name of a key (small letters, digits, underscores)")
+            if option.type == "section" or option.items == "section" or option.secret or option.variable:
+                raise ConfigError(f"{name}: a key of the methodology is a plain value, and no secret")
+            if not option.meaning.strip():
+                raise ConfigError(f"{name} says nothing of what it means")
+            check(key_of_option(name, option), option.default, "its default")
+        except ConfigError as problem:
+            return {}, f"{_KEYS}: {problem.message}"
+    return keys or {}, reason
 
 
 def _add_hookspecs(manager: pluggy.PluginManager, loaded: list[tuple[PluginInfo, object]]) -> dict[str, str]:
@@ -409,6 +439,7 @@ def _thaw(data: Mapping[str, Any]) -> PluginInfo:
             "slots": tuple(thaw_slot(slot) for slot in data["slots"]),
             "kinds": tuple(thaw_kind(kind) for kind in data["kinds"]),
             "events": tuple(EventKind(**kind) for kind in data["events"]),
+            "methodology": {key: thaw_option(option) for key, option in data["methodology"].items()},
             "options": data["options"] and {key: thaw_option(option) for key, option in data["options"].items()},
         }
     )
@@ -476,6 +507,11 @@ class Registry:
     def events(self) -> dict[str, str]:
         """What the kinds of events that plugins bring mean, by full name (`PLUGIN.NAME`)."""
         return {f"{info.name}.{kind.name}": kind.meaning for info in self.plugins for kind in info.events}
+
+    @property
+    def methodology(self) -> dict[str, Option]:
+        """The keys of methodology.yaml that plugins bring, by full name (`PLUGIN.KEY`)."""
+        return {f"{info.name}.{key}": option for info in self.plugins for key, option in info.methodology.items()}
 
     def slot(self, name: str) -> Slot:
         """The slot of that name.

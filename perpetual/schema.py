@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from perpetual.errors import ConfigError, unknown
+from perpetual.slots import Option
 from perpetual.toolkit import yamlfile
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "false_is_weaker",
     "fewer_is_weaker",
     "guarded",
+    "key_of_option",
     "higher_is_weaker",
     "lower_is_weaker",
     "more_is_weaker",
@@ -47,6 +49,12 @@ class Key(NamedTuple):
     nullable: bool = False
     weaker: Callable[[Any, Any], bool] | None = None
     items: str = "str"
+
+
+def key_of_option(name: str, option: Option) -> Key:
+    """Returns the key of a configuration file that an option is."""
+    return Key(name, option.type, option.default, option.meaning, option.choices, option.minimum, option.maximum,
+               option.nullable, items=option.items)  # fmt: skip
 
 
 class Guarded(NamedTuple):

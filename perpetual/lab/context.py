@@ -31,6 +31,7 @@ from perpetual.lab.trust import Trust
 from perpetual.lab.unbuilt import Unbuilt
 from perpetual.options import PluginOptions
 from perpetual.registry import Offer, Registry
+from perpetual.schema import Key, key_of_option
 from perpetual.slots.store import Document, Row, StoreBase, Transaction
 from perpetual.slots.table import Slot
 from perpetual.toolkit import confined
@@ -57,6 +58,7 @@ class Context:
 
     def __init__(self, config: Config, registry: Registry, *, actor: str, clock: Clock = utc_now) -> None:
         self.config, self.registry, self.actor, self.clock = config, registry, actor, clock
+        config.methodology_keys = self._methodology_keys
         self.trust = Trust(config, actor=actor)
         self.options = PluginOptions(config, registry)
         self._store: StoreBase | None = None
@@ -75,6 +77,9 @@ class Context:
         other = copy(self)
         other.actor = actor
         return other
+
+    def _methodology_keys(self) -> dict[str, Key]:
+        return {name: key_of_option(name, option) for name, option in self.registry.methodology.items()}
 
     @property
     def folder(self) -> Path:

@@ -120,6 +120,13 @@ class Doctor:
         from perpetual.options_edit import problems
 
         found = problems(self._ctx.options)
+        dead = self._ctx.config.methodology.dead()
+        if dead and not found:
+            return (
+                None,
+                f"methodology.yaml: no active plugin brings {', '.join(dead)}",
+                (f"perpetual methodology unset {dead[0]}"),
+            )
         harmful = [each for each in found if each.harms]
         if found:
             shown = harmful or found

@@ -202,14 +202,14 @@ class Settings:
         return self._change_methodology(name, lambda methodology: methodology.unset(name))
 
     def _check_methodology_right(self, name: str) -> None:
-        if name in KEYS and not is_free("methodology", name):
+        if self._ctx.config.methodology.knows(name) and not is_free("methodology", name):
             person_only(self._ctx, "setting this key of the methodology")
 
     def _change_methodology(self, name: str, change: Callable[[Methodology], Item]) -> Item:
         with self._ctx.store.transaction() as tx:  # the feed tells in which order keys were set, and what each was
             self._ctx.config.refresh()
             methodology = self._ctx.config.methodology
-            before = methodology[name] if name in KEYS else None  # an unknown key is refused by name below
+            before = methodology[name] if methodology.knows(name) else None  # an unknown key is refused by name below
             item = change(methodology)
             self._trust_anew(f"methodology.{name}", item)
             self._ctx.emit(tx, "methodology_set", name, {"value": item.value, "was": before})
