@@ -39,6 +39,7 @@ from perpetual_devkit.chaos_writer import (
     STARTING,
     build_store,
 )
+from perpetual_devkit.wire import to_wire
 
 if TYPE_CHECKING:
     from perpetual.api import Inventory
@@ -234,7 +235,7 @@ class _Storm:
         name = f"w{writer.slot}.{writer.incarnation}"
         told = {
             "factory": self._target.factory,
-            "options": dict(self._target.options),
+            "options": to_wire(dict(self._target.options)),
             "path": str(self._place / "store"),
             "slot": writer.slot,
             "name": name,
@@ -339,7 +340,7 @@ class _Storm:
     def _judge(self) -> dict[str, Any]:
         told = {
             "factory": self._target.factory,
-            "options": dict(self._target.options),
+            "options": to_wire(dict(self._target.options)),
             "path": str(self._place / "store"),
             "acknowledgements": str(self._acknowledgements),
         }

@@ -17,6 +17,7 @@ from zlib import crc32
 
 from perpetual.api import PerpetualError
 from perpetual_devkit.chaos_writer import COUNTER, MEMBERS, body_of, build_store, status_of
+from perpetual_devkit.wire import from_wire
 
 if TYPE_CHECKING:
     from perpetual.api import Document, StoreBase
@@ -251,7 +252,7 @@ def main() -> int:
     """Reads one line of JSON from standard input, and answers the judgement as JSON."""
     told = json.loads(sys.stdin.readline())
     acknowledged = read_acknowledgements(sorted(Path(told["acknowledgements"]).iterdir()))
-    store = build_store(told["factory"], told["options"], Path(told["path"]))
+    store = build_store(told["factory"], from_wire(told["options"]), Path(told["path"]))
     found = judge(store, acknowledged)
     store.close()
     document = {name: getattr(found, name) for name in ("acknowledged", "present", "transactions", "problems")}

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from perpetual.api import RevisionConflict, TransientError
+from perpetual_devkit.wire import from_wire
 
 if TYPE_CHECKING:
     from perpetual.api import StoreBase
@@ -66,8 +67,9 @@ class _Abandoned(Exception):
     """Leaves a block, which must leave no trace."""
 
 
-def build_store(factory: str, options: Mapping[str, Any], path: Path) -> StoreBase:
-    """The store as the kernel builds it from its provider."""
+def build_store(factory: str, options: object, path: Path) -> StoreBase:
+    """Returns the store as the kernel builds it from its provider."""
+    assert isinstance(options, Mapping)
     module, _, name = factory.partition(":")
     store: StoreBase = getattr(import_module(module), name)(dict(options), path=path)
     return store
@@ -155,7 +157,7 @@ def main() -> int:
         struct.pack_into(SLOT_FORMAT, slots, number * SLOT_BYTES, now, acknowledged)
 
     descriptor = os.open(told["acknowledgements"], os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
-    store = build_store(told["factory"], told["options"], Path(told["path"]))
+    store = build_store(told["factory"], from_wire(told["options"]), Path(told["path"]))
     phase(IDLE)
     busy = turn = 0
     while not _is_told_to_stop():

@@ -123,7 +123,9 @@ def check(cli: CliContext, name: str | None, suites: bool | None) -> int:
     """Load every provider of the plugin NAME (or of all) and compare it with its slot; exit 1 if one does not fit.
 
     Signature and return annotation of each factory are looked at. The contract suites build the provider with its
-    default options and try every promise of its slot, in a process and a folder of their own; they need pytest.
+    default options and try every promise of its slot, in a process and a folder of their own; they need pytest. With
+    them, a few writers of a store are killed, and commands, MCP tools, report sections and observers of events are
+    called in a scratch lab, commands without arguments.
     """
     from perpetual_devkit.provider_checks import check_plugins
 

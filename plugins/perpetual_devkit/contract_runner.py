@@ -19,7 +19,7 @@ from pathlib import Path
 from perpetual.api import Slot, Suite
 from perpetual.toolkit.agents import AGENT_VARIABLES
 
-__all__ = ["Promise", "SuiteResult", "has_suite", "run_suite"]
+__all__ = ["Promise", "SuiteResult", "has_suite", "lab_environment", "run_suite"]
 
 _TEST_LIMIT_S = 180.0  # of one test: a gate with a catastrophic expression ends nothing by itself
 _LOOK_S = 0.5
@@ -115,7 +115,7 @@ def run_suite(slot: Slot, provider: str, factory: str, options: Mapping[str, obj
         process = subprocess.Popen(
             [sys.executable, "-m", "pytest", "-q", "-p", "perpetual.testing.recorder", "-p", "no:cacheprovider",
              "--import-mode=importlib", "--basetemp", str(place / "tmp"), "-c", "pytest.ini", "test_provider.py"],
-            cwd=place, env=_environment(place), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            cwd=place, env=lab_environment(place), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, errors="replace",
         )  # fmt: skip
         code, output = _awaited(process, results)
@@ -165,8 +165,8 @@ def _source(suite: Suite, provider: str, factory: str, options: Mapping[str, obj
     )
 
 
-def _environment(place: Path) -> dict[str, str]:
-    """This process's import path, and nothing that would make a lab behave otherwise than by default.
+def lab_environment(place: Path) -> dict[str, str]:
+    """Returns this process's import path, and nothing that would make a lab behave otherwise than by default.
 
     Under a coding agent's variables nothing can be approved, which suites do.
     """

@@ -10,8 +10,11 @@ from dataclasses import dataclass
 
 from perpetual.api import Inventory, Offer, PerpetualError, PluginInfo
 from perpetual_devkit.contract_runner import Promise, SuiteResult, run_suite
+from perpetual_devkit.scratch_calls import CALLED, OBSERVER, call_in_scratch
 
 __all__ = ["Check", "ProviderChecked", "check_plugins"]
+
+_OBSERVES = "perpetual_event"  # the hook
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,9 @@ def check_plugins(inventory: Inventory, name: str | None = None, *, suites: bool
 
     Args:
         suites: also runs the contract suite of the slot, where there is one, against what the factory builds with the
-            options' defaults: seconds for each, in a process and a folder of its own. Without it nothing is built.
+            options' defaults; kills a few writers of a store that takes several processes; and calls commands, MCP
+            tools, report sections and observers of events in a scratch lab. Each takes seconds, in a process and a
+            folder of its own. Without it nothing is built.
 
     Raises:
         NotFound: if there is no such plugin.
@@ -64,7 +69,17 @@ def check_plugins(inventory: Inventory, name: str | None = None, *, suites: bool
         if info.state != "loaded":
             items.append(_not_loaded(info))
         items += [_checked(inventory, info, offer, suites=suites) for offer in info.offers]
+        if suites and info.state == "loaded" and _OBSERVES in info.hooks:
+            items.append(_observer(info))
     return items
+
+
+def _observer(info: PluginInfo) -> ProviderChecked:
+    called = call_in_scratch(OBSERVER, info.qualified_name, "", {})
+    check = Check(_OBSERVES, called.ok, called.detail)
+    reason = "there is no contract suite for an observer"
+    id = info.qualified_name
+    return ProviderChecked(id, None, info.name, id, called.ok is not False, (check,), None, reason, ())
 
 
 def _not_loaded(info: PluginInfo) -> ProviderChecked:
@@ -75,6 +90,7 @@ def _not_loaded(info: PluginInfo) -> ProviderChecked:
 
 
 def _checked(inventory: Inventory, info: PluginInfo, offer: Offer, *, suites: bool) -> ProviderChecked:
+    provider = offer.provider
     checks = [
         _named("offer", lambda: _offered(inventory, offer)),
         _named("options", lambda: _options(inventory, offer)),
@@ -91,6 +107,12 @@ def _checked(inventory: Inventory, info: PluginInfo, offer: Offer, *, suites: bo
     suite = SuiteResult(None, None, "not asked for")
     if suites and fits:
         suite = _suite(inventory, offer)
+        if provider.slot in CALLED and suite.ok is not False:
+            called = call_in_scratch(
+                provider.slot, offer.qualified_name, provider.factory, inventory.default_options(offer)
+            )
+            checks.append(Check("chaos" if provider.slot == "store" else "called", called.ok, called.detail))
+            fits = called.ok is not False
     elif suites:
         suite = SuiteResult(None, None, "a provider that does not fit its slot is not run")
     return ProviderChecked(

@@ -179,7 +179,10 @@ _PARTS = ("perpetual_tinydb", "perpetual_sqlite", "perpetual_local", "perpetual_
 # Nor is what reads other tools' files: their databases and repositories, never the lab's.
 _READERS = tuple(f"perpetual_adopt/{name}.py" for name in ("agent", "commits", "mlflow_database", "reading"))
 # Nor is what starts and kills processes on stores and projects of its own, in scratch folders.
-_SCRATCH = tuple(f"perpetual_devkit/{name}.py" for name in ("chaos", "chaos_judge", "chaos_writer", "contract_runner"))
+_SCRATCH = tuple(
+    f"perpetual_devkit/{name}.py"
+    for name in ("chaos", "chaos_judge", "chaos_writer", "contract_runner", "scratch_calls")
+)
 # Nor is a pool of processes that compute: it knows no project.
 _POOLS = ("perpetual_scorers/process_pool.py",)
 _INSIDES = frozenset(

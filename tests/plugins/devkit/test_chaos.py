@@ -20,10 +20,13 @@ from perpetual.errors import CorruptData, PerpetualError, TransientError, UsageE
 from perpetual.registry import discover
 from perpetual.slots.store import Change, Row, StoreBase, Transaction
 from perpetual.testing.memory_store import InMemoryStore
+from perpetual.toolkit.secret import Secret
 from perpetual_devkit import chaos
 from perpetual_devkit.chaos import Certificate, Target, run_chaos
 from perpetual_devkit.chaos_judge import Judgement, Told, judge, read_acknowledgements
 from perpetual_devkit.chaos_writer import COUNTER, MEMBERS, transact
+from perpetual_devkit.scratch_calls import call_in_scratch
+from perpetual_devkit.wire import from_wire, to_wire
 
 ROUNDS = 60
 SEED = 3
@@ -374,6 +377,32 @@ def test_a_store_that_loses_writes_is_exit_1(acme: None, tmp_path: Path, capsys:
     shown = capsys.readouterr().out
     assert "acme/forgetful: NOT SOUND after 4 kills of 2 writers" in shown
     assert "  problem: " in shown
+
+
+SECRETIVE = """
+from perpetual_tinydb.store import open_store
+
+def build(options, *, path):
+    assert options["token"].reveal() == "s3cret"
+    return open_store({"lock_timeout_s": 30.0}, path=path)
+"""
+
+
+def test_a_store_with_a_secret_is_killed_and_no_file_holds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "acme_secretive.py").write_text(SECRETIVE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = _run("acme_secretive:build", tmp_path, kills=1, writers=1, token=Secret("token", lambda: "s3cret"))
+    assert (found.ok, found.problems) == (True, [])
+    options = {"a": [{"b": Secret("token", lambda: "s3cret")}], "c": (1, None)}
+    back = from_wire(json.loads(json.dumps(to_wire(options))))
+    assert isinstance(back, dict)
+    assert (back["a"][0]["b"].reveal(), back["c"]) == ("s3cret", [1, None])
+
+
+@pytest.mark.slow
+def test_a_check_with_suites_kills_writers_too(acme: None) -> None:
+    found = call_in_scratch("store", "acme/forgetful", "acme_stores:forgetful", {})
+    assert (found.ok, "is lost" in found.detail) == (False, True), found
 
 
 @pytest.mark.slow

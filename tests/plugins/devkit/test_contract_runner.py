@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import perpetual.testing
 from perpetual.cli.app import run
 from perpetual.slots.table import SLOTS
 from perpetual_devkit.contract_runner import SuiteResult, has_suite, run_suite
@@ -82,15 +81,6 @@ def test_without_a_suite_or_without_pytest_nothing_is_told(monkeypatch: pytest.M
     result = run_suite(SLOTS["analyser"], "a/b", "x:y", {})
     assert (result.ok, result.promises) == (None, ())
     assert "pytest is not installed" in str(result.reason)
-
-
-def test_the_package_names_its_modules_and_suites() -> None:
-    told = str(perpetual.testing.__doc__)
-    modules = {path.stem for path in Path(str(perpetual.testing.__file__)).parent.glob("*.py")} - {"__init__"}
-    assert [name for name in sorted(modules) if f"`{name}`" not in told] == []
-    for name in sorted(modules):
-        found = vars(importlib.import_module(f"perpetual.testing.{name}")).get("__all__", ())
-        assert [item for item in found if item.endswith("Contract") and f"`{item}`" not in told] == []
 
 
 @pytest.mark.slow

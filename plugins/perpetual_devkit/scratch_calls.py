@@ -1,0 +1,94 @@
+"""Parts that have no contract suite are called in a scratch lab, in a process of its own with a time limit.
+
+`call_in_scratch` starts `perpetual_devkit.scratch_program` in a temporary folder, with a home of its own, and
+ends whatever it has left running. `plugins check` shows the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from perpetual_devkit.contract_runner import lab_environment
+from perpetual_devkit.wire import to_wire
+
+__all__ = ["CALLED", "OBSERVER", "CallResult", "call_in_scratch"]
+
+OBSERVER = "observer"  # of events; the other words are names of slots
+CALLED = ("store", "command", "mcp_tool", "report_section")
+_LIMITS_S = {"store": 120.0}  # its writers start one after another
+_LIMIT_S = 20.0
+_ENDLESS = ("command",)  # one that serves or trains ends by itself when it will
+_MARK = "PERPETUAL_STATE_DIR"  # by which what the program left running is known
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """What came of a call; `ok` is None where nothing could be called, or it went on beyond its time."""
+
+    ok: bool | None
+    detail: str
+
+
+def call_in_scratch(
+    slot: str, name: str, factory: str, options: Mapping[str, object], *, limit_s: float | None = None
+) -> CallResult:
+    """Calls a part as its slot calls it, with a scratch lab of two hypotheses and a proposed experiment.
+
+    Args:
+        slot: one of `CALLED`, or `OBSERVER`.
+        name: the provider's qualified name; of an observer, its plugin's.
+        factory: `module:callable`; unused for an observer.
+        limit_s: seconds until it is killed; by default 120 for a store's chaos and 20 for anything else.
+
+    Never raises for what the part does: one that dies or hangs is a result with its reason.
+    """
+    limit_s = limit_s or _LIMITS_S.get(slot, _LIMIT_S)
+    with tempfile.TemporaryDirectory(prefix="perpetual-check-", ignore_cleanup_errors=True) as folder:
+        place = Path(folder).resolve()
+        asked = {"slot": slot, "name": name, "factory": factory, "options": to_wire(dict(options))}
+        for below in ("home", "tmp"):
+            (place / below).mkdir()
+        state = str(place / "state")
+        own = {"HOME": str(place / "home"), "TMPDIR": str(place / "tmp"), _MARK: state}
+        environment = {**lab_environment(place), **own}
+        environment.pop("XDG_CONFIG_HOME", None)
+        with open(place / "output", "wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "perpetual_devkit.scratch_program"],
+                cwd=place, env=environment, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )  # fmt: skip
+            try:
+                process.communicate(json.dumps(asked).encode(), timeout=limit_s)
+            except subprocess.TimeoutExpired:
+                return CallResult(None if slot in _ENDLESS else False, f"it had not ended after {limit_s:g} s")
+            finally:
+                process.kill()
+                process.wait()
+                _end_left(state)
+        return _result(place, process.returncode)
+
+
+def _result(place: Path, status: int) -> CallResult:
+    with suppress(OSError, ValueError):
+        found = json.loads((place / "result.json").read_text("utf-8"))
+        return CallResult(found["ok"], found["detail"])
+    said = (place / "output").read_text("utf-8", "replace").strip().splitlines() or ["it said nothing"]
+    return CallResult(False, f"the process ended with status {status}: {said[-1]}")
+
+
+def _end_left(state: str) -> None:
+    """Kills what the program started and did not end; all of it has the scratch lab's state folder."""
+    import psutil
+
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get(_MARK) == state:
+                process.kill()
