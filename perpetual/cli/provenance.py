@@ -94,8 +94,9 @@ def _text(kept: Json) -> str:
                      + (f", {machine['memory_bytes'] / 2**30:.1f} GiB" if machine["memory_bytes"] else ""))  # fmt: skip
     lines += [f"  GPUs: {', '.join(kept['gpus'])}"] if kept["gpus"] else []
     if protected["patterns"]:
-        count = _UNSAID if protected["files"] is None else _files(len(protected["files"]))
-        lines.append(f"  protected: {count} of {', '.join(protected['patterns'])}")
+        patterns, listed = ", ".join(protected["patterns"]), protected["files"]
+        looked = f"{patterns}, {_UNSAID}" if listed is None else f"{_files(len(listed))} of {patterns}"
+        lines.append(f"  protected: {looked}")
     known = kept.get("versions")
     if known is not None:
         lines.append("  versions: " + ", ".join(f"{name} {_version(value)}" for name, value in known.items()))

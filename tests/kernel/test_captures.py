@@ -347,6 +347,8 @@ def test_without_the_plugin_what_cannot_be_said_is_null(
     with Lab.open(lab.root) as other:
         other.experiments.approve(experiment.id)
         run = _ran(other, experiment.id)
+        other.settings.set_methodology("protected_paths", "eval.py")
+        weightless = _ran(other, experiment.id)
     assert (run.status, run.tainted, run.git.commit, run.git.dirty) == ("done", False, None, None)
     assert run.versions == {"code": None, "data": None, "environment": None}
     assert command_line(["runs", run.id, "--provenance", "--json"]) == 0
@@ -359,6 +361,8 @@ def test_without_the_plugin_what_cannot_be_said_is_null(
     for words in (["runs", run.id], ["runs", run.id, "--provenance"]):
         assert command_line(words) == 0
     assert "code: unknown: no capture looked at it\n" in capsys.readouterr().out
+    assert command_line(["runs", weightless.id, "--provenance"]) == 0
+    assert "  protected: eval.py, unknown: no capture looked at it\n" in capsys.readouterr().out
 
 
 # --- what fails closed ----------------------------------------------------------------------------------------------
