@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -60,6 +61,7 @@ def family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.mkdir()
     (folder / "acme_family.py").write_text(FAMILY, "utf-8")
     monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, "acme_family", raising=False)  # another test's
 
 
 def plugin(**hooks: Callable[[], object]) -> Callable[[], ModuleType]:
