@@ -151,6 +151,21 @@ def perpetual_mcp_servers() -> list[Provider]:
 
 
 @hookspec
+def perpetual_placements() -> list[Provider]:
+    """Offers placements: which GPUs a run gets, and what it waits for.
+
+    When: once, at discovery. Return: Providers with slot "placement"; `placement` chooses one. It reads the machine
+    through the GPU backend in force, and the lab through a `perpetual.api.PlacementView`. A scheduler whose engine
+    assigns GPUs offers its own (`Scheduler.placement`). Factory: `(options) -> perpetual.api.Placement`. Failure: where
+    none can be built, runs that need GPUs are refused, and the others start.
+
+    Example::
+
+        Provider(slot="placement", name="gpus", factory="perpetual_gpus.placement:build")
+    """
+
+
+@hookspec
 def perpetual_captures() -> list[Provider]:
     """Offers captures: what a run is started from, and what has become of that when it ends.
 

@@ -5,7 +5,7 @@ Imported by `perpetual.cli.machine` when it shows the table.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from perpetual.commands import printable
@@ -13,6 +13,8 @@ from perpetual.commands import printable
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
+
+    from perpetual.slots.placement import DeviceStatus, GpuProcessStatus, GpuStatus
 
 __all__ = ["gpu_table"]
 
@@ -22,7 +24,7 @@ _MOST_HOLDERS = 4  # lines of one device
 _GIB = 2**30
 
 
-def gpu_table(document: dict[str, Any], console: Console) -> Table:
+def gpu_table(document: GpuStatus, console: Console) -> Table:
     """The table of a document of devices, for the console's width: what is too long ends in dots, nothing wraps."""
     from rich import box
     from rich.table import Table
@@ -55,13 +57,13 @@ def gpu_table(document: dict[str, Any], console: Console) -> Table:
     return table
 
 
-def _rows(gpu: dict[str, Any]) -> list[dict[str, Any]]:
+def _rows(gpu: DeviceStatus) -> list[dict[str, Any]]:
     """What the lines of a device say: its own, and that of each instance, which tells less."""
     own = _row(str(gpu["index"]), (gpu["name"] or "-").removeprefix("NVIDIA "), gpu)
     return [own, *(_row(f"  .{place}", "MIG instance", part) for place, part in enumerate(gpu["mig"]))]
 
 
-def _row(number: str, name: str, part: dict[str, Any]) -> dict[str, Any]:
+def _row(number: str, name: str, part: Mapping[str, Any]) -> dict[str, Any]:
     load, used, total = part.get("utilization"), part["memory_used_bytes"], part["memory_total_bytes"]
     return {
         "GPU": number,
@@ -97,7 +99,7 @@ def _full(share: float) -> str:
     return "green" if share < 0.5 else "yellow" if share < 0.9 else "red"
 
 
-def _holders(part: dict[str, Any]) -> list[str]:
+def _holders(part: Mapping[str, Any]) -> list[str]:
     """Who has it, a line each: our runs, then other processes; or its state where nobody has."""
     note = str(part["note"]).removeprefix("is ")
     if part["state"] == "sick":
@@ -115,7 +117,7 @@ def _holders(part: dict[str, Any]) -> list[str]:
     return lines or [part["state"]]
 
 
-def _stranger(process: dict[str, Any]) -> str:
+def _stranger(process: GpuProcessStatus) -> str:
     """A process that does not belong to a run that holds the device."""
     if process["owner"] == "ended":
         return f"held by pid {process['pid']} of {process['run_id']}, ended"

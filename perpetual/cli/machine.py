@@ -16,6 +16,7 @@ from perpetual.errors import PerpetualError, UsageError, unknown
 
 if TYPE_CHECKING:
     from perpetual.lab.inventory import Inventory
+    from perpetual.slots.placement import GpuStatus
 
 __all__ = ["completion", "doctor", "gpu_status"]
 
@@ -44,9 +45,9 @@ def gpu_status(cli: CliContext, watch: bool) -> None:
         _show_devices(cli, inventory.devices())
 
 
-def _show_devices(cli: CliContext, document: dict[str, Any]) -> None:
+def _show_devices(cli: CliContext, document: GpuStatus) -> None:
     if cli.as_json or not document["gpus"]:
-        cli.answer("gpu_status", document, printable(document["reason"] or "no GPU"))
+        cli.answer("gpu_status", {**document}, printable(document["reason"] or "no GPU"))
         return
     from rich.console import Console
 

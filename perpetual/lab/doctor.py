@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 from perpetual.errors import PerpetualError
 from perpetual.lab import remains
 from perpetual.lab.context import Context
-from perpetual.lab.gpus import claims
 from perpetual.lab.held import held_items
+from perpetual.lab.placing import view_of
 from perpetual.lab.redaction import old_secrets
 from perpetual.lab.sight import HOSTILE, aside_folders, sight
 from perpetual.lab.unbuilt import Unbuilt
-from perpetual.slots.gpu import GpuBackend
+from perpetual.slots.placement import Placement
 from perpetual.toolkit import confined, filesystems, platform, private
 
 if TYPE_CHECKING:  # it is given these departments and imports none
@@ -272,16 +272,9 @@ class Doctor:
         return True, f"the MCP server offers {count} tools; its first answer took {first_s:.1f} s", None
 
     def _gpus(self) -> _Finding:
-        backend: GpuBackend = self._ctx.part("gpus")
-        reading = backend.read()
-        if not reading.gpus:
-            return None, reading.reason or "no GPU", None
-        sick = [f"GPU {gpu.index}: {gpu.error}" for gpu in reading.gpus if not gpu.healthy]
-        detail = "; ".join(sick) or f"{len(reading.gpus)} healthy GPUs, driver {reading.driver}"
-        if not sick and (problem := claims.problem()) is not None:
-            hint = "make that folder one that can be written, or set XDG_STATE_HOME to one for all of your projects"
-            return None, f"{detail}; other projects on this machine do not see our leases: {problem}", hint
-        return not sick, detail, None
+        chosen: Placement = self._ctx.part("placement")
+        found = chosen.examine(view_of(self._ctx))
+        return found.ok, found.detail, found.hint
 
 
 def _examined(*checks: Callable[[], _Finding]) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """What a lab is made of: its plugins with their providers, which of them are in force, and the machine's devices.
 
 Used by `Lab` (`lab.inventory`) and by the faces that also answer outside a project, where the user's own
-configuration and the defaults decide. Nothing is built here but the GPU backend that `devices` asks.
+configuration and the defaults decide. Nothing is built here but the placement that `devices` asks.
 """
 
 from __future__ import annotations
@@ -12,15 +12,12 @@ from typing import Any
 from perpetual.config import Config
 from perpetual.errors import NotFound, PluginError, UsageError, unknown
 from perpetual.lab.context import Context
-from perpetual.lab.gpus.claims import home_of, living, others
-from perpetual.lab.gpus.owners import owners_of
-from perpetual.lab.gpus.shown import shown_device
-from perpetual.lab.gpus.units import Rules, holds_of, units_of
+from perpetual.lab.placing import settings_of, view_of
 from perpetual.options import PluginOptions, check_declared, defaults_of, leaves_of
 from perpetual.registry import Offer, PluginInfo, Registry
 from perpetual.slots import Option
-from perpetual.slots.gpu import GpuBackend, Reading
-from perpetual.slots.store import Document
+from perpetual.slots.gpu import GpuBackend
+from perpetual.slots.placement import GpuStatus, Placement, PlacementView
 from perpetual.slots.table import Slot
 from perpetual.toolkit.reserved import is_bundled
 
@@ -213,37 +210,31 @@ class Inventory:
 
     # --- devices ----------------------------------------------------------------------------------------------
 
-    def devices(self) -> dict[str, Any]:
-        """The machine's GPUs as the chosen backend reads them, with whose processes they serve and who leased them.
+    def devices(self) -> GpuStatus:
+        """Returns the machine's GPUs as the placement in force sees them: the document of `perpetual gpu-status`.
 
-        Returns:
-            `{driver, gpus, reason, transient}`: the document of `perpetual gpu-status`. `state` of a device or of an
-            instance is free, leased, used, excluded or sick, of a device that is cut the word for that, and `note` says
-            why no run, or no further one, gets it; `claims` are the leases of other projects' runs. `owner` of a
-            process is run, ended, foreign or unknown; one of another project's run is foreign, and `claim` names it.
+        `state` of a device or of an instance is free, leased, used, excluded or sick, of a device that is cut the word
+        for that, and `note` says why no run, or no further one, gets it; `claims` are the leases of other projects'
+        runs. `owner` of a process is run, ended, foreign or unknown; one of another project's run is foreign, and
+        `claim` names it.
+
+        Raises:
+            PluginError: if no placement can be built.
         """
-        reading: Reading = self._backend().read()
-        claims = living() if reading.gpus else []
-        live: list[Document] = []
         if self._ctx is not None:
-            claims = others(claims, home_of(self._config))
-            live = [run for status in ("launching", "running") for run in self._ctx.store.find("run", status=status)]
-        owners = owners_of(self._ctx, reading, claims)
-        units = units_of(reading, owners, holds_of(self._ctx, live, claims), Rules.of(self._config))
-        gpus = [
-            shown_device(gpu, [unit for unit in units if unit.number == gpu.index], owners, live)
-            for gpu in reading.gpus
-        ]
-        return {"driver": reading.driver, "gpus": gpus, "reason": reading.reason, "transient": reading.transient}
+            chosen: Placement = self._ctx.part("placement")
+            return chosen.status(view_of(self._ctx))
+        chosen = self._build("placement")
+        return chosen.status(PlacementView(backend=self._backend, settings=settings_of(self._config)))
 
     def _backend(self) -> GpuBackend:
-        backend: GpuBackend
-        if self._ctx is not None:
-            backend = self._ctx.part("gpus")
-            return backend
-        offer = self._registry.choose("gpus", self._config["gpus"])
-        backend = self._registry.build(offer, self._options.of(offer))
+        backend: GpuBackend = self._build("gpus")
         return backend
+
+    def _build(self, slot: str) -> Any:
+        """Returns what a new project here would have in a slot."""
+        offer = self._registry.choose(slot, self._config[slot])
+        return self._registry.build(offer, self._options.of(offer))
 
 
 def _option_lines(spec: dict[str, Option] | None) -> list[dict[str, Any]]:

@@ -62,8 +62,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perpetual.errors import CorruptData, PerpetualError
+
+if TYPE_CHECKING:
+    from perpetual.slots.placement import Placement
 
 __all__ = ["EndUnreadable", "LaunchError", "LaunchSpec", "Launched", "Scheduler", "Sighting"]
 
@@ -148,9 +152,15 @@ class Sighting:
 class Scheduler(ABC):
     """Base of every scheduler; see the contract at the top of this module."""
 
-    places_gpus = False  # the engine assigns GPUs itself
+    places_gpus = False  # the engine assigns GPUs itself: see `placement`
     queues = False  # a launched run may wait in the engine's own queue
     binds_runs = False  # its sightings have the nonce of the specification; another one is not taken for the run
+
+    def placement(self) -> Placement | None:
+        """Returns what places GPUs for this scheduler's runs; None, and the configuration chooses a placement."""
+        from perpetual.slots.placement import EnginePlacement
+
+        return EnginePlacement() if self.places_gpus else None
 
     @abstractmethod
     def check(self, spec: LaunchSpec) -> None:

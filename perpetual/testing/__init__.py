@@ -5,6 +5,7 @@ A suite is a pytest class that is subclassed with one fixture, and holds every p
 - `stores`: `StoreContract`, `DurableStoreContract`, `SharedStoreContract`
 - `schedulers`: `SchedulerContract`
 - `gpus`: `GpuContract`
+- `placements`: `PlacementContract`
 - `scorers`: `ScorerContract`
 - `memories`: `MemoryContract`, `DurableMemoryContract`
 - `gates`: `GateContract`

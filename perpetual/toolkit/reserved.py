@@ -39,6 +39,7 @@ RESERVED: dict[str, frozenset[str]] = {
     "mcp_tool": frozenset({"perpetual_report"}),
     "memory": frozenset({"git"}),
     "metric_reader": frozenset({"csv-file", "metrics-log", "results-file", "stdout-json", "stdout-text"}),
+    "placement": frozenset({"gpus"}),
     "proposer": frozenset({"full-scale", "grid", "noise-floor", "proxies"}),
     "scheduler": frozenset({"local"}),
     "scorer": frozenset({"decisive", "greedy", "information-gain", "random", "round-robin", "thompson"}),

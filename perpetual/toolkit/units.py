@@ -22,6 +22,7 @@ __all__ = [
     "posix_of",
     "seconds_of",
     "shown_bound",
+    "shown_bytes",
     "shown_hours",
     "shown_number",
     "shown_time",
@@ -146,6 +147,15 @@ def shown_number(value: float, form: str = ".3g") -> str:
 def shown_bound(bound: float | None) -> str:
     """A false-alarm bound for people; `none` of a verdict by hand, which bounds nothing."""
     return "none" if bound is None else format(bound, ".2g")
+
+
+def shown_bytes(number_bytes: int, *, up: bool = False) -> str:
+    """Returns a size for people, rounded down to what is surely there, or up to what is surely enough."""
+    for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if number_bytes >= unit:
+            tenths = -(-number_bytes * 10 // unit) if up else number_bytes * 10 // unit
+            return f"{tenths / 10:g} {name}"
+    return f"{number_bytes} bytes"
 
 
 def shown_time(time: str | None) -> str:

@@ -48,7 +48,7 @@ UNTOLD = dict.fromkeys(
 )
 FAR = "/home/alice/projects/a-folder-with-a-long-name/and-one-below-it"
 NOBODY = {"user": None, "name": None}
-RACK = {
+RACK: Any = {
     "driver": "570.86.15",
     "gpus": [
         device(0, utilization=0.0, memory_used_bytes=0),

@@ -19,6 +19,7 @@ OFFERS = {
     "perpetual_gates": "gate",
     "perpetual_harnesses": "harness",
     "perpetual_mcp_servers": "mcp",
+    "perpetual_placements": "placement",
     "perpetual_captures": "capture",
     "perpetual_metric_readers": "metric_reader",
     "perpetual_analysers": "analyser",

@@ -15,7 +15,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.errors import PerpetualError
-from perpetual.lab.flows import gpu_watch
+from perpetual.lab.gpus import placement
 from perpetual.records import Run
 from perpetual_nvml.devices import NvmlBackend, read_devices
 from tests.fixtures.gpu_machine import (
@@ -69,7 +69,7 @@ def test_a_device_that_vanishes_under_a_run(
     machine: GpuMachine, gpu_lab: Lab, monkeypatch: pytest.MonkeyPatch, then: str, told: str
 ) -> None:
     """The run is told of, once, and goes on; the device goes to nobody, and comes back when it is well."""
-    monkeypatch.setattr(gpu_watch, "EVERY_S", 0.0)
+    monkeypatch.setattr(placement, "EVERY_S", 0.0)
     machine.becomes(gpus(2))
     run, other = (launch(gpu_lab, SLEEP, gpus=1) for _ in range(2))
     assert (run.gpus, other.gpus) == (("GPU-0",), ("GPU-1",))
@@ -186,7 +186,7 @@ def test_a_run_waits_for_a_driver_that_hangs(machine: GpuMachine, gpu_lab: Lab, 
 def test_a_hang_under_a_run_says_nothing_of_its_device(
     machine: GpuMachine, gpu_lab: Lab, impatient: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gpu_watch, "EVERY_S", 0.0)
+    monkeypatch.setattr(placement, "EVERY_S", 0.0)
     machine.becomes(gpus(1))
     with Lab.open(gpu_lab.root) as patient:
         backend = patient.part("gpus")

@@ -21,6 +21,7 @@ from perpetual.cli.app import run as perpetual
 from perpetual.lab.doctor import Doctor
 from perpetual.lab.gpus.claims import Claim, deciding, home_of, living
 from perpetual.records import Run
+from perpetual.slots.placement import PlacementProject
 from perpetual.toolkit import rundir
 from perpetual.toolkit.lock import FileLock, open_locked
 from tests.faults.run_harness import dead_process, die, end_all, supervisor_of
@@ -217,7 +218,14 @@ def test_a_supervisor_that_turns_up_late_keeps_the_device_for_its_run(machine: G
     run_dir = gpu_lab.runs.log_dir(run.id)
     with deciding() as board:
         held = board.make(
-            Claim(str(gpu_lab.root), home_of(gpu_lab.config), run.id, str(run_dir), {"GPU-1": None}, None)
+            Claim(
+                str(gpu_lab.root),
+                home_of(PlacementProject(gpu_lab.root, gpu_lab.config.project_id)),
+                run.id,
+                str(run_dir),
+                {"GPU-1": None},
+                None,
+            )
         )
     assert held is not None
     gpu_lab.queue.set_state("running")

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from perpetual.lab.gpus.backfill import first_start, pick_behind
 from perpetual.lab.gpus.owners import FOREIGN, Owner
-from perpetual.lab.gpus.packing import Need, pick
-from perpetual.lab.gpus.units import Hold, Rules, Unit, units_of
+from perpetual.lab.gpus.packing import pick
+from perpetual.lab.gpus.units import Hold, Unit, units_of
 from perpetual.slots.gpu import Gpu, GpuProcess, Reading
+from perpetual.slots.placement import GpuNeed, PlacementSettings
 
 GIB = 2**30
 
@@ -22,7 +23,7 @@ class Job(NamedTuple):
     """A run with its devices, or one that waits for them."""
 
     name: str
-    need: Need
+    need: GpuNeed
     end_s: float  # of a live one; how long it lasts of one that waits
     uuids: tuple[str, ...] = ()
 
@@ -42,10 +43,10 @@ def machine(count: int, jobs: Sequence[Job] = (), *, strangers: Mapping[int, int
     for job in jobs:
         for uuid in job.uuids:
             holds.setdefault(uuid, []).append(Hold(job.name, job.need.memory_bytes))
-    return units_of(Reading("1", tuple(gpus), None), owners, holds, Rules(allows_foreign=True))
+    return units_of(Reading("1", tuple(gpus), None), owners, holds, PlacementSettings(allows_foreign=True))
 
 
-def behind(units: list[Unit], live: Sequence[Job], need: Need, end_s: float, first: Need) -> list[str] | None:
+def behind(units: list[Unit], live: Sequence[Job], need: GpuNeed, end_s: float, first: GpuNeed) -> list[str] | None:
     """The devices that a later run gets."""
     assert pick(units, first) is None
     start = first_start(units, first, {job.name: job.end_s for job in live})
@@ -54,12 +55,12 @@ def behind(units: list[Unit], live: Sequence[Job], need: Need, end_s: float, fir
     return None if got is None else [unit.uuid for unit in got]
 
 
-def alone(amount: int, *wanted: int) -> Need:
-    return Need(amount, None, wanted)
+def alone(amount: int, *wanted: int) -> GpuNeed:
+    return GpuNeed(amount, None, wanted)
 
 
-def shared(gib: int, amount: int = 1) -> Need:
-    return Need(amount, gib * GIB)
+def shared(gib: int, amount: int = 1) -> GpuNeed:
+    return GpuNeed(amount, gib * GIB)
 
 
 # --- by hand ---------------------------------------------------------------------------------------------------------
@@ -88,10 +89,10 @@ def test_the_device_that_is_not_kept_is_taken_where_the_best_one_is() -> None:
     units = machine(3, live)
     # By itself the run would go where least is left over.
     assert [unit.uuid for unit in pick(units, shared(10)) or ()] == ["GPU-1"]
-    wide = Need(2, None, (0, 2))
+    wide = GpuNeed(2, None, (0, 2))
     assert behind(units, live, shared(10), inf, wide) == ["GPU-1"]
     tight = [Job("r1", alone(1), 100.0, ("GPU-0",)), Job("r2", shared(75), 100.0, ("GPU-1",))]
-    assert behind(machine(3, tight), tight, shared(5), inf, Need(2, None, (0, 1))) == ["GPU-2"]
+    assert behind(machine(3, tight), tight, shared(5), inf, GpuNeed(2, None, (0, 1))) == ["GPU-2"]
 
 
 def test_a_run_that_never_ends_is_waited_for_and_its_neighbours_are_kept() -> None:
@@ -126,7 +127,7 @@ NEEDS = st.one_of(
 JOBS = st.lists(st.tuples(NEEDS, st.integers(1, 20) | st.just(inf)), max_size=12)
 
 
-def runs(found: Sequence[tuple[Need, float]], letter: str) -> list[Job]:
+def runs(found: Sequence[tuple[GpuNeed, float]], letter: str) -> list[Job]:
     return [Job(f"{letter}{number}", need, float(end_s)) for number, (need, end_s) in enumerate(found)]
 
 
@@ -140,7 +141,7 @@ def placed(count: int, jobs: Sequence[Job]) -> list[Job]:
     return live
 
 
-def earliest(count: int, live: Sequence[Job], need: Need) -> float | None:
+def earliest(count: int, live: Sequence[Job], need: GpuNeed) -> float | None:
     """When a run could start if each live one ended at its limit: by building the machine of each moment anew."""
     for now_s in sorted({0.0, inf, *(job.end_s for job in live)}):
         left = [job for job in live if job.end_s > now_s]
@@ -152,7 +153,7 @@ def earliest(count: int, live: Sequence[Job], need: Need) -> float | None:
 @settings(max_examples=150, deadline=None)
 @given(count=st.integers(1, 4), before=JOBS, first=NEEDS, later=NEEDS, end_s=st.integers(1, 30) | st.just(inf))
 def test_who_goes_ahead_delays_nobody(
-    count: int, before: list[tuple[Need, float]], first: Need, later: Need, end_s: float
+    count: int, before: list[tuple[GpuNeed, float]], first: GpuNeed, later: GpuNeed, end_s: float
 ) -> None:
     live = placed(count, runs(before, "r"))
     units = machine(count, live)
@@ -178,7 +179,7 @@ def test_who_goes_ahead_delays_nobody(
 @settings(max_examples=60, deadline=None)
 @given(count=st.integers(2, 4), before=JOBS, small=st.lists(st.tuples(NEEDS, st.integers(1, 20)), max_size=25))
 def test_a_wide_run_starts_when_it_was_told_that_it_would(
-    count: int, before: list[tuple[Need, float]], small: list[tuple[Need, float]]
+    count: int, before: list[tuple[GpuNeed, float]], small: list[tuple[GpuNeed, float]]
 ) -> None:
     """However many small ones come after it: each ends at its limit, and two come in each unit of time."""
     live = placed(count, [job for job in runs(before, "r") if job.end_s != inf])

@@ -19,11 +19,18 @@ from perpetual.lab.gpus.claims import Board, Claim, Home, deciding, home_of, liv
 from perpetual.lab.gpus.owners import Owner, owners_of
 from perpetual.lab.gpus.units import holds_of
 from perpetual.slots.gpu import Gpu, GpuProcess, Reading
+from perpetual.slots.placement import PlacementProject, PlacementView
 from perpetual.toolkit import platform, rundir
 from perpetual.toolkit.lock import FileLock, is_locked, open_locked
+from perpetual_nvml.none import build as no_gpus
 
 pytestmark = pytest.mark.skipif(platform.supports_runs() is not None, reason="no runs, and so no claims, here")
 LONG_S = 60.0
+NO_VIEW = PlacementView(backend=lambda: no_gpus({}))  # outside of a project
+
+
+def as_project(root: Path) -> PlacementProject:
+    return PlacementProject(root, Config(root).project_id)
 
 
 def a_claim(folder: Path, run_id: str = "r1", **units: int | None) -> Claim:
@@ -109,18 +116,18 @@ def test_what_an_earlier_boot_of_this_machine_left_is_removed(monkeypatch: pytes
 
 
 def test_a_copy_of_a_project_is_another_and_a_link_to_it_is_not(project: Path, tmp_path: Path) -> None:
-    claim = Claim(str(project), home_of(Config(project)), "r1", "", {"GPU-0": None}, None)
+    claim = Claim(str(project), home_of(as_project(project)), "r1", "", {"GPU-0": None}, None)
     copy, link, renamed = (tmp_path / name for name in ("copy", "link", "renamed"))
     shutil.copytree(project, copy)
     link.symlink_to(project)
-    assert others([claim], home_of(Config(copy))) == [claim]
-    assert others([claim], home_of(Config(link))) == []
+    assert others([claim], home_of(as_project(copy))) == [claim]
+    assert others([claim], home_of(as_project(link))) == []
     link.unlink()
     project.rename(renamed)
-    assert others([claim], home_of(Config(renamed))) == []
+    assert others([claim], home_of(as_project(renamed))) == []
     shutil.rmtree(renamed / ".perpetual")
     Lab.init(renamed, name="made anew").close()
-    assert others([claim], home_of(Config(renamed))) == [claim]
+    assert others([claim], home_of(as_project(renamed))) == [claim]
 
 
 _HOME = '"project": "x", "run_id": "r1", "run_dir": "x", "units": {}, "home": [1, 2, "x"]'
@@ -276,7 +283,7 @@ def test_processes_of_another_project_s_run_are_known(tmp_path: Path) -> None:
                 pids = [started.child.pid, drifted.pid, stranger.pid]
                 processes = tuple(GpuProcess(pid, 1, "alice", "sleep") for pid in pids)
                 gpu = Gpu(0, "GPU-0", "A", 9, 3, 6, None, None, None, None, processes, True, None)
-                found = owners_of(None, Reading("1", (gpu,), None), living())
+                found = owners_of(NO_VIEW, Reading("1", (gpu,), None), living())
                 other = Owner("other", claim.who)
                 assert [found[pid] for pid in pids] == [other, other, Owner("foreign")]
             finally:
@@ -289,7 +296,7 @@ def test_processes_of_another_project_s_run_are_known(tmp_path: Path) -> None:
 
 def test_claims_are_holds(tmp_path: Path) -> None:
     claim = a_claim(tmp_path, one=5, two=None)
-    found = holds_of(None, [], [claim])
+    found = holds_of((), [claim])
     assert {uuid: [(hold.run_id, hold.memory_bytes) for hold in holds] for uuid, holds in found.items()} == {
         "one": [(claim.who, 5)], "two": [(claim.who, None)],
     }  # fmt: skip

@@ -9,11 +9,16 @@ from typing import Any
 import pytest
 
 from perpetual.lab.gpus.owners import FOREIGN, UNKNOWN, Owner, owners_of
-from perpetual.lab.gpus.packing import Need, could_ever, pick, waits_for
-from perpetual.lab.gpus.units import Hold, Rules, Unit, size, units_of
+from perpetual.lab.gpus.packing import could_ever, pick, waits_for
+from perpetual.lab.gpus.units import Hold, Unit, units_of
 from perpetual.slots.gpu import Gpu, GpuProcess, MigDevice, Reading
+from perpetual.slots.placement import GpuNeed, PlacementSettings, PlacementView
+from perpetual.toolkit.units import shown_bytes
+from perpetual_nvml.none import build as no_gpus
 
 GIB = 2**30
+ALLOWED = PlacementSettings(allows_foreign=True)  # strangers' processes
+NO_VIEW = PlacementView(backend=lambda: no_gpus({}))  # outside of a project
 
 
 def gpu(index: int, *, used: float | None = 0, total: float | None = 80, **given: Any) -> Gpu:
@@ -36,22 +41,22 @@ def units(
     *gpus: Gpu,
     holds: Mapping[str, list[Hold]] | None = None,
     owners: Mapping[int, Owner] | None = None,
-    rules: Rules = Rules(),  # noqa: B008 - a frozen tuple
+    rules: PlacementSettings = PlacementSettings(),  # noqa: B008 - it is frozen
 ) -> list[Unit]:
     return units_of(Reading("1", gpus, None), owners or {}, holds or {}, rules)
 
 
-def chosen(found: list[Unit], need: Need) -> list[str] | None:
+def chosen(found: list[Unit], need: GpuNeed) -> list[str] | None:
     got = pick(found, need)
     return None if got is None else [unit.uuid for unit in got]
 
 
-def alone(number: int = 1, *wanted: int) -> Need:
-    return Need(number, None, wanted)
+def alone(number: int = 1, *wanted: int) -> GpuNeed:
+    return GpuNeed(number, None, wanted)
 
 
-def shared(memory: float, number: int = 1, *wanted: int) -> Need:
-    return Need(number, int(memory * GIB), wanted)
+def shared(memory: float, number: int = 1, *wanted: int) -> GpuNeed:
+    return GpuNeed(number, int(memory * GIB), wanted)
 
 
 def holds(*runs: tuple[str, float | None]) -> list[Hold]:
@@ -63,7 +68,7 @@ def holds(*runs: tuple[str, float | None]) -> list[Hold]:
 
 def test_a_run_alone_gets_the_emptiest_device_and_of_equal_ones_the_first() -> None:
     display = gpu(0, used=9.9, processes=(process(7, 9.9),))
-    found = units(display, gpu(1, used=0.004), gpu(2, used=0), owners={7: FOREIGN}, rules=Rules(allows_foreign=True))
+    found = units(display, gpu(1, used=0.004), gpu(2, used=0), owners={7: FOREIGN}, rules=ALLOWED)
     assert chosen(found, alone()) == ["GPU-1"]  # a few MiB of the driver's are no difference
     assert chosen(found, alone(2)) == ["GPU-1", "GPU-2"]
     assert chosen(found, alone(3)) == ["GPU-1", "GPU-2", "GPU-0"]
@@ -127,7 +132,7 @@ def test_two_warming_runs_and_a_stranger_add_up() -> None:
         gpu(0, used=15, processes=(process(1, 10), process(2, 5))),
         holds={"GPU-0": holds(("r1", 20), ("r2", 15))},
         owners={1: Owner("run", "r1"), 2: FOREIGN},
-        rules=Rules(allows_foreign=True),
+        rules=ALLOWED,
     )
     assert found[0].left_bytes == (80 - 20 - 15 - 5) * GIB
     assert (chosen(found, shared(40)), chosen(found, shared(40.1))) == (["GPU-0"], None)
@@ -163,7 +168,7 @@ def test_one_process_only() -> None:
     assert chosen(found, shared(10)) is None
     assert waits_for(found, shared(10)) == "needs 10 GiB on one GPU; GPU 0 is held by r1"
     assert chosen(units(gpu(0, compute_mode="exclusive_process")), shared(10)) == ["GPU-0"]
-    allowed = Rules(allows_foreign=True)  # not this project's to allow: the driver lets nobody else in
+    allowed = ALLOWED  # not this project's to allow: the driver lets nobody else in
     with_stranger = gpu(0, compute_mode="exclusive_process", processes=(process(9),))
     assert chosen(units(with_stranger, owners={9: FOREIGN}, rules=allowed), alone()) is None
 
@@ -189,7 +194,7 @@ def test_a_process_keeps_runs_off(owner: Owner, told: str) -> None:
 
 @pytest.mark.parametrize("owner", [FOREIGN, UNKNOWN])
 def test_strangers_may_be_allowed(owner: Owner) -> None:
-    found = units(gpu(0, used=1, processes=(process(7),)), owners={7: owner}, rules=Rules(allows_foreign=True))
+    found = units(gpu(0, used=1, processes=(process(7),)), owners={7: owner}, rules=ALLOWED)
     assert chosen(found, alone()) == ["GPU-0"]
     assert chosen(found, shared(79)) == ["GPU-0"]
     assert chosen(found, shared(79.5)) is None
@@ -197,7 +202,7 @@ def test_strangers_may_be_allowed(owner: Owner) -> None:
 
 @pytest.mark.parametrize("owner", [Owner("ended", "r12"), Owner("run", "r5")])
 def test_our_own_remains_are_no_strangers(owner: Owner) -> None:
-    found = units(gpu(0, processes=(process(7),)), owners={7: owner}, rules=Rules(allows_foreign=True))
+    found = units(gpu(0, processes=(process(7),)), owners={7: owner}, rules=ALLOWED)
     assert chosen(found, alone()) is None
 
 
@@ -222,7 +227,7 @@ def test_memory_that_nobody_is_seen_to_use_keeps_runs_off() -> None:
         "needs 10 GiB on one GPU; GPU 0 has 20 GiB in use by processes that cannot be seen from here"
     )
     assert chosen(units(gpu(0, used=0.9)), alone()) == ["GPU-0"]  # the driver's own
-    assert chosen(units(gpu(0, used=20), rules=Rules(allows_foreign=True)), alone()) == ["GPU-0"]
+    assert chosen(units(gpu(0, used=20), rules=ALLOWED), alone()) == ["GPU-0"]
     held = units(gpu(0, used=40), holds={"GPU-0": holds(("r1", 30))})
     assert chosen(held, shared(10)) is None
 
@@ -237,7 +242,7 @@ def test_memory_that_nobody_is_seen_to_use_keeps_runs_off() -> None:
     ],
 )
 def test_a_device_in_trouble_is_not_leased(given: dict[str, Any], told: str) -> None:
-    found = units(gpu(0, **given), rules=Rules(allows_foreign=True))
+    found = units(gpu(0, **given), rules=ALLOWED)
     assert chosen(found, alone()) is None
     assert waits_for(found, alone()) == f"needs 1 GPU, 0 of 1 are free: {told}"
     assert could_ever(found[0], alone())  # it may be mended
@@ -245,7 +250,7 @@ def test_a_device_in_trouble_is_not_leased(given: dict[str, Any], told: str) -> 
 
 @pytest.mark.parametrize("excluded", ["1", "GPU-1"])
 def test_excluded_devices(excluded: str) -> None:
-    found = units(gpu(0), gpu(1), rules=Rules(frozenset({excluded})))
+    found = units(gpu(0), gpu(1), rules=PlacementSettings(frozenset({excluded})))
     assert chosen(found, alone()) == ["GPU-0"]
     assert chosen(found, alone(1, 1)) is None
     assert [could_ever(unit, alone()) for unit in found] == [True, False]
@@ -308,12 +313,14 @@ def test_processes_count_on_their_own_instance() -> None:
 
 
 def test_an_instance_may_be_excluded_and_may_be_sick() -> None:
-    found = units(cut(0, 20, 20), rules=Rules(frozenset({"MIG-0.0"})))
+    found = units(cut(0, 20, 20), rules=PlacementSettings(frozenset({"MIG-0.0"})))
     assert chosen(found, alone()) == ["MIG-0.1"]
     assert chosen(units(cut(0, 20, healthy=False, error="lost")), alone()) is None
     mute = gpu(0, mig=(MigDevice("MIG-a", GIB, 0, (), "not told"), MigDevice("MIG-b", GIB, 0)))
     assert chosen(units(mute), alone()) == ["MIG-b"]
-    assert [could_ever(unit, alone()) for unit in units(cut(0, 20, 10), rules=Rules(frozenset({"0"})))] == [False] * 2
+    assert [could_ever(unit, alone()) for unit in units(cut(0, 20, 10), rules=PlacementSettings(frozenset({"0"})))] == [
+        False
+    ] * 2
 
 
 # --- whose a process is ----------------------------------------------------------------------------------------------
@@ -321,8 +328,8 @@ def test_an_instance_may_be_excluded_and_may_be_sick() -> None:
 
 def test_outside_a_project_nobody_is_ours() -> None:
     reading = Reading("1", (gpu(0, processes=(process(os.getpid()), process(2**22 + 1))),), None)
-    assert owners_of(None, reading) == {os.getpid(): FOREIGN, 2**22 + 1: UNKNOWN}
-    assert owners_of(None, Reading("1", (gpu(0),), None)) == {}
+    assert owners_of(NO_VIEW, reading) == {os.getpid(): FOREIGN, 2**22 + 1: UNKNOWN}
+    assert owners_of(NO_VIEW, Reading("1", (gpu(0),), None)) == {}
 
 
 @pytest.mark.parametrize(
@@ -332,4 +339,4 @@ def test_outside_a_project_nobody_is_ours() -> None:
 )  # fmt: skip
 def test_sizes_in_words(number: int, down: str, up: str) -> None:
     """What is there is rounded down and what is needed up, so that a run never waits for what seems to be there."""
-    assert (size(number), size(number, up=True)) == (down, up)
+    assert (shown_bytes(number), shown_bytes(number, up=True)) == (down, up)

@@ -11,7 +11,7 @@ from typing import Any
 
 from perpetual.cli.documents.bundled import Adoption, BenchPolicy, Chaos, Comparison, Demo, Report, Verification
 from perpetual.cli.documents.ledger import ApproveToken, Init, Refolded
-from perpetual.cli.documents.machine import Completion, Doctor, GpuStatus, Setting
+from perpetual.cli.documents.machine import Completion, Doctor, Setting
 from perpetual.cli.documents.memory import MemoryDecision, MemoryWrite, NoteHistory, NoteHit, NoteText, NoteWaiting
 from perpetual.cli.documents.page import Page
 from perpetual.cli.documents.plugins import Plugin, PluginNew, Plugins, PluginsCheck
@@ -22,8 +22,10 @@ from perpetual.cli.documents.services import ServiceLine
 from perpetual.cli.documents.state import Brief, Budget, Error, Hook, StatusDocument, Version
 from perpetual.cli.documents.store import StoreCompact, StoreExport, StoreImport, StoreMigrate, StoreStats, StoreVerify
 from perpetual.cli.documents.trust import Trust, Trusted, TrustRevoked
+from perpetual.cli.documents.typed import readable
 from perpetual.lab.records import Record
 from perpetual.records import Event, Evidence, Experiment, Hypothesis, Note, Run
+from perpetual.slots.placement import GpuStatus
 
 __all__ = ["DOCUMENTS", "DRY_RUN", "FOREIGN"]
 
@@ -47,7 +49,7 @@ DOCUMENTS: dict[str, Any] = {
     "evidence_list": Page[Evidence],
     "experiment": Experiment,
     "experiments": Page[Experiment],
-    "gpu_status": GpuStatus,
+    "gpu_status": readable(GpuStatus),
     "hypotheses": Page[Hypothesis],
     "hypothesis": Hypothesis,
     "init": Init,

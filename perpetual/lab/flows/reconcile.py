@@ -16,14 +16,14 @@ from perpetual.errors import Conflict, CorruptData, PerpetualError, PluginError,
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.analyse import analyse as put_into_words
 from perpetual.lab.flows.captures import FILE, kept_of, taint_of
-from perpetual.lab.flows.devices import Devices
 from perpetual.lab.flows.fold import add_evidence, refold, refold_users_of
-from perpetual.lab.flows.gpu_watch import verify_devices
+from perpetual.lab.flows.gpu_notes import note_gpus
 from perpetual.lab.flows.launch import try_again
 from perpetual.lab.flows.measure import did_you_mean, measure
 from perpetual.lab.flows.overrun import end_overdue, is_told, note_overrun
 from perpetual.lab.flows.start import advance_queue
 from perpetual.lab.flows.symptoms import KILLED, OUT_OF_MEMORY, last_error, symptoms_of
+from perpetual.lab.placing import survey_of
 from perpetual.lab.sight import HOSTILE, folder_of, leftovers, scheduler_for, sight
 from perpetual.records import Json, to_json
 from perpetual.slots.analyser import MetricValue
@@ -79,9 +79,9 @@ def scan(desks: Desks, *, first: Collection[str] = (), tell: Callable[[], object
     overdue += [run for run in started if run.id not in first and _each(_look, desks, run, answer)]
     for run in overdue:  # last: ending one may take as long as its grace
         _each(_end, desks, run, answer)
-    devices = Devices(desks)
-    verify_devices(desks, devices)
-    begun, problems = advance_queue(desks, devices)
+    survey = survey_of(desks.ctx)
+    note_gpus(desks, survey)
+    begun, problems = advance_queue(desks, survey)
     answer["changes"] += [_change(run, "queued") for run in begun]
     answer["problems"] += problems
     return answer

@@ -10,7 +10,8 @@ from functools import cached_property
 from typing import Any
 
 from perpetual.lab.flows import Desks
-from perpetual.lab.flows.devices import Devices, Lease, Waiting, lease, need_of
+from perpetual.lab.placing import need_of, request_of, view_of
+from perpetual.slots.placement import Lease, QueuedRun, Survey, Waits
 from perpetual.slots.scheduler import LaunchError, Scheduler
 from perpetual.slots.store import Document
 from perpetual.toolkit.platform import available_cpus
@@ -48,33 +49,37 @@ def room(
     desks: Desks,
     experiment: Document,
     wanted: Sequence[int],
-    devices: Devices,
+    survey: Survey,
     moment: Moment,
     run: Document | None = None,
     *,
     take: bool = False,
-) -> Lease:
+) -> Lease | Waits:
     """The GPUs that a run of the experiment gets now, none for a CPU run, or what it waits for.
 
     Args:
         run: the one in the queue that is asked for; None for one that would come last of its rank.
-        take: claims what it gets.
+        take: holds what it gets.
     """
     waits_for = held_back(desks, experiment, moment)
     if waits_for is not None:
-        return Lease(waits_for=waits_for)
+        return Waits(waits_for)
+    need = need_of(experiment, wanted)
+    if need is None:
+        return Lease()
 
-    def before() -> Iterator[Waiting]:
+    def ahead() -> Iterator[QueuedRun]:
         return _before(desks, experiment, moment, run)
 
-    return lease(desks, experiment, wanted, devices, moment.busy, before, run, take=take)
+    view = view_of(desks.ctx, lambda: moment.busy, ahead)
+    return survey.reserve(view, request_of(desks.ctx, experiment, need, run), take=take)
 
 
 def _rank(experiment: Mapping[str, Any], number: float) -> tuple[float, float, float]:
     return (-experiment["priority"], -(experiment["score"]["score"] or 0.0), number)
 
 
-def _before(desks: Desks, experiment: Document, moment: Moment, run: Document | None) -> Iterator[Waiting]:
+def _before(desks: Desks, experiment: Document, moment: Moment, run: Document | None) -> Iterator[QueuedRun]:
     """The queued runs before this one that nothing but GPUs can hold back."""
     own = _rank(experiment.body, float("inf") if run is None else run.number)
     for rank, other in moment.queue:
@@ -85,7 +90,7 @@ def _before(desks: Desks, experiment: Document, moment: Moment, run: Document | 
         theirs = desks.ctx.need("experiment", other.body["experiment_id"])
         need = need_of(theirs, other.body["wanted_gpus"])
         if need is not None and held_back(desks, theirs, moment) is None:
-            yield Waiting(theirs.id, need)
+            yield QueuedRun(theirs.id, need)
 
 
 def held_back(desks: Desks, experiment: Document, moment: Moment) -> str | None:

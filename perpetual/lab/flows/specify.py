@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from perpetual.lab import tokens
 from perpetual.lab.experiments import argv_of
 from perpetual.lab.flows import Desks
-from perpetual.lab.flows.devices import variables
+from perpetual.lab.placing import variables
 from perpetual.lab.redaction import shown_specification
 from perpetual.slots.scheduler import LaunchSpec
 from perpetual.slots.store import Document
@@ -44,7 +44,7 @@ def spec_of(
         "PERPETUAL_RUN_DIR": str(log_dir),
         "PERPETUAL_PROJECT": str(ctx.config.root),
         "PYTHONUNBUFFERED": "1",
-        **variables(desks, gpus, run),
+        **variables(ctx, gpus, run),
     }
     environment.pop(NONCE_VARIABLE, None)  # of the run that this process may be part of
     nonce = run.body.get("nonce") if run else None

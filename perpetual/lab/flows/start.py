@@ -14,11 +14,12 @@ from perpetual.errors import PerpetualError
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.captures import Kept, capture, kept_of
 from perpetual.lab.flows.code_check import CodeCheck, accepted_of, reason_of
-from perpetual.lab.flows.devices import Devices, Lease, needs_driver
 from perpetual.lab.flows.room import Moment, held_back, room
 from perpetual.lab.flows.specify import prepare, spec_of
+from perpetual.lab.placing import needs_driver, placement_of
 from perpetual.lab.sight import is_occupied, leftovers, scheduler_for, set_aside, taken
 from perpetual.records import Run, from_json
+from perpetual.slots.placement import Lease, Survey, Waits
 from perpetual.slots.scheduler import LaunchError, Scheduler, Sighting
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit import platform
@@ -27,16 +28,16 @@ from perpetual.toolkit.steps import step
 __all__ = ["advance_queue", "scheduler_of", "start", "waiting", "wanted_gpus"]
 
 
-def start(desks: Desks, run_id: str, devices: Devices) -> Run:
+def start(desks: Desks, run_id: str, survey: Survey) -> Run:
     """The second half of a launch: a queued run is started if there is room for it now.
 
     Args:
-        devices: of this launch, so that the driver is asked once for all of its runs.
+        survey: of this command, so that the driver is asked once for all of its runs.
 
     Raises:
         LaunchError: if it cannot be started; it has failed then, and its reservation is settled.
     """
-    return from_json(Run, _start(desks, run_id, devices).body)
+    return from_json(Run, _start(desks, run_id, survey).body)
 
 
 def waiting(desks: Desks) -> list[Document]:
@@ -44,7 +45,7 @@ def waiting(desks: Desks) -> list[Document]:
     return [run for _, run in Moment(desks).queue]
 
 
-def advance_queue(desks: Desks, devices: Devices) -> tuple[list[Document], list[dict[str, str]]]:
+def advance_queue(desks: Desks, survey: Survey) -> tuple[list[Document], list[dict[str, str]]]:
     """Starts queued runs for which there is room now.
 
     Returns:
@@ -56,9 +57,9 @@ def advance_queue(desks: Desks, devices: Devices) -> tuple[list[Document], list[
     moment, check = Moment(desks), CodeCheck(desks)
     for _, run in moment.queue:
         try:
-            if _waits_on(desks, run, devices, moment) or _held_by_code(desks, run, check):
+            if _waits_on(desks, run, survey, moment) or _held_by_code(desks, run, check):
                 continue
-            document = _start(desks, run.id, devices)
+            document = _start(desks, run.id, survey)
         except PerpetualError as problem:
             document = desks.ctx.need("run", run.id)
             if document.body["status"] == "queued":  # else it is recorded as failed, with its reason
@@ -69,14 +70,14 @@ def advance_queue(desks: Desks, devices: Devices) -> tuple[list[Document], list[
     return started, problems
 
 
-def _waits_on(desks: Desks, run: Document, devices: Devices, moment: Moment) -> bool:
+def _waits_on(desks: Desks, run: Document, survey: Survey, moment: Moment) -> bool:
     """Whether it waits for what its record says already: then there is nothing to write, and no lock to wait for."""
     experiment = desks.ctx.need("experiment", run.body["experiment_id"])
     why = desks.experiments.why_not_approved(experiment)
     if why is not None:
         return bool(run.body["reason"] == why)
-    got = room(desks, experiment, wanted_gpus(run), devices, moment, run)
-    return got.waits_for is not None and got.waits_for == run.body["reason"]
+    got = room(desks, experiment, wanted_gpus(run), survey, moment, run)
+    return isinstance(got, Waits) and got.reason == run.body["reason"]
 
 
 def _held_by_code(desks: Desks, run: Document, check: CodeCheck) -> bool:
@@ -107,31 +108,30 @@ class _Turn(NamedTuple):
     run: Document
     is_fresh: bool = False  # it is `launching` by this very look
     again: bool = False  # a launcher died over it before
-    held: int | None = None  # the descriptor of its claim, which is to be closed
+    lease: Lease = Lease()  # its hold is to be released once the scheduler has its own
 
 
-def _start(desks: Desks, run_id: str, devices: Devices) -> Document:
+def _start(desks: Desks, run_id: str, survey: Survey) -> Document:
     """Starts a queued run if there is room for it; says for what it waits otherwise."""
     turn = None
     while turn is None:
         experiment = desks.ctx.need("experiment", desks.ctx.need("run", run_id).body["experiment_id"])
         wanted = wanted_gpus(desks.ctx.need("run", run_id))
-        if needs_driver(desks, experiment, wanted) and held_back(desks, experiment, Moment(desks)) is None:
-            devices.ask()  # now: it may hang, and no transaction waits for it
-        turn = _try_start(desks, run_id, devices)
+        if needs_driver(experiment, wanted, survey) and held_back(desks, experiment, Moment(desks)) is None:
+            survey.ask()  # now: it may hang, and no transaction waits for it
+        turn = _try_start(desks, run_id, survey)
     if not turn.is_fresh:
         return turn.run
     try:
         return _spawn(desks, turn, experiment)
     finally:
-        if turn.held is not None:
-            os.close(turn.held)  # the supervisor has its own copy, if there is one
+        placement_of(desks.ctx).release(turn.lease)  # the supervisor has its own copy, if there is one
 
 
-def _try_start(desks: Desks, run_id: str, devices: Devices) -> _Turn | None:
+def _try_start(desks: Desks, run_id: str, survey: Survey) -> _Turn | None:
     """The run, `launching` if there was room; None if the driver must be asked first: what held it back is over."""
     ctx = desks.ctx
-    held: int | None = None
+    lease = Lease()
     try:
         with ctx.store.transaction() as tx:
             run = ctx.need("run", run_id)
@@ -140,28 +140,36 @@ def _try_start(desks: Desks, run_id: str, devices: Devices) -> _Turn | None:
             experiment = ctx.need("experiment", run.body["experiment_id"])
             wanted = wanted_gpus(run)
             moment = Moment(desks)
-            is_unasked = needs_driver(desks, experiment, wanted) and not devices.is_asked
+            is_unasked = needs_driver(experiment, wanted, survey)
             if is_unasked and held_back(desks, experiment, moment) is None:
                 return None
             why = desks.experiments.why_not_approved(experiment)
             if why is not None:
                 return _Turn(_waiting_for(desks, tx, run, why))
-            got = room(desks, experiment, wanted, devices, moment, run, take=True)
-            held = got.held
-            if got.is_begun and _came_through(desks, run) is None:
-                got = got._replace(waits_for="an earlier launch of it is still under way")
-            if got.waits_for is None:
-                got = got._replace(waits_for=_obstacle(desks, run))
-            if got.waits_for is not None:
-                return _Turn(_waiting_for(desks, tx, run, got.waits_for))
+            got = room(desks, experiment, wanted, survey, moment, run, take=True)
+            if isinstance(got, Lease):
+                lease = got
+                why = _hindrance(desks, run, lease)
+            else:
+                why = got.reason
             again = run.body.get("launcher") is not None
-            run = _take_turn(desks, tx, run, experiment, got)
-        step("launch:launching")
-    except BaseException:  # Ctrl-C as well: a claim that nobody closes would keep the devices as long as we live
-        if held is not None:
-            os.close(held)
+            run = _waiting_for(desks, tx, run, why) if why else _take_turn(desks, tx, run, experiment, lease)
+        if why is None:
+            step("launch:launching")
+    except BaseException:  # Ctrl-C as well: an open claim would keep the devices as long as this process lives
+        placement_of(ctx).release(lease)
         raise
-    return _Turn(run, True, again, held)
+    if why is not None:
+        placement_of(ctx).release(lease)
+        return _Turn(run)
+    return _Turn(run, True, again, lease)
+
+
+def _hindrance(desks: Desks, run: Document, lease: Lease) -> str | None:
+    """Returns why a run does not start although it has its GPUs, None if it does."""
+    if lease.is_begun and _came_through(desks, run) is None:
+        return "an earlier launch of it is still under way"
+    return _obstacle(desks, run)
 
 
 def _obstacle(desks: Desks, run: Document) -> str | None:
@@ -242,7 +250,8 @@ def _spawn(desks: Desks, turn: _Turn, experiment: Document) -> Document:
         # What the command was started from stands there already, if it was started.
         kept = kept_of(spec.log_dir) if has_come_through else capture(desks, turn.run, experiment, spec)
         step("launch:prepared")
-        launched = scheduler_of(desks).launch(spec if turn.held is None else replace(spec, held=turn.held))
+        held = turn.lease.held
+        launched = scheduler_of(desks).launch(spec if held is None else replace(spec, held=held))
         values = {
             "status": "running",
             "native_id": launched.native_id,

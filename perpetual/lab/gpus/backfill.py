@@ -1,4 +1,4 @@
-"""Who may go ahead of a run that waits for GPUs: nobody whom it would have to wait for. Used by `flows.devices` alone.
+"""Backfill: a queued run may overtake a waiting GPU run only if that does not delay it. Used by `leases.py`.
 
 Backfilling with one reservation, as EASY does it (D. Lifka, The ANL/IBM SP Scheduling System, 1995): devices are kept
 for the first run in the order of the queue that waits for them, and for no other. A later one may go ahead if it will
@@ -13,8 +13,9 @@ from dataclasses import replace
 from math import inf
 from typing import NamedTuple
 
-from perpetual.lab.gpus.packing import Need, pick
+from perpetual.lab.gpus.packing import pick
 from perpetual.lab.gpus.units import Hold, Unit
+from perpetual.slots.placement import GpuNeed
 
 __all__ = ["Start", "first_start", "pick_behind"]
 
@@ -28,7 +29,7 @@ class Start(NamedTuple):
     units: list[Unit]
 
 
-def first_start(units: Sequence[Unit], need: Need, ends_s: Mapping[str, float]) -> Start | None:
+def first_start(units: Sequence[Unit], need: GpuNeed, ends_s: Mapping[str, float]) -> Start | None:
     """When the live runs' wall limits let a run start; None if what stands in its way is no run.
 
     Args:
@@ -42,7 +43,7 @@ def first_start(units: Sequence[Unit], need: Need, ends_s: Mapping[str, float]) 
     return None
 
 
-def pick_behind(units: Sequence[Unit], need: Need, end_s: float, first: Need, start: Start) -> list[Unit] | None:
+def pick_behind(units: Sequence[Unit], need: GpuNeed, end_s: float, first: GpuNeed, start: Start) -> list[Unit] | None:
     """The units that a run gets although the `first` one waits; None if all that it could get is kept free.
 
     Args:
@@ -58,7 +59,7 @@ def pick_behind(units: Sequence[Unit], need: Need, end_s: float, first: Need, st
     return chosen if chosen is not None and _leaves_room(chosen, need, first, start) else None
 
 
-def _leaves_room(chosen: Sequence[Unit], need: Need, first: Need, start: Start) -> bool:
+def _leaves_room(chosen: Sequence[Unit], need: GpuNeed, first: GpuNeed, start: Start) -> bool:
     """Whether the first could start as early with the later run on these units."""
     uuids = {unit.uuid for unit in chosen}
     then = [_with(unit, need.memory_bytes) if unit.uuid in uuids else unit for unit in start.units]

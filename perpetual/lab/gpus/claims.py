@@ -3,8 +3,7 @@
 Inside a project the record decides who has a device; a claim is a second gate, for projects that do not read each
 other's record. It is a small file that says who has what, and lives while somebody holds its lock: first the launcher,
 and from the fork of the run's supervisor on that one too, until its whole process tree is gone. So a claim needs no
-clean-up to be over, and no crash leaves one behind. Used by `owners.py` beside it, by `perpetual.lab.flows`, by
-`perpetual.lab.inventory` and by the doctor.
+clean-up to be over, and no crash leaves one behind. Used by the modules beside it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from perpetual.config import Config
+from perpetual.slots.placement import PlacementProject
 from perpetual.toolkit import atomic, platform
 from perpetual.toolkit.lock import FileLock, is_locked, open_locked
 
@@ -138,10 +137,10 @@ def problem() -> str | None:
     return None if os.access(place, os.W_OK | os.X_OK) else f"{place} cannot be written"
 
 
-def home_of(config: Config) -> Home:
-    """The project with this configuration."""
-    found = os.stat(config.root)
-    return Home(found.st_dev, found.st_ino, config.project_id)
+def home_of(project: PlacementProject) -> Home:
+    """Returns what tells this project from every other one."""
+    found = os.stat(project.root)
+    return Home(found.st_dev, found.st_ino, project.id)
 
 
 def _make_folder(folder: Path) -> None:

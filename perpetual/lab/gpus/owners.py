@@ -1,6 +1,6 @@
-"""Whose process a GPU serves: a run's of this lab, a run's that has ended, a stranger's, or nobody can tell.
+"""Whose process a GPU serves: a run's of this lab, a run's that has ended, a stranger's, or unknown.
 
-Used by `perpetual.lab.flows` and `perpetual.lab.inventory`.
+Used by the modules beside it.
 """
 
 from __future__ import annotations
@@ -9,13 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from perpetual.lab.context import Context
 from perpetual.lab.gpus.claims import Claim
 from perpetual.slots.gpu import Gpu, GpuProcess, Reading
+from perpetual.slots.placement import PlacementView
 
 __all__ = ["FOREIGN", "UNKNOWN", "Owner", "owners_of", "processes_of"]
-
-_RECENT = 100  # ended runs whose processes are still looked for; the driver forgets a process within seconds
 
 
 class Owner(NamedTuple):
@@ -37,10 +35,10 @@ def processes_of(gpu: Gpu) -> list[GpuProcess]:
     return [*({process.pid: process for process in gpu.processes} | found).values()]
 
 
-def owners_of(ctx: Context | None, reading: Reading, others: Sequence[Claim] = ()) -> dict[int, Owner]:
-    """The owner of each process of the reading, by pid; the record is read only if there are processes.
+def owners_of(view: PlacementView, reading: Reading, others: Sequence[Claim] = ()) -> dict[int, Owner]:
+    """Returns the owner of each process of the reading, by pid; the record is read only if there are processes.
 
-    Without a context, outside a project, no run is known but those of `others`.
+    Outside a project no run is known but those of `others`.
 
     Args:
         others: the claims of other projects' runs.
@@ -50,17 +48,14 @@ def owners_of(ctx: Context | None, reading: Reading, others: Sequence[Claim] = (
         return {}
     of_pid = {pid: Owner("other", claim.who) for claim in others for pid in _pid_of(claim)}
     marked = {(claim.project, claim.run_id): Owner("other", claim.who) for claim in others}
-    known: set[str] = set()
-    if ctx is not None:
-        live = [run for status in ("launching", "running") for run in ctx.store.find("run", status=status)]
-        of_pid |= {run.body["pid"]: Owner("run", run.id) for run in live if run.body["pid"] is not None}
-        marked |= {(str(ctx.config.root), run.id): Owner("run", run.id) for run in live}
-        known = {run.id for run in live}
+    if view.project is not None:
+        live = view.live()
+        of_pid |= {run.pid: Owner("run", run.run_id) for run in live if run.pid is not None}
+        marked |= {(str(view.project.root), run.run_id): Owner("run", run.run_id) for run in live}
     found = {pid: _owner(pid, of_pid, marked) for pid in pids}
     unseen = [pid for pid, owner in found.items() if owner == UNKNOWN]
-    if unseen and ctx is not None:
-        newest = ctx.store.page("run", limit=_RECENT, newest_first=True).items
-        ended = {run.body["pid"]: run.id for run in newest if run.id not in known}
+    if unseen:
+        ended = view.ended()
         found |= {pid: Owner("ended", ended[pid]) for pid in unseen if pid in ended}
     return found
 

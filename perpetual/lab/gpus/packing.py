@@ -1,39 +1,26 @@
-"""Which units a run gets, and what it waits for where it gets none. Used by `perpetual.lab.flows.devices` alone."""
+"""Which units a run gets, and what it waits for where it gets none. Used by `leases.py` and `backfill.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from perpetual.lab.gpus.units import Unit, size
+from perpetual.lab.gpus.units import Unit
+from perpetual.slots.placement import GpuNeed
+from perpetual.toolkit.units import shown_bytes
 
-__all__ = ["Need", "could_ever", "pick", "waits_for"]
+__all__ = ["could_ever", "pick", "waits_for"]
 
 _SHOWN = 8  # devices of which a waiting run says why they are not for it
 _COARSE_BYTES = 2**30
 
 
-class Need(NamedTuple):
-    """What a run declares: so many devices, with so much memory on each, or all of each; `wanted` are chosen ones."""
-
-    amount: int
-    memory_bytes: int | None
-    wanted: tuple[int, ...] = ()
-
-    def __str__(self) -> str:
-        if self.memory_bytes is None:
-            return f"needs {self.amount} GPU{'s' if self.amount > 1 else ''}"
-        where = "one GPU" if self.amount == 1 else f"each of {self.amount} GPUs"
-        return f"needs {size(self.memory_bytes, up=True)} on {where}"
-
-
-def could_ever(unit: Unit, need: Need) -> bool:
+def could_ever(unit: Unit, need: GpuNeed) -> bool:
     """Whether the unit would take the run if it were idle and well."""
     big_enough = need.memory_bytes is None or unit.capacity_bytes is None or unit.capacity_bytes >= need.memory_bytes
     return unit.never is None and big_enough and not (unit.is_part and need.amount > 1)
 
 
-def pick(units: Sequence[Unit], need: Need) -> list[Unit] | None:
+def pick(units: Sequence[Unit], need: GpuNeed) -> list[Unit] | None:
     """The units that the run gets now; None if it has to wait."""
     fit = [unit for unit in _named(units, need) if _why_not(unit, need) is None]
     memory = need.memory_bytes
@@ -50,7 +37,7 @@ def pick(units: Sequence[Unit], need: Need) -> list[Unit] | None:
     return fit[: need.amount] if len(fit) >= need.amount else None
 
 
-def waits_for(units: Sequence[Unit], need: Need) -> str:
+def waits_for(units: Sequence[Unit], need: GpuNeed) -> str:
     """What a run waits for that gets nothing now, naming each device that stands in its way."""
     named = _named(units, need)
     reasons = [(unit, _why_not(unit, need)) for unit in named]
@@ -63,16 +50,16 @@ def waits_for(units: Sequence[Unit], need: Need) -> str:
     return f"{need}; {', '.join(told[:_SHOWN])}{more}"
 
 
-def _named(units: Sequence[Unit], need: Need) -> list[Unit]:
+def _named(units: Sequence[Unit], need: GpuNeed) -> list[Unit]:
     return [unit for unit in units if not need.wanted or unit.number in need.wanted]
 
 
-def _why_not(unit: Unit, need: Need) -> str | None:
+def _why_not(unit: Unit, need: GpuNeed) -> str | None:
     """Why the unit is not for this run now, said after its name."""
     if unit.never or unit.is_sick:
         return unit.never or unit.obstacle
     if need.memory_bytes is not None and unit.capacity_bytes is not None and unit.capacity_bytes < need.memory_bytes:
-        return f"has {size(unit.capacity_bytes)} in all"
+        return f"has {shown_bytes(unit.capacity_bytes)} in all"
     if unit.obstacle:
         return unit.obstacle
     if unit.is_part and need.amount > 1:
@@ -86,5 +73,5 @@ def _why_not(unit: Unit, need: Need) -> str | None:
         return "does not tell how much memory it has"
     if unit.left_bytes >= need.memory_bytes:
         return None
-    held = ", ".join(f"{hold.run_id} holds {size(hold.memory_bytes or 0)}" for hold in unit.holds)
-    return f"has {size(unit.left_bytes)} free" + (f" ({held})" if held else "")
+    held = ", ".join(f"{hold.run_id} holds {shown_bytes(hold.memory_bytes or 0)}" for hold in unit.holds)
+    return f"has {shown_bytes(unit.left_bytes)} free" + (f" ({held})" if held else "")

@@ -1,24 +1,21 @@
-"""Devices as `perpetual gpu-status` shows them. Used by `perpetual.lab.inventory` alone."""
+"""Devices as `perpetual gpu-status` shows them. Used by `placement.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from perpetual.lab.gpus.owners import Owner, processes_of
 from perpetual.lab.gpus.units import Unit
 from perpetual.slots.gpu import Gpu, GpuProcess
-from perpetual.slots.store import Document
+from perpetual.slots.placement import DeviceStatus, GpuClaim, GpuProcessStatus, LiveRun
 
 __all__ = ["shown_device"]
 
 
-def shown_device(
-    gpu: Gpu, units: Sequence[Unit], owners: Mapping[int, Owner], live: Sequence[Document]
-) -> dict[str, Any]:
+def shown_device(gpu: Gpu, units: Sequence[Unit], owners: Mapping[int, Owner], live: Sequence[LiveRun]) -> DeviceStatus:
     """One device of the document; `units` are what can be leased of it, in its own order."""
     whole = None if gpu.mig else units[0]
-    run_ids = {run.id for run in live if {gpu.uuid, *(part.uuid for part in gpu.mig)} & {*run.body["gpus"]}}
+    run_ids = {run.run_id for run in live if {gpu.uuid, *(part.uuid for part in gpu.mig)} & {*run.gpus}}
     return {
         "index": gpu.index,
         "uuid": gpu.uuid,
@@ -37,7 +34,10 @@ def shown_device(
                 "memory_total_bytes": part.memory_total_bytes,
                 "memory_used_bytes": part.memory_used_bytes,
                 "processes": _processes(part.processes, owners),
-                **_lease(unit),
+                "run_ids": [hold.run_id for hold in unit.holds if hold.claim is None],
+                "claims": _claims(unit),
+                "state": _state(unit),
+                "note": _note(unit),
             }
             for part, unit in zip(gpu.mig, units if gpu.mig else (), strict=True)
         ],
@@ -50,7 +50,7 @@ def shown_device(
     }
 
 
-def _processes(processes: Sequence[GpuProcess], owners: Mapping[int, Owner]) -> list[dict[str, Any]]:
+def _processes(processes: Sequence[GpuProcess], owners: Mapping[int, Owner]) -> list[GpuProcessStatus]:
     return [
         {
             "pid": one.pid,
@@ -66,18 +66,13 @@ def _processes(processes: Sequence[GpuProcess], owners: Mapping[int, Owner]) -> 
     ]
 
 
-def _claims(unit: Unit) -> list[dict[str, Any]]:
+def _claims(unit: Unit) -> list[GpuClaim]:
     """What runs of other projects hold of a unit."""
     return [
         {"project": hold.claim.project, "run_id": hold.claim.run_id, "memory_bytes": hold.memory_bytes}
         for hold in unit.holds
         if hold.claim is not None
     ]
-
-
-def _lease(unit: Unit) -> dict[str, Any]:
-    run_ids = [hold.run_id for hold in unit.holds if hold.claim is None]
-    return {"run_ids": run_ids, "claims": _claims(unit), "state": _state(unit), "note": _note(unit)}
 
 
 def _state(unit: Unit) -> str:

@@ -1,6 +1,6 @@
 """What can be leased: a whole device, or one instance of a device that MIG has cut; and what stands in the way.
 
-Used by `packing.py` beside it, by `perpetual.lab.flows` and by `perpetual.lab.inventory`.
+Used by the modules beside it.
 """
 
 from __future__ import annotations
@@ -9,19 +9,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from perpetual.config import Config
-from perpetual.lab.context import Context
 from perpetual.lab.gpus.claims import Claim
 from perpetual.lab.gpus.owners import UNKNOWN, Owner
 from perpetual.slots.gpu import Gpu, GpuProcess, MigDevice, Reading
-from perpetual.slots.store import Document
+from perpetual.slots.placement import LiveRun, PlacementSettings
+from perpetual.toolkit.units import shown_bytes
 
-__all__ = ["Hold", "Holds", "Rules", "Unit", "holds_of", "in_words", "size", "units_of"]
+__all__ = ["Hold", "Holds", "Unit", "holds_of", "in_words", "units_of"]
 
-_KIB, _MIB, _GIB = 2**10, 2**20, 2**30
 # Memory in use by no process that is told of: less may be the driver's own, more is somebody's in another container, or
 # of a run that has ended and is not yet given back.
-_UNSEEN_BYTES = _GIB
+_UNSEEN_BYTES = 2**30
 
 
 class Hold(NamedTuple):
@@ -36,18 +34,6 @@ class Hold(NamedTuple):
 
 
 Holds = Mapping[str, Sequence[Hold]]  # by the unit's uuid
-
-
-class Rules(NamedTuple):
-    """What the project's configuration says about leases."""
-
-    excluded: frozenset[str] = frozenset()  # indices and uuids
-    allows_foreign: bool = False
-
-    @classmethod
-    def of(cls, config: Config) -> Rules:
-        """Those in force."""
-        return cls(frozenset(config["gpus_excluded"]), config["gpu_foreign"] == "allow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,26 +55,24 @@ class Unit:
     is_sick: bool  # it failed, or its backend cannot tell how it fares
 
 
-def holds_of(ctx: Context | None, busy: Sequence[Document], others: Sequence[Claim] = ()) -> dict[str, list[Hold]]:
-    """The leases of these launching and running runs, and what other projects have claimed, by uuid."""
+def holds_of(live: Sequence[LiveRun], others: Sequence[Claim] = ()) -> dict[str, list[Hold]]:
+    """Returns the leases of these live runs, and what other projects have claimed, by uuid."""
     found: dict[str, list[Hold]] = {}
-    for run in busy:
-        if ctx is not None and run.body["gpus"]:
-            resources = ctx.need("experiment", run.body["experiment_id"]).body["resources"]
-            for uuid in run.body["gpus"]:
-                found.setdefault(uuid, []).append(Hold(run.id, resources["gpu_memory_bytes"]))
+    for run in live:
+        for uuid in run.gpus:
+            found.setdefault(uuid, []).append(Hold(run.run_id, run.memory_bytes))
     for claim in others:
         for uuid, memory_bytes in claim.units.items():
             found.setdefault(uuid, []).append(Hold(claim.who, memory_bytes, claim))
     return found
 
 
-def units_of(reading: Reading, owners: Mapping[int, Owner], holds: Holds, rules: Rules) -> list[Unit]:
+def units_of(reading: Reading, owners: Mapping[int, Owner], holds: Holds, rules: PlacementSettings) -> list[Unit]:
     """Every unit of the machine, in the driver's order; a device that tells no uuid is one that nobody can get."""
     return [unit for gpu in reading.gpus for unit in _units(gpu, owners, holds, rules)]
 
 
-def _units(gpu: Gpu, owners: Mapping[int, Owner], holds: Holds, rules: Rules) -> Iterator[Unit]:
+def _units(gpu: Gpu, owners: Mapping[int, Owner], holds: Holds, rules: PlacementSettings) -> Iterator[Unit]:
     never = None
     if {str(gpu.index), gpu.uuid} & rules.excluded:
         never = "is excluded by gpus_excluded"
@@ -130,7 +114,7 @@ def _part(
     part: MigDevice,
     owners: Mapping[int, Owner],
     held: tuple[Hold, ...],
-    rules: Rules,
+    rules: PlacementSettings,
     never: str | None,
 ) -> Unit:
     total = part.memory_total_bytes
@@ -180,7 +164,7 @@ def _intruder(
             continue
         return in_words(process, owner)
     if unseen > _UNSEEN_BYTES and not allowed and not are_ours:
-        return f"has {size(unseen)} in use by processes that cannot be seen from here"
+        return f"has {shown_bytes(unseen)} in use by processes that cannot be seen from here"
     return None
 
 
@@ -247,12 +231,3 @@ def _left(
 
 def _strange(processes: Sequence[GpuProcess], owners: Mapping[int, Owner]) -> int:
     return sum(one.memory_bytes or 0 for one in processes if owners.get(one.pid, UNKNOWN).kind == "foreign")
-
-
-def size(number_bytes: int, *, up: bool = False) -> str:
-    """A size for people, rounded down to what is surely there, or up to what is surely enough."""
-    for unit, name in ((_GIB, "GiB"), (_MIB, "MiB"), (_KIB, "KiB")):
-        if number_bytes >= unit:
-            tenths = -(-number_bytes * 10 // unit) if up else number_bytes * 10 // unit
-            return f"{tenths / 10:g} {name}"
-    return f"{number_bytes} bytes"

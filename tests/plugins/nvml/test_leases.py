@@ -13,7 +13,7 @@ import pytest
 from perpetual import Lab
 from perpetual.cli.app import run as perpetual
 from perpetual.errors import PerpetualError, UsageError
-from perpetual.lab.flows import gpu_watch
+from perpetual.lab.gpus import placement
 from tests.fixtures.gpu_machine import (
     NEEDS_THE_STUB,
     NO_SUCH_PID,
@@ -238,7 +238,7 @@ def test_cpus_are_counted(machine: GpuMachine, gpu_lab: Lab) -> None:
 def test_a_run_that_goes_elsewhere_is_noted_once(
     machine: GpuMachine, gpu_lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gpu_watch, "EVERY_S", 0.0)
+    monkeypatch.setattr(placement, "EVERY_S", 0.0)
     machine.becomes(gpus(3))
     run = launch(gpu_lab, train(where="GPU-2"), gpus=1)
     good = launch(gpu_lab, train(), gpus=1)

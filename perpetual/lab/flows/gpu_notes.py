@@ -1,0 +1,45 @@
+"""What a placement sees of live runs' GPUs, noted beside the runs, each sentence once. Used by `scan`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from perpetual.lab.flows import Desks
+from perpetual.lab.placing import placement_of, view_of
+from perpetual.records import Json
+from perpetual.slots.placement import Survey
+from perpetual.slots.store import Document
+
+__all__ = ["note_gpus"]
+
+
+def note_gpus(desks: Desks, survey: Survey) -> None:
+    """Writes what differs from the leases beside the live runs; the placement is asked while a run has GPUs."""
+    ctx = desks.ctx
+    if not any(run.body["gpus"] for run in ctx.store.find("run", status="running")):
+        return
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for note in placement_of(ctx).watch(view_of(ctx), survey):
+        found[note.run_id].append(note.text)
+    for run_id, texts in found.items():
+        _note(desks, ctx.need("run", run_id), texts)
+
+
+def _note(desks: Desks, run: Document, texts: Sequence[str]) -> None:
+    source = desks.ctx.config["gpus"]
+    if not _new(run, texts, source):
+        return
+    with desks.ctx.store.transaction() as tx:
+        fresh = desks.ctx.need("run", run.id)
+        added = _new(fresh, texts, source)
+        if fresh.body["status"] != "running" or not added:
+            return  # another process was quicker
+        desks.runs.annotate(tx, fresh, added)
+        for annotation in added:
+            desks.ctx.emit(tx, "run_annotated", run.id, annotation)
+
+
+def _new(run: Document, texts: Sequence[str], source: str) -> list[Json]:
+    known = {item["text"] for item in run.body.get("annotations", ()) if item["kind"] == "gpu"}
+    return [{"kind": "gpu", "text": text, "source": source} for text in texts if text not in known]
