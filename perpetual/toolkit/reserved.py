@@ -49,11 +49,11 @@ RESERVED: dict[str, frozenset[str]] = {
 # Perpetual's own groups of commands, each with the subcommands that it has itself; plugins add others.
 GROUPS: dict[str, frozenset[str]] = {
     "budget": frozenset({"set"}),
-    "config": frozenset({"set", "show"}),
+    "config": frozenset({"set", "show", "unset"}),
     "evidence": frozenset({"add", "list", "refold", "retract"}),
     "hypotheses": frozenset({"add", "list", "show", "update"}),
     "memory": frozenset({"history", "list", "promote", "queue", "reject", "search", "show", "write"}),
-    "methodology": frozenset({"init", "set", "show"}),
+    "methodology": frozenset({"init", "set", "show", "unset"}),
     "plugins": frozenset({"list", "show"}),
     "services": frozenset({"list", "start", "stop"}),
     "store": frozenset({"compact", "export", "import", "migrate", "stats", "verify"}),
