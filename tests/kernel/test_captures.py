@@ -18,13 +18,14 @@ import jsonschema
 import pytest
 
 from perpetual import Lab, __version__
-from perpetual.api import Capture, CodeReader, Provider, RunChanges, RunEnd, RunFacts, RunStart, hookimpl
+from perpetual.api import Capture, CodeReader, CodeState, Provider, RunChanges, RunEnd, RunFacts, RunStart, hookimpl
 from perpetual.cli.app import run as command_line
 from perpetual.errors import CorruptData, NotFound, NotPermitted, PluginError
 from perpetual.lab.flows import captures
 from perpetual.records import Experiment, Hypothesis
 from perpetual.registry import Registry
 from perpetual.toolkit import platform
+from perpetual_provenance.code_version import Reader
 
 Campaign = Callable[..., tuple[Hypothesis, Experiment]]
 
@@ -457,6 +458,24 @@ def test_a_queued_run_waits_while_none_reads_its_code(lab: Lab, bound: str) -> N
         assert "which cannot be compared: the code cannot be read" in str(other.runs.get(run.id).reason)
     lab.wait([run.id], timeout_s=30)
     assert lab.runs.get(run.id).status == "done"
+
+
+def test_the_code_is_read_once_for_all_runs_that_wait(lab: Lab, bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.queue.set_state("paused")
+    lab.runs.launch(bound, every=True)
+    (lab.root / "job.sh").write_text("echo acc=2\n")
+    looks: list[str] = []
+    read = Reader.read
+
+    def counted(self: Reader, argv: Sequence[str], cwd: str | None) -> CodeState:
+        looks.append(argv[-1])
+        return read(self, argv, cwd)
+
+    monkeypatch.setattr(Reader, "read", counted)
+    lab.queue.set_state("running")
+    lab.scan()
+    assert [bool(run.reason) for run in lab.runs.list().items] == [True, True]
+    assert looks == ["job.sh"]
 
 
 class Keeper(Capture):

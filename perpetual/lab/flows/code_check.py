@@ -70,6 +70,7 @@ class CodeCheck:
         self._desks = desks
         self._codes: Codes | None = None
         self._states: dict[str, CodeState | None] = {}
+        self._compared: dict[str, CodeState] = {}
 
     def state_of(self, experiment: Document) -> CodeState | None:
         """Returns the code that an experiment would run now; None without a command, or a capture that reads code.
@@ -131,7 +132,7 @@ class CodeCheck:
         if argv is None:
             return None
         try:
-            now = self._its_codes.now(before, argv, experiment.body["cwd"])
+            now = self._now(experiment, before, argv)
             if now.sha256 in accepted or self._its_codes.same(before, now) is not False:
                 return None
         except PluginError as problem:
@@ -144,6 +145,12 @@ class CodeCheck:
         if self._codes is None:
             self._codes = Codes(self._desks.ctx)
         return self._codes
+
+    def _now(self, experiment: Document, before: CodeState, argv: Sequence[str]) -> CodeState:
+        """The code now, as the capture reads it that has read the approved state; read once for all of its runs."""
+        if experiment.id not in self._compared:
+            self._compared[experiment.id] = self._its_codes.now(before, argv, experiment.body["cwd"])
+        return self._compared[experiment.id]
 
     def _command_of(self, body: Mapping[str, Any]) -> Sequence[str] | None:
         """The command's words; None without one, or for adopted work, which does not run here."""
