@@ -27,6 +27,7 @@ from perpetual.schema import (
     check_names,
     fewer_is_weaker,
     guarded,
+    lower_is_weaker,
     more_is_weaker,
     order_is_weaker,
     parse_text,
@@ -86,6 +87,14 @@ KEYS: dict[str, Key] = {
         Key("agent_marks", "list", [],
             "Names of further variables that mark a coding agent's shell, added to the built-in ones; "
             "those of the user's own file and of the project's both count.", weaker=fewer_is_weaker),
+        Key("plugin_discovery_s", "float", 5.0, "Seconds to import and ask a plugin of another distribution.",
+            minimum=0.1, maximum=600.0, weaker=lower_is_weaker),
+        Key("plugin_gate_s", "float", 10.0, "Seconds for a gate of another distribution to judge a text.",
+            minimum=0.1, maximum=600.0),
+        Key("plugin_observer_s", "float", 5.0, "Seconds for an observer of another distribution to take an event.",
+            minimum=0.1, maximum=600.0),
+        Key("plugin_part_s", "float", 30.0,
+            "Seconds for an analyser, proposer, check or section of another distribution.", minimum=0.1, maximum=600.0),
     )
 }  # fmt: skip
 

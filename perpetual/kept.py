@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import time
 
 from perpetual.toolkit import caches, confined
 from perpetual.toolkit.reserved import known_name, known_names
@@ -127,6 +128,8 @@ def _plugins(config: dict[str, Any] | None, safe: bool) -> list[dict[str, Any]] 
     found = caches.load("plugins", caches.plugins_key([*map(str, disabled)], safe=safe))
     try:
         known = isinstance(found, list) and all(offer["provider"]["slot"] for info in found for offer in info["offers"])
+        if known and any(info["retry_at"] is not None and info["retry_at"] <= time.time() for info in found):
+            return None  # one that failed is to be tried again
     except (KeyError, TypeError):
         known = False  # of another version, or changed from outside
     return found if known else None

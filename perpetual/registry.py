@@ -10,21 +10,28 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from perpetual.errors import ConfigError, PerpetualError, PluginError, UnknownPlugin, UsageError, unknown
+from perpetual.errors import ConfigError, NotFound, PerpetualError, PluginError, UnknownPlugin, UsageError, unknown
 from perpetual.schema import check, key_of_option
 from perpetual.slots import API, Option, Provider, thaw_option
 from perpetual.slots.kinds import EventKind, RecordKind, kind_problem, thaw_kind
 from perpetual.slots.table import METHODOLOGY, SLOTS, Slot, thaw_slot
 from perpetual.toolkit import caches
 from perpetual.toolkit.contained import contained
+from perpetual.toolkit.deadline import call as call_within
+from perpetual.toolkit.plugin_failures import RETRY_S
 from perpetual.toolkit.reserved import DISTRIBUTION, RESERVED, command_problem, is_bundled, known_name
 
 if TYPE_CHECKING:
     import pluggy
+
+    from perpetual.config import Config
 
 __all__ = ["DISTRIBUTION", "Called", "Offer", "PluginInfo", "Registry", "discover"]
 
@@ -76,6 +83,7 @@ class PluginInfo:
     events: tuple[EventKind, ...] = ()  # kinds of events that it brings
     methodology: dict[str, Option] = field(default_factory=dict)  # keys of methodology.yaml that it brings
     options: dict[str, Option] | None = None  # of the plugin itself
+    retry_at: float | None = None  # seconds since 1970, when one that failed is tried again
 
 
 @dataclass(frozen=True)
@@ -91,6 +99,28 @@ class Called:
 class _Discovery:
     manager: pluggy.PluginManager
     plugins: list[PluginInfo] = field(default_factory=list)
+    limit_s: float | None = None  # for each import and each hook of another distribution
+    watch: Callable[[str | None, str], None] | None = None  # hears what is begun, and by None that it has ended
+    spent: dict[str, dict[str, float]] = field(default_factory=dict)  # seconds of import and hooks, by plugin
+
+    @contextmanager
+    def at(self, plugin: str, step: str) -> Iterator[None]:
+        """Measures a step of discovery, `import` or `hooks`."""
+        if self.watch is not None:
+            self.watch(plugin, step)
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            spent = self.spent.setdefault(plugin, {"import": 0.0, "hooks": 0.0})
+            spent[step] += time.perf_counter() - began
+            if self.watch is not None:
+                self.watch(None, step)
+
+    def ask(self, hook: str, plugin: object, name: str) -> Called:
+        """Asks one plugin's hook, measured and within the limit."""
+        with self.at(name, "hooks"):
+            return _call(self.manager, hook, plugin, name, {}, None if is_bundled(name) else self.limit_s)
 
     @property
     def files(self) -> list[str]:
@@ -105,12 +135,20 @@ def _trace(hook: str, plugin: str, result: object) -> None:
         sys.stderr.write(f"hook {hook} <- {plugin}: {result!r}\n")
 
 
-def _call(manager: pluggy.PluginManager, hook: str, plugin: object, name: str, arguments: Mapping[str, Any]) -> Called:
+def _call(
+    manager: pluggy.PluginManager,
+    hook: str,
+    plugin: object,
+    name: str,
+    arguments: Mapping[str, Any],
+    limit_s: float | None = None,
+) -> Called:
     """Calls one plugin's implementation of a hook, guarded."""
     others = [other for other in manager.get_plugins() if other is not plugin]
+    asked = partial(manager.subset_hook_caller(hook, others), **arguments)
     try:
         with contained():
-            answers = manager.subset_hook_caller(hook, others)(**arguments)
+            answers = asked() if limit_s is None else call_within(limit_s, asked)
     except Exception as problem:  # noqa: BLE001 - a plugin's fault is recorded under its name and never ends the others
         called = Called(name, error=f"{type(problem).__name__}: {problem}")
     else:
@@ -163,6 +201,9 @@ def discover(
     *,
     safe: bool = False,
     extra: Iterable[tuple[str, str, str, Callable[[], object]]] = (),
+    skip: Mapping[str, str] | None = None,
+    limit_s: float | None = None,
+    watch: Callable[[str | None, str], None] | None = None,
 ) -> _Discovery:
     """Loads and asks every plugin, each in its own guard.
 
@@ -170,6 +211,9 @@ def discover(
         disabled: names, bare or qualified, that are not loaded.
         safe: loads only what the distribution of Perpetual itself brings.
         extra: further plugins as (distribution, name, version, loader), for tests.
+        skip: plugins that are known to fail, each with its reason; they are not loaded.
+        limit_s: seconds for each import and each hook of other distributions, as far as a running process can hold it.
+        watch: is called with a plugin's name and `import` or `hooks` before each step, and with None after it.
     """
     from importlib.metadata import entry_points
 
@@ -187,7 +231,8 @@ def discover(
     for distribution, name, version, loader in extra:
         found[f"{distribution}/{name}"] = (distribution, name, version, loader)
 
-    result = _Discovery(manager)
+    result = _Discovery(manager, limit_s=limit_s, watch=watch)
+    left_out = caches.left_out()
     loaded: list[tuple[PluginInfo, object]] = []
     for id, (distribution, name, version, loader) in sorted(
         found.items(), key=lambda item: (item[1][0] != DISTRIBUTION, item[0])
@@ -198,8 +243,16 @@ def discover(
         if name in disabled or id in disabled:
             result.plugins.append(PluginInfo(name, id, version, "disabled", "plugins.disabled names it"))
             continue
+        if name in left_out or id in left_out:
+            reason = "left out by --without or PERPETUAL_WITHOUT"
+            result.plugins.append(PluginInfo(name, id, version, "disabled", reason))
+            continue
+        if skip is not None and id in skip:
+            result.plugins.append(PluginInfo(name, id, version, "failed", skip[id]))
+            continue
         try:
-            plugin = loader()
+            with result.at(id, "import"):
+                plugin = loader() if limit_s is None or is_bundled(id) else call_within(limit_s, loader)
             hash(plugin)  # pluggy keeps plugins in sets: one that cannot be kept there fails here, and alone
             manager.register(plugin, name=id)
         except KeyboardInterrupt:
@@ -216,8 +269,8 @@ def discover(
 def _ask(result: _Discovery, loaded: list[tuple[PluginInfo, object]]) -> None:
     """Fills `result.plugins` with what each loaded plugin offers."""
     manager = result.manager
-    failed = _add_hookspecs(manager, loaded)
-    brought = _add_slots(manager, loaded, failed)
+    failed = _add_hookspecs(result, loaded)
+    brought = _add_slots(result, loaded, failed)
     every = [*SLOTS.values(), *(slot for slots in brought.values() for slot in slots)]
     provider_hooks = {slot.hook: slot.name for slot in every}
     seen: dict[str, set[tuple[str, str]]] = {}  # slots and names, by distribution
@@ -226,20 +279,20 @@ def _ask(result: _Discovery, loaded: list[tuple[PluginInfo, object]]) -> None:
         reason = failed.get(info.qualified_name) or _misfits(manager, plugin)
         if reason is None:
             known = seen.setdefault(info.qualified_name.rpartition("/")[0], set())
-            offers, reason = _offers(manager, info, plugin, provider_hooks, known)
+            offers, reason = _offers(result, info, plugin, provider_hooks, known)
         kinds: list[RecordKind | EventKind] = []
         if reason is None:
-            kinds, reason = _kinds(manager, info, plugin)
+            kinds, reason = _kinds(result, info, plugin)
             if reason is None and kinds and info.name in named:
                 reason = f"{named[info.name]} brings kinds named {info.name}.* already"
             if kinds:
                 named.setdefault(info.name, info.qualified_name)
         options: dict[str, Option] | None = None
         if reason is None:
-            options, reason = _options(manager, info, plugin)
+            options, reason = _options(result, info, plugin)
         keys: dict[str, Option] = {}
         if reason is None:
-            keys, reason = _methodology(manager, info, plugin)
+            keys, reason = _methodology(result, info, plugin)
             if reason is None and keys and info.name in named and named[info.name] != info.qualified_name:
                 reason = f"{named[info.name]} brings keys named {info.name}.* already"
             if keys:
@@ -264,12 +317,12 @@ def _ask(result: _Discovery, loaded: list[tuple[PluginInfo, object]]) -> None:
 
 
 def _options(
-    manager: pluggy.PluginManager, info: PluginInfo, plugin: object, hook: str = _OPTIONS
+    result: _Discovery, info: PluginInfo, plugin: object, hook: str = _OPTIONS
 ) -> tuple[dict[str, Option] | None, str | None]:
     """Returns the options that the plugin itself answers to a hook, and why it fails as a whole, if it does."""
-    if hook not in _implemented(manager, plugin):
+    if hook not in _implemented(result.manager, plugin):
         return None, None
-    called = _call(manager, hook, plugin, info.qualified_name, {})
+    called = result.ask(hook, plugin, info.qualified_name)
     if called.error:
         return None, f"{hook}: {called.error}"
     options = called.value or {}
@@ -280,11 +333,9 @@ def _options(
     return None, f"{hook} answered a {type(options).__name__} that is no mapping of names to Options"
 
 
-def _methodology(
-    manager: pluggy.PluginManager, info: PluginInfo, plugin: object
-) -> tuple[dict[str, Option], str | None]:
+def _methodology(result: _Discovery, info: PluginInfo, plugin: object) -> tuple[dict[str, Option], str | None]:
     """Returns the keys of methodology.yaml that the plugin brings, and why it fails as a whole, if it does."""
-    keys, reason = _options(manager, info, plugin, _KEYS)
+    keys, reason = _options(result, info, plugin, _KEYS)
     for name, option in (keys or {}).items():
         try:
             if not _SLOT_NAME.match(name):
@@ -299,13 +350,14 @@ def _methodology(
     return keys or {}, reason
 
 
-def _add_hookspecs(manager: pluggy.PluginManager, loaded: list[tuple[PluginInfo, object]]) -> dict[str, str]:
+def _add_hookspecs(result: _Discovery, loaded: list[tuple[PluginInfo, object]]) -> dict[str, str]:
     """Takes in the hooks that plugins bring, before any is asked; answers what went wrong, by plugin."""
+    manager = result.manager
     failed: dict[str, str] = {}
     for info, plugin in loaded:
         if _HOOKSPECS not in _implemented(manager, plugin):
             continue
-        called = _call(manager, _HOOKSPECS, plugin, info.qualified_name, {})
+        called = result.ask(_HOOKSPECS, plugin, info.qualified_name)
         try:
             for module in called.value or ():
                 manager.add_hookspecs(module)
@@ -317,19 +369,20 @@ def _add_hookspecs(manager: pluggy.PluginManager, loaded: list[tuple[PluginInfo,
 
 
 def _add_slots(
-    manager: pluggy.PluginManager, loaded: list[tuple[PluginInfo, object]], failed: dict[str, str]
+    result: _Discovery, loaded: list[tuple[PluginInfo, object]], failed: dict[str, str]
 ) -> dict[str, list[Slot]]:
     """Takes in the slots that plugins bring, and specifies the hook of each; adds to `failed` what went wrong.
 
     Returns:
         the slots that each plugin brings.
     """
+    manager = result.manager
     brought: dict[str, list[Slot]] = {}
     taken = {slot.name for slot in SLOTS.values()}
     for info, plugin in loaded:
         if info.qualified_name in failed or _SLOTS not in _implemented(manager, plugin):
             continue
-        called = _call(manager, _SLOTS, plugin, info.qualified_name, {})
+        called = result.ask(_SLOTS, plugin, info.qualified_name)
         slots = list(called.value) if isinstance(called.value, (list, tuple)) else []
         hooks = {name for name, caller in vars(manager.hook).items() if getattr(caller, "spec", None) is not None}
         wrong = called.error and f"{_SLOTS}: {called.error}"
@@ -347,13 +400,11 @@ def _add_slots(
     return brought
 
 
-def _kinds(
-    manager: pluggy.PluginManager, info: PluginInfo, plugin: object
-) -> tuple[list[RecordKind | EventKind], str | None]:
+def _kinds(result: _Discovery, info: PluginInfo, plugin: object) -> tuple[list[RecordKind | EventKind], str | None]:
     """The kinds that a plugin brings, and why it fails as a whole, if it does."""
-    if _KINDS not in _implemented(manager, plugin):
+    if _KINDS not in _implemented(result.manager, plugin):
         return [], None
-    called = _call(manager, _KINDS, plugin, info.qualified_name, {})
+    called = result.ask(_KINDS, plugin, info.qualified_name)
     if called.error:
         return [], f"{_KINDS}: {called.error}"
     kinds = list(called.value) if isinstance(called.value, (list, tuple)) else []
@@ -398,7 +449,7 @@ def _specify(manager: pluggy.PluginManager, slot: Slot) -> None:
 
 
 def _offers(
-    manager: pluggy.PluginManager,
+    result: _Discovery,
     info: PluginInfo,
     plugin: object,
     provider_hooks: Mapping[str, str],
@@ -407,11 +458,11 @@ def _offers(
     """What a plugin offers, and why it fails as a whole, if it does."""
     offers: list[Offer] = []
     distribution = info.qualified_name.rpartition("/")[0]
-    for hook in _implemented(manager, plugin):
+    for hook in _implemented(result.manager, plugin):
         slot = provider_hooks.get(hook)
         if slot is None:
             continue
-        called = _call(manager, hook, plugin, info.qualified_name, {})
+        called = result.ask(hook, plugin, info.qualified_name)
         if called.error:
             return [], f"{hook}: {called.error}"
         for provider in called.value or ():
@@ -453,6 +504,11 @@ def _thawed(kept: object) -> list[PluginInfo] | None:
         return None
 
 
+def _is_due(plugins: Sequence[PluginInfo]) -> bool:
+    """Returns whether a plugin that failed is to be tried again."""
+    return any(info.retry_at is not None and info.retry_at <= time.time() for info in plugins)
+
+
 class Registry:
     """The plugins of one project (or of none): what they offer, and which one is chosen.
 
@@ -460,6 +516,9 @@ class Registry:
         disabled: names that are not loaded.
         safe: bundled plugins only.
         extra: see `discover`; a registry with extra plugins is never cached.
+        discovery_s: seconds in which a plugin of another distribution is imported and asked.
+
+    The environment variable `PERPETUAL_WITHOUT` names further plugins that are not loaded.
     """
 
     def __init__(
@@ -468,10 +527,17 @@ class Registry:
         *,
         safe: bool = False,
         extra: Sequence[tuple[str, str, str, Callable[[], object]]] = (),
+        discovery_s: float = 5.0,
     ) -> None:
         self._disabled, self._safe, self._extra = tuple(disabled), safe, tuple(extra)
+        self._discovery_s = discovery_s
         self._live: _Discovery | None = None
         self._plugins: list[PluginInfo] | None = None
+
+    @classmethod
+    def of(cls, config: Config, *, safe: bool = False) -> Registry:
+        """Returns the registry that a configuration asks for."""
+        return cls(config.disabled, safe=safe, discovery_s=config["plugin_discovery_s"])
 
     @property
     def plugins(self) -> list[PluginInfo]:
@@ -480,17 +546,87 @@ class Registry:
             key = caches.plugins_key(self._disabled, safe=self._safe)
             cached = None if self._extra or os.environ.get("PERPETUAL_TRACE_HOOKS") else caches.load("plugins", key)
             self._plugins = _thawed(cached)
-            if self._plugins is None:
-                self._plugins = self._discovery().plugins
-                # A failure may pass (a missing library that gets installed), so it is looked at anew each time.
-                if not self._extra and all(info.state != "failed" for info in self._plugins):
+            if self._plugins is None or _is_due(self._plugins):
+                self._plugins, files = self._found()
+                if not self._extra:
                     # A plugin that is installed to be worked on changes without any folder of the path changing.
-                    caches.save("plugins", key, [asdict(info) for info in self._plugins], self._discovery().files)
+                    caches.save("plugins", key, [asdict(info) for info in self._plugins], files)
         return self._plugins
+
+    def _found(self) -> tuple[list[PluginInfo], list[str]]:
+        """Returns the plugins, and the files from which they were found; those of others by a helper process."""
+        from perpetual.plugin_discovery import discovered
+
+        found = None
+        if not self._extra and not self._safe:
+            found = discovered(self._disabled, self._discovery_s)
+        if found is None:
+            live = self._discovery()
+            later = time.time() + RETRY_S
+            return [
+                replace(info, retry_at=later) if info.state == "failed" else info for info in live.plugins
+            ], live.files
+        plugins = [_thaw(info) for info in found.plugins]
+        failures = {info.qualified_name: info.reason or "" for info in plugins if info.state == "failed"}
+        states = found.noted(failures)
+        plugins = [
+            replace(info, reason=states[info.qualified_name].words, retry_at=states[info.qualified_name].retry_at)
+            if info.qualified_name in states
+            else info
+            for info in plugins
+        ]
+        return plugins, found.files
+
+    def timing(self) -> dict[str, dict[str, float]]:
+        """Returns what each plugin costs at discovery, measured now: `{import, hooks}` in seconds, by plugin."""
+        from perpetual.plugin_discovery import discovered
+
+        found = None if self._extra else discovered(self._disabled, self._discovery_s, safe=self._safe, always=True)
+        return self._discovery().spent if found is None else found.spent
+
+    def retry(self, name: str) -> PluginInfo:
+        """Forgets the failures of a plugin, bare or qualified, and looks at it anew.
+
+        Raises:
+            NotFound: if there is no such plugin.
+        """
+        from perpetual.plugin_discovery import forget
+
+        info = self.named(name)
+        forget(info.qualified_name)
+        self._live = self._plugins = None
+        return self.named(info.qualified_name)
+
+    def named(self, name: str) -> PluginInfo:
+        """Returns the plugin of that name, bare or qualified; a bundled name means the bundled plugin.
+
+        Raises:
+            NotFound: naming the nearest plugins.
+            UsageError: if two distributions have a plugin of that name.
+        """
+        hits = [info for info in self.plugins if info.qualified_name == name]
+        hits = hits or [info for info in self.plugins if info.name == name]
+        bundled = [info for info in hits if is_bundled(info.qualified_name)]
+        hits = bundled if len(bundled) == 1 else hits
+        if len(hits) > 1:
+            names = " or ".join(info.qualified_name for info in hits)
+            raise UsageError(f"{name!r} is two plugins", hint=f"write {names}", code="plugin_ambiguous")
+        if not hits:
+            known = [info.name for info in self.plugins]
+            raise NotFound(unknown("plugin", name, known), hint="perpetual plugins list")
+        return hits[0]
+
+    def is_apart(self, plugin: str) -> bool:
+        """Returns whether a plugin may be called in a helper process: it is installed, and not Perpetual's own."""
+        return not is_bundled(plugin) and all(f"{one[0]}/{one[1]}" != plugin for one in self._extra)
 
     def _discovery(self) -> _Discovery:
         if self._live is None:
-            self._live = discover(self._disabled, safe=self._safe, extra=self._extra)
+            # What has failed in the catalogue is not imported again in this process.
+            known = {info.qualified_name: info.reason or "" for info in self._plugins or () if info.state == "failed"}
+            self._live = discover(
+                self._disabled, safe=self._safe, extra=self._extra, skip=known, limit_s=self._discovery_s
+            )
         return self._live
 
     @property

@@ -19,6 +19,7 @@ from perpetual.cli.table import COMMANDS
 from perpetual.commands import CliContext, carried, printable
 from perpetual.commands.agent_output import fenced, for_agent, sealed
 from perpetual.errors import PerpetualError, UsageError, unknown
+from perpetual.toolkit import caches
 from perpetual.toolkit.fence import fence
 
 if TYPE_CHECKING:
@@ -78,6 +79,21 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
         ctx.exit()
 
 
+def _without(ctx: click.Context, _: click.Parameter, names: tuple[str, ...]) -> None:
+    """Leaves plugins out by the environment, so that it holds for whatever this command starts."""
+    if names and not ctx.resilient_parsing:
+        before = os.environ.get(caches.WITHOUT)
+        os.environ[caches.WITHOUT] = ",".join([*caches.left_out(), *names])
+        ctx.call_on_close(lambda: _put_back(caches.WITHOUT, before))
+
+
+def _put_back(variable: str, value: str | None) -> None:
+    if value is None:
+        os.environ.pop(variable, None)
+    else:
+        os.environ[variable] = value
+
+
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["--help"], "max_content_width": 100})
 @click.option(
     "--project",
@@ -86,6 +102,15 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="Answer one JSON document. [PERPETUAL_OUTPUT=json]")
 @click.option("--safe", is_flag=True, help="Load bundled plugins only.")
+@click.option(
+    "--without",
+    multiple=True,
+    metavar="PLUGIN",
+    is_eager=True,
+    expose_value=False,
+    callback=_without,
+    help="Load a plugin not; may be repeated. [PERPETUAL_WITHOUT=A,B]",
+)
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and exit."

@@ -100,7 +100,7 @@ def _create(
     check_place(folder)
     config = Config(folder)
     # A harness that does not exist is said before anything is created.
-    chosen(config, Registry(config.disabled, safe=cli.safe), harnesses)
+    chosen(config, Registry.of(config, safe=cli.safe), harnesses)
     with Lab.init(
         folder, name=wishes["name"], store=wishes["store"], budget_gpu_hours=wishes["budget"], safe=cli.safe
     ) as lab:
@@ -129,7 +129,7 @@ def _preview(
     if asked["remove"]:
         Lab.open(folder).close()
     config = Config(folder)
-    registry = Registry(config.disabled, safe=cli.safe)
+    registry = Registry.of(config, safe=cli.safe)
     if wishes["store"] is not None:
         registry.choose("store", wishes["store"])
     answer = scaffold(config, registry, harnesses, dry_run=True, **asked)

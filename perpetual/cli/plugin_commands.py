@@ -6,7 +6,6 @@ A command named `GROUP.NAME` is the subcommand NAME of Perpetual's own group GRO
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from perpetual import kept
 from perpetual.cli.table import COMMANDS
 from perpetual.commands import CliContext
 from perpetual.errors import PerpetualError, PluginError
+from perpetual.toolkit.contained import PartEnded, contained
 from perpetual.toolkit.reserved import known_names, subcommand_of
 
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ def _discovered(*, safe: bool) -> Offered:
     from perpetual.config import Config, find_project
     from perpetual.registry import Registry
 
-    disabled: Sequence[str] = ()
+    registry = Registry(safe=safe)
     with contextlib.suppress(PerpetualError):  # outside a project, or a broken one: the command itself will say so
-        disabled = Config(find_project()).disabled
-    offers = Registry(disabled, safe=safe).serving("command")
+        registry = Registry.of(Config(find_project()), safe=safe)
+    offers = registry.serving("command")
     names = known_names("command", [offer.qualified_name for offer in offers])
     return {name: (offer.provider.factory, offer.provider.summary) for name, offer in zip(names, offers, strict=True)}
 
@@ -66,9 +66,13 @@ def load_command(factory: str) -> click.Command:
     """
     module, _, name = factory.partition(":")
     try:
-        command = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as problem:
+        with contained():
+            command = getattr(import_module(module), name)
+    except (ImportError, AttributeError, PartEnded) as problem:
         raise PluginError(f"the command {factory} cannot be loaded: {problem}") from problem
+    except Exception as problem:
+        why = f"{type(problem).__name__}: {problem}"
+        raise PluginError(f"the command {factory} cannot be loaded: {why}") from problem
     if not isinstance(command, click.Command):
         raise PluginError(f"{factory} is no click command")
     return command

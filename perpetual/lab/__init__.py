@@ -83,7 +83,7 @@ class Lab(AbstractContextManager["Lab"]):
             NoProject: if there is none. ForeignProject: another tool's or a newer version's. ConfigError: its files.
         """
         config = Config(find_project(explicit=str(path) if path is not None else None))
-        plugins = registry or Registry(config.disabled, safe=safe)
+        plugins = registry or Registry.of(config, safe=safe)
         lab = cls(Context(config, plugins, actor=actor or actor_name(config[MARKS]), clock=clock))
         if os.environ.get(VARIABLE):
             lab.trust.from_environment()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from perpetual.config import Config
-from perpetual.errors import NotFound, PluginError, UsageError, unknown
+from perpetual.errors import PluginError
 from perpetual.lab.context import Context
 from perpetual.lab.placing import settings_of, view_of
 from perpetual.options import PluginOptions, check_declared, defaults_of, leaves_of
@@ -19,7 +19,6 @@ from perpetual.slots import Option
 from perpetual.slots.gpu import GpuBackend
 from perpetual.slots.placement import GpuStatus, Placement, PlacementView
 from perpetual.slots.table import Slot
-from perpetual.toolkit.reserved import is_bundled
 
 __all__ = ["Inventory"]
 
@@ -35,7 +34,7 @@ class Inventory:
     def outside(cls, folder: Path, *, safe: bool = False) -> Inventory:
         """What a new project in `folder` would be made of."""
         config = Config(folder)
-        return cls(config, Registry(config.disabled, safe=safe))
+        return cls(config, Registry.of(config, safe=safe))
 
     # --- plugins --------------------------------------------------------------------------------------------
 
@@ -153,20 +152,7 @@ class Inventory:
             NotFound: naming the nearest plugins.
             UsageError: if two distributions have a plugin of that name.
         """
-        plugins = self._registry.plugins
-        if name is None:
-            return [*plugins]
-        hits = [info for info in plugins if info.qualified_name == name] or [
-            info for info in plugins if info.name == name
-        ]
-        bundled = [info for info in hits if is_bundled(info.qualified_name)]
-        hits = bundled if len(bundled) == 1 else hits  # a bundled name means the bundled plugin
-        if len(hits) > 1:
-            names = " or ".join(info.qualified_name for info in hits)
-            raise UsageError(f"{name!r} is two plugins", hint=f"write {names}", code="plugin_ambiguous")
-        if not hits:
-            raise NotFound(unknown("plugin", name, [info.name for info in plugins]), hint="perpetual plugins list")
-        return hits
+        return [*self._registry.plugins] if name is None else [self._registry.named(name)]
 
     def choose(self, slot: str, name: str | None = None) -> Offer:
         """Returns the offer called `name`, bare or qualified; by default the one in force.

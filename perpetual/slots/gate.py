@@ -11,9 +11,11 @@ threads. A gate that raises counts as `reject` (the kernel fails closed).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["OUTCOMES", "Gate", "GateFinding", "GateVerdict", "Provenance"]
+__all__ = ["OUTCOMES", "Gate", "GateFinding", "GateVerdict", "Provenance", "thaw_verdict"]
 
 OUTCOMES = ("pass", "quarantine", "reject")  # from mild to severe
 
@@ -45,6 +47,12 @@ class GateVerdict:
     outcome: str
     category: str | None = None
     findings: tuple[GateFinding, ...] = ()
+
+
+def thaw_verdict(data: Mapping[str, Any]) -> GateVerdict:
+    """Returns the verdict that `dataclasses.asdict` made this mapping of."""
+    findings = tuple(GateFinding(**item) for item in data["findings"])
+    return GateVerdict(data["outcome"], data["category"], findings)
 
 
 class Gate(ABC):

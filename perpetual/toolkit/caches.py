@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
-__all__ = ["cache_dir", "load", "plugins_key", "save"]
+__all__ = ["WITHOUT", "cache_dir", "left_out", "load", "plugins_key", "save"]
+
+WITHOUT = "PERPETUAL_WITHOUT"  # the variable with the plugins that are left out, separated by commas
 
 
 def cache_dir() -> str:
@@ -75,6 +77,11 @@ def save(kind: str, key: str, value: Any, files: Iterable[str] = ()) -> None:
         return
 
 
+def left_out() -> list[str]:
+    """Returns the plugins that `PERPETUAL_WITHOUT` names, bare or qualified."""
+    return [name for name in map(str.strip, os.environ.get(WITHOUT, "").split(",")) if name]
+
+
 def plugins_key(disabled: Sequence[str] = (), *, safe: bool = False) -> str:
     """The cache's key of a discovery: the interpreter, the import path's folders and times, what is switched off.
 
@@ -84,6 +91,7 @@ def plugins_key(disabled: Sequence[str] = (), *, safe: bool = False) -> str:
     from perpetual import __version__
 
     parts = [sys.executable, sys.version, __version__, repr(safe), *sorted(disabled)]
+    parts += [f"without {name}" for name in sorted(left_out())]
     for folder in sys.path[1:]:
         try:
             parts.append(f"{folder}:{os.stat(folder).st_mtime_ns}")
