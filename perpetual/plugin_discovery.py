@@ -15,7 +15,8 @@ from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
 from perpetual.plugin_process import HelperEnded, HelperHung, PluginProcess
-from perpetual.toolkit.plugin_failures import RETRY_S, Failures, PluginFailures
+from perpetual.toolkit import plugin_failures
+from perpetual.toolkit.plugin_failures import Failures, PluginFailures
 from perpetual.toolkit.reserved import is_bundled
 
 if TYPE_CHECKING:
@@ -52,10 +53,10 @@ class Found:
         states = {}
         for name, reason in failed.items():
             if name not in self.stamps:  # a bundled one is never left out
-                states[name] = State(reason, time.time() + RETRY_S)
+                states[name] = State(reason, time.time() + plugin_failures.RETRY_S)
                 continue
             one = self.known.get(name) or failures.add(name, reason, self.stamps[name])
-            states[name] = State(one.words, None if one.is_left_out else one.time + RETRY_S)
+            states[name] = State(one.words, None if one.is_left_out else one.time + plugin_failures.RETRY_S)
         failures.clear(*(name for name in recorded if name in self.stamps and name not in failed))
         if failed:
             self.files.append(failures.path)  # `plugins retry` changes it

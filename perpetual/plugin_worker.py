@@ -72,6 +72,7 @@ def _discover(answers: IO[str], disabled: list[str], safe: bool, skip: dict[str,
     def watch(plugin: str | None, step: str) -> None:
         _write(answers, {"at": plugin, "step": step})
 
+    sys.dont_write_bytecode = True  # a new __pycache__ changes the folder of the path, which the cache's key names
     found = discover(disabled, safe=safe, skip=skip, watch=watch)
     return {"plugins": [asdict(info) for info in found.plugins], "files": found.files, "spent": found.spent}
 

@@ -22,10 +22,9 @@ from perpetual.schema import check, key_of_option
 from perpetual.slots import API, Option, Provider, thaw_option
 from perpetual.slots.kinds import EventKind, RecordKind, kind_problem, thaw_kind
 from perpetual.slots.table import METHODOLOGY, SLOTS, Slot, thaw_slot
-from perpetual.toolkit import caches
+from perpetual.toolkit import caches, plugin_failures
 from perpetual.toolkit.contained import contained
 from perpetual.toolkit.deadline import call as call_within
-from perpetual.toolkit.plugin_failures import RETRY_S
 from perpetual.toolkit.reserved import DISTRIBUTION, RESERVED, command_problem, is_bundled, known_name
 
 if TYPE_CHECKING:
@@ -562,7 +561,7 @@ class Registry:
             found = discovered(self._disabled, self._discovery_s)
         if found is None:
             live = self._discovery()
-            later = time.time() + RETRY_S
+            later = time.time() + plugin_failures.RETRY_S
             return [
                 replace(info, retry_at=later) if info.state == "failed" else info for info in live.plugins
             ], live.files
@@ -776,7 +775,11 @@ class Registry:
     def ask(self, plugin: str, hook: str, **arguments: Any) -> Called:
         """Asks one of the `implementers` of `hook`, guarded."""
         live = self._discovery()
-        return _call(live.manager, hook, live.manager.get_plugin(plugin), plugin, arguments)
+        found = live.manager.get_plugin(plugin)
+        if found is None:
+            return Called(plugin, error=next((one.reason for one in live.plugins if one.qualified_name == plugin), None)
+                          or "it is not loaded")  # fmt: skip
+        return _call(live.manager, hook, found, plugin, arguments)
 
     def call(self, hook: str, **arguments: Any) -> list[Called]:
         """Asks every plugin that implements `hook`, one by one, guarded; cheap if there is none."""

@@ -1,4 +1,4 @@
-"""Commands on plugins: `plugins list|show`; `perpetual.cli.app` loads them. They need no project."""
+"""Commands on plugins: `plugins list|show|retry`; `perpetual.cli.app` loads them. They need no project."""
 
 from __future__ import annotations
 
@@ -18,18 +18,28 @@ def plugins() -> None:
 
 
 @plugins.command(name="list")
+@click.option("--timing", is_flag=True, help="Measure what importing and asking each plugin costs.")
 @json_option
 @pass_cli
-def list_(cli: CliContext) -> None:
+def list_(cli: CliContext, timing: bool) -> None:
     """Every plugin with version, state (active, available, disabled or failed) and the reason."""
     inventory = cli.inventory()
     problems = inventory.problems()
+    spent = inventory.timing() if timing else {}
+    items = [{**item, "timing": spent.get(item["qualified_name"])} if timing else item for item in inventory.plugins()]
     cli.items(
         "plugins",
-        inventory.plugins(),
+        items,
         None,
-        ("plugin", "version", "state", "offers", "reason"),
-        lambda item: (item["qualified_name"], item["version"], item["state"], _offers(item), item["reason"] or ""),
+        ("plugin", "version", "state", *(("import ms", "hooks ms") if timing else ()), "offers", "reason"),
+        lambda item: (
+            item["qualified_name"],
+            item["version"],
+            item["state"],
+            *(_spent(item["timing"]) if timing else ()),
+            _offers(item),
+            item["reason"] or "",
+        ),
         empty="there are no plugins",
         extra={"problems": [{**item, "hint": cli.hint(item["hint"])} for item in problems]},
     )
@@ -39,12 +49,27 @@ def list_(cli: CliContext) -> None:
         cli.progress(printable(f"problem: {problem['message']}\n  {cli.hint(problem['hint'])}"))
 
 
+def _spent(timing: dict[str, float] | None) -> tuple[str, str]:
+    return ("-", "-") if timing is None else (f"{timing['import_ms']:.1f}", f"{timing['hooks_ms']:.1f}")
+
+
 def _offers(item: dict[str, Any]) -> str:
     """The plugin's providers, those that are not in force in brackets."""
     by_slot: dict[str, list[str]] = {}
     for one in item["providers"]:
         by_slot.setdefault(one["slot"], []).append(one["name"] if one["state"] == "active" else f"({one['name']})")
     return "; ".join(f"{slot} {', '.join(names)}" for slot, names in by_slot.items())
+
+
+@plugins.command()
+@click.argument("name")
+@json_option
+@pass_cli
+def retry(cli: CliContext, name: str) -> int:
+    """Look anew at a plugin that was left out after failures in a row; exit 1 if it still fails."""
+    document = cli.inventory().retry(name)
+    cli.answer("plugin", document, lambda: _plugin_text(document))
+    return 1 if document["state"] == "failed" else 0
 
 
 @plugins.command()

@@ -25,16 +25,18 @@ from perpetual.errors import (
     unknown,
 )
 from perpetual.events import KINDS as EVENT_KINDS
-from perpetual.lab import housing, plugin_kinds, remains, upgrades
+from perpetual.lab import helped, housing, plugin_kinds, remains, upgrades
 from perpetual.lab.redaction import cleaned, cleaned_fields, refuse_key
 from perpetual.lab.trust import Trust
 from perpetual.lab.unbuilt import Unbuilt
 from perpetual.options import PluginOptions
+from perpetual.plugin_process import HelperEnded, PluginProcess
 from perpetual.registry import Offer, Registry
 from perpetual.schema import Key, key_of_option
 from perpetual.slots.store import Document, Row, StoreBase, Transaction
 from perpetual.slots.table import Slot
 from perpetual.toolkit import confined
+from perpetual.toolkit.deadline import OutOfTime
 from perpetual.toolkit.jsoncopy import json_copy
 from perpetual.toolkit.limits import fits_text
 from perpetual.toolkit.units import identifier, iso
@@ -46,6 +48,11 @@ _PATHS = {"memory": "memory.git"}  # where a provider keeps its files, below the
 _KNOWN = 500  # of the newest records: among them the nearest ids are looked for
 Clock = Callable[[], datetime]
 _FOLDERS = ("store", "store.new", "runs", "memory.git", "backups")  # none of which may be a link
+
+
+def _part_of(offer: Offer) -> str:
+    """What a provider is called among the failures of its plugin."""
+    return f"{offer.provider.slot} {offer.provider.name}"
 
 
 def utc_now() -> datetime:
@@ -67,6 +74,8 @@ class Context:
         self._remains: str | None = None  # of a lost record, when an empty store was opened
         self._is_restoring = False
         self._built: dict[str, Any] = {}
+        self.helper = PluginProcess()  # started by the first call of another distribution's gate or observer
+        self.failures = helped.PartFailures(str(config.folder), registry)
         self.kinds: dict[str, plugin_kinds.KnownKind] = {}  # that plugins bring, or have left here
         self._lock = threading.RLock()
         self._writer: Any = None
@@ -334,20 +343,48 @@ class Context:
             return [(chosen.qualified_name, self.part(slot))]
         with self._lock:
             if slot not in self._built:
+                serving = self.registry.serving(slot)
+                out = self.failures.left_out() if any(not offer.is_bundled for offer in serving) else {}
                 self._built[slot] = [
-                    (offer.qualified_name, self._built_or_not(offer)) for offer in self.registry.serving(slot)
+                    (offer.qualified_name, self._built_or_not(offer))
+                    for offer in serving
+                    if (offer.plugin, _part_of(offer)) not in out or self._is_required(offer)
                 ]
             found: list[tuple[str, Any]] = self._built[slot]
             return found
+
+    def _is_required(self, offer: Offer) -> bool:
+        """Whether no note is written without this gate, which is therefore never left out."""
+        if offer.provider.slot != "gate":
+            return False
+        required = self.config.methodology["required_gates"]
+        return offer.qualified_name in required or offer.name in required
 
     def _built_or_not(self, offer: Offer) -> Any:
         """The provider, or a part whose every use says why it could not be built: it alone fails."""
         try:
             row = self.registry.slot(offer.provider.slot)
             options = self.options.of(offer)
-            return self.registry.build(offer, options, **self._arguments(row))
+            if row.name == "gate" and self.registry.is_apart(offer.plugin):
+                part = self._gate_apart(offer, options)
+            else:
+                part = self.registry.build(offer, options, **self._arguments(row))
         except (PerpetualError, OSError) as problem:
+            if not offer.is_bundled and not isinstance(problem, ConfigError):  # a wrong option is the user's
+                self.failures.add(offer.plugin, _part_of(offer), str(problem))
             return Unbuilt(str(problem))
+        if not offer.is_bundled:
+            self.failures.clear(offer.plugin, _part_of(offer))
+        return part
+
+    def _gate_apart(self, offer: Offer, options: Mapping[str, Any]) -> helped.HelperGate:
+        limit_s = self.config["plugin_gate_s"]
+        try:
+            return helped.HelperGate(self.helper, offer.provider.factory, options, limit_s)
+        except (helped.PartRaised, HelperEnded, OutOfTime) as problem:
+            raise PluginError(f"gate: {offer.qualified_name} cannot be built: {problem}", code="plugin_broken",
+                              hint="perpetual plugins list names its plugin; disable it, or mend what it needs",
+                              ) from problem  # fmt: skip
 
     def now(self) -> str:
         """The clock's time as the record writes it."""
@@ -413,6 +450,7 @@ class Context:
     def close(self) -> None:
         """Lets go of the store."""
         with self._lock:
+            self.helper.close()
             store, self._store, self._is_moved = self._store, None, False
             writer, self._writer = self._writer, None
             if store is not None:

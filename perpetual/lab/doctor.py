@@ -79,6 +79,7 @@ class Doctor:
     def _plugins(self) -> _Finding:
         plugins = self._ctx.registry.plugins
         bad = [f"{info.qualified_name}: {info.reason}" for info in plugins if info.state == "failed"]
+        bad += [one.words for info in plugins if info.state == "loaded" for one in self._ctx.failures.of(info)]
         refused = [
             f"{offer.qualified_name}: {offer.refused}" for info in plugins for offer in info.offers if offer.refused
         ]
@@ -92,7 +93,7 @@ class Doctor:
             return (
                 False,
                 "; ".join(bad + refused),
-                "reinstall or disable them: perpetual config set plugins.disabled NAME",
+                "mend them, then perpetual plugins retry NAME; or perpetual config set plugins.disabled NAME",
             )
         detail = f"{sum(info.state == 'loaded' for info in plugins)} plugins loaded"
         return True, "; ".join([detail, *shadowed]), None

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
 from perpetual.errors import UsageError, unknown
 from perpetual.lab.context import Context
+from perpetual.lab.helped import observe
 from perpetual.lab.present import Present
 from perpetual.lab.redaction import shown_event
 from perpetual.lab.upgrades import VERSIONS, versions_of
 from perpetual.records import Event, from_json
+from perpetual.registry import Called
 from perpetual.slots.store import Document
+from perpetual.toolkit.reserved import is_bundled
 
 __all__ = ["Feed"]
 
 _BATCH = 200
+_OBSERVER = "observer"  # among the failures of its plugin
 
 
 class Feed:
@@ -84,12 +89,9 @@ class Feed:
         failed: dict[str, str] = {}
         moved: dict[str, int] = {}
         for name in observers:
-            for row in self._ctx.store.rows("event", since=positions.get(name, 0), limit=_BATCH):
-                called = self._ctx.registry.ask(name, "perpetual_event", event=_event(row))
-                if called.error:
-                    failed[name] = called.error
-                    break
-                moved[name] = row.number
+            reason = self._offer(name, positions.get(name, 0), moved)
+            if reason is not None:
+                failed[name] = reason
         # The names alone: an error that reads otherwise each time must not make a commit, and wake who waits for one.
         is_news = failed.keys() != self._noted().keys()
         if moved or is_news:
@@ -101,6 +103,42 @@ class Feed:
                 if is_news:
                     tx.put("setting", "event_failures", failed)
         return failed
+
+    def _offer(self, name: str, since: int, moved: dict[str, int]) -> str | None:
+        """Offers an observer the events after `since`, notes in `moved` how far it came; returns why it failed.
+
+        One of another distribution has its limit for each event, and about as much for all that are offered at once.
+        """
+        is_ours, limit_s = is_bundled(name), self._ctx.config["plugin_observer_s"]
+        rows = self._ctx.store.rows("event", since=since, limit=_BATCH)
+        if is_ours:
+            out = None
+        elif not rows:
+            return None
+        else:
+            out = self._ctx.failures.left_out().get((name, _OBSERVER))
+        if out is not None:
+            return out.words
+        began = time.monotonic()
+        for row in rows:
+            called = self._call(name, _event(row), None if is_ours else limit_s)
+            if called.error:
+                if not is_ours:
+                    self._ctx.failures.add(name, _OBSERVER, called.error)
+                return called.error
+            moved[name] = row.number
+            if not is_ours and time.monotonic() - began > limit_s:
+                break  # the rest at the next delivery
+        if not is_ours:
+            self._ctx.failures.clear(name, _OBSERVER)
+        return None
+
+    def _call(self, name: str, event: Event, limit_s: float | None) -> Called:
+        """Calls an observer, of another distribution in the helper process."""
+        registry = self._ctx.registry
+        if limit_s is not None and registry.is_apart(name):
+            return observe(self._ctx.helper, name, event, limit_s)
+        return registry.ask(name, "perpetual_event", event=event)
 
     def failing(self) -> dict[str, str]:
         """The observers that failed at the last delivery, each with its error."""

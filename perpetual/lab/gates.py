@@ -10,17 +10,20 @@ from typing import Any
 
 from perpetual.errors import PluginError
 from perpetual.lab.context import Context
+from perpetual.lab.helped import HelperGate, PartRaised
 from perpetual.lab.redaction import only_removes
+from perpetual.plugin_process import HelperEnded
 from perpetual.records import Verdict
 from perpetual.slots.gate import OUTCOMES, Gate, GateVerdict, Provenance
 from perpetual.slots.memory import PathRefused
 from perpetual.toolkit.contained import contained
 from perpetual.toolkit.deadline import OutOfTime, call
 from perpetual.toolkit.redact import redact_text
+from perpetual.toolkit.reserved import is_bundled
 
 __all__ = ["Gates"]
 
-_MOST_S = 20.0  # one gate's time for one text; a gate without an answer by then refuses the text
+_MOST_S = 20.0  # a bundled gate's time for one text; a gate without an answer by then refuses the text
 _WITHHELD = "(withheld: a gate failed, so this text may hold a secret)"
 
 
@@ -64,12 +67,13 @@ class Gates:
         for name, gate in self._serving():
             try:
                 with contained():
-                    verdict, redacted = call(_MOST_S, partial(_asked, gate, text, clean, provenance))
+                    verdict, redacted = self._ask(name, gate, text, clean, provenance)
             except Exception as problem:  # noqa: BLE001 - fail closed: whatever a gate raises is a refusal, and is shown
                 verdict = GateVerdict("reject", "gate_failed")
                 redacted, failed = clean, True
                 # Only the error's type: its words may quote the text.
-                why = str(problem) if isinstance(problem, OutOfTime) else type(problem).__name__
+                why = problem.kind if isinstance(problem, PartRaised) else type(problem).__name__
+                why = str(problem) if isinstance(problem, (OutOfTime, HelperEnded)) else why
                 finding = {"rule": name, "span": [0, 0], "excerpt": f"the gate failed: {why}"}
                 findings.append(finding)
             clean = redacted
@@ -81,6 +85,13 @@ class Gates:
                 worst = verdict
         verdict_of_all = Verdict(worst.outcome, worst.outcome == "reject", worst.category, tuple(findings))
         return verdict_of_all, _WITHHELD if failed else redact_text(clean)
+
+    def _ask(self, name: str, gate: Gate, text: str, clean: str, provenance: Provenance) -> tuple[GateVerdict, str]:
+        """Asks one gate within its limit; one in the helper process keeps it there."""
+        asked = partial(_asked, gate, text, clean, provenance)
+        if isinstance(gate, HelperGate):
+            return asked()
+        return call(_MOST_S if is_bundled(name) else self._ctx.config["plugin_gate_s"], asked)
 
     def judge_note(self, path: str, type: str, content: str, message: str) -> tuple[Verdict, str, str]:
         """The graver verdict of content and commit message, and both without secrets.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from perpetual.config import Config
-from perpetual.errors import PluginError
+from perpetual.errors import PluginError, UsageError
 from perpetual.lab.context import Context
 from perpetual.lab.placing import settings_of, view_of
 from perpetual.options import PluginOptions, check_declared, defaults_of, leaves_of
@@ -97,7 +97,10 @@ class Inventory:
     def _plugin(self, info: PluginInfo, chosen: set[tuple[str, str]]) -> dict[str, Any]:
         providers = [self._provider(offer, chosen) for offer in info.offers]
         state, reason = info.state, info.reason
-        if state == "loaded":
+        failed = self._ctx.failures.of(info) if self._ctx is not None and state == "loaded" else []
+        if failed:
+            state, reason = "failed", "; ".join(one.words for one in failed)
+        elif state == "loaded":
             serves = bool(info.hooks) or any(provider["state"] == "active" for provider in providers)
             state = "active" if serves else "available"
         return {
@@ -138,6 +141,24 @@ class Inventory:
             }
             for offer in self._registry.serving(slot)
         ]
+
+    def timing(self) -> dict[str, dict[str, float]]:
+        """Returns what each plugin costs at discovery, measured now: `{import_ms, hooks_ms}`, by qualified name."""
+        return {
+            name: {"import_ms": round(1000 * spent["import"], 1), "hooks_ms": round(1000 * spent["hooks"], 1)}
+            for name, spent in self._registry.timing().items()
+        }
+
+    def retry(self, name: str) -> dict[str, Any]:
+        """Forgets that a plugin has failed, looks at it anew and returns it as `plugin` does.
+
+        Raises:
+            NotFound: naming the nearest plugins.
+        """
+        info = self._registry.retry(name)
+        if self._ctx is not None:
+            self._ctx.failures.forget(info.qualified_name)
+        return self.plugin(info.qualified_name)
 
     # --- for tools that look at plugins themselves --------------------------------------------------------------
 

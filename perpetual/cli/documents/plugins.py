@@ -67,10 +67,23 @@ class Problem(TypedDict):
     hint: str | None
 
 
+class Timing(TypedDict):
+    """What a plugin costs at discovery, in milliseconds."""
+
+    import_ms: float
+    hooks_ms: float
+
+
+class PluginTimed(PluginLine):
+    """A plugin in the list; `timing` is there if it was asked for, and null for a plugin that is not loaded."""
+
+    timing: NotRequired[Timing | None]
+
+
 class Plugins(TypedDict):
     """Every plugin found, and what the configuration misses."""
 
-    items: list[PluginLine]
+    items: list[PluginTimed]
     next_cursor: str | None
     problems: list[Problem]
 
