@@ -15,6 +15,7 @@ from typing import Any
 
 from perpetual.config import Config
 from perpetual.errors import (
+    ConfigError,
     Conflict,
     NotFound,
     PerpetualError,

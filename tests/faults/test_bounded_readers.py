@@ -94,8 +94,8 @@ class _Hanging(Gate):
 def test_a_gate_that_does_not_answer_refuses(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from perpetual.lab import gates
 
-    monkeypatch.setattr(gates, "_MOST_S", 0.2)
     with Lab.open(project) as lab:
+        lab.settings.set_config("plugin_gate_s", "0.2")
         judges = gates.Gates(lab._ctx)
         monkeypatch.setattr(judges, "_serving", lambda: [("x/hanging", _Hanging())])
         verdict, text = judges.judge("a note", Provenance("a.md", "note", "me"))

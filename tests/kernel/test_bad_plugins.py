@@ -1,4 +1,4 @@
-"""Plugins of other distributions that raise, exit, hang, print or start threads: each one fails alone, in time, by name."""
+"""Plugins of other distributions that raise, exit, hang, print or start threads: each fails alone, in time, by name."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ LOUD = "import threading, time\nprint('{}')\nthreading.Thread(target=time.sleep,
 
 def test_bad_plugins_are_named_and_the_others_are_found(install: Install, no_failures: None) -> None:
     for name, (source, _) in BAD.items():
-        install(f"acme-{name}", f"acme_{name}", source, name=name)
+        install(name, f"acme_{name}", source)  # a hyphen ends the name by which metadata is found
     good = OFFERS.format(hook="scorers", slot="scorer", name="coin", module="m")
     install("zeta-good", "acme_good", LOUD + good, name="good")
     registry = Registry(discovery_s=0.4)
@@ -326,8 +326,7 @@ def test_a_helper_answers_dies_and_is_started_again(helper: PluginProcess) -> No
 @pytest.mark.slow
 def test_a_helper_leaves_with_the_process_that_started_it() -> None:
     code = (
-        "import os\nfrom perpetual.lab.doctor import Doctor
-from perpetual.plugin_process import PluginProcess\nhelper = PluginProcess()\n"
+        "import os\nfrom perpetual.plugin_process import PluginProcess\nhelper = PluginProcess()\n"
         "helper.ask('nothing', 10.0)\nprint(helper._process.pid, flush=True)\nos._exit(0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
