@@ -93,8 +93,6 @@ KEYS: dict[str, Key] = {
             minimum=0.1, maximum=600.0),
         Key("plugin_observer_s", "float", 5.0, "Seconds for an observer of another distribution to take an event.",
             minimum=0.1, maximum=600.0),
-        Key("plugin_part_s", "float", 30.0,
-            "Seconds for an analyser, proposer, check or section of another distribution.", minimum=0.1, maximum=600.0),
     )
 }  # fmt: skip
 

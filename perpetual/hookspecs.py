@@ -12,7 +12,9 @@ as text, and the factory's module is imported only when the kernel has chosen it
 
 Calling order. Discovery asks every plugin once, one plugin at a time, each call guarded: a plugin that raises is
 listed as failed with its reason, the others go on, and the failure is fatal only where the configuration chose or
-the methodology requires what that plugin offers. No hook depends on the order in which plugins were registered.
+the methodology requires what that plugin offers. Plugins of other distributions are imported and asked in a helper
+process with a limit in time (`plugin_discovery_s`), and left out after three failures in a row.
+No hook depends on the order in which plugins were registered.
 
 Names. A bare name of a bundled part (`tinydb`, `immune`, `adopt`) means the bundled one, whatever else is installed. A
 provider of another distribution that offers such a name is reached by its qualified name, `distribution/name`.
@@ -117,6 +119,8 @@ def perpetual_gates() -> list[Provider]:
     wins. The methodology's `required_gates` names those without which no note is written at all. `redact` may replace
     spans by a redaction mark (`[redacted]`, `[redacted:RULE]`) and change nothing else.
     Factory: `(options) -> perpetual.api.Gate`. Failure: closed: a gate that raises counts as `reject`.
+    A gate of another distribution is built and asked in a helper process; without an answer after `plugin_gate_s` the
+    process is killed, which counts as `reject`.
 
     Example::
 
@@ -317,6 +321,8 @@ def perpetual_event(event: Any) -> None:
     When: after the transaction that appended the event is durable, outside of it, at least once per event and
     plugin, in order. Arguments: `event`, a frozen `perpetual.records.Event`; its payload is the plugin's own copy.
     Return: nothing. Failure: named by `perpetual doctor`; the event is offered again at the next scan.
+    An observer of another distribution is called in a helper process, which lives as long as the lab is open
+    and is killed after `plugin_observer_s`; it is left out after three failures in a row.
 
     Example::
 

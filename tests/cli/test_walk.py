@@ -104,6 +104,7 @@ TABLE: dict[str, Row] = {
     "doctor": Row("doctor", "doctor", "@nowhere doctor", 5),
     "plugins list": Row("plugins list", "plugins", "@nowhere plugins list", 5),
     "plugins show": Row("plugins show tinydb", "plugin", "plugins show tinidb", 5),
+    "plugins retry": Row("plugins retry tinydb", "plugin", "plugins retry tinidb", 5),
     "plugins new": Row("plugins new walked --slot gate", "plugin_new", "plugins new walked --slot gaet", 2),
     "plugins check": Row("plugins check tinydb --no-suites", "plugins_check", "plugins check tinidb", 5),
     "chaos": Row("chaos --kills 2 --writers 2", "chaos", "chaos --writers 0", 2),
