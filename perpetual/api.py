@@ -53,6 +53,8 @@ from perpetual.slots.analyser import (
     MetricValue,
     Proposer,
     RunFolder,
+    RunOutput,
+    Symptom,
 )
 from perpetual.slots.capture import Capture, CodeReader, CodeState, RunChanges, RunEnd, RunFacts, RunStart
 from perpetual.slots.gate import Gate, GateFinding, GateVerdict, Provenance
@@ -176,6 +178,7 @@ __all__ = [
     "RunFacts",
     "RunFolder",
     "RunNote",
+    "RunOutput",
     "RunStart",
     "SLOTS",
     "Scaffold",
@@ -192,6 +195,7 @@ __all__ = [
     "StoreBase",
     "Suite",
     "Survey",
+    "Symptom",
     "Template",
     "Transaction",
     "Waits",

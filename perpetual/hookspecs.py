@@ -206,8 +206,9 @@ def perpetual_analysers() -> list[Provider]:
     """Offers analysers: what a finished run means in words.
 
     When: once, at discovery. Return: Providers with slot "analyser", called in `order` for each finished run.
-    Factory: `(options) -> perpetual.api.Analyser`.
-    Failure: kept with the run's analysis; evidence does not depend on it.
+    Factory: `(options) -> perpetual.api.Analyser`. Its optional `symptoms` says why a run failed, from its output, and
+    `hint` gives a way out. A symptom of kind `oom` allows the retry that `auto_retry` asks for.
+    Failure: kept with the run's analysis or beside the run; evidence does not depend on it.
 
     Example::
 

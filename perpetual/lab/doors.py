@@ -201,9 +201,8 @@ class RunsDoor(_Connected, RunLedger):
         return _reconcile.look(self._desks, run_id)
 
     def hints(self, run: Run) -> list[str]:
-        """Ways out of what a run's annotations tell of, one for each kind that has one."""
-        kinds = dict.fromkeys(str(item["kind"]) for item in run.annotations)
-        return [_symptoms.HINTS[kind].format(run=run.id) for kind in kinds if kind in _symptoms.HINTS]
+        """Returns ways out of what a run's annotations name, one for each kind that has one."""
+        return _symptoms.hints(self._desks, run)
 
     def provenance(self, run_id: str) -> dict[str, Any]:
         """What a run was started from, as its `provenance.json` has it; see `perpetual.lab.flows.captures`."""

@@ -14,6 +14,14 @@ what a verdict means, or answers None. `summary` is one printable line; the text
 note), the text of a verdict is a note and is not. The same records give the same answer, for a call that was cut off is
 repeated. It never changes the records it is given: no number that decides comes from here.
 
+`symptoms` and `hint` are optional. `symptoms` reads the output of a run that ended without success and answers what it
+says of the cause: each kind at most once, the most telling first. The files may be missing, huge, torn or no files at
+all; reading them writes nothing, waits for nothing and raises nothing. Kinds are small letters, digits, `-` and `_`;
+those of `KERNEL_KINDS` are the kernel's. The kinds of `perpetual.toolkit.causes.CAUSES` are shown as the cause of the
+end, and `oom` allows the retry that `auto_retry` asks for; any other kind is shown beside the run. Of two analysers
+that answer the same kind the bundled one counts, then the smaller `order`. `hint` answers a way out of a kind, for runs
+of any age, or None for a kind that it does not know; it is one printable line.
+
 *Proposer*: answers drafts of experiments for the loop to consider, each for one of the hypotheses it was given, with a
 reason in words and arguments that `lab.experiments.propose` takes: a command, and a design that makes a claim (a draft
 without one is never picked), or a baseline's further runs (`extends`) or stand-in (`proxy_of`). Drafts that were tried
@@ -30,7 +38,22 @@ from typing import Any
 
 from perpetual.records import Evidence, Experiment, Hypothesis, Run
 
-__all__ = ["Analyser", "Analysis", "Draft", "MetricReader", "MetricValue", "Proposer", "RunFolder"]
+__all__ = [
+    "KERNEL_KINDS",
+    "Analyser",
+    "Analysis",
+    "Draft",
+    "MetricReader",
+    "MetricValue",
+    "Proposer",
+    "RunFolder",
+    "RunOutput",
+    "Symptom",
+]
+
+# Kinds of annotations that the kernel writes beside a run; some of them decide, so no symptom has one.
+KERNEL_KINDS = frozenset({"analyser", "aside", "capture", "code_changed", "gpu", "leftover", "metrics", "overrun",
+                          "protected", "retry", "tainted"})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +89,24 @@ class Analysis:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class RunOutput:
+    """What a run that ended without success has written; `status` is failed, killed, timeout or lost."""
+
+    status: str
+    stderr: Path
+    stdout: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """A line that says why a run ended, e.g. of kind `oom`; `source` is its place, e.g. `stderr.log:41`."""
+
+    kind: str
+    text: str
+    source: str
+
+
 class Analyser(ABC):
     """Puts a run into words; see the contract at the top of this module."""
 
@@ -77,6 +118,14 @@ class Analyser(ABC):
         self, hypothesis: Hypothesis, evidence: Sequence[Evidence], experiments: Sequence[Experiment]
     ) -> Analysis | None:
         """A decided hypothesis in words, or None; its text becomes a note."""
+        return None
+
+    def symptoms(self, output: RunOutput) -> Sequence[Symptom]:
+        """Returns what the output of an unsuccessful run says of its cause, the most telling first."""
+        return ()
+
+    def hint(self, kind: str, run: Run) -> str | None:
+        """Returns a way out for a run with a symptom of this kind, or None."""
         return None
 
 

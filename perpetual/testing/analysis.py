@@ -16,6 +16,7 @@ import copy
 import json
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,19 @@ import pytest
 
 from perpetual.errors import Conflict
 from perpetual.records import Design, Evidence, Experiment, GitState, Hypothesis, Prediction, Resources, Run, Score
-from perpetual.slots.analyser import Analyser, Analysis, Draft, MetricReader, MetricValue, Proposer, RunFolder
+from perpetual.slots.analyser import (
+    KERNEL_KINDS,
+    Analyser,
+    Analysis,
+    Draft,
+    MetricReader,
+    MetricValue,
+    Proposer,
+    RunFolder,
+    RunOutput,
+    Symptom,
+)
+from perpetual.toolkit.deadline import OutOfTime, call
 
 if TYPE_CHECKING:
     from perpetual.lab import Lab
@@ -33,6 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["AnalyserContract", "MetricReaderContract", "ProposerContract"]
 
 _STARTED_S = 1_700_000_000.0  # POSIX seconds, long before any file that a test writes
+_AT_ONCE_S = 1.0
 _ENDS = ("done", "failed", "killed", "timeout", "lost")
 _NOISE = (b"", b"\x00\xff\xfe" * 50, b"\n\n\n", b'{"acc": ', b"[1, 2", b"Traceback (most recent call last):\n  boom\n")
 
@@ -187,6 +201,22 @@ def _verdicts() -> Iterator[tuple[Hypothesis, Sequence[Evidence], Sequence[Exper
         yield _hypothesis(status), (), ()
 
 
+_TROUBLE = (b"MemoryError\n", b"Traceback (most recent call last):\nValueError: no\n", b"x" * 100_000 + b" MemoryError")
+
+
+def _outputs(folder: Path) -> Iterator[RunOutput]:
+    """Output of every kind of unsuccessful run: none, empty, what is no text, what is no file, and words of trouble."""
+    for number, status in enumerate(_ENDS[1:]):
+        yield RunOutput(status, folder / f"none{number}", folder / f"none{number}")
+        for each, content in enumerate((*_NOISE, *_TROUBLE)):
+            place = folder / f"{status}{each}"
+            place.mkdir(exist_ok=True)
+            (place / "stderr.log").write_bytes(content)
+            (place / "stdout.log").write_bytes(content[::-1])
+            yield RunOutput(status, place / "stderr.log", place / "stdout.log")
+            yield RunOutput(status, place, place)
+
+
 def _check_summary(found: Analysis) -> None:
     assert type(found.summary) is str
     assert found.summary.strip(), "a summary is one line, not none"
@@ -233,6 +263,44 @@ class AnalyserContract:
         """A call that was cut off is repeated, and its note is the one that stands there already."""
         assert [analyser.analyse(*case) for case in _cases()] == [analyser.analyse(*case) for case in _cases()]
         assert [analyser.conclude(*case) for case in _verdicts()] == [analyser.conclude(*case) for case in _verdicts()]
+
+    def test_symptoms_can_be_recorded(self, analyser: Analyser, tmp_path: Path) -> None:
+        """Whatever the output is: one line of each kind, none of the kernel's kinds, the same each time."""
+        for output in _outputs(tmp_path):
+            found = [*analyser.symptoms(output)]
+            assert [*analyser.symptoms(output)] == found, "the same output has the same symptoms"
+            kinds = [item.kind for item in found]
+            assert len(kinds) == len({*kinds}), f"a kind is answered once, not {kinds}"
+            assert not KERNEL_KINDS.intersection(kinds), f"a kind of the kernel's: {kinds}"
+            for item in found:
+                assert type(item) is Symptom
+                assert re.fullmatch(r"[a-z][a-z0-9_-]{0,39}", item.kind), item.kind
+                assert item.text.isprintable(), f"a symptom is one printable line, not {item.text!r:.100}"
+                assert item.source.isprintable()
+
+    def test_a_pipe_in_the_place_of_output_is_not_waited_for(self, analyser: Analyser, tmp_path: Path) -> None:
+        """A run may have put anything in the place of its logs."""
+        pipe = tmp_path / "stderr.log"
+        os.mkfifo(pipe)
+        try:
+            assert call(_AT_ONCE_S, lambda: [*analyser.symptoms(RunOutput("failed", pipe, pipe))]) == []
+        except OutOfTime as problem:
+            raise AssertionError("it waits for a pipe's writer") from problem
+
+    def test_reading_symptoms_writes_nothing(self, analyser: Analyser, tmp_path: Path) -> None:
+        """The output is the run's."""
+        outputs = [*_outputs(tmp_path)]
+        before = _files(tmp_path)
+        for output in outputs:
+            analyser.symptoms(output)
+        assert _files(tmp_path) == before
+
+    def test_a_hint_is_a_line(self, analyser: Analyser, tmp_path: Path) -> None:
+        """For its own kinds and for those of others, which it may not know."""
+        kinds = {item.kind for output in _outputs(tmp_path) for item in analyser.symptoms(output)}
+        for kind in sorted({*kinds, "oom", "a-kind-of-others"}):
+            hint = analyser.hint(kind, _run("failed", {}))
+            assert hint is None or (type(hint) is str and hint.strip() and hint.isprintable()), f"{kind}: {hint!r}"
 
     def test_the_records_stay_as_they_are(self, analyser: Analyser) -> None:
         """Frozen records hold dictionaries: no number in them comes from an analyser."""

@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["ERROR", "cause_of", "reason_with_cause"]
+__all__ = ["CAUSES", "ERROR", "cause_of", "reason_with_cause"]
 
 ERROR = "error"  # the kind of the annotation that holds the last error line
-_SYMPTOMS = ("oom", "shm", "disk", "import", "nccl", "cuda", "crash", "killed", "nan")
+# Kinds of annotations that name a cause, the most telling first.
+CAUSES = (ERROR, "oom", "shm", "disk", "import", "nccl", "cuda", "crash", "killed", "nan")
 
 
 def cause_of(annotations: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """Returns the annotation that names the cause; None where only other things were remarked."""
-    for kind in (ERROR, *_SYMPTOMS):
+    for kind in CAUSES:
         for item in annotations:
             if item.get("kind") == kind:
                 return item

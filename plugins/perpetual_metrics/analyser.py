@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from perpetual.api import Analyser, Analysis, Evidence, Experiment, Hypothesis, Run
+from perpetual.api import Analyser, Analysis, Evidence, Experiment, Hypothesis, Run, RunOutput, Symptom
 from perpetual.toolkit.causes import reason_with_cause
 
 __all__ = ["RuleAnalyser", "build"]
@@ -60,6 +60,18 @@ class RuleAnalyser(Analyser):
                 )
         summary = f"{hypothesis.id} is {hypothesis.status} at confidence {hypothesis.confidence:.2f}"
         return Analysis(summary, "\n".join(lines) + "\n")
+
+    def symptoms(self, output: RunOutput) -> list[Symptom]:
+        """Returns the lines of the output in which well-known programs name their trouble."""
+        from perpetual_metrics.symptoms import seen_in  # its patterns cost milliseconds that few commands need
+
+        return seen_in(output)
+
+    def hint(self, kind: str, run: Run) -> str | None:
+        """Returns a way out of a symptom of this analyser, also for runs that earlier versions recorded."""
+        from perpetual_metrics.symptoms import hint_of
+
+        return hint_of(kind, run)
 
 
 def _bound(hypothesis: Hypothesis) -> str:

@@ -22,7 +22,7 @@ from perpetual.lab.flows.launch import try_again
 from perpetual.lab.flows.measure import did_you_mean, measure
 from perpetual.lab.flows.overrun import end_overdue, is_told, note_overrun
 from perpetual.lab.flows.start import advance_queue
-from perpetual.lab.flows.symptoms import KILLED, OUT_OF_MEMORY, last_error, symptoms_of
+from perpetual.lab.flows.symptoms import OUT_OF_MEMORY, symptoms_of
 from perpetual.lab.placing import survey_of
 from perpetual.lab.sight import HOSTILE, folder_of, leftovers, scheduler_for, sight
 from perpetual.records import Json, to_json
@@ -331,10 +331,11 @@ def _found(desks: Desks, run: Document, seen: Sighting) -> _End:
     """The end of a run that is over, with all that its folder tells; nothing is written."""
     status, reason = _verdict(seen)
     metrics, told = measure(desks, run, seen) if seen.state == "ended" else ({}, [])
-    symptoms = _symptoms(desks, run, seen) if status != "done" else []
-    if status == "failed":
-        cause = last_error(desks.ctx.part("scheduler").logs(desks.runs.log_dir(run.id), stderr=True))
-        symptoms += [cause] if cause is not None and all(cause["text"] != item["text"] for item in symptoms) else []
+    symptoms: list[Json] = []
+    if status != "done":
+        by_us = bool(run.body.get("cancelled_by")) or _ended_at_limit(run)
+        symptoms, faults = symptoms_of(desks, run, seen, status, by_us=by_us)
+        told += faults
     taint, noted = taint_of(desks, run)
     if seen.state == "ended" and seen.reason == "exited" and seen.detail:  # where else it is in the reason
         told.append({"kind": "leftover", "text": seen.detail, "source": "exit record"})
@@ -345,19 +346,6 @@ def _found(desks: Desks, run: Document, seen: Sighting) -> _End:
     told += [{"kind": "tainted", "text": why, "source": FILE} for why in taint]
     told += noted
     return _End(seen, status, reason, metrics, [*symptoms, *told], taint)
-
-
-def _symptoms(desks: Desks, run: Document, seen: Sighting) -> list[Json]:
-    """What the end of its logs and its exit record say of the cause; the record's word goes first."""
-    scheduler = scheduler_for(desks.ctx, run)
-    log_dir = desks.runs.log_dir(run.id)
-    found = symptoms_of([scheduler.logs(log_dir, stderr=True), scheduler.logs(log_dir)])
-    if seen.reason == "signalled" and "out-of-memory" in (seen.detail or ""):
-        told = {"kind": OUT_OF_MEMORY, "text": str(seen.detail), "source": "exit record"}
-        found = [told, *(item for item in found if item["kind"] != OUT_OF_MEMORY)]
-    if seen.reason in ("killed", "timeout") or run.body.get("cancelled_by") or _ended_at_limit(run):
-        found = [item for item in found if item["kind"] != KILLED]  # a shell tells of what we did ourselves
-    return found
 
 
 def _change(run: Document, before: str) -> dict[str, Any]:

@@ -1,180 +1,122 @@
-"""Symptoms: what the last lines of an unsuccessful run's logs say of its end. Words for people, never a state.
+"""Symptoms: why a run ended without success, as the analysers read it from its output, and ways out of it.
 
-How a run ended is what its exit record says; here stands only what was written beside it, so that whoever looks at the
-run need not read the log first. Used by `reconcile` for runs that ended without success, and by nobody else.
+How a run ended is what its exit record says. A symptom is an annotation beside it; the kind `oom` also allows the
+retry that the methodology's `auto_retry` asks for. Analysers are plugins, so their answers are checked here. Used by
+`reconcile` when a run ends, and by the component of runs for its hints.
 """
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
-from perpetual.records import Json
-from perpetual.toolkit.causes import ERROR
-from perpetual.toolkit.confined import open_file
-from perpetual.toolkit.redact import redact_part
+from perpetual.lab.flows import Desks
+from perpetual.lab.sight import scheduler_for
+from perpetual.records import Json, Run
+from perpetual.slots.analyser import KERNEL_KINDS, Analyser, RunOutput, Symptom
+from perpetual.slots.scheduler import Sighting
+from perpetual.slots.store import Document
+from perpetual.toolkit.contained import contained
+from perpetual.toolkit.deadline import Deadline, OutOfTime, call
+from perpetual.toolkit.reserved import is_bundled
 
-__all__ = ["HINTS", "KILLED", "OUT_OF_MEMORY", "RULES", "last_error", "read", "symptoms_of"]
+__all__ = ["KILLED", "OUT_OF_MEMORY", "hints", "symptoms_of"]
 
 OUT_OF_MEMORY, KILLED = "oom", "killed"
-TAIL_BYTES = 64 * 1024
-_COUNTED_BYTES = 128 * 2**20  # beyond it the line's number is left out: a scan must not read a whole disk
-_PIECE_BYTES = 2**20
-_EXCERPT = 300  # characters of a line
-_AROUND = 8192  # characters before and after it: more than a private key has
-_LINE = re.compile(r"[^\r\n]+")
-_ERROR_LINE = re.compile(r"\s{0,40}[\w.]{0,120}(?:Error|Exception|Interrupt|[Ff]atal|FATAL|ERROR|error|panic)\b")
-
-
-class Rule(NamedTuple):
-    """The words that well-known programs use for one kind of trouble."""
-
-    kind: str
-    stems: tuple[str, ...]  # in small letters; a text that has none of them is not searched
-    words: re.Pattern[str]  # bounded, for lines may be long
-
-
-RULES: tuple[Rule, ...] = (
-    Rule(
-        OUT_OF_MEMORY,
-        ("memor", "oom", "bad_alloc"),
-        re.compile(
-            r"(?:\b_?(?:Array)?|OutOf)MemoryError\b|(?:CUDA|HIP) out of memory|CUDA error: out of memory|"
-            r"CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|RESOURCE_EXHAUSTED: Out of memory|"
-            r"OOM when allocating tensor|can't allocate memory|Cannot allocate memory|"
-            r"std::bad_alloc|oom[-_]kill|Out of memory: Killed process"
-        ),
-    ),
-    Rule("shm", ("shared memory",), re.compile(r"insufficient shared memory \(shm\)")),
-    Rule("disk", ("no space", "quota"), re.compile(r"No space left on device|Disk quota exceeded")),
-    Rule(
-        "import",
-        ("importerror", "modulenotfound"),
-        re.compile(
-            r"ModuleNotFoundError: No module named|ImportError: cannot import name|"
-            r"ImportError: .{1,200}: cannot open shared object file"
-        ),
-    ),
-    Rule(
-        "nccl",
-        ("nccl",),
-        re.compile(
-            r"NCCL timeout|Watchdog caught collective operation timeout|NCCL error|"
-            r"ncclSystemError|ncclUnhandledCudaError|ncclRemoteError"
-        ),
-    ),
-    Rule(
-        "cuda",
-        ("cuda",),
-        re.compile(r"CUDA error: (?!out of memory)|No CUDA GPUs are available|CUDA driver version is insufficient"),
-    ),
-    Rule(
-        "crash",
-        ("fault", "bus error", "core dumped", "fatal python"),
-        re.compile(r"Segmentation fault|Bus error|core dumped|Fatal Python error"),
-    ),
-    Rule(
-        KILLED,
-        ("killed",),
-        re.compile(r"\b[Kk]illed(?:[ \t]{2,}\S|[ \t\r]*$)|is killed by signal: Killed", re.MULTILINE),
-    ),
-    Rule("nan", ("nan",), re.compile(r"loss\b.{0,24}\bnan\b|\bnan\b.{0,24}loss\b", re.IGNORECASE)),
-)
-
-HINTS: dict[str, str] = {
-    "oom": "a smaller batch or model; on a GPU that others share, declare the memory it needs: propose --gpu-memory",
-    "killed": "something ended a process by SIGKILL: often the kernel, when the machine's memory was used up",
-    "shm": "fewer data-loader workers, or a larger /dev/shm",
-    "disk": "make room on the disk that it writes to, then: perpetual retry {run}",
-    "import": "install what it imports where its interpreter looks, then: perpetual retry {run}",
-    "nccl": "look at the other ranks' logs first: one that died leaves the others waiting",
-    "cuda": "the device or its driver refused: perpetual gpu-status",
-    "crash": "a native library crashed: python -X faulthandler shows where",
-    "nan": "the loss was not a number: a smaller step, or gradient clipping",
+FAULT = "analyser"  # the kind that names an analyser which failed
+_MOST_S, _ALL_S = 10.0, 30.0  # of one analyser and of all, for one run: the other runs wait meanwhile
+_MOST = 20
+_LONGEST = 300  # characters
+_KIND = re.compile(r"[a-z][a-z0-9_-]{0,39}\Z")
+# Ways out of what the kernel itself notes beside a run.
+_HINTS = {
     "overrun": "it lasted longer than its wall limit: propose it with a longer --wall, or perpetual kill {run}",
     "retry": "perpetual retry {run} once there is room",
 }
 
-_LINE_ENDS = ("\n", "\r")  # progress bars rewrite their line
+
+def symptoms_of(
+    desks: Desks, run: Document, seen: Sighting, status: str, *, by_us: bool
+) -> tuple[list[Json], list[Json]]:
+    """Returns why a run that ended without success did so, and notes about analysers that failed: annotations.
+
+    Args:
+        by_us: the run was cancelled or had reached its limit, so a shell that says "killed" names no cause.
+    """
+    scheduler, log_dir = scheduler_for(desks.ctx, run), desks.runs.log_dir(run.id)
+    output = RunOutput(status, scheduler.logs(log_dir, stderr=True), scheduler.logs(log_dir))
+    found, faults = _asked(_analysers(desks), output)
+    if seen.reason == "signalled" and "out-of-memory" in (seen.detail or ""):  # the exit record's own word goes first
+        record = {"kind": OUT_OF_MEMORY, "text": str(seen.detail), "source": "exit record"}
+        found = [record, *(item for item in found if item["kind"] != OUT_OF_MEMORY)]
+    if by_us or seen.reason in ("killed", "timeout"):
+        found = [item for item in found if item["kind"] != KILLED]
+    texts = [item["text"] for item in found]
+    return [item for at, item in enumerate(found) if item["text"] not in texts[:at]], faults
 
 
-def symptoms_of(logs: Iterable[Path]) -> list[Json]:
-    """The annotations that these logs give reason for: the last line of each kind, of the first log that has one."""
+def hints(desks: Desks, run: Run) -> list[str]:
+    """Returns ways out of what a run's annotations name, one for each kind that has one."""
+    kinds = dict.fromkeys(str(item["kind"]) for item in run.annotations)
+    answers = [_HINTS[kind].format(run=run.id) if kind in _HINTS else _hint(desks, kind, run) for kind in kinds]
+    return [answer for answer in answers if answer]
+
+
+def _analysers(desks: Desks) -> list[tuple[str, Analyser]]:
+    """Every analyser, bundled ones first: what another distribution reads does not replace what they read."""
+    parts: list[tuple[str, Analyser]] = desks.ctx.parts("analyser")
+    return sorted(parts, key=lambda pair: not is_bundled(pair[0]))
+
+
+def _asked(analysers: Sequence[tuple[str, Analyser]], output: RunOutput) -> tuple[list[Json], list[Json]]:
+    """What the analysers see, of each kind what the first one answers; and a note for each that failed."""
     found: dict[str, Json] = {}
-    for log in logs:
-        found = read(log) | found
-    return [found[rule.kind] for rule in RULES if rule.kind in found]
+    faults: list[Json] = []
+    left = Deadline(_ALL_S)
+    for name, analyser in analysers:
+        try:
+            with contained():
+                answer = call(max(0.1, min(_MOST_S, left.left())), partial(_seen, analyser, output))
+        except OutOfTime as problem:
+            faults.append(_note(FAULT, f"the analyser {name} {problem}", name))
+        except Exception as problem:  # noqa: BLE001 - an analyser is a foreign part: its failure is noted beside the run
+            faults.append(_note(FAULT, f"the analyser {name} failed: {type(problem).__name__}: {problem}", name))
+        else:
+            found |= {kind: item for kind, item in answer.items() if kind not in found}
+    return [*found.values()][:_MOST], faults
 
 
-def last_error(stderr: Path) -> Json | None:
-    """The last line of standard error that names an error, else its last line; None where there is none."""
-    found = _tail(stderr)
-    if found is None:
-        return None
-    text, before = found
-    lines = [(at.start(), at[0]) for at in _LINE.finditer(text) if at[0].strip()]
-    named = [line for line in lines if _ERROR_LINE.match(line[1])]
-    if not lines:
-        return None
-    return _annotation(ERROR, stderr.name, text, (named or lines)[-1][0], before)
+def _seen(analyser: Analyser, output: RunOutput) -> dict[str, Json]:
+    """What one analyser answers, as the record can hold it. Raises ValueError for what is no symptom."""
+    found: dict[str, Json] = {}
+    item: Any  # a plugin's
+    for item in analyser.symptoms(output):
+        if not isinstance(item, Symptom) or not _KIND.match(str(item.kind)):
+            raise ValueError(f"it answered {item!r:.100}, which is no symptom")
+        if item.kind in KERNEL_KINDS:
+            raise ValueError(f"the kind {item.kind} is the kernel's own")
+        found.setdefault(item.kind, _note(item.kind, item.text, item.source))
+    return found
 
 
-def _tail(log: Path) -> tuple[str, int | None] | None:
-    """The end of a log, and how many lines stand before it; None if it cannot be read."""
-    try:
-        descriptor = open_file(log)
-    except OSError:
-        return None
-    try:
-        begin = max(0, os.fstat(descriptor).st_size - TAIL_BYTES)
-        text = os.pread(descriptor, TAIL_BYTES, begin).decode("utf-8", "replace")
-        return text, _lines_before(descriptor, begin)
-    finally:
-        os.close(descriptor)
+def _hint(desks: Desks, kind: str, run: Run) -> str | None:
+    """What the first analyser that knows the kind advises; one that fails is passed over, for words decide nothing."""
+    for _, analyser in _analysers(desks):
+        try:
+            with contained():
+                answer = call(_MOST_S, partial(analyser.hint, kind, run))
+        except Exception:  # noqa: BLE001, S112 - as above; the run's own end has named the analyser
+            continue
+        if isinstance(answer, str) and answer.strip():
+            return _printable(answer)
+    return None
 
 
-def read(log: Path) -> dict[str, Json]:
-    """{kind: annotation} of a log's last 64 KiB; nothing if it cannot be read, for then it tells nothing."""
-    try:
-        # A run may have put a pipe in the log's place, or a link to what is not its own.
-        descriptor = open_file(log)
-    except OSError:
-        return {}
-    try:
-        facts = os.fstat(descriptor)
-        begin = max(0, facts.st_size - TAIL_BYTES)
-        text = os.pread(descriptor, TAIL_BYTES, begin).decode("utf-8", "replace")
-        small = text.lower()
-        hits = {
-            rule.kind: match.start()
-            for rule in RULES
-            if any(stem in small for stem in rule.stems)
-            for match in rule.words.finditer(text)  # the last one stays
-        }
-        before = _lines_before(descriptor, begin) if hits else None
-    finally:
-        os.close(descriptor)
-    return {kind: _annotation(kind, log.name, text, at, before) for kind, at in hits.items()}
+def _note(kind: str, text: str, source: str) -> Json:
+    return {"kind": kind, "text": _printable(text), "source": _printable(source)}
 
 
-def _lines_before(descriptor: int, end: int) -> int | None:
-    """How many lines end before that byte; None if that is too far in to be counted."""
-    if end > _COUNTED_BYTES:
-        return None
-    return sum(os.pread(descriptor, min(_PIECE_BYTES, end - at), at).count(b"\n") for at in range(0, end, _PIECE_BYTES))
-
-
-def _annotation(kind: str, name: str, text: str, at: int, before: int | None) -> Json:
-    begin = 1 + max(text.rfind(mark, 0, at + 1) for mark in _LINE_ENDS)
-    end = min(found if (found := text.find(mark, at + 1)) >= 0 else len(text) for mark in _LINE_ENDS)
-    if at - begin > _EXCERPT // 2:
-        begin = at - _EXCERPT // 2
-    # With what stands around it: half a token has no form, nor has a line out of a key.
-    first = max(0, begin - _AROUND)
-    shown = redact_part(text[first : end + _AROUND], begin - first, end - first).strip()
-    line = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in shown)
-    number = None if before is None else before + text.count("\n", 0, at + 1) + 1
-    return {"kind": kind, "text": line[:_EXCERPT], "source": name if number is None else f"{name}:{number}"}
+def _printable(text: object) -> str:
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(text)[:_LONGEST])[:_LONGEST]

@@ -16,7 +16,17 @@ import pytest
 
 from perpetual import Lab
 from perpetual.records import Evidence, Experiment, Hypothesis, Run
-from perpetual.slots.analyser import Analyser, Analysis, Draft, MetricReader, MetricValue, Proposer, RunFolder
+from perpetual.slots.analyser import (
+    Analyser,
+    Analysis,
+    Draft,
+    MetricReader,
+    MetricValue,
+    Proposer,
+    RunFolder,
+    RunOutput,
+    Symptom,
+)
 from perpetual.testing.analysis import AnalyserContract, MetricReaderContract, ProposerContract
 
 Suite = MetricReaderContract | AnalyserContract | ProposerContract
@@ -195,6 +205,57 @@ class QuotesRawBytes(Words):
         return replace(found, text=b"log: \xff\n".decode("utf-8", "surrogateescape")) if found else None
 
 
+class NamesTwice(Words):
+    """Every line of the output is a symptom."""
+
+    def symptoms(self, output: RunOutput) -> Sequence[Symptom]:
+        if not output.stderr.is_file():
+            return ()
+        return [Symptom("line", repr(line), "stderr.log") for line in output.stderr.read_bytes().splitlines()]
+
+
+class SaysItWasOverrun(Words):
+    """A symptom of a kind that decides."""
+
+    def symptoms(self, output: RunOutput) -> Sequence[Symptom]:
+        return [Symptom("overrun", "it was slow", "stderr.log")]
+
+
+class ShowsRawOutput(Words):
+    """The text of a symptom is the output itself."""
+
+    def symptoms(self, output: RunOutput) -> Sequence[Symptom]:
+        if not output.stderr.is_file():
+            return ()
+        return [Symptom("end", output.stderr.read_text(errors="replace"), "stderr.log")]
+
+
+class OpensThePipe(Words):
+    """It reads whatever is in the place of a log, and waits for a pipe's writer."""
+
+    def symptoms(self, output: RunOutput) -> Sequence[Symptom]:
+        if output.stderr.is_dir() or not output.stderr.exists():
+            return ()
+        return [Symptom("size", str(len(output.stderr.read_bytes())), "stderr.log")]
+
+
+class MarksTheOutput(Words):
+    """What was read is noted in the output."""
+
+    def symptoms(self, output: RunOutput) -> Sequence[Symptom]:
+        if output.stderr.is_file():
+            with output.stderr.open("a") as file:
+                file.write("read\n")
+        return ()
+
+
+class HintsAtNothing(Words):
+    """An empty line for a kind that it does not know."""
+
+    def hint(self, kind: str, run: Run) -> str | None:
+        return ""
+
+
 class TellsTheTime(Words):
     """The same run is put into other words each time."""
 
@@ -315,6 +376,12 @@ ANALYSERS: Broken = [
     (ConcludesWithoutWords, "test_every_verdict_is_put_into_words_or_left"),
     (QuotesRawBytes, "test_the_words_can_be_kept"),
     (TellsTheTime, "test_the_same_records_give_the_same_words"),
+    (NamesTwice, "test_symptoms_can_be_recorded"),
+    (SaysItWasOverrun, "test_symptoms_can_be_recorded"),
+    (ShowsRawOutput, "test_symptoms_can_be_recorded"),
+    (OpensThePipe, "test_a_pipe_in_the_place_of_output_is_not_waited_for"),
+    (MarksTheOutput, "test_reading_symptoms_writes_nothing"),
+    (HintsAtNothing, "test_a_hint_is_a_line"),
     (CorrectsTheMetric, "test_the_records_stay_as_they_are"),
 ]
 PROPOSERS: Broken = [

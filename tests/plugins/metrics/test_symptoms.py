@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from perpetual.lab.flows import symptoms
-from perpetual.lab.flows.symptoms import RULES, last_error, symptoms_of
+from perpetual.api import RunOutput, Symptom
+from perpetual_metrics import symptoms
+from perpetual_metrics.symptoms import RULES, last_error, seen_in, symptoms_of
 
 # As the programs themselves say it.
 SAID = [
@@ -58,15 +59,15 @@ def log(folder: Path, text: str, name: str = "stderr.log") -> Path:
 @pytest.mark.parametrize(("kind", "line"), SAID)
 def test_what_programs_say(tmp_path: Path, kind: str, line: str) -> None:
     found = symptoms_of([log(tmp_path, f"step 1\nstep 2\n{line}\n")])
-    assert [item["kind"] for item in found] == [kind]
-    assert found[0]["text"] == line.strip()
-    assert found[0]["source"] == "stderr.log:3"
+    assert [item.kind for item in found] == [kind]
+    assert found[0].text == line.strip()
+    assert found[0].source == "stderr.log:3"
 
 
 def test_every_rule_has_a_line_and_every_hint_a_rule() -> None:
     kinds = {rule.kind for rule in RULES}
     assert {kind for kind, _ in SAID} == kinds
-    assert set(symptoms.HINTS) == kinds | {"overrun", "retry"}
+    assert set(symptoms.HINTS) == kinds
 
 
 @pytest.mark.parametrize(
@@ -89,23 +90,23 @@ def test_the_last_line_of_a_kind_and_standard_error_first(tmp_path: Path) -> Non
     err = log(tmp_path, "MemoryError\nx\nCUDA out of memory\n")
     out = log(tmp_path, "Killed\nMemoryError: in the output\n", "stdout.log")
     assert symptoms_of([err, out]) == [
-        {"kind": "oom", "text": "CUDA out of memory", "source": "stderr.log:3"},
-        {"kind": "killed", "text": "Killed", "source": "stdout.log:1"},
+        Symptom("oom", "CUDA out of memory", "stderr.log:3"),
+        Symptom("killed", "Killed", "stdout.log:1"),
     ]
 
 
 def test_a_line_is_bounded_and_printable(tmp_path: Path) -> None:
     text = "a" * 100_000 + "\x1b]0;title\x07 MemoryError \x9b2J\u202e" + "b" * 100_000
     (found,) = symptoms_of([log(tmp_path, text[:120_000])])
-    assert len(found["text"]) <= 300
-    assert "MemoryError" in found["text"]
-    assert found["text"].isprintable()
-    assert "\\x1b" in found["text"]
+    assert len(found.text) <= 300
+    assert "MemoryError" in found.text
+    assert found.text.isprintable()
+    assert "\\x1b" in found.text
 
 
 def test_a_progress_bar_s_line_ends_at_its_return(tmp_path: Path) -> None:
     (found,) = symptoms_of([log(tmp_path, "10%|#   |\r20%|##  |\rMemoryError\r30%\n")])
-    assert found == {"kind": "oom", "text": "MemoryError", "source": "stderr.log:1"}
+    assert found == Symptom("oom", "MemoryError", "stderr.log:1")
 
 
 def test_only_the_end_is_read_and_lines_are_counted_from_the_start(
@@ -113,17 +114,17 @@ def test_only_the_end_is_read_and_lines_are_counted_from_the_start(
 ) -> None:
     early = "MemoryError\n" + "x" * 99 * 1 + "\n"
     path = log(tmp_path, early + ("y" * 99 + "\n") * 2000 + "Segmentation fault\n")
-    assert symptoms_of([path]) == [{"kind": "crash", "text": "Segmentation fault", "source": "stderr.log:2003"}]
+    assert symptoms_of([path]) == [Symptom("crash", "Segmentation fault", "stderr.log:2003")]
     monkeypatch.setattr(symptoms, "_COUNTED_BYTES", 1000)
-    assert symptoms_of([path])[0]["source"] == "stderr.log"
+    assert symptoms_of([path])[0].source == "stderr.log"
 
 
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     path = tmp_path / "stderr.log"
     path.write_bytes(b"\xff\xfe\x00MemoryError\xff\n")
     (found,) = symptoms_of([path])
-    assert found["kind"] == "oom"
-    assert found["text"].isprintable()
+    assert found.kind == "oom"
+    assert found.text.isprintable()
 
 
 def test_what_is_no_file_tells_nothing_and_holds_up_nobody(tmp_path: Path) -> None:
@@ -152,6 +153,7 @@ def test_a_line_out_of_a_secret_shows_nothing_of_it(tmp_path: Path, text: str, l
     log.write_text(text)
     error = last_error(log)
     assert error is not None
-    shown = [error, *symptoms_of([log])]
-    assert not [item for item in shown if leaks in item["text"]]
-    assert any("<redacted>" in item["text"] for item in shown)
+    shown = seen_in(RunOutput("failed", log, log))
+    assert error in shown
+    assert not [item for item in shown if leaks in item.text]
+    assert any("<redacted>" in item.text for item in shown)
