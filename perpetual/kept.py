@@ -135,8 +135,8 @@ def _plugins(config: dict[str, Any] | None, safe: bool) -> list[dict[str, Any]] 
     return found if known else None
 
 
-def commands(*, safe: bool = False) -> dict[str, tuple[str, str]] | None:
-    """The commands that plugins offer, name -> (factory, summary), or None if that must be looked up."""
+def commands(*, safe: bool = False) -> dict[str, tuple[str, str, str]] | None:
+    """The commands that plugins offer, name -> (factory, summary, qualified name), or None to look that up."""
     if os.environ.get("PERPETUAL_TRACE_HOOKS"):
         return None
     found = folder()
@@ -150,7 +150,7 @@ def commands(*, safe: bool = False) -> dict[str, tuple[str, str]] | None:
     offers = [offer for offer in offers if offer["refused"] is None]
     names = known_names("command", [offer["qualified_name"] for offer in offers])
     return {
-        name: (offer["provider"]["factory"], offer["provider"]["summary"])
+        name: (offer["provider"]["factory"], offer["provider"]["summary"], offer["qualified_name"])
         for name, offer in zip(names, offers, strict=True)
     }
 

@@ -14,7 +14,7 @@ import click
 
 from perpetual import __version__
 from perpetual.cli import interrupt
-from perpetual.cli.plugin_commands import load_command, program_commands
+from perpetual.cli.plugin_commands import load_command, plugin_command, program_commands
 from perpetual.cli.table import COMMANDS
 from perpetual.commands import CliContext, carried, printable
 from perpetual.commands.agent_output import fenced, for_agent, sealed
@@ -43,14 +43,13 @@ class LazyGroup(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is not None:
             return load_command(entry.factory)
-        found = program_commands(ctx).get(cmd_name)
-        return load_command(found[0]) if found else None
+        return plugin_command(ctx, program_commands(ctx).get(cmd_name))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Names from the table: completing must neither import every command nor fail with one of them."""
         from click.shell_completion import CompletionItem
 
-        offered = {name: summary for name, (_, summary) in program_commands(ctx).items()}
+        offered = {name: summary for name, (_, summary, _) in program_commands(ctx).items()}
         known = {name: entry.summary for name, entry in COMMANDS.items()} | offered
         found = [CompletionItem(name, help=line) for name, line in known.items() if name.startswith(incomplete)]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
@@ -70,7 +69,7 @@ class LazyGroup(click.Group):
         offered = program_commands(ctx)
         if offered:
             with formatter.section("Commands of plugins"):
-                formatter.write_dl([(name, summary) for name, (_, summary) in sorted(offered.items())])
+                formatter.write_dl([(name, summary) for name, (_, summary, _) in sorted(offered.items())])
 
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:

@@ -16,14 +16,14 @@ from perpetual.cli.table import COMMANDS
 from perpetual.commands import CliContext
 from perpetual.errors import PerpetualError, PluginError
 from perpetual.toolkit.contained import PartEnded, contained
-from perpetual.toolkit.reserved import known_names, subcommand_of
+from perpetual.toolkit.reserved import is_bundled, known_names, subcommand_of
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-__all__ = ["OpenGroup", "load_command", "program_commands", "subcommands"]
+__all__ = ["OpenGroup", "load_command", "plugin_command", "program_commands", "subcommands"]
 
-Offered = dict[str, tuple[str, str]]  # name -> (factory, summary)
+Offered = dict[str, tuple[str, str, str]]  # name -> (factory, summary, qualified name)
 
 
 def _offered(ctx: click.Context) -> Offered:
@@ -43,7 +43,10 @@ def _discovered(*, safe: bool) -> Offered:
         registry = Registry.of(Config(find_project()), safe=safe)
     offers = registry.serving("command")
     names = known_names("command", [offer.qualified_name for offer in offers])
-    return {name: (offer.provider.factory, offer.provider.summary) for name, offer in zip(names, offers, strict=True)}
+    return {
+        name: (offer.provider.factory, offer.provider.summary, offer.qualified_name)
+        for name, offer in zip(names, offers, strict=True)
+    }
 
 
 def program_commands(ctx: click.Context) -> Offered:
@@ -56,6 +59,16 @@ def subcommands(ctx: click.Context, group: str) -> Offered:
     """Returns the plugins' subcommands of one of Perpetual's own groups."""
     found = {subcommand_of(name): command for name, command in _offered(ctx).items()}
     return {where[1]: command for where, command in found.items() if where is not None and where[0] == group}
+
+
+def plugin_command(ctx: click.Context, found: tuple[str, str, str] | None) -> click.Command | None:
+    """Imports the command of a plugin that is called; another distribution's answers in a namespace of its own."""
+    if found is None:
+        return None
+    factory, _, qualified_name = found
+    if not is_bundled(qualified_name):
+        ctx.ensure_object(CliContext).namespace = f"{qualified_name.partition('/')[0]}."
+    return load_command(factory)
 
 
 def load_command(factory: str) -> click.Command:
@@ -94,15 +107,14 @@ class OpenGroup(click.Group):
         own = super().get_command(ctx, cmd_name)
         if own is not None:
             return own
-        found = self._more(ctx).get(cmd_name)
-        return load_command(found[0]) if found else None
+        return plugin_command(ctx, self._more(ctx).get(cmd_name))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Returns names that begin so, without importing any command."""
         from click.shell_completion import CompletionItem
 
         lines = {name: self.commands[name].get_short_help_str() for name in super().list_commands(ctx)}
-        lines |= {name: summary for name, (_, summary) in self._more(ctx).items()}
+        lines |= {name: summary for name, (_, summary, _) in self._more(ctx).items()}
         found = [CompletionItem(name, help=line) for name, line in lines.items() if name.startswith(incomplete)]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
@@ -114,4 +126,4 @@ class OpenGroup(click.Group):
             formatter.write_dl([(name, self.commands[name].get_short_help_str(limit)) for name in names])
         if more:
             with formatter.section("Commands of plugins"):
-                formatter.write_dl([(name, summary) for name, (_, summary) in more.items()])
+                formatter.write_dl([(name, summary) for name, (_, summary, _) in more.items()])

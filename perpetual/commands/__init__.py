@@ -53,7 +53,8 @@ class CliContext:
         self.approve_token: str | None = None  # taken out of the environment before anything is started
         self.safe = self.debug = self.is_for_help = False
         self.for_agent = False  # an agent reads the answer: see `perpetual.commands.agent_output`
-        self.offers: dict[str, tuple[str, str]] | None = None  # commands of plugins, once they were asked for
+        self.namespace = ""  # of the documents of a command that another distribution brings
+        self.offers: dict[str, tuple[str, str, str]] | None = None  # commands of plugins, once they were asked for
         self._lab: Lab | None = None
         self.on_open: Callable[[CliContext], None] | None = None  # called once the lab is open
         self._out: TextIO | None = None  # where answers go while everything else is kept away from it
@@ -181,7 +182,7 @@ class CliContext:
             is_fenced: the text holds its fences already, where an agent reads it.
         """
         if self.as_json:
-            self.write(json.dumps({"schema": f"perpetual.{schema}/1", **document}, ensure_ascii=False))
+            self.write(json.dumps({**document, "schema": self._schema(schema)}, ensure_ascii=False))
             return
         shown = text() if callable(text) else text
         if "next: " in shown and self.withholds:
@@ -201,6 +202,10 @@ class CliContext:
             click.echo("\n".join(foreign))
         if own:
             self.own("\n".join(own))
+
+    def _schema(self, name: str) -> str:
+        """The schema of an answer; a plugin of another distribution has names of its own: `perpetual.acme.NAME/1`."""
+        return f"perpetual.{self.namespace}{name}/1"
 
     def own(self, text: str) -> None:
         """Writes lines of the program alone: where an agent reads, they are outside the fence."""
@@ -232,7 +237,7 @@ class CliContext:
         """Shows a list: as JSON with `items` and `next_cursor`, or as a table of `row(item)` cells."""
         if self.as_json:
             document = {
-                "schema": f"perpetual.{schema}/1",
+                "schema": self._schema(schema),
                 "items": [*items],
                 "next_cursor": next_cursor,
                 **(extra or {}),

@@ -59,7 +59,7 @@ def test_a_plugin_s_subcommand_is_called_as_its_group_s_are(weigh: None, capsys:
     assert run(["store", "weigh"]) == 1
     assert capsys.readouterr().out == "3 kg\n"
     assert run(["store", "weigh", "--json"]) == 1
-    assert json.loads(capsys.readouterr().out) == {"schema": "perpetual.weight/1", "kilograms": 3}
+    assert json.loads(capsys.readouterr().out) == {"schema": "perpetual.acme.weight/1", "kilograms": 3}
     assert run(["store", "weigh", "--fail", "--json"]) == 6
     assert json.loads(capsys.readouterr().out)["error"]["hint"] == "throw something away"
     assert run(["store", "weigh", "--no-such"]) == 2
