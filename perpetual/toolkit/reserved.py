@@ -54,7 +54,7 @@ GROUPS: dict[str, frozenset[str]] = {
     "hypotheses": frozenset({"add", "list", "show", "update"}),
     "memory": frozenset({"history", "list", "promote", "queue", "reject", "search", "show", "write"}),
     "methodology": frozenset({"init", "set", "show", "unset"}),
-    "plugins": frozenset({"list", "show"}),
+    "plugins": frozenset({"list", "retry", "show"}),
     "services": frozenset({"list", "start", "stop"}),
     "store": frozenset({"compact", "export", "import", "migrate", "stats", "verify"}),
     "trust": frozenset({"list", "revoke"}),
