@@ -14,5 +14,6 @@ def perpetual_commands() -> list[Provider]:
             "adopt",
             "perpetual_adopt.command:adopt",
             "Take over earlier work: a perpetual-agent project, an autoresearch table, MLflow runs.",
+            requires=("sqlite",),
         )
     ]

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from perpetual.api import CorruptData, TransientError, UsageError
-from perpetual.toolkit.sqlite import open_reading, stamp
 from perpetual.toolkit.units import iso
+from perpetual_sqlite.opening import open_reading, stamp
 
 __all__ = [
     "LONGEST_VALUE",

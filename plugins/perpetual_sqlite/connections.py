@@ -14,8 +14,8 @@ from pathlib import Path
 
 from perpetual.api import CorruptData, ForeignProject, Kind
 from perpetual.toolkit.confined import look
-from perpetual.toolkit.sqlite import Opened, open_reading, open_writing, stamp
 from perpetual_sqlite.layout import APPLICATION_ID, LAYOUT
+from perpetual_sqlite.opening import Opened, open_reading, open_writing, stamp
 
 __all__ = ["Connections", "Handle"]
 

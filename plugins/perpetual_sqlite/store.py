@@ -2,7 +2,7 @@
 
 Only the factory `open_store` is imported from outside, by the kernel once the configuration has chosen `sqlite`.
 A writer holds the flock on `lock` before it begins in SQLite: the kernel hands that on at once, where SQLite's own
-waiting looks again every now and then. Which journal keeps a commit safe is `perpetual.toolkit.sqlite`'s affair.
+waiting looks again every now and then. Which journal keeps a commit safe is `perpetual_sqlite.opening`'s affair.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from perpetual.toolkit.atomic import fsync_dir
 from perpetual.toolkit.confined import UnsafePath, explain, make_folder
 from perpetual.toolkit.filesystems import file_sizes
 from perpetual.toolkit.lock import FileLock
-from perpetual.toolkit.sqlite import choose_mode, create, needs_copy
 from perpetual_sqlite import layout
 from perpetual_sqlite.connections import Connections, Handle
 from perpetual_sqlite.head import FILE
+from perpetual_sqlite.opening import choose_mode, create, needs_copy
 
 __all__ = ["SqliteStore", "open_store"]
 

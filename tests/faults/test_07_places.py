@@ -13,7 +13,8 @@ import pytest
 
 from perpetual import Lab
 from perpetual.cli.app import run
-from perpetual.toolkit import filesystems, sqlite
+from perpetual.toolkit import filesystems
+from perpetual_sqlite import opening
 
 pytestmark = pytest.mark.slow
 
@@ -86,7 +87,7 @@ def test_a_folder_on_a_server_is_told_and_works(
 ) -> None:
     """No memory is shared there: the database keeps the journal that needs none. Deeds go on as ever."""
     monkeypatch.setattr(filesystems, "file_system", lambda path: kind)
-    monkeypatch.setattr(sqlite, "file_system", lambda path: kind)
+    monkeypatch.setattr(opening, "file_system", lambda path: kind)
     with Lab.open(project) as lab:
         lab.config.set("store", store)
     with Lab.open(project) as lab:

@@ -11,7 +11,7 @@ import pytest
 
 from perpetual.slots.store import StoreBase
 from perpetual.testing.stores import Reopen, SharedStoreContract
-from perpetual.toolkit import sqlite as opening
+from perpetual_sqlite import opening
 
 
 class TestSqliteStore(SharedStoreContract):

@@ -21,7 +21,7 @@ import pytest
 from perpetual.errors import CorruptData, ForeignProject, PerpetualError, TransientError, UsageError
 from perpetual.slots.store import Kind, StoreBase
 from perpetual.testing.memory_store import InMemoryStore
-from perpetual.toolkit import sqlite as opening
+from perpetual_sqlite import opening
 from perpetual_sqlite.head import head
 from perpetual_sqlite.store import SqliteStore, open_store
 
@@ -305,8 +305,8 @@ def one_file(monkeypatch: pytest.MonkeyPatch) -> None:
 def _crash(folder: Path, file: Path) -> None:
     """A writer that dies with half a commit in the file."""
     code = """
-from perpetual.toolkit import sqlite
-sqlite.choose_mode = lambda folder: ("truncate", "the test says so")
+from perpetual_sqlite import opening
+opening.choose_mode = lambda folder: ("truncate", "the test says so")
 handle = store._connections.writing()
 handle.connection.execute("PRAGMA cache_size=1")
 handle.connection.execute("BEGIN IMMEDIATE")
@@ -504,8 +504,8 @@ def test_a_full_disk_changes_nothing(folder: Path, mode: str) -> None:
     """The operating system refuses to let any file grow beyond a limit, in a process of its own."""
     code = f"""
 import resource, signal
-from perpetual.toolkit import sqlite
-sqlite.choose_mode = lambda folder: ({mode!r}, "the test says so")
+from perpetual_sqlite import opening
+opening.choose_mode = lambda folder: ({mode!r}, "the test says so")
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 with store.transaction() as tx:
     tx.create("hypothesis", {{"n": 1}})

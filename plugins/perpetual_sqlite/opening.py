@@ -1,5 +1,5 @@
-"""How an SQLite file is opened: which journal is safe here, and reading without writing. Used by every plugin that
-keeps one.
+"""How an SQLite file is opened: which journal is safe here, and reading without writing. Plugins that require `sqlite`
+may import it.
 
 *Which journal.* The write-ahead log (WAL) lets readers and a writer go on side by side, but SQLite 3.7.0 to 3.51.2
 can lose a commit when two connections write and checkpoint at one instant (https://www.sqlite.org/wal.html, "the
@@ -8,10 +8,10 @@ network file system gives. Everywhere else the rollback journal is used, in TRUN
 truncation that makes a commit final is synced too, which of the removal in DELETE mode only EXTRA promises.
 
 *Reading.* A reader opens the file read-only and never with `immutable=1`: that switches off locks and the look for
-changes, and who may not write a folder cannot know that nobody else does. Two states cannot be read in place without
-writing: a commit that a crash cut off (a hot journal must be rolled back first) and a WAL file in a folder where its
-index cannot be made. Then the file and its journal are copied in a moment of rest, mended in the copy, and read from
-memory; the original stays as it is until the next writer opens it. In WAL mode a reader that may write the folder
+changes, and a process that may not write a folder cannot know that no other does. Two states cannot be read in place
+without writing: a commit that a crash cut off (a hot journal must be rolled back first) and a WAL file in a folder
+where its index cannot be made. Then the file and its journal are copied in a moment of rest, mended in the copy, and
+read from memory; the original stays as it is until the next writer opens it. In WAL mode a reader that may write the folder
 makes the shared index (`-shm`) there, and an empty `-wal`: no content of the file.
 
 *Locks.* SQLite locks with POSIX record locks, which a process loses when it closes any descriptor of the same file

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from perpetual.toolkit import sqlite as opening
+from perpetual_sqlite import opening
 
 FIXED = (3, 51, 3)
 NOBODY = 65534
@@ -202,9 +202,9 @@ def _crash_in_commit(database: Path) -> None:
     code = f"""
 import os
 from pathlib import Path
-from perpetual.toolkit import sqlite
-sqlite.choose_mode = lambda folder: ("truncate", "the test says so")
-connection = sqlite.open_writing(Path({str(database)!r}), 5.0).connection
+from perpetual_sqlite import opening
+opening.choose_mode = lambda folder: ("truncate", "the test says so")
+connection = opening.open_writing(Path({str(database)!r}), 5.0).connection
 connection.execute("PRAGMA cache_size=1")
 connection.execute("BEGIN IMMEDIATE")
 connection.execute("UPDATE t SET n = 99")
@@ -285,7 +285,7 @@ def test_a_copy_takes_no_lock_away(database: Path, fit_for_wal: Callable[[bool],
 _READER = """
 import json, os, shutil, sys, tempfile  # what it will need: the interpreter may stand in a folder of another user
 from pathlib import Path
-from perpetual.toolkit.sqlite import open_reading
+from perpetual_sqlite.opening import open_reading
 path = Path(sys.argv[1])
 os.setuid(int(sys.argv[2]))
 opened = open_reading(path, 5.0)
