@@ -25,6 +25,7 @@ provider of another distribution that offers such a name is reached by its quali
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pluggy
@@ -316,11 +317,12 @@ def perpetual_status_sections() -> list[Provider]:
 
 
 @hookspec
-def perpetual_event(event: Any) -> None:
+def perpetual_event(event: Any, options: Mapping[str, Any]) -> None:
     """Hears what happened.
 
     When: after the transaction that appended the event is durable, outside of it, at least once per event and
-    plugin, in order. Arguments: `event`, a frozen `perpetual.records.Event`; its payload is the plugin's own copy.
+    plugin, in order. Arguments, of which the plugin names those that it wants: `event`, a frozen
+    `perpetual.records.Event`, its payload the plugin's own copy; `options`, those of `perpetual_options`, as in force.
     Return: nothing. Failure: named by `perpetual doctor`; the event is offered again at the next scan.
     An observer of another distribution is called in a helper process, which lives as long as the lab is open
     and is killed after `plugin_observer_s`; it is left out after three failures in a row.
@@ -328,9 +330,9 @@ def perpetual_event(event: Any) -> None:
     Example::
 
         @hookimpl
-        def perpetual_event(event):
+        def perpetual_event(event, options):
             if event.kind == "hypothesis_status":
-                ring_the_bell(event.subject)
+                ring_the_bell(options["channel"], event.subject)
     """
 
 

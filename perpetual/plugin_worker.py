@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import IO, Any
 
 from perpetual.toolkit.contained import contained
+from perpetual.toolkit.secret import uncarried
 
 __all__ = ["main"]
 
@@ -80,7 +81,7 @@ def _discover(answers: IO[str], disabled: list[str], safe: bool, skip: dict[str,
 @cache
 def _gate(factory: str, options: str) -> Any:
     module, _, name = factory.partition(":")
-    return getattr(import_module(module), name)(json.loads(options))
+    return getattr(import_module(module), name)(uncarried(json.loads(options)))
 
 
 def _build(answers: IO[str], factory: str, options: Json) -> Json:
@@ -120,10 +121,10 @@ def _observer(plugin: str) -> Any:
     raise LookupError(f"{plugin} is not installed any more")
 
 
-def _observe(answers: IO[str], plugin: str, event: Json) -> Json:
+def _observe(answers: IO[str], plugin: str, event: Json, options: Json) -> Json:
     from perpetual.records import Event, from_json
 
-    _observer(plugin).perpetual_event(event=from_json(Event, event))
+    _observer(plugin).perpetual_event(event=from_json(Event, event), options=uncarried(options))
     return {}
 
 

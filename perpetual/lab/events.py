@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from perpetual.errors import UsageError, unknown
+from perpetual.errors import PerpetualError, UsageError, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.helped import observe
 from perpetual.lab.present import Present
@@ -136,9 +136,13 @@ class Feed:
     def _call(self, name: str, event: Event, limit_s: float | None) -> Called:
         """Calls an observer, of another distribution in the helper process."""
         registry = self._ctx.registry
-        if limit_s is not None and registry.is_apart(name):
-            return observe(self._ctx.helper, name, event, limit_s)
-        return registry.ask(name, "perpetual_event", event=event)
+        try:
+            options = self._ctx.options.of_plugin(name)
+            if limit_s is not None and registry.is_apart(name):
+                return observe(self._ctx.helper, name, event, options, limit_s)
+        except PerpetualError as problem:
+            return Called(name, error=str(problem))
+        return registry.ask(name, "perpetual_event", event=event, options=options)
 
     def failing(self) -> dict[str, str]:
         """The observers that failed at the last delivery, each with its error."""

@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from perpetual.errors import masked
 from perpetual.plugin_process import HelperEnded, HelperHung, PluginProcess
 from perpetual.records import Event, to_json
 from perpetual.registry import Called, PluginInfo, Registry
 from perpetual.slots.gate import Gate, GateVerdict, Provenance, thaw_verdict
 from perpetual.toolkit.deadline import OutOfTime
 from perpetual.toolkit.plugin_failures import Failures, PluginFailures
+from perpetual.toolkit.secret import carried
 
 __all__ = ["HelperGate", "PartFailures", "PartRaised", "observe"]
 
@@ -33,7 +35,7 @@ class HelperGate(Gate):
 
     def __init__(self, helper: PluginProcess, factory: str, options: Mapping[str, Any], limit_s: float) -> None:
         self._helper, self._limit_s = helper, limit_s
-        self._gate = {"factory": factory, "options": dict(options)}
+        self._gate = {"factory": factory, "options": carried(dict(options))}
         self._ask("build")
 
     def scan(self, text: str, provenance: Provenance) -> GateVerdict:
@@ -52,17 +54,19 @@ class HelperGate(Gate):
         except HelperHung as problem:
             raise OutOfTime(problem.seconds) from None
         if "error" in answer:
-            raise PartRaised(answer["error"], answer["type"])
+            raise PartRaised(masked(answer["error"]), answer["type"])
         return answer
 
 
-def observe(helper: PluginProcess, plugin: str, event: Event, limit_s: float) -> Called:
-    """Offers an event to an observer of another distribution."""
+def observe(helper: PluginProcess, plugin: str, event: Event, options: Mapping[str, Any], limit_s: float) -> Called:
+    """Offers an event to an observer of another distribution, with the options of its plugin."""
+    sent = carried(dict(options))
     try:
-        answer = helper.ask("observe", limit_s, plugin=plugin, event=to_json(event))
+        answer = helper.ask("observe", limit_s, plugin=plugin, event=to_json(event), options=sent)
     except (HelperHung, HelperEnded, OSError) as problem:
         return Called(plugin, error=str(problem))
-    return Called(plugin, error=answer.get("error"))
+    error = answer.get("error")
+    return Called(plugin, error=error and masked(error))
 
 
 class PartFailures:

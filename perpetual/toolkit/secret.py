@@ -10,14 +10,15 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Never
+from typing import Any, Never
 
 from perpetual.errors import ConfigError
 
-__all__ = ["FORMS", "Secret", "follow", "is_reference"]
+__all__ = ["FORMS", "Secret", "carried", "follow", "is_reference", "uncarried"]
 
 FORMS = "env:NAME, file:PATH or keyring:SERVICE/USER"
 _REFERENCE = re.compile(r"env:[A-Za-z_]\w*|file:[^\0\n]+|keyring:[^/\n]+/[^\n]+", re.ASCII)
+_CARRIED = "perpetual secret"
 _LARGEST_BYTES = 64 * 1024  # of a file that holds a secret
 
 
@@ -54,6 +55,27 @@ class Secret:
 
     def __reduce__(self) -> Never:
         raise TypeError(f"{self!r} cannot be pickled")
+
+
+def carried(value: Any) -> Any:
+    """Returns options as JSON for the pipe to a helper process, secrets revealed; raises as `Secret.reveal` does."""
+    if isinstance(value, Secret):
+        return {_CARRIED: value.name, "value": value.reveal()}
+    if isinstance(value, dict):
+        return {key: carried(item) for key, item in value.items()}
+    return [carried(item) for item in value] if isinstance(value, list) else value
+
+
+def uncarried(value: Any) -> Any:
+    """Returns the options that `carried` made this JSON of."""
+    if isinstance(value, list):
+        return [uncarried(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if _CARRIED in value:
+        text: str = value["value"]
+        return Secret(value[_CARRIED], lambda: text)
+    return {key: uncarried(item) for key, item in value.items()}
 
 
 def is_reference(value: object) -> bool:

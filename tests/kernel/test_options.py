@@ -527,6 +527,25 @@ def test_a_plugin_without_a_provider_has_options(project: Path, key: str) -> Non
             lab.options("bel")
 
 
+def test_an_observer_gets_its_options(project: Path) -> None:
+    heard: list[tuple[str, object]] = []
+    load = plugin(
+        {"channel": Option("str", "#lab", "where it rings"), "loud": Option("bool", False, "whether it hums")}
+    )
+    load().perpetual_event = hookimpl(  # type: ignore[attr-defined]
+        lambda event, options: heard.append((event.kind, options["channel"]))
+    )
+    found = registry(("acme", "bell", load))
+    write(project, "plugins:\n  bell: {loud: very}\n")
+    with Lab.open(registry=found) as lab:
+        assert "must be true or false" in lab.feed.deliver()["acme/bell"]
+        assert heard == []
+        lab.settings.unset_config("plugins.bell.loud")
+        lab.settings.set_config("plugins.bell.channel", "#else")
+        assert lab.feed.deliver() == {}
+        assert {channel for _, channel in heard} == {"#else"}
+
+
 def test_a_plugin_whose_options_are_none_is_named(project: Path) -> None:
     found = registry(("acme", "bell", plugin({"channel": 3})))  # type: ignore[dict-item]
     info = next(info for info in found.plugins if info.name == "bell")
