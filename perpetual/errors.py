@@ -39,9 +39,28 @@ __all__ = [
     "TransientError",
     "UnknownPlugin",
     "UsageError",
+    "masked",
     "nearest",
+    "note_revealed",
     "unknown",
 ]
+
+
+_REVEALED: set[str] = set()  # the secrets that plugins have been given in this process
+_SHORTEST = 6  # characters: a shorter one would be found in every second text
+
+
+def note_revealed(secret: str) -> None:
+    """Has `masked` keep a secret out of messages from now on."""
+    if len(secret) >= _SHORTEST:
+        _REVEALED.add(secret)
+
+
+def masked(text: str) -> str:
+    """Returns a message without the secrets that plugins were given: their libraries quote passwords in errors."""
+    for secret in sorted(_REVEALED, key=len, reverse=True):
+        text = text.replace(secret, "<redacted>")
+    return text
 
 
 class PerpetualError(Exception):
@@ -67,7 +86,8 @@ class PerpetualError(Exception):
 
     def document(self) -> dict[str, Any]:
         """The error as the `error` part of a `perpetual.error/1` document."""
-        return {"code": self.code, "message": self.message, "hint": self.hint, "exit": self.exit}
+        hint = self.hint and masked(self.hint)
+        return {"code": self.code, "message": masked(self.message), "hint": hint, "exit": self.exit}
 
 
 class UsageError(PerpetualError):

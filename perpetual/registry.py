@@ -17,7 +17,16 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from perpetual.errors import ConfigError, NotFound, PerpetualError, PluginError, UnknownPlugin, UsageError, unknown
+from perpetual.errors import (
+    ConfigError,
+    NotFound,
+    PerpetualError,
+    PluginError,
+    UnknownPlugin,
+    UsageError,
+    masked,
+    unknown,
+)
 from perpetual.schema import check, key_of_option
 from perpetual.slots import API, Option, Provider, thaw_option
 from perpetual.slots.kinds import EventKind, RecordKind, kind_problem, thaw_kind
@@ -149,7 +158,7 @@ def _call(
         with contained():
             answers = asked() if limit_s is None else call_within(limit_s, asked)
     except Exception as problem:  # noqa: BLE001 - a plugin's fault is recorded under its name and never ends the others
-        called = Called(name, error=f"{type(problem).__name__}: {problem}")
+        called = Called(name, error=masked(f"{type(problem).__name__}: {problem}"))
     else:
         called = Called(name, value=answers[0] if isinstance(answers, list) and answers else answers or None)
     _trace(hook, name, called.value if called.error is None else called.error)
@@ -745,8 +754,9 @@ class Registry:
         except (PerpetualError, OSError):
             raise
         except Exception as problem:
+            why = masked(f"{type(problem).__name__}: {problem}")
             raise PluginError(
-                f"{offer.provider.slot}: {offer.qualified_name} cannot be built: {type(problem).__name__}: {problem}",
+                f"{offer.provider.slot}: {offer.qualified_name} cannot be built: {why}",
                 hint="perpetual plugins list names its plugin; disable it, or mend what it needs",
                 code="plugin_broken",
             ) from problem

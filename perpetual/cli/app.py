@@ -18,7 +18,7 @@ from perpetual.cli.plugin_commands import load_command, plugin_command, program_
 from perpetual.cli.table import COMMANDS
 from perpetual.commands import CliContext, carried, printable
 from perpetual.commands.agent_output import fenced, for_agent, sealed
-from perpetual.errors import PerpetualError, UsageError, unknown
+from perpetual.errors import PerpetualError, UsageError, masked, unknown
 from perpetual.toolkit import caches
 from perpetual.toolkit.fence import fence
 
@@ -213,7 +213,7 @@ def _tell_file(cli: CliContext, problem: OSError) -> int:
 
 
 def _tell_internal(cli: CliContext, problem: Exception) -> int:
-    message = f"internal error: {type(problem).__name__}: {problem}"
+    message = masked(f"internal error: {type(problem).__name__}: {problem}")
     hint = "the same command with --debug shows where"
     _tell(cli, {"code": "internal", "message": message, "hint": hint, "exit": 1}, None)
     return 1

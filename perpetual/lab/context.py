@@ -22,6 +22,7 @@ from perpetual.errors import (
     PluginError,
     TransientError,
     UsageError,
+    masked,
     nearest,
     unknown,
 )
@@ -372,8 +373,8 @@ class Context:
                 part = self.registry.build(offer, options, **self._arguments(row))
         except (PerpetualError, OSError) as problem:
             if not offer.is_bundled and not isinstance(problem, ConfigError):  # a wrong option is the user's
-                self.failures.add(offer.plugin, _part_of(offer), str(problem))
-            return Unbuilt(str(problem))
+                self.failures.add(offer.plugin, _part_of(offer), masked(str(problem)))
+            return Unbuilt(masked(str(problem)))
         if not offer.is_bundled:
             self.failures.clear(offer.plugin, _part_of(offer))
         return part

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from perpetual.errors import PerpetualError
+from perpetual.errors import PerpetualError, masked
 from perpetual.lab import remains
 from perpetual.lab.context import Context
 from perpetual.lab.held import held_items
@@ -291,7 +291,8 @@ def _examined(*checks: Callable[[], _Finding]) -> list[dict[str, Any]]:
             ok, detail, hint = False, str(known or problem), known.hint if known else None
         except Exception as problem:  # noqa: BLE001 - it is shown, and the other checks go on
             ok, detail, hint = False, f"this check failed: {type(problem).__name__}: {problem}", None
-        findings.append({"check": check.__name__.strip("_"), "ok": ok, "detail": detail, "hint": hint})
+        found = {"check": check.__name__.strip("_"), "ok": ok, "detail": masked(detail), "hint": hint}
+        findings.append(found)
     return findings
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Never
 
-from perpetual.errors import ConfigError
+from perpetual.errors import ConfigError, note_revealed
 
 __all__ = ["FORMS", "Secret", "carried", "follow", "is_reference", "uncarried"]
 
@@ -42,7 +42,9 @@ class Secret:
             ConfigError: naming the option and its reference, if the value cannot be had.
             NotPermitted: (not_trusted) if the reference was not accepted in this project.
         """
-        return self._find()
+        found = self._find()
+        note_revealed(found)
+        return found
 
     def __repr__(self) -> str:
         return f"<Secret {self.name}>"

@@ -227,11 +227,14 @@ def _set_value(path: Path, keys: tuple[str, ...], value: Any) -> None:
 def _remove_value(path: Path, keys: tuple[str, ...]) -> bool:
     document = node = _parse(path)
     depth = 0
+    own: list[Any] = []  # the keys as they are in the file: a number is one
     for number, key in enumerate(keys):
-        if not isinstance(node, Mapping) or key not in node:
+        found = [each for each in node if str(plain_values(each)) == key] if isinstance(node, Mapping) else []
+        if not found:
             return False
+        own.append(found[0])
         depth = number if len(node) > 1 else depth  # a section that holds nothing else goes as a whole
-        node = node[key]
+        node = node[found[0]]
     gone = keys[: depth + 1]
     text = _bytes_of(path).decode("utf-8")
     expected = _without(plain_values(document), gone)
@@ -242,9 +245,9 @@ def _remove_value(path: Path, keys: tuple[str, ...]) -> bool:
         is_cut = False
     if not is_cut:  # braces on one line, anchors: then the parser writes the file, and keeps what it can
         node = document
-        for key in gone[:-1]:
+        for key in own[:depth]:
             node = node[key]
-        del node[gone[-1]]
+        del node[own[depth]]
         stream = StringIO()
         _yaml().dump(document, stream)
         cut = stream.getvalue()

@@ -15,7 +15,17 @@ from typing import Any
 import pytest
 
 from perpetual import Lab
-from perpetual.api import ConfigError, NotFound, NotPermitted, Option, Provider, Secret, UsageError, hookimpl
+from perpetual.api import (
+    ConfigError,
+    NotFound,
+    NotPermitted,
+    Option,
+    PluginError,
+    Provider,
+    Secret,
+    UsageError,
+    hookimpl,
+)
 from perpetual.config import Config
 from perpetual.lab.doctor import Doctor
 from perpetual.options import PluginOptions
@@ -393,6 +403,29 @@ def test_a_secret_is_referred_to_and_revealed(
         json.dumps({"a": secret})
     assert not hasattr(secret, "__dict__")
     assert WORD not in (project / CONFIG).read_text("utf-8")
+
+
+def test_errors_of_plugins_do_not_quote_a_secret_that_they_were_given(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "acme_options.py").write_text(
+        "def store(options, path):\n    raise OSError('no route to ' + options['password'].reveal())\n"
+        "def analyser(options):\n    raise ValueError('bad login ' + options['password'].reveal())\n",
+        "utf-8",
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("ACME_PASSWORD", WORD)
+    spec = {"password": Option("str", None, "of the server", secret=True, variable="ACME_PASSWORD")}
+    found = registry(("acme", "kept", plugin(analyser={"pg": spec})))
+    with Lab.open(registry=found) as lab:
+        part = dict(lab.parts("analyser"))["acme/pg"]
+        with pytest.raises(PluginError) as caught:
+            part.analyse()
+        checks = lab.doctor()
+    assert "bad login <redacted>" in caught.value.message
+    assert WORD not in repr(checks)
+    assert "bad login" in repr(checks)
+    assert PluginError(f"a {WORD} b", hint=WORD).document()["message"] == "a <redacted> b"
 
 
 def test_a_variable_of_a_secret_holds_it(project: Path, kept: Registry, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,3 +102,27 @@ def test_a_text_is_parsed_once_wherever_it_stands(tmp_path: Path, monkeypatch: p
     changed = yamlfile.read_yaml(places[0])
     assert changed is not None
     assert changed["two"] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "left"),
+    [
+        ("a: |\n  text\n\n# c\nb: 2\n", ("a",), "# c\nb: 2\n"),
+        ("x: 1\na:\n  - 1\n  # in\n  - 2\n# after\n", ("a",), "x: 1\n# after\n"),
+        ("a: # note\n  c: 1 # d\n  e: 2\nb: 2\n", ("a", "c"), "a: # note\n  e: 2\nb: 2\n"),
+        ("a: 1\r\nb: 2 # c\r\n# d\r\nc: 3\r\n", ("b",), "a: 1\r\n# d\r\nc: 3\r\n"),
+        ("a: &x {q: 1}\nb: *x\n", ("a",), "b: {q: 1}\n"),
+        ("5: {a: 1, c: 3}\nb: 2\n", ("5", "a"), "5: {c: 3}\nb: 2\n"),
+        ("a: [1,\n  2]  # z\nb: 3\n", ("a",), "b: 3\n"),
+        ("x:\n  a: {b: 1}\n# tail\n", ("x", "a", "b"), "# tail\n"),
+    ],
+)
+def test_a_key_is_taken_out_and_the_other_lines_stay(
+    tmp_path: Path, text: str, keys: tuple[str, ...], left: str
+) -> None:
+    path = tmp_path / "file.yaml"
+    path.write_bytes(text.encode())
+    assert yamlfile.remove_value(path, keys)
+    assert path.read_bytes().decode() == left
+    assert not yamlfile.remove_value(path, keys)
+    assert not yamlfile.remove_value(tmp_path / "none.yaml", keys)
