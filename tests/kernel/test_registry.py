@@ -520,7 +520,7 @@ def _same(ear: _Ear) -> _Ear:
 def test_every_observer_hears_even_after_one_that_raises() -> None:
     ears = {"a": _Ear(), "b": _Ear(ValueError("deaf")), "c": _Ear()}
     registry = Registry(extra=[("acme", name, "1", partial(_same, ear)) for name, ear in ears.items()])
-    answers = registry.call("perpetual_event", event="bell")
+    answers = registry.call("perpetual_event", event="bell", options={})
     assert [ear.heard for ear in ears.values()] == [["bell"]] * 3
     assert answers == [Called("acme/a"), Called("acme/b", error="ValueError: deaf"), Called("acme/c")]
 
@@ -586,7 +586,7 @@ def test_calls_can_be_traced(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert capsys.readouterr().err == ""
     monkeypatch.setenv("PERPETUAL_TRACE_HOOKS", "1")
     registry = Registry(extra=extra)
-    registry.call("perpetual_event", event="bell")
+    registry.call("perpetual_event", event="bell", options={})
     lines = capsys.readouterr().err.splitlines()
     assert any(line.startswith("hook perpetual_stores <- perpetual-lab/tinydb: [Provider(") for line in lines)
     assert lines[-1] == "hook perpetual_event <- acme/ear: 'ValueError: deaf'"
