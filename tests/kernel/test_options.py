@@ -31,6 +31,7 @@ from perpetual.lab.doctor import Doctor
 from perpetual.options import PluginOptions
 from perpetual.registry import Registry
 from perpetual.toolkit import trust_record
+from perpetual.toolkit.secret import carried, uncarried
 
 SPEED = Option("int", 1, "metres per second")
 CONFIG = ".perpetual/config.yaml"
@@ -781,3 +782,13 @@ def test_required_gates_are_kept_by_qualified_names(project: Path) -> None:
         with pytest.raises(UsageError, match="offered by"):
             lab.settings.set_methodology("required_gates", "pii")
         assert lab.settings.set_methodology("required_gates", "beta/pii").value == ["beta/pii"]
+
+
+def test_a_secret_reaches_the_helper_process_and_stays_one() -> None:
+    """Gates and observers of other distributions are called there, and questions to it are JSON."""
+    options = {"a": 1, "pool": {"password": Secret("plugins.gate.pii.password", lambda: WORD)}, "list": [1]}
+    sent = json.loads(json.dumps(carried(options)))
+    found = uncarried(sent)
+    assert WORD not in repr(found)
+    assert found["pool"]["password"].reveal() == WORD
+    assert (found["a"], found["list"]) == (1, [1])
