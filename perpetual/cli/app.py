@@ -59,6 +59,10 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does it, with the nearest names for an unknown one."""
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            from perpetual.toolkit.reserved import RESERVED
+
+            if args[0] in RESERVED["command"]:
+                raise UsageError(f"no plugin that is loaded offers {args[0]!r}", hint="perpetual plugins list")
             raise UsageError(unknown("command", args[0], self.list_commands(ctx)), hint="perpetual --help")
         return super().resolve_command(ctx, args)
 

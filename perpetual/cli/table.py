@@ -48,7 +48,6 @@ COMMANDS: dict[str, Entry] = {
     "services": Entry("perpetual.cli.services:services", "Services of plugins: list, start, stop."),
     "store": Entry("perpetual.cli.store:store", "The record's store: stats, verify, export, import, migrate, compact."),
     "events": Entry("perpetual.cli.overview:events", "The feed of everything that happened."),
-    "gpu-status": Entry("perpetual.cli.machine:gpu_status", "The machine's GPUs."),
     "doctor": Entry("perpetual.cli.machine:doctor", "Check machine and project."),
     "plugins": Entry("perpetual.cli.plugins:plugins", "Which plugins there are, and what they offer."),
     "completion": Entry("perpetual.cli.machine:completion", "Print a shell's completion script.", is_own=True),

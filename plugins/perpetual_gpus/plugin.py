@@ -1,4 +1,4 @@
-"""Entry point of the GPU placement: offers `gpus`; nothing heavy."""
+"""Entry point of GPU leases: offers the placement `gpus` and the command `gpu-status`; nothing heavy."""
 
 from __future__ import annotations
 
@@ -8,4 +8,10 @@ from perpetual.api import Provider, hookimpl
 @hookimpl
 def perpetual_placements() -> list[Provider]:
     """Leases of this machine's GPUs, which other projects of the user see."""
-    return [Provider("placement", "gpus", "perpetual.lab.gpus.placement:build", "leases of this machine's GPUs")]
+    return [Provider("placement", "gpus", "perpetual_gpus.placement:build", "leases of this machine's GPUs")]
+
+
+@hookimpl
+def perpetual_commands() -> list[Provider]:
+    """`perpetual gpu-status`."""
+    return [Provider("command", "gpu-status", "perpetual_gpus.command:gpu_status", "The machine's GPUs.")]

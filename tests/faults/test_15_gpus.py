@@ -15,8 +15,8 @@ import pytest
 
 from perpetual import Lab
 from perpetual.errors import PerpetualError
-from perpetual.lab.gpus import placement
 from perpetual.records import Run
+from perpetual_gpus import placement
 from perpetual_nvml.devices import NvmlBackend, read_devices
 from tests.fixtures.gpu_machine import (
     HUNG,

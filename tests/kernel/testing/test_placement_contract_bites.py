@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from perpetual.lab.gpus.placement import build
 from perpetual.slots.placement import (
     GpuStatus,
     Lease,
@@ -26,6 +25,7 @@ from perpetual.slots.scheduler import LaunchError
 from perpetual.slots.sections import Finding
 from perpetual.testing.placements import PlacementContract
 from perpetual.toolkit import platform
+from perpetual_gpus.placement import build
 
 pytestmark = pytest.mark.skipif(platform.supports_runs() is not None, reason="no runs, and so no leases, here")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from perpetual.api import Placement
-from perpetual.lab.gpus.placement import build
 from perpetual.testing.placements import PlacementContract
 from perpetual.toolkit import platform
+from perpetual_gpus.placement import build
 
 pytestmark = pytest.mark.skipif(platform.supports_runs() is not None, reason="no runs, and so no leases, here")
 

@@ -1,4 +1,4 @@
-"""Which GPU a run gets, and what it waits for: the arithmetic of `perpetual.lab.gpus`, on readings made by hand."""
+"""Which GPU a run gets, and what it waits for: the arithmetic of `perpetual_gpus`, on readings made by hand."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from perpetual.lab.gpus.owners import FOREIGN, UNKNOWN, Owner, owners_of
-from perpetual.lab.gpus.packing import could_ever, pick, waits_for
-from perpetual.lab.gpus.units import Hold, Unit, units_of
 from perpetual.slots.gpu import Gpu, GpuProcess, MigDevice, Reading
 from perpetual.slots.placement import GpuNeed, PlacementSettings, PlacementView
 from perpetual.toolkit.units import shown_bytes
+from perpetual_gpus.owners import FOREIGN, UNKNOWN, Owner, owners_of
+from perpetual_gpus.packing import could_ever, pick, waits_for
+from perpetual_gpus.units import Hold, Unit, units_of
 from perpetual_nvml.none import build as no_gpus
 
 GIB = 2**30

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from perpetual.cli import machine as commands
 from perpetual.cli.app import run
-from perpetual.cli.gpu_table import gpu_table
+from perpetual_gpus import command as commands
+from perpetual_gpus.table import gpu_table
 from tests.fixtures.gpu_machine import NEEDS_THE_STUB, GpuMachine, driver, gpus, machine
 
 __all__ = ["driver", "machine"]

@@ -1,4 +1,4 @@
-"""Claims of GPUs between projects: `perpetual.lab.gpus.claims`, and the lock that a run's supervisor keeps."""
+"""Claims of GPUs between projects: `perpetual_gpus.claims`, and the lock that a run's supervisor keeps."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import pytest
 
 from perpetual import Lab
 from perpetual.config import Config
-from perpetual.lab.gpus import claims
-from perpetual.lab.gpus.claims import Board, Claim, Home, deciding, home_of, living, others, problem
-from perpetual.lab.gpus.owners import Owner, owners_of
-from perpetual.lab.gpus.units import holds_of
 from perpetual.slots.gpu import Gpu, GpuProcess, Reading
 from perpetual.slots.placement import PlacementProject, PlacementView
 from perpetual.toolkit import platform, rundir
 from perpetual.toolkit.lock import FileLock, is_locked, open_locked
+from perpetual_gpus import claims
+from perpetual_gpus.claims import Board, Claim, Home, deciding, home_of, living, others, problem
+from perpetual_gpus.owners import Owner, owners_of
+from perpetual_gpus.units import holds_of
 from perpetual_nvml.none import build as no_gpus
 
 pytestmark = pytest.mark.skipif(platform.supports_runs() is not None, reason="no runs, and so no claims, here")

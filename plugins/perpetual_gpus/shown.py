@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from perpetual.lab.gpus.owners import Owner, processes_of
-from perpetual.lab.gpus.units import Unit
-from perpetual.slots.gpu import Gpu, GpuProcess
-from perpetual.slots.placement import DeviceStatus, GpuClaim, GpuProcessStatus, LiveRun
+from perpetual.api import DeviceStatus, Gpu, GpuClaim, GpuProcess, GpuProcessStatus, LiveRun
+from perpetual_gpus.owners import Owner, processes_of
+from perpetual_gpus.units import Unit
 
 __all__ = ["shown_device"]
 

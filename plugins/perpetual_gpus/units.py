@@ -9,11 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from perpetual.lab.gpus.claims import Claim
-from perpetual.lab.gpus.owners import UNKNOWN, Owner
-from perpetual.slots.gpu import Gpu, GpuProcess, MigDevice, Reading
-from perpetual.slots.placement import LiveRun, PlacementSettings
+from perpetual.api import Gpu, GpuProcess, LiveRun, MigDevice, PlacementSettings, Reading
 from perpetual.toolkit.units import shown_bytes
+from perpetual_gpus.claims import Claim
+from perpetual_gpus.owners import UNKNOWN, Owner
 
 __all__ = ["Hold", "Holds", "Unit", "holds_of", "in_words", "units_of"]
 

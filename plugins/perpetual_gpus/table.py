@@ -1,6 +1,6 @@
 """The table of `perpetual gpu-status`: a line a device, with bars, and below it one for each MIG instance.
 
-Imported by `perpetual.cli.machine` when it shows the table.
+Imported by `command.py` when it shows the table.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from perpetual.commands import printable
+from perpetual.api import printable
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
-    from perpetual.slots.placement import DeviceStatus, GpuProcessStatus, GpuStatus
+    from perpetual.api import DeviceStatus, GpuProcessStatus, GpuStatus
 
 __all__ = ["gpu_table"]
 

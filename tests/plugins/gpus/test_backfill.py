@@ -1,4 +1,4 @@
-"""Who may go ahead of a run that waits for GPUs: `perpetual.lab.gpus.backfill`, by hand and by a simulated machine."""
+"""Who may go ahead of a run that waits for GPUs: `perpetual_gpus.backfill`, by hand and by a simulated machine."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perpetual.lab.gpus.backfill import first_start, pick_behind
-from perpetual.lab.gpus.owners import FOREIGN, Owner
-from perpetual.lab.gpus.packing import pick
-from perpetual.lab.gpus.units import Hold, Unit, units_of
 from perpetual.slots.gpu import Gpu, GpuProcess, Reading
 from perpetual.slots.placement import GpuNeed, PlacementSettings
+from perpetual_gpus.backfill import first_start, pick_behind
+from perpetual_gpus.owners import FOREIGN, Owner
+from perpetual_gpus.packing import pick
+from perpetual_gpus.units import Hold, Unit, units_of
 
 GIB = 2**30
 

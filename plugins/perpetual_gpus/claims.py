@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from perpetual.slots.placement import PlacementProject
+from perpetual.api import PlacementProject
 from perpetual.toolkit import atomic, platform
 from perpetual.toolkit.lock import FileLock, is_locked, open_locked
 

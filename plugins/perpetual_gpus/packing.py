@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perpetual.lab.gpus.units import Unit
-from perpetual.slots.placement import GpuNeed
+from perpetual.api import GpuNeed
 from perpetual.toolkit.units import shown_bytes
+from perpetual_gpus.units import Unit
 
 __all__ = ["could_ever", "pick", "waits_for"]
 

@@ -13,7 +13,7 @@ import pytest
 from perpetual import Lab
 from perpetual.cli.app import run as perpetual
 from perpetual.errors import PerpetualError, UsageError
-from perpetual.lab.gpus import placement
+from perpetual_gpus import placement
 from tests.fixtures.gpu_machine import (
     NEEDS_THE_STUB,
     NO_SUCH_PID,

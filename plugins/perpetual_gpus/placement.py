@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from perpetual.lab.gpus import claims
-from perpetual.lab.gpus.leases import Devices, Silence
-from perpetual.lab.gpus.owners import owners_of
-from perpetual.lab.gpus.shown import shown_device
-from perpetual.lab.gpus.units import holds_of, units_of
-from perpetual.lab.gpus.watch import notes_of
-from perpetual.slots.placement import GpuStatus, Placement, PlacementView, RunNote, Survey
-from perpetual.slots.sections import Finding
+from perpetual.api import Finding, GpuStatus, Placement, PlacementView, RunNote, Survey
+from perpetual_gpus import claims
+from perpetual_gpus.leases import Devices, Silence
+from perpetual_gpus.owners import owners_of
+from perpetual_gpus.shown import shown_device
+from perpetual_gpus.units import holds_of, units_of
+from perpetual_gpus.watch import notes_of
 
 __all__ = ["EVERY_S", "GpuPlacement", "build"]
 

@@ -13,9 +13,9 @@ from dataclasses import replace
 from math import inf
 from typing import NamedTuple
 
-from perpetual.lab.gpus.packing import pick
-from perpetual.lab.gpus.units import Hold, Unit
-from perpetual.slots.placement import GpuNeed
+from perpetual.api import GpuNeed
+from perpetual_gpus.packing import pick
+from perpetual_gpus.units import Hold, Unit
 
 __all__ = ["Start", "first_start", "pick_behind"]
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 
-from perpetual.lab.gpus.owners import Owner
-from perpetual.slots.gpu import Gpu, GpuProcess, Reading
-from perpetual.slots.placement import LiveRun, RunNote
+from perpetual.api import Gpu, GpuProcess, LiveRun, Reading, RunNote
+from perpetual_gpus.owners import Owner
 
 __all__ = ["notes_of"]
 

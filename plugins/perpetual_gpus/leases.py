@@ -13,16 +13,24 @@ from dataclasses import replace
 from functools import cached_property
 from math import inf
 
-from perpetual.errors import UsageError
-from perpetual.lab.gpus.backfill import first_start, pick_behind
-from perpetual.lab.gpus.claims import Claim, Home, deciding, home_of, living, others
-from perpetual.lab.gpus.owners import Owner, owners_of
-from perpetual.lab.gpus.packing import could_ever, pick, waits_for
-from perpetual.lab.gpus.units import Unit, holds_of, units_of
-from perpetual.slots.gpu import Reading
-from perpetual.slots.placement import GpuNeed, Lease, LiveRun, PlacementRequest, PlacementView, Survey, Waits
-from perpetual.slots.scheduler import LaunchError
+from perpetual.api import (
+    GpuNeed,
+    LaunchError,
+    Lease,
+    LiveRun,
+    PlacementRequest,
+    PlacementView,
+    Reading,
+    Survey,
+    UsageError,
+    Waits,
+)
 from perpetual.toolkit.units import shown_bytes
+from perpetual_gpus.backfill import first_start, pick_behind
+from perpetual_gpus.claims import Claim, Home, deciding, home_of, living, others
+from perpetual_gpus.owners import Owner, owners_of
+from perpetual_gpus.packing import could_ever, pick, waits_for
+from perpetual_gpus.units import Unit, holds_of, units_of
 
 __all__ = ["Devices", "Silence"]
 

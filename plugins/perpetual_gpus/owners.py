@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from perpetual.lab.gpus.claims import Claim
-from perpetual.slots.gpu import Gpu, GpuProcess, Reading
-from perpetual.slots.placement import PlacementView
+from perpetual.api import Gpu, GpuProcess, PlacementView, Reading
+from perpetual_gpus.claims import Claim
 
 __all__ = ["FOREIGN", "UNKNOWN", "Owner", "owners_of", "processes_of"]
 
