@@ -11,8 +11,8 @@ truncation that makes a commit final is synced too, which of the removal in DELE
 changes, and a process that may not write a folder cannot know that no other does. Two states cannot be read in place
 without writing: a commit that a crash cut off (a hot journal must be rolled back first) and a WAL file in a folder
 where its index cannot be made. Then the file and its journal are copied in a moment of rest, mended in the copy, and
-read from memory; the original stays as it is until the next writer opens it. In WAL mode a reader that may write the folder
-makes the shared index (`-shm`) there, and an empty `-wal`: no content of the file.
+read from memory; the original stays as it is until the next writer opens it. In WAL mode a reader that may write the
+folder makes the shared index (`-shm`) there, and an empty `-wal`: no content of the file.
 
 *Locks.* SQLite locks with POSIX record locks, which a process loses when it closes any descriptor of the same file
 (https://www.sqlite.org/howtocorrupt.html, section 2.2). So nothing in a process that uses this module may open and
