@@ -217,9 +217,12 @@ def _tell_file(cli: CliContext, problem: OSError) -> int:
 
 
 def _tell_internal(cli: CliContext, problem: Exception) -> int:
-    message = masked(f"internal error: {type(problem).__name__}: {problem}")
+    message, code = f"internal error: {type(problem).__name__}: {problem}", "internal"
+    if cli.running is not None:
+        message = f"the command {cli.running} failed: {type(problem).__name__}: {problem}"
+        code = "plugin_broken"
     hint = "the same command with --debug shows where"
-    _tell(cli, {"code": "internal", "message": message, "hint": hint, "exit": 1}, None)
+    _tell(cli, {"code": code, "message": masked(message), "hint": hint, "exit": 1}, None)
     return 1
 
 

@@ -67,6 +67,7 @@ def plugin_command(ctx: click.Context, found: tuple[str, str, str] | None) -> cl
         return None
     factory, _, qualified_name = found
     if not is_bundled(qualified_name):
+        ctx.ensure_object(CliContext).running = qualified_name
         ctx.ensure_object(CliContext).namespace = f"{qualified_name.partition('/')[0]}."
     return load_command(factory)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from perpetual.errors import PerpetualError, PluginError
 from perpetual.records import one_line
 from perpetual.slots.sections import MOST_LINES, Check, Finding, Section, StatusSection
-from perpetual.toolkit.contained import contained
+from perpetual.toolkit.contained import limited
 from perpetual.toolkit.jsoncopy import json_copy
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ def plugin_checks(lab: Lab) -> list[dict[str, Any]]:
 
 def _examined(name: str, part: Check, lab: Lab) -> Finding:
     try:
-        with contained():
-            found = part.examine(lab)
+        found = limited(name, lambda: part.examine(lab))
         if not isinstance(found, Finding):
             raise TypeError(f"it answered a {type(found).__name__} instead of a Finding")
         return Finding(found.ok, one_line(found.detail), None if found.hint is None else one_line(found.hint))
@@ -43,16 +42,15 @@ def status_sections(lab: Lab) -> dict[str, dict[str, Any]]:
     """Returns `{title, lines, data, error}` of each plugin's section of the status, by its provider's name."""
     sections: dict[str, dict[str, Any]] = {}
     for name, part in _parts(lab, "status_section"):
-        shown = _shown(part, lab)
+        shown = _shown(name, part, lab)
         if shown is not None:
             sections[name.rpartition("/")[2]] = shown
     return sections
 
 
-def _shown(part: StatusSection, lab: Lab) -> dict[str, Any] | None:
+def _shown(name: str, part: StatusSection, lab: Lab) -> dict[str, Any] | None:
     try:
-        with contained():
-            found = part.show(lab)
+        found = limited(name, lambda: part.show(lab))
         if found is None:
             return None
         if not isinstance(found, Section):

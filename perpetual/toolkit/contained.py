@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
-__all__ = ["PartEnded", "contained"]
+from perpetual.toolkit.deadline import call
+from perpetual.toolkit.reserved import is_bundled
+
+__all__ = ["PartEnded", "contained", "limited"]
+
+T = TypeVar("T")
+_MOST_S = 30.0  # for one call of an analyser, proposer, check or section
 
 
 class PartEnded(Exception):
@@ -21,3 +28,14 @@ def contained() -> Iterator[None]:
         raise
     except BaseException as problem:
         raise PartEnded(f"{type(problem).__name__}: {problem}") from problem
+
+
+def limited(name: str, function: Callable[[], T]) -> T:
+    """Returns what a part answers; `name` is its qualified name, and one of another distribution has 30 seconds.
+
+    Raises:
+        OutOfTime: see `deadline.call`, which interrupts in the main thread.
+        PartEnded: if the part tried to end the process.
+    """
+    with contained():
+        return function() if is_bundled(name) else call(_MOST_S, function)

@@ -18,7 +18,8 @@ from perpetual.kept import commands
 from perpetual.lab.doctor import Doctor
 from perpetual.plugin_process import HelperEnded, HelperHung, PluginProcess
 from perpetual.registry import PluginInfo, Registry
-from perpetual.toolkit import plugin_failures
+from perpetual.toolkit import contained, plugin_failures
+from perpetual.toolkit.deadline import OutOfTime
 from perpetual.toolkit.plugin_failures import PluginFailures
 
 Install = Callable[..., None]
@@ -198,6 +199,23 @@ def test_times_of_plugins_are_measured(install: Install, no_failures: None, caps
     assert Registry().timing()["acme-heavy/heavy"]["import"] >= 0.2
     assert run(["plugins", "list", "--timing"]) == 0
     assert "import ms" in capsys.readouterr().out
+
+
+def test_a_command_that_raises_is_named(
+    install: Install, no_failures: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = OFFERS.format(hook="commands", slot="command", name="shout", module="acme_shout")
+    install("acme-shout", "acme_shout", command + "import click\n@click.command()\ndef build():\n    1 / 0\n")
+    assert run(["shout"]) == 1
+    assert "the command acme-shout/shout failed: ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_a_part_of_another_distribution_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contained, "_MOST_S", 0.1)
+    with pytest.raises(OutOfTime, match=r"stopped after 0\.1 s"):
+        contained.limited("acme/slow", lambda: time.sleep(600))
+    with pytest.raises(contained.PartEnded):
+        contained.limited("acme/leaves", sys.exit)
 
 
 # --- left out by name -----------------------------------------------------------------------------------------------

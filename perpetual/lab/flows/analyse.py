@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from perpetual.errors import PerpetualError, Refused
@@ -11,7 +12,7 @@ from perpetual.lab.states import ENDED
 from perpetual.records import Listing, Run, from_json
 from perpetual.slots.analyser import Analyser
 from perpetual.slots.store import Document
-from perpetual.toolkit.contained import contained
+from perpetual.toolkit.contained import limited
 
 __all__ = ["analyse"]
 
@@ -41,8 +42,7 @@ def _analyse_run(desks: Desks, analysers: list[tuple[str, Analyser]], run: Docum
     summaries = []
     for name, analyser in analysers:
         try:
-            with contained():
-                found = analyser.analyse(from_json(Run, run.body), experiment, hypothesis)
+            found = limited(name, partial(analyser.analyse, from_json(Run, run.body), experiment, hypothesis))
         except Exception as problem:  # noqa: BLE001 - evidence does not depend on words; the fault is kept where they would be
             summaries.append(f"the analyser {name} failed: {type(problem).__name__}: {problem}")
             continue
@@ -66,8 +66,7 @@ def _conclude(desks: Desks, analysers: list[tuple[str, Analyser]], hypothesis: D
     path = f"{_folder(desks)}/{record.id}.md"
     for name, analyser in analysers:
         try:
-            with contained():
-                found = analyser.conclude(record, evidence, experiments)
+            found = limited(name, partial(analyser.conclude, record, evidence, experiments))
         except Exception as problem:  # noqa: BLE001 - as above: a verdict without words is one all the same, and is told
             _tell_failed(desks, path, f"the analyser {name} failed: {type(problem).__name__}: {problem}")
             continue

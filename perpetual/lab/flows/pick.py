@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from perpetual.errors import Conflict, PerpetualError, UsageError
@@ -12,10 +13,10 @@ from perpetual.lab.flows.fold import baseline_values, predictions_of
 from perpetual.lab.flows.outlook import explained
 from perpetual.lab.flows.propose import as_weighed, ended_elsewhere, propose, serves, state_of
 from perpetual.lab.specification import Specification
-from perpetual.records import Experiment, Score, to_json
+from perpetual.records import Experiment, Hypothesis, Score, to_json
 from perpetual.slots.analyser import Draft, Proposer
 from perpetual.slots.store import Document
-from perpetual.toolkit.contained import contained
+from perpetual.toolkit.contained import limited
 
 __all__ = ["Pick", "drafts", "pick"]
 
@@ -41,8 +42,7 @@ def drafts(desks: Desks, *, quiet: bool = False) -> list[tuple[Draft, Experiment
     hashes: set[str] = set()
     for name, proposer in proposers:
         try:
-            with contained():
-                answered = [*proposer.drafts(opened, known)]
+            answered = limited(name, partial(_drafts, proposer, opened, known))
         except Exception as problem:  # noqa: BLE001 - of somebody's plugin; it is told in the feed
             _tell(desks, name, f"{type(problem).__name__}: {problem}", quiet)
             continue
@@ -61,6 +61,10 @@ def drafts(desks: Desks, *, quiet: bool = False) -> list[tuple[Draft, Experiment
                 hashes.add(preview.spec_hash)
                 found.append((draft, preview))
     return found
+
+
+def _drafts(proposer: Proposer, opened: list[Hypothesis], known: list[Experiment]) -> list[Draft]:
+    return [*proposer.drafts(opened, known)]
 
 
 def _tell(desks: Desks, name: str, error: str, quiet: bool) -> None:
