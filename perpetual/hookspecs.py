@@ -317,12 +317,13 @@ def perpetual_status_sections() -> list[Provider]:
 
 
 @hookspec
-def perpetual_event(event: Any, options: Mapping[str, Any]) -> None:
+def perpetual_event(event: Any, lab: Any, options: Mapping[str, Any]) -> None:
     """Hears what happened.
 
     When: after the transaction that appended the event is durable, outside of it, at least once per event and
-    plugin, in order. Arguments, of which the plugin names those that it wants: `event`, a frozen
-    `perpetual.records.Event`, its payload the plugin's own copy; `options`, those of `perpetual_options`, as in force.
+    plugin, in order; at once while a service runs, else at the next scan. Arguments, of which the plugin names those
+    that it wants: `event`, a frozen `perpetual.records.Event`, its payload the plugin's own copy; `lab`, the project's
+    lab, opened in the process in which the plugin is called; `options`, those of `perpetual_options`, as in force.
     Return: nothing. Failure: named by `perpetual doctor`; the event is offered again at the next scan.
     An observer of another distribution is called in a helper process, which lives as long as the lab is open
     and is killed after `plugin_observer_s`; it is left out after three failures in a row.

@@ -121,10 +121,19 @@ def _observer(plugin: str) -> Any:
     raise LookupError(f"{plugin} is not installed any more")
 
 
-def _observe(answers: IO[str], plugin: str, event: Json, options: Json) -> Json:
+@cache
+def _lab(project: str, actor: str) -> Any:
+    from perpetual.lab import Lab
+
+    return Lab.open(project, actor=actor)
+
+
+def _observe(answers: IO[str], plugin: str, event: Json, options: Json, lab: dict[str, str]) -> Json:
     from perpetual.records import Event, from_json
 
-    _observer(plugin).perpetual_event(event=from_json(Event, event), options=uncarried(options))
+    hook = _observer(plugin).perpetual_event
+    asks = any("lab" in implementation.argnames for implementation in hook.get_hookimpls())
+    hook(event=from_json(Event, event), lab=_lab(**lab) if asks else None, options=uncarried(options))
     return {}
 
 

@@ -66,6 +66,7 @@ class Lab(AbstractContextManager["Lab"]):
         self.trust = TrustReview(ctx, self.feed)
         self.records = Records(ctx)
         self.services = Services(ctx, self.feed, self)
+        self.feed.lab = self
 
     @classmethod
     def open(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perpetual.errors import PerpetualError, UsageError, unknown
 from perpetual.lab.context import Context
@@ -17,6 +17,9 @@ from perpetual.registry import Called
 from perpetual.slots.store import Document
 from perpetual.toolkit.reserved import is_bundled
 
+if TYPE_CHECKING:
+    from perpetual.lab import Lab
+
 __all__ = ["Feed"]
 
 _BATCH = 200
@@ -28,6 +31,7 @@ class Feed:
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
+        self.lab: Lab | None = None  # for observers that ask for it
         self._present = Present(ctx)
 
     def begin(self, project_id: str, name: str) -> None:
@@ -139,10 +143,11 @@ class Feed:
         try:
             options = self._ctx.options.of_plugin(name)
             if limit_s is not None and registry.is_apart(name):
-                return observe(self._ctx.helper, name, event, options, limit_s)
+                lab = {"project": str(self._ctx.config.root), "actor": self._ctx.actor}
+                return observe(self._ctx.helper, name, event, options, limit_s, lab=lab)
         except PerpetualError as problem:
             return Called(name, error=str(problem))
-        return registry.ask(name, "perpetual_event", event=event, options=options)
+        return registry.ask(name, "perpetual_event", event=event, lab=self.lab, options=options)
 
     def failing(self) -> dict[str, str]:
         """The observers that failed at the last delivery, each with its error."""

@@ -58,11 +58,23 @@ class HelperGate(Gate):
         return answer
 
 
-def observe(helper: PluginProcess, plugin: str, event: Event, options: Mapping[str, Any], limit_s: float) -> Called:
-    """Offers an event to an observer of another distribution, with the options of its plugin."""
+def observe(
+    helper: PluginProcess,
+    plugin: str,
+    event: Event,
+    options: Mapping[str, Any],
+    limit_s: float,
+    *,
+    lab: Mapping[str, str],
+) -> Called:
+    """Offers an event to an observer of another distribution, with the options of its plugin.
+
+    Args:
+        lab: `project` (its folder) and `actor`, with which the helper opens the lab where the observer asks for it.
+    """
     sent = carried(dict(options))
     try:
-        answer = helper.ask("observe", limit_s, plugin=plugin, event=to_json(event), options=sent)
+        answer = helper.ask("observe", limit_s, plugin=plugin, event=to_json(event), options=sent, lab=dict(lab))
     except (HelperHung, HelperEnded, OSError) as problem:
         return Called(plugin, error=str(problem))
     error = answer.get("error")
