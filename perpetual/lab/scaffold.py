@@ -22,7 +22,7 @@ from perpetual.lab.scaffold_record import Entry, Record, digest, is_inside, read
 from perpetual.options import PluginOptions
 from perpetual.registry import Offer, Registry
 from perpetual.slots.harness import WAYS, FilePlan, Harness, Scaffold
-from perpetual.toolkit import marked
+from perpetual.toolkit import managed_blocks
 from perpetual.toolkit.atomic import write_atomic
 from perpetual.toolkit.lock import FileLock
 
@@ -270,8 +270,8 @@ def _own(job: _Job, path: str, current: bytes | None, plans: Asked, before: Aske
     """A file that is a harness's alone."""
     entry = job.entries.get(path)
     text = None if current is None else current.decode("utf-8", "replace")
-    untouched = text is not None and marked.is_untouched(text)
-    stamped = text is not None and marked.has_stamp(text)
+    untouched = text is not None and managed_blocks.is_untouched(text)
+    stamped = text is not None and managed_blocks.has_stamp(text)
     if not plans:
         if current is None:
             return _Step(path, "unchanged", "it is not there")
@@ -279,7 +279,7 @@ def _own(job: _Job, path: str, current: bytes | None, plans: Asked, before: Aske
             return _Step(path, "unchanged", "edited by hand" if stamped or entry else "Perpetual did not write it")
         original = None if entry is None else entry.original
         return _Step(path, "removed", None if original is None else _BACK, current, original, True)
-    wanted = marked.stamp(path, plans[-1][1].text).encode("utf-8")
+    wanted = managed_blocks.stamp(path, plans[-1][1].text).encode("utf-8")
     if current is None:
         return _Step(path, "created", None, None, wanted, True, _entry(job, path, None, wanted, plans))
     if text is not None and text.replace("\r\n", "\n").encode("utf-8") == wanted:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from perpetual.lab.scaffold_record import Entry
 from perpetual.slots.harness import FilePlan
-from perpetual.toolkit import jsonedit, marked, tomledit
+from perpetual.toolkit import jsonedit, managed_blocks, tomledit
 
 __all__ = ["Asked", "alike", "applied", "is_bare", "kind", "undone"]
 
@@ -52,7 +52,8 @@ def applied(path: str, text: str | None, plans: Sequence[FilePlan]) -> str:
         if kind(plan) == "json" and not text.strip():
             raise ValueError("line 1: the file is empty, and so no JSON; delete it, and it is made anew")
         if plan.how == "block":
-            text = text if marked.says_already(path, text, plan.text) else marked.put_block(path, text, plan.text)
+            if not managed_blocks.says_already(path, text, plan.text):
+                text = managed_blocks.put_block(path, text, plan.text)
         elif plan.how == "toml":
             text = tomledit.put(text, plan.keys, plan.value)
         elif plan.how == "json":
@@ -69,7 +70,7 @@ def undone(path: str, text: str, gone: Sequence[FilePlan], new: Sequence[FilePla
     for plan in reversed(gone):
         if plan.how == "block":
             if not new:
-                text = marked.take_block(path, text)
+                text = managed_blocks.take_block(path, text)
             continue
         others = [other for other in new if other.how == plan.how and other.keys == plan.keys]
         text = _taken(text, plan, others, entry)

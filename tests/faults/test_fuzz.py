@@ -28,7 +28,7 @@ from perpetual.errors import PerpetualError, UsageError
 from perpetual.kept import read_status
 from perpetual.lab.flows.measure import read_all
 from perpetual.testing.projects import trust_project
-from perpetual.toolkit import jsonedit, marked, tomledit, units
+from perpetual.toolkit import jsonedit, managed_blocks, tomledit, units
 from perpetual.toolkit.rundir import read_exit, read_started
 from perpetual_adopt.find import find
 from perpetual_adopt.source import Wanted
@@ -287,7 +287,7 @@ SHARED: dict[str, tuple[bytes, Callable[[str], object]]] = {
              lambda text: tomledit.drop(tomledit.put(text, ("mcp_servers", "p"), {"command": "p"}), ("mcp_servers", "p"),
                                         floor=1)),
     "markdown": (b"# Notes\n\n<!-- perpetual:begin -->\nold\n<!-- perpetual:end -->\nmore\n",
-                 lambda text: marked.take_block("AGENTS.md", marked.put_block("AGENTS.md", text, "body"))),
+                 lambda text: managed_blocks.take_block("AGENTS.md", managed_blocks.put_block("AGENTS.md", text, "body"))),
 }  # fmt: skip
 
 
