@@ -144,19 +144,35 @@ class Lab(AbstractContextManager["Lab"]):
         """Returns the options in force of a provider; raises ConfigError as `options` does."""
         return self._ctx.options.of(offer)
 
-    def scaffold(self, names: Sequence[str] = (), **options: Any) -> dict[str, Any]:
-        """Registers the lab with coding agents; options and answer are those of `perpetual.lab.scaffold.scaffold`."""
+    def scaffold(
+        self,
+        names: Sequence[str] = (),
+        *,
+        remove: Sequence[str] = (),
+        command: Sequence[str] | None = None,
+        dry_run: bool = False,
+        force: bool = False,
+    ) -> dict[str, Any]:
+        """Registers the lab with coding agents; arguments and answer are those of `perpetual.lab.scaffold.scaffold`."""
         from perpetual.lab.scaffold import scaffold
 
-        is_dry = bool(options.get("dry_run"))
-        if not is_dry:
+        if not dry_run:
             self.trust.require("writing files for agents")
         record = self._ctx.trust.record
         accepted = () if record is None else record.scaffold or ()
-        answer = scaffold(self.config, self.registry, names, accepted=accepted, **options)
+        answer = scaffold(
+            self.config,
+            self.registry,
+            names,
+            remove=remove,
+            command=command,
+            accepted=accepted,
+            dry_run=dry_run,
+            force=force,
+        )
         words = tuple(answer["command"])
         record = self._ctx.trust.record
-        if not is_dry and record is not None and record.scaffold != words:
+        if not dry_run and record is not None and record.scaffold != words:
             self._ctx.trust.change(scaffold=words)
         return answer
 
