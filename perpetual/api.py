@@ -10,92 +10,103 @@ A name that another one replaced goes on working for as long as its API number i
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from perpetual.errors import (
-    ConfigError,
-    Conflict,
-    CorruptData,
-    ForeignProject,
-    NoProject,
-    NotFound,
-    NotPermitted,
-    PerpetualError,
-    PluginError,
-    Refused,
-    RevisionConflict,
-    TransientError,
-    UsageError,
-    unknown,
-)
-from perpetual.records import (
-    Debit,
-    Design,
-    Event,
-    Evidence,
-    Experiment,
-    GitState,
-    Hypothesis,
-    Note,
-    Resources,
-    Run,
-    Score,
-    Verdict,
-    from_json,
-    to_json,
-)
-from perpetual.slots import API, Option, Provider
-from perpetual.slots.analyser import (
-    Analyser,
-    Analysis,
-    Draft,
-    MetricReader,
-    MetricValue,
-    Proposer,
-    RunFolder,
-    RunOutput,
-    Symptom,
-)
-from perpetual.slots.capture import Capture, CodeReader, CodeState, RunChanges, RunEnd, RunFacts, RunStart
-from perpetual.slots.gate import Gate, GateFinding, GateVerdict, Provenance
-from perpetual.slots.gpu import Gpu, GpuBackend, GpuProcess, MigDevice, Reading
-from perpetual.slots.harness import FilePlan, Harness, Listing, Scaffold
-from perpetual.slots.kinds import EventKind, Field, RecordKind
-from perpetual.slots.mcp import LabOpener, McpServer
-from perpetual.slots.memory import Memory, NoteCommit, PathRefused
-from perpetual.slots.placement import (
-    DeviceStatus,
-    EnginePlacement,
-    GpuClaim,
-    GpuNeed,
-    GpuProcessStatus,
-    GpuStatus,
-    InstanceStatus,
-    Lease,
-    LiveRun,
-    Placement,
-    PlacementProject,
-    PlacementRequest,
-    PlacementSettings,
-    PlacementView,
-    QueuedRun,
-    RunNote,
-    Survey,
-    Waits,
-)
-from perpetual.slots.scheduler import EndUnreadable, Launched, LaunchError, LaunchSpec, Scheduler, Sighting
-from perpetual.slots.scorer import Scorer, State
-from perpetual.slots.sections import Check, Finding, Section, StatusSection
-from perpetual.slots.service import Service, StopSignal
-from perpetual.slots.store import META, Capabilities, Change, Document, Kind, Meta, Page, Row, StoreBase, Transaction
-from perpetual.slots.table import SLOTS, Slot, Suite, Template
-from perpetual.toolkit.secret import Secret
 
 if TYPE_CHECKING:
     from perpetual.commands import CliContext, json_option, page_options, pass_cli, printable
+    from perpetual.errors import (
+        ConfigError,
+        Conflict,
+        CorruptData,
+        ForeignProject,
+        NoProject,
+        NotFound,
+        NotPermitted,
+        PerpetualError,
+        PluginError,
+        Refused,
+        RevisionConflict,
+        TransientError,
+        UsageError,
+        unknown,
+    )
     from perpetual.hookspecs import hookimpl, hookspec
     from perpetual.lab.inventory import Inventory
+    from perpetual.records import (
+        Debit,
+        Design,
+        Event,
+        Evidence,
+        Experiment,
+        GitState,
+        Hypothesis,
+        Note,
+        Resources,
+        Run,
+        Score,
+        Verdict,
+        from_json,
+        to_json,
+    )
     from perpetual.registry import Offer, PluginInfo
+    from perpetual.slots import API, Option, Provider
+    from perpetual.slots.analyser import (
+        Analyser,
+        Analysis,
+        Draft,
+        MetricReader,
+        MetricValue,
+        Proposer,
+        RunFolder,
+        RunOutput,
+        Symptom,
+    )
+    from perpetual.slots.capture import Capture, CodeReader, CodeState, RunChanges, RunEnd, RunFacts, RunStart
+    from perpetual.slots.gate import Gate, GateFinding, GateVerdict, Provenance
+    from perpetual.slots.gpu import Gpu, GpuBackend, GpuProcess, MigDevice, Reading
+    from perpetual.slots.harness import FilePlan, Harness, Listing, Scaffold
+    from perpetual.slots.kinds import EventKind, Field, RecordKind
+    from perpetual.slots.mcp import LabOpener, McpServer
+    from perpetual.slots.memory import Memory, NoteCommit, PathRefused
+    from perpetual.slots.placement import (
+        DeviceStatus,
+        EnginePlacement,
+        GpuClaim,
+        GpuNeed,
+        GpuProcessStatus,
+        GpuStatus,
+        InstanceStatus,
+        Lease,
+        LiveRun,
+        Placement,
+        PlacementProject,
+        PlacementRequest,
+        PlacementSettings,
+        PlacementView,
+        QueuedRun,
+        RunNote,
+        Survey,
+        Waits,
+    )
+    from perpetual.slots.scheduler import EndUnreadable, Launched, LaunchError, LaunchSpec, Scheduler, Sighting
+    from perpetual.slots.scorer import Scorer, State
+    from perpetual.slots.sections import Check, Finding, Section, StatusSection
+    from perpetual.slots.service import Service, StopSignal
+    from perpetual.slots.store import (
+        META,
+        Capabilities,
+        Change,
+        Document,
+        Kind,
+        Meta,
+        Page,
+        Row,
+        StoreBase,
+        Transaction,
+    )
+    from perpetual.slots.table import SLOTS, Slot, Suite, Template
+    from perpetual.toolkit.secret import Secret
 
 __all__ = [
     # markers and offers
@@ -231,15 +242,103 @@ __all__ = [
     "unknown",
 ]
 
-
-_LATER = {
-    "hookimpl": "perpetual.hookspecs",
-    "hookspec": "perpetual.hookspecs",
-    **dict.fromkeys(("CliContext", "json_option", "page_options", "pass_cli", "printable"), "perpetual.commands"),
-    "Inventory": "perpetual.lab.inventory",
-    "Offer": "perpetual.registry",
-    "PluginInfo": "perpetual.registry",
+# module -> what is imported from it when it is first asked for: a plugin pays for what it uses
+_HOMES: dict[str, tuple[str, ...]] = {
+    "perpetual.commands": ("CliContext", "json_option", "page_options", "pass_cli", "printable"),
+    "perpetual.errors": (
+        "ConfigError",
+        "Conflict",
+        "CorruptData",
+        "ForeignProject",
+        "NoProject",
+        "NotFound",
+        "NotPermitted",
+        "PerpetualError",
+        "PluginError",
+        "Refused",
+        "RevisionConflict",
+        "TransientError",
+        "UsageError",
+        "unknown",
+    ),
+    "perpetual.hookspecs": ("hookimpl", "hookspec"),
+    "perpetual.lab.inventory": ("Inventory",),
+    "perpetual.records": (
+        "Debit",
+        "Design",
+        "Event",
+        "Evidence",
+        "Experiment",
+        "GitState",
+        "Hypothesis",
+        "Note",
+        "Resources",
+        "Run",
+        "Score",
+        "Verdict",
+        "from_json",
+        "to_json",
+    ),
+    "perpetual.registry": ("Offer", "PluginInfo"),
+    "perpetual.slots": ("API", "Option", "Provider"),
+    "perpetual.slots.analyser": (
+        "Analyser",
+        "Analysis",
+        "Draft",
+        "MetricReader",
+        "MetricValue",
+        "Proposer",
+        "RunFolder",
+        "RunOutput",
+        "Symptom",
+    ),
+    "perpetual.slots.capture": ("Capture", "CodeReader", "CodeState", "RunChanges", "RunEnd", "RunFacts", "RunStart"),
+    "perpetual.slots.gate": ("Gate", "GateFinding", "GateVerdict", "Provenance"),
+    "perpetual.slots.gpu": ("Gpu", "GpuBackend", "GpuProcess", "MigDevice", "Reading"),
+    "perpetual.slots.harness": ("FilePlan", "Harness", "Listing", "Scaffold"),
+    "perpetual.slots.kinds": ("EventKind", "Field", "RecordKind"),
+    "perpetual.slots.mcp": ("LabOpener", "McpServer"),
+    "perpetual.slots.memory": ("Memory", "NoteCommit", "PathRefused"),
+    "perpetual.slots.placement": (
+        "DeviceStatus",
+        "EnginePlacement",
+        "GpuClaim",
+        "GpuNeed",
+        "GpuProcessStatus",
+        "GpuStatus",
+        "InstanceStatus",
+        "Lease",
+        "LiveRun",
+        "Placement",
+        "PlacementProject",
+        "PlacementRequest",
+        "PlacementSettings",
+        "PlacementView",
+        "QueuedRun",
+        "RunNote",
+        "Survey",
+        "Waits",
+    ),
+    "perpetual.slots.scheduler": ("EndUnreadable", "LaunchError", "LaunchSpec", "Launched", "Scheduler", "Sighting"),
+    "perpetual.slots.scorer": ("Scorer", "State"),
+    "perpetual.slots.sections": ("Check", "Finding", "Section", "StatusSection"),
+    "perpetual.slots.service": ("Service", "StopSignal"),
+    "perpetual.slots.store": (
+        "Capabilities",
+        "Change",
+        "Document",
+        "Kind",
+        "META",
+        "Meta",
+        "Page",
+        "Row",
+        "StoreBase",
+        "Transaction",
+    ),
+    "perpetual.slots.table": ("SLOTS", "Slot", "Suite", "Template"),
+    "perpetual.toolkit.secret": ("Secret",),
 }
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 _REPLACED = {"Face": "CliContext", "pass_face": "pass_cli"}  # names of API 1 that another name has replaced
 
 
@@ -249,8 +348,13 @@ def __getattr__(name: str) -> Any:
 
         warnings.warn(f"perpetual.api.{name} is called {_REPLACED[name]} now", DeprecationWarning, stacklevel=2)
         name = _REPLACED[name]
-    if name in _LATER:
-        from importlib import import_module
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'perpetual.api' has no attribute {name!r}")
+    found = getattr(import_module(home), name)
+    globals()[name] = found
+    return found
 
-        return getattr(import_module(_LATER[name]), name)
-    raise AttributeError(f"module 'perpetual.api' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return [*__all__]

@@ -16,30 +16,40 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from perpetual.brief import render
 from perpetual.config import MARKS, Config, find_project
-from perpetual.lab import doors as _doors
-from perpetual.lab.budget import Budget
 from perpetual.lab.context import Clock, Context, utc_now
-from perpetual.lab.events import Feed
 from perpetual.lab.flows import Desks
-from perpetual.lab.flows import reconcile as _reconcile
-from perpetual.lab.flows import wait as _wait
-from perpetual.lab.inventory import Inventory
-from perpetual.lab.memory import Notes
-from perpetual.lab.plugin_sections import plugin_checks, status_sections
-from perpetual.lab.proposals import Proposals
-from perpetual.lab.records import Records
 from perpetual.lab.rights import actor_name
-from perpetual.lab.services import Services, services_check
-from perpetual.lab.status import Status
-from perpetual.lab.trust_review import VARIABLE, TrustReview
-from perpetual.records import Event
-from perpetual.registry import Offer, Registry
+from perpetual.lab.rules import by_rules
+from perpetual.lab.trust import VARIABLE
+from perpetual.registry import Registry
 from perpetual.toolkit.named_path import named_path
+
+if TYPE_CHECKING:
+    from perpetual.lab.budget import Budget
+    from perpetual.lab.doors.adoption import AdoptionDoor
+    from perpetual.lab.doors.evidence import EvidenceDoor
+    from perpetual.lab.doors.experiments import ExperimentsDoor
+    from perpetual.lab.doors.hypotheses import HypothesesDoor
+    from perpetual.lab.doors.loop import LoopDoor
+    from perpetual.lab.doors.queue import QueueDoor
+    from perpetual.lab.doors.runs import RunsDoor
+    from perpetual.lab.doors.settings import SettingsDoor
+    from perpetual.lab.doors.storage import StorageDoor
+    from perpetual.lab.events import Feed
+    from perpetual.lab.inventory import Inventory
+    from perpetual.lab.memory import Notes
+    from perpetual.lab.proposals import Proposals
+    from perpetual.lab.records import Records
+    from perpetual.lab.services import Services
+    from perpetual.lab.status import Status
+    from perpetual.lab.trust_review import TrustReview
+    from perpetual.records import Event
+    from perpetual.registry import Offer
 
 __all__ = ["Lab"]
 
@@ -50,23 +60,142 @@ class Lab(AbstractContextManager["Lab"]):
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
         self.config, self.registry, self.root, self.actor = ctx.config, ctx.registry, ctx.config.root, ctx.actor
-        self.budget, self.memory = Budget(ctx), Notes(ctx)
-        self.hypotheses, self.experiments = _doors.HypothesesDoor(ctx), _doors.ExperimentsDoor(ctx)
-        self.runs, self.evidence = _doors.RunsDoor(ctx), _doors.EvidenceDoor(ctx)
-        self.proposals, self.feed, self.storage = Proposals(ctx), Feed(ctx), _doors.StorageDoor(ctx)
-        self.desks = Desks(ctx, self.hypotheses, self.experiments, self.runs, self.evidence, self.budget, self.memory,
-                           self.proposals, self.storage)  # fmt: skip
-        for door in (self.hypotheses, self.experiments, self.runs, self.evidence, self.storage):
-            door.connect(self.desks)
-        self.queue, self.loop = _doors.QueueDoor(self.desks), _doors.LoopDoor(self.desks)
-        self.adoption = _doors.AdoptionDoor(self.desks, Lab)
-        self.settings = _doors.SettingsDoor(ctx)
-        self._status = Status(ctx, self.runs, self.budget, lambda: status_sections(self))
-        self.settings.connect(self.desks)
-        self.trust = TrustReview(ctx, self.feed)
-        self.records = Records(ctx)
-        self.services = Services(ctx, self.feed, self)
-        self.feed.lab = self
+        self.desks = Desks(self, ctx)
+
+    # Each component is imported and made when it is first asked for: a command pays for what it uses.
+
+    @cached_property
+    def budget(self) -> Budget:
+        """What was spent, and the limit."""
+        from perpetual.lab.budget import Budget
+
+        return Budget(self._ctx)
+
+    @cached_property
+    def memory(self) -> Notes:
+        """Notes, behind the gates."""
+        from perpetual.lab.memory import Notes
+
+        return Notes(self._ctx)
+
+    @cached_property
+    def hypotheses(self) -> HypothesesDoor:
+        """Claims and their confidence."""
+        from perpetual.lab.doors.hypotheses import HypothesesDoor
+
+        door = HypothesesDoor(self._ctx)
+        door.connect(self.desks)
+        return door
+
+    @cached_property
+    def experiments(self) -> ExperimentsDoor:
+        """Proposals, approvals and designs."""
+        from perpetual.lab.doors.experiments import ExperimentsDoor
+
+        door = ExperimentsDoor(self._ctx)
+        door.connect(self.desks)
+        return door
+
+    @cached_property
+    def runs(self) -> RunsDoor:
+        """Runs: started, watched, ended."""
+        from perpetual.lab.doors.runs import RunsDoor
+
+        door = RunsDoor(self._ctx)
+        door.connect(self.desks)
+        return door
+
+    @cached_property
+    def evidence(self) -> EvidenceDoor:
+        """The ledger of evidence."""
+        from perpetual.lab.doors.evidence import EvidenceDoor
+
+        door = EvidenceDoor(self._ctx)
+        door.connect(self.desks)
+        return door
+
+    @cached_property
+    def storage(self) -> StorageDoor:
+        """The store as a whole: verified, exported, moved."""
+        from perpetual.lab.doors.storage import StorageDoor
+
+        door = StorageDoor(self._ctx)
+        door.connect(self.desks)
+        return door
+
+    @cached_property
+    def settings(self) -> SettingsDoor:
+        """The keys of configuration and methodology."""
+        from perpetual.lab.doors.settings import SettingsDoor
+
+        door = SettingsDoor(self._ctx)
+        door.connect(self.desks)
+        return door
+
+    @cached_property
+    def proposals(self) -> Proposals:
+        """Candidates, and what the scorer says of them."""
+        from perpetual.lab.proposals import Proposals
+
+        return Proposals(self._ctx)
+
+    @cached_property
+    def feed(self) -> Feed:
+        """The feed of events."""
+        from perpetual.lab.events import Feed
+
+        feed = Feed(self._ctx)
+        feed.lab = self  # for observers that ask for it
+        return feed
+
+    @cached_property
+    def queue(self) -> QueueDoor:
+        """The runs that wait."""
+        from perpetual.lab.doors.queue import QueueDoor
+
+        return QueueDoor(self.desks)
+
+    @cached_property
+    def loop(self) -> LoopDoor:
+        """The steps of the autonomous loop."""
+        from perpetual.lab.doors.loop import LoopDoor
+
+        return LoopDoor(self.desks)
+
+    @cached_property
+    def adoption(self) -> AdoptionDoor:
+        """Earlier work, which a plugin reads from another tool's files."""
+        from perpetual.lab.doors.adoption import AdoptionDoor
+
+        return AdoptionDoor(self.desks, Lab)
+
+    @cached_property
+    def trust(self) -> TrustReview:
+        """What of this project its user accepts."""
+        from perpetual.lab.trust_review import TrustReview
+
+        return TrustReview(self._ctx, self.feed)
+
+    @cached_property
+    def records(self) -> Records:
+        """Records of the kinds that plugins bring."""
+        from perpetual.lab.records import Records
+
+        return Records(self._ctx)
+
+    @cached_property
+    def services(self) -> Services:
+        """What plugins keep running."""
+        from perpetual.lab.services import Services
+
+        return Services(self._ctx, self.feed, self)
+
+    @cached_property
+    def _status(self) -> Status:
+        from perpetual.lab.plugin_sections import status_sections
+        from perpetual.lab.status import Status
+
+        return Status(self._ctx, self.runs, self.budget, lambda: status_sections(self))
 
     @classmethod
     def open(
@@ -88,7 +217,7 @@ class Lab(AbstractContextManager["Lab"]):
         lab = cls(Context(config, plugins, actor=actor or actor_name(config[MARKS]), clock=clock))
         if os.environ.get(VARIABLE):
             lab.trust.from_environment()
-        return _doors.by_rules(lab)
+        return by_rules(lab)
 
     @classmethod
     def init(cls, path: str | Path = ".", *, name: str | None = None, **options: Any) -> Lab:
@@ -111,13 +240,17 @@ class Lab(AbstractContextManager["Lab"]):
 
     def scan(self, *, analyse: bool = True, first: Collection[str] = ()) -> dict[str, Any]:
         """Records what has happened to the runs, these `first`, and what was learned; see `lab.flows.reconcile`."""
-        answer = _reconcile.record(self.desks, self.feed.deliver, analyse=analyse, first=first)
+        from perpetual.lab.flows import reconcile
+
+        answer = reconcile.record(self.desks, self.feed.deliver, analyse=analyse, first=first)
         self.feed.deliver()
         return answer
 
     def wait(self, ids: Sequence[str], *, timeout_s: float | None = None) -> dict[str, str]:
         """Waits until these runs and experiments have ended (or the time is over); answers their statuses."""
-        return _wait.wait(self.desks, lambda first: self.scan(first=first), ids, timeout_s=timeout_s)
+        from perpetual.lab.flows import wait
+
+        return wait.wait(self.desks, lambda first: self.scan(first=first), ids, timeout_s=timeout_s)
 
     def status(self) -> dict[str, Any]:
         """Where the lab stands: the document of `perpetual status`."""
@@ -125,6 +258,8 @@ class Lab(AbstractContextManager["Lab"]):
 
     def brief(self, tokens: int = 800, *, of: dict[str, Any] | None = None) -> str:
         """The same for an agent, in at most `tokens` tokens; `of` is a status that was just asked for."""
+        from perpetual.brief import render
+
         return render(self.status() if of is None else of, tokens)
 
     def events(self, *, since: int = 0, limit: int | None = None) -> list[Event]:
@@ -179,7 +314,9 @@ class Lab(AbstractContextManager["Lab"]):
     def doctor(self) -> list[dict[str, Any]]:
         """Checks of the machine and the project, each `{check, ok, detail, hint}`."""
         from perpetual.lab.doctor import Doctor
+        from perpetual.lab.plugin_sections import plugin_checks
         from perpetual.lab.scaffold_check import examine
+        from perpetual.lab.services import services_check
 
         found = Doctor(self._ctx, self.runs, self.feed).examine()
         found += [services_check(self.services.list()), *plugin_checks(self)]
@@ -188,6 +325,8 @@ class Lab(AbstractContextManager["Lab"]):
 
     def inventory(self) -> Inventory:
         """What this lab is made of: plugins with their state, and the machine's devices."""
+        from perpetual.lab.inventory import Inventory
+
         return Inventory(self.config, self.registry, self._ctx)
 
     def part(self, slot: str) -> Any:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perpetual.config import Config
 from perpetual.errors import (
@@ -27,21 +28,23 @@ from perpetual.errors import (
     unknown,
 )
 from perpetual.events import KINDS as EVENT_KINDS
-from perpetual.lab import helped, housing, plugin_kinds, remains, upgrades
+from perpetual.lab import housing, plugin_kinds, remains, upgrades
 from perpetual.lab.redaction import cleaned, cleaned_fields, refuse_key
 from perpetual.lab.trust import Trust
 from perpetual.lab.unbuilt import Unbuilt
 from perpetual.options import PluginOptions
-from perpetual.plugin_process import HelperEnded, PluginProcess
 from perpetual.registry import Offer, Registry
 from perpetual.schema import Key, key_of_option
 from perpetual.slots.store import Document, Row, StoreBase, Transaction
 from perpetual.slots.table import Slot
 from perpetual.toolkit import confined
-from perpetual.toolkit.deadline import OutOfTime
 from perpetual.toolkit.jsoncopy import json_copy
 from perpetual.toolkit.limits import fits_text
 from perpetual.toolkit.units import identifier, iso
+
+if TYPE_CHECKING:
+    from perpetual.lab import helped
+    from perpetual.plugin_process import PluginProcess
 
 __all__ = ["Clock", "Context"]
 
@@ -76,8 +79,6 @@ class Context:
         self._remains: str | None = None  # of a lost record, when an empty store was opened
         self._is_restoring = False
         self._built: dict[str, Any] = {}
-        self.helper = PluginProcess()  # started by the first call of another distribution's gate or observer
-        self.failures = helped.PartFailures(str(config.folder), registry)
         self.kinds: dict[str, plugin_kinds.KnownKind] = {}  # that plugins bring, or have left here
         self._lock = threading.RLock()
         self._writer: Any = None
@@ -379,7 +380,25 @@ class Context:
             self.failures.clear(offer.plugin, _part_of(offer))
         return part
 
+    @cached_property
+    def helper(self) -> PluginProcess:
+        """The process in which gates and observers of other distributions are called; started by the first call."""
+        from perpetual.plugin_process import PluginProcess
+
+        return PluginProcess()
+
+    @cached_property
+    def failures(self) -> helped.PartFailures:
+        """The failures of plugins' parts in this project."""
+        from perpetual.lab.helped import PartFailures
+
+        return PartFailures(str(self.config.folder), self.registry)
+
     def _gate_apart(self, offer: Offer, options: Mapping[str, Any]) -> helped.HelperGate:
+        from perpetual.lab import helped
+        from perpetual.plugin_process import HelperEnded
+        from perpetual.toolkit.deadline import OutOfTime
+
         limit_s = self.config["plugin_gate_s"]
         try:
             return helped.HelperGate(self.helper, offer.provider.factory, options, limit_s)
@@ -452,7 +471,8 @@ class Context:
     def close(self) -> None:
         """Lets go of the store."""
         with self._lock:
-            self.helper.close()
+            if "helper" in self.__dict__:
+                self.helper.close()
             store, self._store, self._is_moved = self._store, None, False
             writer, self._writer = self._writer, None
             if store is not None:

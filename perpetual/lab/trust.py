@@ -24,7 +24,9 @@ from perpetual.toolkit.lock import FileLock
 from perpetual.toolkit.trust_record import Record
 from perpetual.toolkit.units import iso
 
-__all__ = ["MARK", "State", "Trust"]
+__all__ = ["VARIABLE", "MARK", "State", "Trust"]
+
+VARIABLE = "PERPETUAL_TRUSTED"
 
 State = Literal["own", "trusted", "held"]
 MARK = "approved_mark"

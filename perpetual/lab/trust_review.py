@@ -15,7 +15,7 @@ from perpetual.errors import Conflict, NotFound, NotPermitted, UsageError
 from perpetual.lab.context import Context
 from perpetual.lab.events import Feed
 from perpetual.lab.held import HeldItem, approval_of, held_items, references_held
-from perpetual.lab.trust import State
+from perpetual.lab.trust import VARIABLE, State
 from perpetual.toolkit import trust_record
 from perpetual.toolkit.agents import evidence, mark
 from perpetual.toolkit.private import make_private
@@ -24,8 +24,6 @@ from perpetual.toolkit.trust_record import Record
 from perpetual.toolkit.units import iso
 
 __all__ = ["VARIABLE", "HeldItem", "Review", "TrustReview", "revoke", "trusted_projects"]
-
-VARIABLE = "PERPETUAL_TRUSTED"
 
 
 class Review(NamedTuple):

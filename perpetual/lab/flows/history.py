@@ -41,7 +41,7 @@ class _Past:
         self._statuses: dict[str, str] = {}
         self._rows = 0
         self._own: dict[str, dict[str, Any]] = {}  # of each hypothesis: what a person may change
-        self._desks = desks._replace(ctx=cast(Context, _PastContext(self, desks.ctx, methodology)))
+        self._desks = desks.seen_by(cast(Context, _PastContext(self, desks.ctx, methodology)))
 
     def advance(self, event: Mapping[str, Any]) -> None:
         """Takes in one event."""
