@@ -28,8 +28,9 @@ from typing import NamedTuple
 from perpetual import Lab, hookimpl
 from perpetual.records import Event, Run
 from perpetual.registry import Registry
-from perpetual.toolkit import platform, rundir
+from perpetual.toolkit import platform
 from perpetual.toolkit.agents import AGENT_VARIABLES
+from perpetual_supervisor import rundir
 
 ROUNDS = 15
 LONG_S = 300.0

@@ -1,6 +1,6 @@
 """Files that are there whole or not at all: durable atomic writes, and JSON that names the file it failed on.
 
-Used by everything that writes a record to disk. The supervisor (`shim.py`) loads this file by its path under
+Used by everything that writes a record to disk. The supervisor of a run loads this file by its path under
 `python -I -S`: only light parts of the standard library at the top, nothing of Perpetual.
 """
 

@@ -1,6 +1,6 @@
 """Platform calls: who a process is, whether it lives, how it is signalled. The only module with such calls.
 
-Used by `rundir.py`, by plugins through the toolkit, and by the supervisor (`supervisor.py`), which runs under
+Used by the lab, by plugins through the toolkit, and by the supervisor of a run, which runs under
 `python -I -S`. So it imports the standard library alone, nothing of Perpetual, and not `typing`, which
 would cost every launch 5 ms of CPU.
 

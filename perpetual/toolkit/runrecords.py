@@ -1,7 +1,7 @@
 """What the supervisor of a run writes down: the start and the end, as records that are read back with care.
 
-For `rundir.py`, whose callers find all of it there. A run can write what it likes into its folder: what no supervisor
-could have written is not read as its word.
+For supervisors of runs, and for those that look at runs without a scheduler. A run can write what it likes into its
+folder: what no supervisor could have written is not read as its word.
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@ A record that names a live process proves nothing: the folder may be a copy of t
 record may have been imported, and files of a folder on a shared home are of several machines. What proves it is the
 supervisor's lock on the file in this very folder, the folder in which a process works, the files that it writes to and
 the marks in its environment.
+
+Part of the kernel, and not of the library that supervises runs: whether a folder that came from elsewhere holds this
+user's run decides what a project may do before it is trusted, so no scheduler that the project names is asked; and
+leases of GPUs are held against the runs of other projects, whose schedulers are not known here.
 """
 
 from __future__ import annotations
@@ -12,14 +16,29 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from perpetual.toolkit import lock, platform
-from perpetual.toolkit.nested import is_supervisor
+from perpetual.toolkit.hosts import this_host
 from perpetual.toolkit.platform import Identity
+from perpetual.toolkit.runrecords import Started, read_exit, read_started
 
-__all__ = ["LOCK", "NONCE_VARIABLE", "command_here", "folder_of", "is_locked", "marked", "supervisor_here"]
+__all__ = [
+    "LOCK",
+    "NONCE_VARIABLE",
+    "Supervision",
+    "command_here",
+    "command_of",
+    "folder_of",
+    "is_live",
+    "is_locked",
+    "is_ours",
+    "marked",
+    "supervision_of",
+    "supervisor_here",
+]
 
 LOCK = "supervisor.lock"
 NONCE_VARIABLE = "PERPETUAL_RUN_NONCE"
@@ -113,6 +132,98 @@ def command_here(child: Identity, run_dir: Path, nonce: str | None, *, at_home: 
     return found if found is not None and found.start_ticks == child.start_ticks else None
 
 
+def command_of(run_dir: Path, started: Started) -> Identity | None:
+    """Returns the command that a record of the start names, if it lives and is this folder's."""
+    if started.child is None:
+        return None
+    return command_here(started.child, run_dir, started.nonce, at_home=_is_at_home(run_dir, started))
+
+
+def _is_at_home(run_dir: Path, started: Started) -> bool:
+    """Whether the record of the start was written in this very folder, and not in one of which this is a copy."""
+    try:
+        return started.folder is not None and os.stat(run_dir).st_ino == started.folder
+    except OSError:
+        return False
+
+
+class Supervision(NamedTuple):
+    """A supervisor lives, or cannot be known not to; `elsewhere` says where, in words, if the run is not this folder's.
+
+    Of such a run nothing may be ended from here: it runs on another machine, or this folder is a copy of its own.
+    """
+
+    elsewhere: str | None = None
+
+
+def supervision_of(run_dir: Path, started: Started) -> Supervision | None:
+    """Returns the supervision of the run that a record of the start names; None if it is gone."""
+    if supervisor_here(started.supervisor, run_dir) is not None:
+        return Supervision()
+    # A lock that a process holds which we cannot see is a supervisor in another pid namespace (a container), or on
+    # another machine, where the file system has its locks in common.
+    foreign = _foreign_host(started)
+    if foreign is not None:
+        # Where the supervisor's machine is out of sight, the record of the end decides.
+        return None if not is_locked(run_dir) and read_exit(run_dir) is not None else Supervision(foreign)
+    if is_locked(run_dir):
+        return Supervision()
+    elsewhere = _elsewhere(run_dir, started)
+    return None if elsewhere is None else Supervision(elsewhere)
+
+
+def _elsewhere(run_dir: Path, started: Started) -> str | None:
+    """Where a run of this machine lives that is not this folder's, in words; None if it does not live."""
+    if platform.is_alive(started.supervisor):
+        folder = folder_of(started.supervisor.pid)
+        # Once more: it may have been about to leave, and has no folder by now.
+        if folder is not None and platform.is_alive(started.supervisor):
+            return f"runs in {folder}, of which this folder is a copy"
+    if started.child is not None and platform.is_alive(started.child) and command_of(run_dir, started) is None:
+        return "its command works for another folder, of which this one is a copy"
+    return None
+
+
+def _foreign_host(started: Started) -> str | None:
+    """The machine on which it was started, in words, if that is another one. The same boot is the same machine."""
+    if started.host_id is None or started.supervisor.boot_id == platform.boot_id():
+        return None
+    if started.host_id == this_host().id:
+        return None
+    return f"runs on {started.host_name or 'another machine'}"
+
+
+def is_live(run_dir: Path) -> bool:
+    """Returns whether a run was started in this folder and its supervisor or its command lives.
+
+    Raises:
+        ValueError: if the record of its start cannot be read.
+        OSError: if the folder cannot be.
+    """
+    started = read_started(run_dir)
+    if started is None:
+        return False
+    return supervision_of(run_dir, started) is not None or command_of(run_dir, started) is not None
+
+
+def is_ours(run_dir: Path) -> bool:
+    """Returns whether what is in this folder was written in it, by a supervisor of this user on this machine.
+
+    Not so of a copy, a clone, a restored backup, or the folder of a run on another machine. A record of an earlier
+    version says too little: of that one a supervisor must be at work here. Raises nothing.
+    """
+    try:
+        found = os.lstat(run_dir)
+        started = read_started(run_dir)
+        if started is None or found.st_uid != os.geteuid():
+            return False
+        if supervisor_here(started.supervisor, run_dir) is not None:
+            return True
+        return started.host_id == this_host().id and started.folder == found.st_ino
+    except (OSError, ValueError):
+        return False
+
+
 def _writes_to(pid: int, run_dir: Path) -> bool:
     """Whether its output goes to the logs of this folder."""
     return _puts_out(pid, _logs(run_dir))
@@ -142,8 +253,11 @@ def _puts_out(pid: int, logs: list[os.stat_result]) -> bool:
     return False
 
 
-def marked(run_dir: Path, nonce: str | None) -> Iterator[Identity]:
-    """Yields each living process that is this run's by its environment or its output; no supervisor of a nested run.
+def marked(run_dir: Path, nonce: str | None, *, leave_out: Callable[[int], bool]) -> Iterator[Identity]:
+    """Yields each living process that is this run's by its environment or its output, once.
+
+    Args:
+        leave_out: says of a pid that the process is another run's all the same: the supervisor of a nested run.
 
     Without a supervisor that adopts it, a process whose parent has ended hangs under process 1 and is found in no tree.
     One that has cleared its environment still writes to the logs. As far as we may ask.
@@ -165,7 +279,7 @@ def marked(run_dir: Path, nonce: str | None) -> Iterator[Identity]:
         if identity is None or identity in given:
             continue
         # Asked once more: its number was not given to another before it was identified.
-        if _is_of(pid, None, run_dir, nonce, logs) and not is_supervisor(pid):
+        if _is_of(pid, None, run_dir, nonce, logs) and not leave_out(pid):
             given.add(identity)
             yield identity
 

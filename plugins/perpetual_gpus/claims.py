@@ -183,10 +183,10 @@ def _claims(folder: Path) -> dict[Path, Claim | None]:
 
 def _goes_on(claim: Claim) -> bool:
     """Whether the command lives although its supervisor was killed, and the lock with it."""
-    from perpetual.toolkit import rundir
+    from perpetual.toolkit.whereabouts import is_live
 
     try:
-        return rundir.observe(Path(claim.run_dir)).state in ("running", "orphaned")
+        return is_live(Path(claim.run_dir))
     except (OSError, ValueError):
         return False  # the folder is gone, or is no run's any more: there is nothing to go by
 

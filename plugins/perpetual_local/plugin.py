@@ -14,6 +14,7 @@ def perpetual_schedulers() -> list[Provider]:
             name="local",
             factory="perpetual_local.scheduler:build",
             summary="detached processes on this machine, each under its own supervisor",
+            requires=("supervisor",),
             options={"max_log_bytes": Option("int", 100_000_000, "cap of each log file; its middle is cut out")},
         )
     ]

@@ -25,10 +25,11 @@ from perpetual.api import (
     Sighting,
     TransientError,
 )
-from perpetual.toolkit import platform, rundir
+from perpetual.toolkit import platform
 from perpetual.toolkit.hosts import this_host
 from perpetual.toolkit.runrecords import hash_of
-from perpetual.toolkit.whereabouts import folder_of, is_locked, marked, supervisor_here
+from perpetual.toolkit.whereabouts import folder_of, is_locked, supervisor_here
+from perpetual_supervisor import rundir
 
 __all__ = ["LocalScheduler", "build"]
 
@@ -216,7 +217,7 @@ def _is_over(native: _Native | None, log_dir: Path) -> bool:
         is_held = is_locked(log_dir)
     is_alive = any(platform.is_alive(each) or supervisor_here(each, log_dir) is not None for each in known)
     nonce = (native.nonce or None) if native is not None else None
-    return not is_held and not is_alive and not [*marked(log_dir, nonce)]
+    return not is_held and not is_alive and not [*rundir.processes_of(log_dir, nonce)]
 
 
 @contextmanager

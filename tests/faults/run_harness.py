@@ -15,7 +15,8 @@ from typing import Any
 from perpetual import Lab
 from perpetual.lab.states import ENDED, LIVE
 from perpetual.records import Run
-from perpetual.toolkit import platform, rundir
+from perpetual.toolkit import platform
+from perpetual_supervisor import rundir
 
 __all__ = [
     "LONG_S",

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from perpetual.slots.scheduler import Launched, LaunchSpec, Sighting
-from perpetual.toolkit import platform, rundir
+from perpetual.toolkit import platform
 from perpetual_local.scheduler import build
+from perpetual_supervisor import rundir
 
 __all__ = ["LONG_S", "Bench", "until"]
 
 LONG_S = 30.0  # never reached, unless the test fails
-_ROOT = Path(rundir.__file__).parents[2]
+_PATHS = [str(Path(platform.__file__).parents[2]), str(Path(rundir.__file__).parents[1])]
 _MARK = "PERPETUAL_TEST_BENCH"
 
 
@@ -134,8 +135,9 @@ class Bench:
         """A supervisor's program in which something is replaced: `die()` ends it as a lost machine would."""
         program = self.folder / "shim.py"
         program.write_text(
-            f"import os, sys\nsys.path.insert(0, {str(_ROOT)!r})\n"
-            "from perpetual.toolkit import atomic, platform, shim, supervisor\n"
+            f"import os, sys\nsys.path[:0] = {_PATHS}\n"
+            "from perpetual.toolkit import atomic, platform\n"
+            "from perpetual_supervisor import shim, supervisor\n"
             "def die(): os.kill(os.getpid(), 9)\n"
             f"{patches}\n"
             "os._exit(shim.main(sys.argv))\n"

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from perpetual.slots.scheduler import LaunchError
-from perpetual.toolkit import platform, rundir
+from perpetual.toolkit import platform
+from perpetual_supervisor import rundir
 from tests.faults.supervised import LONG_S, Bench, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the whole supervisor is Linux only")
@@ -138,7 +139,7 @@ def test_a_supervisor_that_dies_at_the_end(
 _LAUNCHER = """
 import os, sys
 from pathlib import Path
-from perpetual.toolkit import rundir
+from perpetual_supervisor import rundir
 folder = Path(sys.argv[1])
 rundir.launch(folder, argv=["sh", "-c", sys.argv[2]], cwd=folder.parent / "cwd", env=dict(os.environ), wall_s=None,
               grace_s=1.0)

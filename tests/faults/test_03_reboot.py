@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from perpetual.toolkit import platform, rundir
+from perpetual.toolkit import platform
+from perpetual_supervisor import rundir
 from tests.faults.supervised import LONG_S, Bench
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the whole supervisor is Linux only")

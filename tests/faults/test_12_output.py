@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from perpetual.cli.app import run
-from perpetual.toolkit.captured import LARGEST_TAIL_BYTES
+from perpetual_supervisor.log_capture import LARGEST_TAIL_BYTES
 from tests.faults.supervised import Bench, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the whole supervisor is Linux only")

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from perpetual.slots.scheduler import Launched, Sighting
-from perpetual.toolkit import platform, rundir
+from perpetual.toolkit import platform
+from perpetual_supervisor import rundir
 from tests.faults.supervised import LONG_S, Bench, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the whole supervisor is Linux only")

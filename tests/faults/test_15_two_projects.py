@@ -21,9 +21,9 @@ from perpetual.cli.app import run as perpetual
 from perpetual.lab.doctor import Doctor
 from perpetual.records import Run
 from perpetual.slots.placement import PlacementProject
-from perpetual.toolkit import rundir
 from perpetual.toolkit.lock import FileLock, open_locked
 from perpetual_gpus.claims import Claim, deciding, home_of, living
+from perpetual_supervisor import rundir
 from tests.faults.run_harness import dead_process, die, end_all, supervisor_of
 from tests.faults.supervised import Bench
 from tests.fixtures.gpu_machine import (

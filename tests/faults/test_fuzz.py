@@ -29,7 +29,6 @@ from perpetual.kept import read_status
 from perpetual.lab.flows.measure import read_all
 from perpetual.testing.projects import trust_project
 from perpetual.toolkit import jsonedit, managed_blocks, tomledit, units
-from perpetual.toolkit.rundir import read_exit, read_started
 from perpetual_adopt.find import find
 from perpetual_adopt.source import Wanted
 from perpetual_git.errors import RepositoryError
@@ -38,6 +37,7 @@ from perpetual_immune.scanner import redact, scan
 from perpetual_mcp.stdio import refusal_of
 from perpetual_metrics import readers
 from perpetual_report.verification import claims_of
+from perpetual_supervisor.rundir import read_exit, read_started
 from tests.faults.mutations import documents, spoilt
 
 ADOPT = Path(__file__).parents[1] / "fixtures" / "adopt"

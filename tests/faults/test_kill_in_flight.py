@@ -13,7 +13,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.lab.flows import reconcile, start
-from perpetual.toolkit import rundir
+from perpetual_supervisor import rundir
 from tests.faults.run_harness import LONG_S, approved, opened, single_books
 from tests.faults.supervised import Bench, until
 

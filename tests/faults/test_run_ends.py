@@ -17,7 +17,8 @@ from perpetual.errors import Conflict, CorruptData, NotPermitted
 from perpetual.lab.flows import start
 from perpetual.slots.scheduler import LaunchError
 from perpetual.testing.projects import trust_project
-from perpetual.toolkit import platform, rundir
+from perpetual.toolkit import platform
+from perpetual_supervisor import rundir
 from tests.faults.run_harness import LONG_S, approved, dead_process, die, opened, single_books, supervisor_of
 from tests.faults.run_harness import until as says
 from tests.faults.supervised import until
@@ -229,9 +230,10 @@ def test_what_a_lost_run_left_is_named_and_can_be_killed(project: Path, left: st
 def _dying_before_its_answer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Has runs supervised by a process that is killed once the command has written, before the launcher hears of it."""
     program = folder / "shim.py"
+    paths = [str(Path(perpetual.__file__).parents[1]), str(Path(rundir.__file__).parents[1])]
     program.write_text(
-        f"import os, sys, time\nsys.path.insert(0, {str(Path(perpetual.__file__).parent.parent)!r})\n"
-        "from perpetual.toolkit import shim, supervisor\n"
+        f"import os, sys, time\nsys.path[:0] = {paths}\n"
+        "from perpetual_supervisor import shim, supervisor\n"
         "def answer(line, null):\n"
         "    while not os.path.getsize('stdout.log'):\n        time.sleep(0.01)\n"
         "    os.kill(os.getpid(), 9)\n"

@@ -16,9 +16,10 @@ import pytest
 
 from perpetual import Lab
 from perpetual.lab.flows.steps import Launches
-from perpetual.toolkit import platform, rundir
+from perpetual.toolkit import platform
 from perpetual.toolkit.atomic import write_atomic
 from perpetual.toolkit.steps import STEPS
+from perpetual_supervisor import rundir
 from tests.faults.run_harness import dead_process
 
 LONG_S = 60.0
@@ -159,7 +160,8 @@ def test_ctrl_c_right_after_a_file_was_replaced_is_still_ctrl_c(
 def test_the_program_takes_every_named_step_at_one_place() -> None:
     taken = [
         name
-        for path in (ROOT / "perpetual").rglob("*.py")
+        for folder in ("perpetual", "plugins")
+        for path in (ROOT / folder).rglob("*.py")
         for name in re.findall(r'^ +step\("([^"]+)"\)$', path.read_text(), re.MULTILINE)
     ]
     assert set(taken) == set(STEPS)

@@ -9,7 +9,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.errors import CorruptData
-from perpetual.toolkit import rundir
+from perpetual_supervisor import rundir
 from tests.faults.run_harness import LONG_S, approved, opened, single_books
 from tests.faults.run_harness import until as says
 from tests.faults.supervised import until

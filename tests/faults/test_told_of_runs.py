@@ -12,7 +12,8 @@ import pytest
 
 from perpetual.cli.app import run
 from perpetual.errors import NotFound
-from perpetual.toolkit import platform, rundir
+from perpetual.toolkit import platform
+from perpetual_supervisor import rundir
 from tests.faults.run_harness import LONG_S, approved, die, opened, single_books, supervisor_of
 from tests.faults.run_harness import until as says
 from tests.faults.supervised import until

@@ -16,7 +16,8 @@ from perpetual import Lab
 from perpetual.cli.app import run as program
 from perpetual.errors import CorruptData, Refused
 from perpetual.slots.store import Transaction
-from perpetual.toolkit import platform, rundir
+from perpetual.toolkit import platform
+from perpetual_supervisor import rundir
 
 if TYPE_CHECKING:
     from perpetual.records import Run
@@ -42,8 +43,8 @@ def _scan_until(lab: Lab, done: Callable[[], bool]) -> list[dict[str, Any]]:
 # A supervisor that has started its command and told of it, and then is no more: so it cannot keep it to its limit.
 _DIES_ONCE_IT_RUNS = f"""
 import os, sys
-sys.path.insert(0, {str(Path(rundir.__file__).parents[2])!r})
-from perpetual.toolkit import shim, supervisor
+sys.path[:0] = {[str(Path(platform.__file__).parents[2]), str(Path(rundir.__file__).parents[1])]}
+from perpetual_supervisor import shim, supervisor
 supervisor.Run.supervise = lambda run: os.kill(os.getpid(), 9)
 shim.main(sys.argv)
 """

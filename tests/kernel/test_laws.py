@@ -119,6 +119,8 @@ _PLANTED = [
     ("kernel", "perpetual.registry", "perpetual_tinydb.store"),
     ("plugins", "perpetual_scorers.information_gain", "perpetual_metrics.readers"),
     ("public", "perpetual_local.scheduler", "perpetual.registry"),
+    ("public", "perpetual_supervisor.rundir", "perpetual.lab"),
+    ("plugins", "perpetual_gpus.claims", "perpetual_supervisor.rundir"),
     ("public", "perpetual_git.memory", "perpetual.lab"),
     ("science", "perpetual.science.bridge", "perpetual.toolkit.units"),
 ]
@@ -175,7 +177,7 @@ def test_a_module_on_no_floor_is_told(copied: Path) -> None:
 
 # What is not a face: the parts that the lab itself is made of, which hold a store, a process, a repository, a device.
 _PARTS = ("perpetual_tinydb", "perpetual_sqlite", "perpetual_local", "perpetual_git", "perpetual_nvml",
-          "perpetual_provenance")  # fmt: skip
+          "perpetual_provenance", "perpetual_supervisor")  # fmt: skip
 # Nor is what reads other tools' files: their databases and repositories, never the lab's.
 _READERS = tuple(f"perpetual_adopt/{name}.py" for name in ("agent", "commits", "mlflow_database", "reading"))
 # Nor is what starts and kills processes on stores and projects of its own, in scratch folders.

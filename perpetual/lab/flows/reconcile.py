@@ -30,9 +30,9 @@ from perpetual.slots.analyser import MetricValue
 from perpetual.slots.scheduler import EndUnreadable, Sighting
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit import platform
-from perpetual.toolkit.rundir import is_ours
 from perpetual.toolkit.steps import step
 from perpetual.toolkit.units import LONGEST_S, finite, posix_of, shown_hours
+from perpetual.toolkit.whereabouts import is_ours
 
 __all__ = ["catch_up", "kill", "look", "record", "scan"]
 

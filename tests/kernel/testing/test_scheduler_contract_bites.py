@@ -27,9 +27,10 @@ from perpetual.testing.scheduler_site import make_site
 from perpetual.testing.schedulers import SchedulerContract
 from perpetual.testing.schedulers.commands import Commands
 from perpetual.testing.schedulers.records import Records
-from perpetual.toolkit import platform, rundir
+from perpetual.toolkit import platform
 from perpetual.toolkit.units import iso, posix_of
 from perpetual_local.scheduler import LocalScheduler
+from perpetual_supervisor import rundir
 
 pytestmark = pytest.mark.slow
 

@@ -16,13 +16,14 @@ from perpetual import Lab
 from perpetual.config import Config
 from perpetual.slots.gpu import Gpu, GpuProcess, Reading
 from perpetual.slots.placement import PlacementProject, PlacementView
-from perpetual.toolkit import platform, rundir
+from perpetual.toolkit import platform
 from perpetual.toolkit.lock import FileLock, is_locked, open_locked
 from perpetual_gpus import claims
 from perpetual_gpus.claims import Board, Claim, Home, deciding, home_of, living, others, problem
 from perpetual_gpus.owners import Owner, owners_of
 from perpetual_gpus.units import holds_of
 from perpetual_nvml.none import build as no_gpus
+from perpetual_supervisor import rundir
 
 pytestmark = pytest.mark.skipif(platform.supports_runs() is not None, reason="no runs, and so no claims, here")
 LONG_S = 60.0

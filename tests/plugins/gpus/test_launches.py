@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 from perpetual import Lab
-from perpetual.toolkit import platform, rundir
+from perpetual.toolkit import platform
 from perpetual.toolkit.lock import is_locked
+from perpetual_supervisor import rundir
 from tests.fixtures.gpu_machine import NEEDS_THE_STUB, GpuMachine, driver, gpu_lab, gpus, launch, machine
 
 __all__ = ["driver", "gpu_lab", "machine"]

@@ -43,5 +43,5 @@ class TestLocalScheduler(SchedulerContract):
 
     @pytest.mark.slow
     def test_a_run_of_a_run_lives_on(self, site: Site) -> None:
-        """A launcher in a run; a quick one is in tests/kernel/toolkit/test_nested.py."""
+        """A launcher in a run; a quick one is in tests/plugins/supervisor/test_nested_runs.py."""
         super().test_a_run_of_a_run_lives_on(site)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from perpetual.toolkit import rundir
 from perpetual_local import scheduler as local
+from perpetual_supervisor import rundir
 from tests.faults.supervised import Bench
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the whole supervisor is Linux only")

@@ -17,16 +17,21 @@ def main(argv: list[str]) -> int:
     if os.fork():  # before the imports: a small process is forked sooner
         os._exit(0)
     os.setsid()
-    if "perpetual" not in sys.modules:
-        _offer_toolkit()
-    from perpetual.toolkit import supervisor
+    if "perpetual_supervisor" not in sys.modules:
+        _offer_modules()
+    from perpetual_supervisor import supervisor
 
     return supervisor.main(run_dir)
 
 
-def _offer_toolkit() -> None:
-    """Make `perpetual.toolkit` importable from beside this file, and nothing else that is installed."""
-    for name, places in (("perpetual", []), ("perpetual.toolkit", [os.path.dirname(os.path.abspath(__file__))])):
+def _offer_modules() -> None:
+    """Make this package and `perpetual.toolkit` importable from where they lie, and nothing else that is installed."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    above = os.path.dirname(here)
+    # Installed, the packages lie side by side; in a checkout the plugins have a folder of their own.
+    toolkits = [os.path.join(root, "perpetual", "toolkit") for root in (above, os.path.dirname(above))]
+    toolkit = next((each for each in toolkits if os.path.isdir(each)), toolkits[0])
+    for name, places in (("perpetual", []), ("perpetual.toolkit", [toolkit]), ("perpetual_supervisor", [here])):
         package = type(sys)(name)
         package.__path__ = places
         sys.modules[name] = package

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -17,13 +18,14 @@ from typing import Any
 
 import pytest
 
-from perpetual.toolkit import atomic, captured, lock, platform, rundir, shim, supervisor, whereabouts
+from perpetual.toolkit import atomic, lock, platform, whereabouts
 from perpetual.toolkit.platform import Identity
-from perpetual.toolkit.rundir import LaunchFailed, Observation, Started
+from perpetual_supervisor import log_capture, rundir, shim, supervisor
+from perpetual_supervisor.rundir import LaunchFailed, Observation, Started
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the whole supervisor is Linux only")
 
-ROOT = Path(rundir.__file__).parents[2]
+PATHS = [str(Path(atomic.__file__).parents[2]), str(Path(rundir.__file__).parents[1])]
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 PYTHON = [sys.executable, "-I", "-S", "-c"]
 LONG_S = 30.0  # never reached, unless the test fails
@@ -217,7 +219,7 @@ def test_a_run_survives_the_kill_of_its_launcher_and_its_session(runs: Runs) -> 
     program = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from perpetual.toolkit import rundir\n"
+        "from perpetual_supervisor import rundir\n"
         "rundir.launch(Path('run'), argv=['sh', '-c', 'read x < gate; echo done; exit 42'], cwd='.',\n"
         "              env=dict(os.environ), wall_s=None, grace_s=1.0)\n"
         "print('launched', flush=True)\n"
@@ -226,7 +228,7 @@ def test_a_run_survives_the_kill_of_its_launcher_and_its_session(runs: Runs) -> 
     launcher = subprocess.Popen(
         [sys.executable, "-c", program],
         cwd=runs.folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(PATHS)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,
@@ -581,9 +583,9 @@ def test_our_own_kill_is_not_laid_to_the_kernel(runs: Runs, monkeypatch: pytest.
 
 def patched_shim(folder: Path, monkeypatch: pytest.MonkeyPatch, patches: str) -> None:
     """Has runs started by a supervisor in which something is replaced."""
-    imports = "from perpetual.toolkit import atomic, platform, shim, supervisor"
+    imports = "from perpetual.toolkit import atomic, platform\nfrom perpetual_supervisor import shim, supervisor"
     program = folder / "shim.py"
-    program.write_text(f"import sys\nsys.path.insert(0, {str(ROOT)!r})\n{imports}\n{patches}shim.main(sys.argv)\n")
+    program.write_text(f"import sys\nsys.path[:0] = {PATHS}\n{imports}\n{patches}shim.main(sys.argv)\n")
     monkeypatch.setattr(rundir, "_SHIM", program)
 
 
@@ -889,9 +891,9 @@ def test_one_look_that_finds_nothing_is_not_the_last(runs: Runs, monkeypatch: py
     _, stray = drifted(runs, "echo $$")
     real, looks = whereabouts.marked, []
 
-    def at_first_blind(run_dir: Path, nonce: str | None) -> Iterator[Identity]:
+    def at_first_blind(run_dir: Path, nonce: str | None, *, leave_out: Callable[[int], bool]) -> Iterator[Identity]:
         looks.append(run_dir)
-        yield from real(run_dir, nonce) if len(looks) > 2 else ()
+        yield from real(run_dir, nonce, leave_out=leave_out) if len(looks) > 2 else ()
 
     monkeypatch.setattr(rundir, "marked", at_first_blind)
     assert rundir.cancel(runs.folder / "run", by="tester", grace_s=LONG_S)
@@ -1077,7 +1079,7 @@ def test_a_log_is_cut_again_and_again_while_it_grows(tmp_path: Path) -> None:
             chunk = b"%05d" % turn * 300
             child.write(chunk)
             written += chunk
-            before = captured.cut_log(mine.fileno(), 5000, before)
+            before = log_capture.cut_log(mine.fileno(), 5000, before)
             assert log.stat().st_size <= 5000
     content = log.read_bytes()
     assert content[:2500] == written[:2500]
@@ -1177,15 +1179,14 @@ def test_the_supervisor_imports_little_and_nothing_late(tmp_path: Path) -> None:
     done = subprocess.run(argv, capture_output=True, text=True, timeout=LONG_S)
     assert rundir.observe(tmp_path).state == "ended"
     early, _, late = done.stderr.partition("AT WORK\n")
-    assert "perpetual.toolkit.supervisor" in early
+    assert "perpetual_supervisor.supervisor" in early
     assert late == ""
     loaded = {line.rpartition("|")[2].strip() for line in early.splitlines()[1:]}
     dear = {"json", "re", "enum", "typing", "contextlib", "signal", "functools", "importlib", "subprocess", "threading"}
     assert not loaded & dear
-    own = ("atomic", "captured", "confined", "nested", "plainjson", "platform", "supervisor")
-    assert not {name for name in loaded if name.startswith("perpetual.")} - {
-        f"perpetual.toolkit.{name}" for name in own
-    }
+    own = {f"perpetual_supervisor.{name}" for name in ("log_capture", "nested_runs", "plainjson", "supervisor")}
+    own |= {f"perpetual.toolkit.{name}" for name in ("atomic", "confined", "platform")}
+    assert {name for name in loaded if name.startswith("perpetual")} == own
 
 
 def test_an_idle_supervisor_does_not_wake_up(runs: Runs) -> None:
@@ -1202,3 +1203,37 @@ def test_an_idle_supervisor_does_not_wake_up(runs: Runs) -> None:
     assert wakes() == before
     gate.open()
     runs.wait()
+
+
+def test_the_supervisor_finds_the_toolkit_beside_it(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in an installation, where all packages lie in one folder; in a checkout the plugins have their own."""
+    site = runs.folder / "site"
+    for package, file in (("perpetual/toolkit", atomic.__file__), ("perpetual_supervisor", rundir.__file__)):
+        shutil.copytree(Path(file).parent, site / package)
+    monkeypatch.setattr(rundir, "_SHIM", site / "perpetual_supervisor" / "shim.py")
+    runs.launch("sh", "-c", "exit 3")
+    seen = runs.wait()
+    assert seen.exit is not None
+    assert (seen.exit.reason, seen.exit.exit_code) == ("exited", 3)
+
+
+def test_a_run_is_live_until_its_command_has_ended(runs: Runs) -> None:
+    folder = runs.folder / "run"
+    assert not whereabouts.is_live(folder)
+    started, gate = runs.waiting("read x < $GATE")
+    assert whereabouts.is_live(folder)
+    assert platform.signal_process(started.supervisor, signal.SIGKILL)
+    assert platform.wait_gone(started.supervisor, LONG_S)
+    assert (rundir.observe(folder).state, whereabouts.is_live(folder)) == ("orphaned", True)
+    gate.open()
+    assert runs.wait().state == "lost"
+    assert not whereabouts.is_live(folder)
+
+
+def test_a_copied_record_is_not_of_this_folder(runs: Runs) -> None:
+    runs.launch("sh", "-c", "exit 0")
+    assert runs.wait().state == "ended"
+    folder, copy = runs.folder / "run", runs.folder / "copy"
+    shutil.copytree(folder, copy)
+    assert (whereabouts.is_ours(folder), whereabouts.is_ours(copy)) == (True, False)
+    assert not whereabouts.is_ours(runs.folder / "none")

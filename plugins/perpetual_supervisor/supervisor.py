@@ -26,9 +26,10 @@ import stat
 import sys
 import time
 
-from perpetual.toolkit import atomic, confined, plainjson, platform
-from perpetual.toolkit.captured import LOGS, Captured
-from perpetual.toolkit.nested import is_supervisor
+from perpetual.toolkit import atomic, confined, platform
+from perpetual_supervisor import plainjson
+from perpetual_supervisor.log_capture import LOGS, Captured
+from perpetual_supervisor.nested_runs import is_supervisor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -379,7 +380,7 @@ class Run:
             os.read(self.wake, 4096)
 
     def exit_record(self) -> dict[str, Any]:
-        """The exit record as of now (the keys of `ExitRecord` in rundir.py)."""
+        """The exit record as of now (the keys of `ExitRecord`)."""
         code = None if self.status is None else os.waitstatus_to_exitcode(self.status)
         signalled = code is not None and code < 0
         return {

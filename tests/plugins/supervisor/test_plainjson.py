@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perpetual.toolkit import plainjson
+from perpetual.toolkit import atomic
+from perpetual_supervisor import plainjson
 
 _TEXT = st.text() | st.text(st.characters(categories=["Cs", "Cc", "Lu"]))
 _SCALARS = st.none() | _TEXT | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -50,16 +51,17 @@ def test_it_is_refused_in_a_program_that_has_not_loaded_json_too() -> None:
     """As a supervisor has not: until Python 3.12 the accelerated half alone cannot name its own error."""
     program = (
         "import sys\n"
-        "sys.path.insert(0, sys.argv[1])\n"
-        "from perpetual.toolkit import plainjson\n"
-        "for text in sys.argv[2:]:\n"
+        "sys.path[:0] = sys.argv[1:3]\n"
+        "from perpetual_supervisor import plainjson\n"
+        "for text in sys.argv[3:]:\n"
         "    try:\n"
         "        plainjson.load(text)\n"
         "    except ValueError as problem:\n"
         "        print(problem)\n"
     )
+    paths = [str(Path(atomic.__file__).parents[2]), str(Path(plainjson.__file__).parents[1])]
     texts = ["{", "nul", '"a\nb"', "[1,]", '{"a" 1}']
-    argv = [sys.executable, "-I", "-S", "-c", program, str(Path(plainjson.__file__).parents[2]), *texts]
+    argv = [sys.executable, "-I", "-S", "-c", program, *paths, *texts]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
     assert len(done.stdout.splitlines()) == len(texts)

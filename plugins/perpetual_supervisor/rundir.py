@@ -21,14 +21,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from perpetual.toolkit import atomic, confined, lock, platform
 from perpetual.toolkit.hosts import this_host
-from perpetual.toolkit.nested import is_supervisor
 from perpetual.toolkit.platform import Identity
 from perpetual.toolkit.runrecords import (
     EXIT,
@@ -45,7 +44,8 @@ from perpetual.toolkit.runrecords import (
 )
 from perpetual.toolkit.steps import step
 from perpetual.toolkit.whereabouts import LOCK as _LOCK
-from perpetual.toolkit.whereabouts import command_here, folder_of, is_locked, marked, supervisor_here
+from perpetual.toolkit.whereabouts import command_of, is_locked, marked, supervision_of, supervisor_here
+from perpetual_supervisor.nested_runs import is_supervisor
 
 __all__ = [
     "ExitRecord",
@@ -55,9 +55,9 @@ __all__ = [
     "cancel",
     "cancel_supervisor",
     "end_leftovers",
-    "is_ours",
     "launch",
     "observe",
+    "processes_of",
     "read_exit",
     "read_started",
     "wait",
@@ -197,7 +197,7 @@ def observe(run_dir: Path) -> Observation:
         return Observation("absent", detail="launching")
     # Only now: a record that is found while the supervisor lives may be the command's, and after its end none comes.
     record = read_exit(run_dir)
-    if record is not None and (started is None or _command(run_dir, started) is None):
+    if record is not None and (started is None or command_of(run_dir, started) is None):
         return Observation("ended", started, record)
     if unreadable is not None:
         raise unreadable
@@ -216,65 +216,17 @@ def _started(run_dir: Path) -> tuple[Started | None, ValueError | None]:
 
 def _alive(run_dir: Path, started: Started) -> Observation | None:
     """How the run is if its supervisor lives, or cannot be known not to; None if it is gone."""
-    is_here = supervisor_here(started.supervisor, run_dir) is not None
-    # A lock that a process holds which we cannot see is a supervisor in another pid namespace (a container), or on
-    # another machine, where the file system has its locks in common.
-    elsewhere = None if is_here else _foreign_host(started)
-    if elsewhere is not None and not is_locked(run_dir) and _has_ended(run_dir):
+    found = supervision_of(run_dir, started)
+    if found is None:
         return None
-    if not is_here and elsewhere is None and not is_locked(run_dir):
-        elsewhere = _elsewhere(run_dir, started)
-        if elsewhere is None:
-            return None
-    if elsewhere is not None:
-        return Observation("running", started, detail=elsewhere, elsewhere=elsewhere)
+    if found.elsewhere is not None:
+        return Observation("running", started, detail=found.elsewhere, elsewhere=found.elsewhere)
     return Observation("running", started, detail=_halt_of(started.supervisor), age_s=_age_s(started))
-
-
-def _has_ended(run_dir: Path) -> bool:
-    """Whether there is a record of the end, which decides where the supervisor's machine is out of sight."""
-    return read_exit(run_dir) is not None
-
-
-def _elsewhere(run_dir: Path, started: Started) -> str | None:
-    """Where a run of this machine lives that is not this folder's, in words; None if it does not live."""
-    if platform.is_alive(started.supervisor):
-        folder = folder_of(started.supervisor.pid)
-        # Once more: it may have been about to leave, and has no folder by now.
-        if folder is not None and platform.is_alive(started.supervisor):
-            return f"runs in {folder}, of which this folder is a copy"
-    if started.child is not None and platform.is_alive(started.child) and _command(run_dir, started) is None:
-        return "its command works for another folder, of which this one is a copy"
-    return None
-
-
-def _foreign_host(started: Started) -> str | None:
-    """The machine on which it was started, in words, if that is another one. The same boot is the same machine."""
-    if started.host_id is None or started.supervisor.boot_id == platform.boot_id():
-        return None
-    if started.host_id == this_host().id:
-        return None
-    return f"runs on {started.host_name or 'another machine'}"
-
-
-def _command(run_dir: Path, started: Started) -> Identity | None:
-    """The command, if it lives and is this folder's."""
-    if started.child is None:
-        return None
-    return command_here(started.child, run_dir, started.nonce, at_home=_is_at_home(run_dir, started))
-
-
-def _is_at_home(run_dir: Path, started: Started) -> bool:
-    """Whether the record of the start was written in this very folder, and not in one of which this is a copy."""
-    try:
-        return started.folder is not None and os.stat(run_dir).st_ino == started.folder
-    except OSError:
-        return False
 
 
 def _unrecorded(run_dir: Path, started: Started) -> Observation:
     """How a run is whose supervisor is gone and has left no record."""
-    if _command(run_dir, started) is not None:
+    if command_of(run_dir, started) is not None:
         age_s = _age_s(started)
         overdue = age_s is not None and started.wall_s is not None and age_s > started.wall_s
         detail = "the supervisor died; the command goes on unrecorded"
@@ -283,26 +235,8 @@ def _unrecorded(run_dir: Path, started: Started) -> Observation:
         return Observation("orphaned", started, detail=detail, age_s=age_s, overdue=overdue)
     is_reboot = started.supervisor.boot_id != platform.boot_id()
     detail = "reboot" if is_reboot else "the supervisor died without an exit record"
-    left = tuple(sorted(each.pid for each in marked(run_dir, started.nonce)))
+    left = tuple(sorted(each.pid for each in processes_of(run_dir, started.nonce)))
     return Observation("lost", started, detail=detail, left=left)
-
-
-def is_ours(run_dir: Path) -> bool:
-    """Whether what is in this folder was written here: by a supervisor of this user, on this machine, in this folder.
-
-    Not so of a copy, a clone, a restored backup, or the folder of a run on another machine. A record of an earlier
-    version says too little: of that one a supervisor must be at work here. Raises nothing.
-    """
-    try:
-        found = os.lstat(run_dir)
-        started = read_started(run_dir)
-        if started is None or found.st_uid != os.geteuid():
-            return False
-        if supervisor_here(started.supervisor, run_dir) is not None:
-            return True
-        return started.host_id == this_host().id and started.folder == found.st_ino
-    except (OSError, ValueError):
-        return False
 
 
 def _halt_of(supervisor: Identity) -> str | None:
@@ -330,7 +264,7 @@ def cancel(run_dir: Path, *, by: str, grace_s: float) -> bool:
         seen = observe(run_dir)  # it has died since, and may have left its command behind
     if seen.state != "orphaned" or seen.started is None:
         return False
-    child = _command(run_dir, seen.started)
+    child = command_of(run_dir, seen.started)
     return child is not None and _end_orphan(run_dir, child, seen.started.nonce, grace_s)
 
 
@@ -355,7 +289,7 @@ def end_leftovers(run_dir: Path, *, grace_s: float) -> bool:
     seen = observe(run_dir)
     if seen.state != "lost" or seen.started is None or not seen.left:
         return False
-    _end_all([*marked(run_dir, seen.started.nonce)], run_dir, seen.started.nonce, grace_s)
+    _end_all([*processes_of(run_dir, seen.started.nonce)], run_dir, seen.started.nonce, grace_s)
     return True
 
 
@@ -486,13 +420,18 @@ def _abandon(run_dir: Path, nonce: str | None, grace_s: float) -> list[int]:
     _write_cancellation(run_dir, "the launcher, which got no answer", grace_s)
     with contextlib.suppress(FileNotFoundError):
         (run_dir / _LAUNCH).unlink()
-    left = [] if nonce is None or is_locked(run_dir) else [*marked(run_dir, nonce)]
+    left = [] if nonce is None or is_locked(run_dir) else [*processes_of(run_dir, nonce)]
     with contextlib.suppress(ValueError):  # the command has spoilt the record of the start
         cancel(run_dir, by="the launcher, which got no answer", grace_s=grace_s)
     alive = [each for each in left if platform.is_alive(each)]
     if alive:
         _end_all(alive, run_dir, nonce, grace_s)
     return sorted(each.pid for each in left)
+
+
+def processes_of(run_dir: Path, nonce: str | None) -> Iterator[Identity]:
+    """Yields the living processes that are proven to be this run's (`whereabouts.marked`), and none of a nested run."""
+    return marked(run_dir, nonce, leave_out=is_supervisor)
 
 
 def _write_cancellation(run_dir: Path, by: str, grace_s: float) -> None:
@@ -522,7 +461,7 @@ def _earlier_cancellation(run_dir: Path) -> tuple[str, float] | None:
 def _end_orphan(run_dir: Path, child: Identity, nonce: str | None, grace_s: float) -> bool:
     """TERM, grace, KILL for an orphaned command, what is below it, and what has left its tree; False if it was gone."""
     below = [platform.identity_of(pid) for pid in platform.descendants(child.pid, leave_out=is_supervisor)]
-    strays = [*marked(run_dir, nonce)]
+    strays = [*processes_of(run_dir, nonce)]
     if not platform.signal_process(child, signal.SIGTERM):
         return False
     # The child lived after its descendants were listed, so the list is of its own.
@@ -563,7 +502,7 @@ def _outlast(tree: list[Identity], run_dir: Path, nonce: str | None, grace_s: fl
     looks = 0  # a process that forks and leaves can be missed by one of them
     while looks < _LAST_LOOKS and time.monotonic() < deadline:
         late = []  # started meanwhile, by one that was being ended
-        for each in marked(run_dir, nonce):
+        for each in processes_of(run_dir, nonce):
             platform.signal_each([each], signal.SIGKILL)  # at once: in a moment it may be another
             late.append(each)
         looks = 0 if late else looks + 1

@@ -1,7 +1,7 @@
 """JSON for the supervisor, without the `json` package: its import costs a launch 5 ms of CPU (regular expressions).
 
-For the supervisor (`supervisor.py`, `nested.py`) alone; everybody else reads and writes through `atomic.py`. The work
-is done by `_json`, the C half of the standard library's `json`; a Python without it gets the package after all.
+For the supervisor (`supervisor.py`, `nested_runs.py`) alone; all others read and write through `toolkit.atomic`. The
+work is done by `_json`, the C half of the standard library's `json`; a Python without it gets the package after all.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 
-from perpetual.toolkit import plainjson, platform
+from perpetual.toolkit import platform
+from perpetual_supervisor import plainjson
 
 
 def is_supervisor(pid: int) -> bool:

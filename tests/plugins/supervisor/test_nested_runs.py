@@ -13,20 +13,22 @@ from pathlib import Path
 
 import pytest
 
-from perpetual.toolkit import platform, rundir
+from perpetual.toolkit import platform
 from perpetual.toolkit.lock import FileLock
-from perpetual.toolkit.nested import is_supervisor
+from perpetual_supervisor import rundir
+from perpetual_supervisor.nested_runs import is_supervisor
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the whole supervisor is Linux only")
 
-ROOT = Path(rundir.__file__).parents[2]
+PATHS = [str(Path(platform.__file__).parents[2]), str(Path(rundir.__file__).parents[1])]
 LONG_S = 30.0  # never reached, unless the test fails
 
 # A command that launches a run; given: where, and what it does besides: leave, wait, or adopt what loses its parent.
 LAUNCHER = """
 import os, sys
 from pathlib import Path
-from perpetual.toolkit import platform, rundir
+from perpetual.toolkit import platform
+from perpetual_supervisor import rundir
 if sys.argv[2] == "adopt":
     platform.set_subreaper()
 rundir.launch(Path(sys.argv[1]), argv=["sh", "-c", "read x < $GATE; exit 7"], cwd="/", env=dict(os.environ),
@@ -69,7 +71,7 @@ def gate(tmp_path: Path) -> Iterator[Path]:
 
 
 def _outer(folder: Path, gate: Path, how: str, wall_s: float | None = None) -> None:
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "GATE": str(gate)}
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(PATHS), "GATE": str(gate)}
     argv = [sys.executable, "-c", LAUNCHER, str(folder / "inner"), how]
     rundir.launch(folder / "outer", argv=argv, cwd=folder, env=environment, wall_s=wall_s, grace_s=0.5)
     _until(lambda: (folder / "outer" / "stdout.log").read_text() == "launched\n", "the inner run was not launched")
