@@ -460,7 +460,7 @@ def test_a_broken_plugin_is_named_and_skipped(plugin: Callable[[], object], reas
     assert reason in (info.reason or "")
     assert registry.choose("scorer", "coin").qualified_name == "zeta/coin"
     assert registry.choose("store", "tinydb").plugin == "perpetual-lab/tinydb"
-    assert registry.call("perpetual_event", event=None) == []
+    assert registry.call("perpetual_event", event=None, lab=None, options={}) == []
 
 
 def test_an_optional_hook_of_somebody_else_is_no_fault() -> None:
@@ -520,7 +520,7 @@ def _same(ear: _Ear) -> _Ear:
 def test_every_observer_hears_even_after_one_that_raises() -> None:
     ears = {"a": _Ear(), "b": _Ear(ValueError("deaf")), "c": _Ear()}
     registry = Registry(extra=[("acme", name, "1", partial(_same, ear)) for name, ear in ears.items()])
-    answers = registry.call("perpetual_event", event="bell", options={})
+    answers = registry.call("perpetual_event", event="bell", lab=None, options={})
     assert [ear.heard for ear in ears.values()] == [["bell"]] * 3
     assert answers == [Called("acme/a"), Called("acme/b", error="ValueError: deaf"), Called("acme/c")]
 
@@ -575,7 +575,7 @@ def test_a_family_that_cannot_be_brought_is_its_plugin_s_fault() -> None:
 def test_a_hook_that_nobody_fills_costs_nothing(own_cache: Path) -> None:
     assert Registry().plugins
     registry = Registry()
-    assert registry.call("perpetual_event", event=None) == []
+    assert registry.call("perpetual_event", event=None, lab=None, options={}) == []
     assert registry._live is None
 
 
@@ -586,7 +586,7 @@ def test_calls_can_be_traced(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert capsys.readouterr().err == ""
     monkeypatch.setenv("PERPETUAL_TRACE_HOOKS", "1")
     registry = Registry(extra=extra)
-    registry.call("perpetual_event", event="bell", options={})
+    registry.call("perpetual_event", event="bell", lab=None, options={})
     lines = capsys.readouterr().err.splitlines()
     assert any(line.startswith("hook perpetual_stores <- perpetual-lab/tinydb: [Provider(") for line in lines)
     assert lines[-1] == "hook perpetual_event <- acme/ear: 'ValueError: deaf'"
