@@ -78,7 +78,7 @@ def _from_stdin(content: str | None) -> str:
 
 
 def _written_text(answer: dict[str, Any]) -> str:
-    commit = f"  commit {answer['commit'][:10]}" if answer["commit"] else ""
+    commit = f"  commit {_short(answer['commit'])}" if answer["commit"] else ""
     return "\n".join([f"{printable(answer['path'])}  {answer['status']}{commit}", *_finding_lines(answer)])
 
 
@@ -146,8 +146,8 @@ def history(cli: CliContext, path: str, limit: int) -> None:
         found[:limit],
         None,
         ("commit", "when", "author", "message"),
-        lambda item: (item["commit"][:10], item["when"], item["author"], item["message"]),
-        empty="git holds no version of it: it was never accepted",
+        lambda item: (_short(item["commit"]), item["when"], item["author"], item["message"]),
+        empty="the memory holds no version of it: it was never accepted",
         extra={"truncated": len(found) > limit},
     )
     if len(found) > limit:
@@ -214,3 +214,9 @@ def _decision_text(answer: dict[str, Any]) -> str:
     was = "already" if answer["was"] == answer["status"] else f"was {answer['was']}"
     head = f"{printable(answer['path'])}  {done} {answer['status']} ({was})  version {answer['blob'][:10]}"
     return "\n".join([head, *_finding_lines(answer)])
+
+
+def _short(commit: str) -> str:
+    """A commit as people read it: a long hash by its beginning, any other name whole."""
+    is_hash = len(commit) >= 40 and all(c in "0123456789abcdef" for c in commit)
+    return printable(commit[:10] if is_hash else commit)

@@ -428,4 +428,4 @@ def _history(lab: Lab, file: str, limit: int | None) -> Answer:
         f"{item['commit'][:10]} {item['when']} {plain(item['author'])}: {plain(item['message'], 100)}"
         for item in versions
     )
-    return fitted(document, text or "git holds no version of it: it was never accepted")
+    return fitted(document, text or "the memory holds no version of it: it was never accepted")

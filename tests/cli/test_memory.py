@@ -328,3 +328,11 @@ def test_a_search_finds_words_and_shows_where(project: Path, capsys: pytest.Capt
     assert [item["path"] for item in json.loads(capsys.readouterr().out)["items"]] == ["notes/b.md"]
     assert run(["memory", "search", "nowhere"]) == 0
     assert "no note holds a word of it" in capsys.readouterr().out
+
+
+def test_a_commit_that_is_no_hash_is_shown_whole() -> None:
+    from perpetual.cli.memory import _short
+
+    assert _short("a" * 40) == "a" * 10
+    assert _short("0000000000000001") == "0000000000000001"
+    assert _short("note-7\x1b[2J") == "note-7\\x1b[2J"
