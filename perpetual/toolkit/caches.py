@@ -85,14 +85,14 @@ def left_out() -> list[str]:
 def plugins_key(disabled: Sequence[str] = (), *, safe: bool = False) -> str:
     """The cache's key of a discovery: the interpreter, the import path's folders and times, what is switched off.
 
-    The first entry of the path is left out: it is the script's own folder or the working directory, which differ
-    between two ways of starting the same program.
+    The first entry of the path is left out where it is the script's own folder or the working directory, which differ
+    between two ways of starting the same program; under `python -P` there is no such entry.
     """
     from perpetual import __version__
 
     parts = [sys.executable, sys.version, __version__, repr(safe), *sorted(disabled)]
     parts += [f"without {name}" for name in sorted(left_out())]
-    for folder in sys.path[1:]:
+    for folder in sys.path if sys.flags.safe_path else sys.path[1:]:
         try:
             parts.append(f"{folder}:{os.stat(folder).st_mtime_ns}")
         except OSError:
