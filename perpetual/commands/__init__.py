@@ -183,7 +183,8 @@ class CliContext:
             is_fenced: the text holds its fences already, where an agent reads it.
         """
         if self.as_json:
-            self.write(json.dumps({**document, "schema": self._schema(schema)}, ensure_ascii=False))
+            head = {"schema": self._schema(schema)}
+            self.write(json.dumps(head | document | head, ensure_ascii=False))  # first, and not the document's own
             return
         shown = text() if callable(text) else text
         if "next: " in shown and self.withholds:
