@@ -1,17 +1,19 @@
 """The gate slot: what judges a note before anybody reads it.
 
 The contract: `scan` is synchronous, fast, deterministic and free of side effects; it sees the text and where it comes
-from, and answers `pass`, `quarantine` or `reject` with findings whose spans are character offsets into that text.
-Excerpts never show a secret. `redact` answers the text with all that was found as `secret_leak` taken out, so that it
-is not found again, and a text without findings as it is; it is applied before anything is stored. Any text that JSON
-can carry may come: empty, long, with control characters or halves of surrogate pairs. Both may be called from several
-threads. A gate that raises counts as `reject` (the kernel fails closed).
+from, and answers `pass`, `quarantine` or `reject` with findings whose spans are character offsets into that text. It
+judges a text to its end: what it finds in a text it finds wherever that stands in a longer one. What it finds as
+`secret_leak` does not depend on where the text comes from. Excerpts never show a secret. `redact` answers the text with
+all that was found as `secret_leak` taken out, so that it is not found again, and a text without findings as it is; it
+is applied before anything is stored. Any text that JSON can carry may come: empty, long, with control characters or
+halves of surrogate pairs. Both may be called from several threads. A gate that raises counts as `reject` (the kernel
+fails closed).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,3 +67,7 @@ class Gate(ABC):
     def redact(self, text: str, verdict: GateVerdict) -> str:
         """The text without the secrets that the verdict found; unchanged by default."""
         return text
+
+    def examples(self) -> Sequence[str]:
+        """Texts in which it finds something, for its contract suite, which plants them elsewhere; none by default."""
+        return ()

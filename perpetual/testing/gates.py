@@ -5,24 +5,36 @@
         def gate(self) -> Gate:
             return build({})
 
-Imported by the tests of plugins; nothing but pytest is needed.
+Instead of the fixture a subclass may name the part as its provider does: `factory = "acme.gate:build"`, and `options`
+where it has some. A gate that looks for something else than the secrets that the suite plants names texts of its own,
+`Gate.examples`: otherwise most promises are vacuous, and `plugins check` says so. Imported by the tests of plugins;
+nothing but pytest is needed.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
 from perpetual.slots.gate import OUTCOMES, Gate, GateVerdict, Provenance
+from perpetual.testing.elsewhere import elsewhere
+from perpetual.testing.verdicts import vacuous
 
-__all__ = ["HOSTILE", "PLANTED", "SECRET", "GateContract"]
+__all__ = ["AUTHORS", "HOSTILE", "PLANTED", "SECRET", "SURROUNDINGS", "GateContract"]
 
-_FROM = Provenance("notes/adam.md", "note", "somebody")
+_FROM = Provenance("notes/adam.md", "note", "a person")
+AUTHORS = (
+    _FROM, Provenance("notes/adam.md", "note", "human"), Provenance("a.md", "note", ""),
+    Provenance("deep/er/b.md", "lesson", "mcp:claude/1"), Provenance("notes/c.md", "", "perpetual"),
+    Provenance("README.md", "note", "root"),
+)  # fmt: skip
 
 SECRET = "ghp_" + "x7Kq2mZ9" * 4 + "aB3d"  # the form of a code host's token; it opens nothing
 PLANTED = (
@@ -42,13 +54,29 @@ HOSTILE = (
     "half a pair: \ud800, the other: \udc00",
     "[" * 20_000 + "<!--" * 5_000,
 )
+# What stands before and after a text in which something is found: it is found there as well.
+SURROUNDINGS: Mapping[str, tuple[str, str]] = {
+    "at the start": ("", "\n" + PLAIN),
+    "at the end": (PLAIN + "\n", ""),
+    "after 2 KB": (PLAIN * 40 + "\n", "\n" + PLAIN),
+    "within a long text": (PLAIN * 1500 + "\n", "\n" + PLAIN * 1500),
+    "after letters of several bytes": ("\u00fc\U0001f52d " * 700 + "\n", "\n" + "plain " * 700),
+    "after half a surrogate pair": ("half: \ud800\n", "\nthe other: \udc00\n"),
+    "after control characters": ("\x00\x01\x1b[31m\x7f\n", "\n\x00"),
+    "after brackets": ("[" * 200 + "<!--" * 50 + "\n", "\n"),
+}
 
 
 class GateContract:
-    """For every gate. Promised: the same text gets the same verdict, from any thread, quickly, and nothing else
-    happens; spans are character offsets of the text; no excerpt shows a secret; `redact` takes out what was found
-    as `secret_leak` and leaves a text without findings alone; no text at all makes a gate raise.
+    """For every gate. Promised: the same text gets the same verdict, from any thread, in any process and at any time,
+    quickly, and nothing else happens; a text is judged to its end, and what is found in it is found wherever it stands;
+    spans are character offsets of the text; a secret is found whichever author wrote it, and no excerpt shows it;
+    `redact` takes out what was found as `secret_leak` and leaves a text without findings alone; no text at all makes a
+    gate raise.
     """
+
+    factory: ClassVar[str] = ""
+    options: ClassVar[Mapping[str, Any]] = {}
 
     # Of one text, in seconds of the processor: a gate that needs more stands between a person and each note. By the
     # clock it may be four times that, as the machine may be busy with something else; who waits for others needs more.
@@ -56,8 +84,12 @@ class GateContract:
 
     @pytest.fixture
     def gate(self) -> Gate:
-        """The gate under test; to be overridden."""
-        raise NotImplementedError("override the fixture `gate`")
+        """The gate under test, as `factory` builds it; may be overridden."""
+        if not self.factory:
+            raise NotImplementedError("override the fixture `gate`, or name the `factory`")
+        module, _, name = self.factory.partition(":")
+        build: Callable[[dict[str, Any]], Gate] = getattr(import_module(module), name)
+        return build(dict(self.options))
 
     def test_the_outcome_is_a_known_one(self, gate: Gate) -> None:
         """`pass`, `quarantine` or `reject`, whatever the text."""
@@ -77,6 +109,42 @@ class GateContract:
         with ThreadPoolExecutor(4) as pool:
             assert [*pool.map(lambda text: gate.scan(text, _FROM), texts)] == alone
 
+    def test_another_process_gives_the_same_verdicts(self, gate: Gate) -> None:
+        """With another hash seed, in another folder, and next year."""
+        asked = [("scan", (text, _FROM)) for text in (PLAIN, *_texts(gate))]
+        here = [gate.scan(*given) for _, given in asked]
+        now, later = elsewhere(gate, asked, factory=self.factory, options=self.options)
+        assert now == here, "another process judges otherwise"
+        assert later == here, "at another time it judges otherwise"
+
+    def test_something_is_found(self, gate: Gate) -> None:
+        """In each of the gate's own examples, or at least in one of the texts that the suite plants."""
+        for text in gate.examples():
+            assert gate.scan(text, _FROM).outcome != "pass", f"nothing was found in the gate's example {text[:60]!r}"
+        _found(gate)
+
+    def test_what_is_found_is_found_wherever_it_stands(self, gate: Gate) -> None:
+        """After 2 KB, within a long text, after a character that is none: not passed, and the finding is there."""
+        for text in _found(gate):
+            alone = gate.scan(text, _FROM)
+            for place, (before, after) in SURROUNDINGS.items():
+                verdict = gate.scan(before + text + after, _FROM)
+                assert verdict.outcome != "pass", f"{place} it passes {text[:60]!r}"
+                if alone.findings:
+                    spans = [(one.start - len(before), one.end - len(before)) for one in verdict.findings]
+                    assert any(start < len(text) and end > 0 for start, end in spans), f"{place} no finding is there"
+                    missed = [at for at in _secrets(text) if _leaks(alone) and not _covered(at, spans)]
+                    assert missed == [], f"{place} no finding is at the secret"
+
+    def test_a_secret_of_any_author_is_found(self, gate: Gate) -> None:
+        """What is found as `secret_leak` does not depend on the author, the path and the type."""
+        for text in _leaking(gate):
+            alone = gate.scan(text, _FROM)
+            for source in AUTHORS:
+                verdict = gate.scan(text, source)
+                assert verdict.outcome != "pass", f"it passes a secret from {source}"
+                assert _leaks(verdict) == _leaks(alone), f"from {source} it is none"
+
     def test_nothing_else_happens(self, gate: Gate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """No file in the working directory, no change of it, and none of the environment."""
         monkeypatch.chdir(tmp_path)
@@ -86,24 +154,26 @@ class GateContract:
         assert (sorted(tmp_path.rglob("*")), Path.cwd(), dict(os.environ)) == before
 
     def test_spans_lie_in_the_text(self, gate: Gate) -> None:
-        """Character offsets, the end behind the start or at it."""
-        for text in (PLAIN, *PLANTED, *HOSTILE):
-            for finding in gate.scan(text, _FROM).findings:
+        """Character offsets, the end behind the start or at it; a leak's lie at the secret."""
+        for text in (PLAIN, *_texts(gate), *HOSTILE):
+            verdict = gate.scan(text, _FROM)
+            for finding in verdict.findings:
                 assert 0 <= finding.start <= finding.end <= len(text)
+            if _leaks(verdict):
+                spans = [(finding.start, finding.end) for finding in verdict.findings]
+                assert [at for at in _secrets(text) if not _covered(at, spans)] == [], "no finding is at the secret"
 
     def test_no_excerpt_shows_a_secret(self, gate: Gate) -> None:
         """Neither whole nor the greater part of it."""
-        for text in PLANTED:
+        for text in _leaking(gate):
             for finding in gate.scan(text, _FROM).findings:
                 assert SECRET[: len(SECRET) // 2] not in finding.excerpt
                 assert SECRET[len(SECRET) // 2 :] not in finding.excerpt
 
     def test_what_was_found_is_taken_out(self, gate: Gate) -> None:
         """Where a `secret_leak` was found the secret is gone, each time it stood there, and is not found again."""
-        for text in PLANTED:
+        for text in _leaking(gate):
             verdict = gate.scan(text, _FROM)
-            if not _leaks(verdict):
-                continue
             redacted = gate.redact(text, verdict)
             assert SECRET not in redacted
             assert not _leaks(gate.scan(redacted, _FROM))
@@ -128,3 +198,33 @@ class GateContract:
 
 def _leaks(verdict: GateVerdict) -> bool:
     return any(finding.category == "secret_leak" for finding in verdict.findings)
+
+
+def _texts(gate: Gate) -> list[str]:
+    """The suite's planted texts and the gate's own."""
+    return [*PLANTED, *gate.examples()]
+
+
+def _found(gate: Gate) -> list[str]:
+    """Those in which the gate finds something."""
+    found = [text for text in _texts(gate) if gate.scan(text, _FROM).outcome != "pass"]
+    if not found:
+        vacuous("it found nothing in any text of the suite; name texts of its own in `Gate.examples`")
+    return found
+
+
+def _leaking(gate: Gate) -> list[str]:
+    """Those in which the gate finds a secret."""
+    found = [text for text in _texts(gate) if _leaks(gate.scan(text, _FROM))]
+    if not found:
+        vacuous("it found no `secret_leak` in any text of the suite")
+    return found
+
+
+def _secrets(text: str) -> list[int]:
+    """Where the planted secret begins, each time."""
+    return [at for at in range(len(text)) if text.startswith(SECRET, at)]
+
+
+def _covered(at: int, spans: Sequence[tuple[int, int]]) -> bool:
+    return any(start < at + len(SECRET) and end > at for start, end in spans)

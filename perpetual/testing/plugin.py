@@ -40,12 +40,6 @@ __all__ = [
 _OTHER_VARIABLES = ("NO_COLOR", "FORCE_COLOR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
 _GROUP = "perpetual.plugins"
 
-# pytest shows the values of a failed assertion for test files and for modules that it was told of before their import.
-for _room in Path(__file__).parent.iterdir():
-    _name = f"perpetual.testing.{_room.stem}"
-    if (_room.suffix == ".py" or (_room / "__init__.py").exists()) and _name not in sys.modules:
-        pytest.register_assert_rewrite(_name)  # of a package: each of its modules
-
 
 # --- the project ----------------------------------------------------------------------------------------------------
 

@@ -5,22 +5,30 @@
         def scorer(self) -> Scorer:
             return build({})
 
-Imported by the tests of plugins; nothing but pytest is needed.
+Instead of the fixture a subclass may name the part as its provider does: `factory = "acme.scorer:build"`, and `options`
+where it has some. Imported by the tests of plugins; nothing but pytest is needed.
 """
 
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
-from typing import Any
+from importlib import import_module
+from typing import Any, ClassVar, TypeVar
 
 import pytest
 
 from perpetual.records import Score
 from perpetual.slots.scorer import Scorer
+from perpetual.testing.elsewhere import elsewhere
 
-__all__ = ["ScorerContract", "state_of"]
+__all__ = ["EDGES", "ScorerContract", "edge", "state_of"]
+
+_REPEATS, _REPEATS_S = 1000, 1.0  # answers that are compared, and for how long at most
+_Answer = TypeVar("_Answer")
 
 
 def state_of(count: int = 5, seed: int = 7) -> dict[str, Any]:
@@ -55,15 +63,77 @@ def state_of(count: int = 5, seed: int = 7) -> dict[str, Any]:
     }
 
 
+# What a state may say at its edges: of the first candidate, of each hypothesis, and of the whole.
+EDGES: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]] = {
+    "a cost of 0": ({"cost": 0.0}, {}, {}),
+    "a cost of a million run-hours": ({"cost": 1e6}, {}, {}),
+    "p_fail 1": ({"p_fail": 1.0}, {}, {}),
+    "p_fail 0": ({"p_fail": 0.0}, {}, {}),
+    "a binary outcome": ({"model": "binary", "mu1": 1.0, "mu0": 0.5, "sigma": None, "tau": 0.0}, {}, {}),
+    "equal predictions": ({"mu1": 1.0, "mu0": 1.0, "tau": 0.0}, {}, {}),
+    "a thousand values seen": ({"n_seen": 1000, "n_pending": 50, "n_left": 1, "baseline_n": 3}, {}, {}),
+    "confidence 0": ({}, {"confidence": 0.0}, {}),
+    "confidence 1": ({}, {"confidence": 1.0}, {}),
+    "no budget left": ({}, {}, {"budget_left": 0.0}),
+    "seed 0": ({}, {}, {"seed": 0}),
+    "the largest seed": ({}, {}, {"seed": 2**63 - 1}),
+    "no least gain": ({}, {}, {"min_information_gain_bits": 0.0}),
+}
+_MAY_LACK = ("n_runs", "missing_replicates"), ("budget_left",)  # of each hypothesis, of the whole
+
+
+def edge(name: str) -> dict[str, Any]:
+    """Returns a state with five candidates at the named edge."""
+    state = state_of()
+    first, each, whole = EDGES[name]
+    state["candidates"][0].update(first)
+    for hypothesis in state["hypotheses"]:
+        hypothesis.update(each)
+    return {**state, **whole}
+
+
+def _bare() -> dict[str, Any]:
+    """A state without what it may lack."""
+    state = state_of()
+    for hypothesis in state["hypotheses"]:
+        for name in _MAY_LACK[0]:
+            del hypothesis[name]
+    for name in _MAY_LACK[1]:
+        del state[name]
+    return state
+
+
+def _edges() -> Iterator[tuple[str, dict[str, Any]]]:
+    yield from ((name, edge(name)) for name in EDGES)
+    yield "without n_runs, missing_replicates and budget_left", _bare()
+    yield "without candidates and hypotheses", {**state_of(0), "hypotheses": []}
+
+
+def _asked(name: str, deed: Callable[[], _Answer]) -> _Answer:
+    """Returns what the deed answers; one that raises fails the test, which names the state."""
+    try:
+        return deed()
+    except Exception as problem:
+        raise AssertionError(f"{name}: it raised {problem!r}") from problem
+
+
 class ScorerContract:
-    """For every scorer. Promised: purity (no memory of earlier calls, no change of the state, whatever the thread),
-    one score per candidate in their order, and picks that are candidates, no more than asked for.
+    """For every scorer. Promised: purity (no memory of earlier calls, no change of the state, whatever the thread, the
+    process and the clock), one score per candidate in their order, and picks that are candidates, no more than asked
+    for.
     """
+
+    factory: ClassVar[str] = ""
+    options: ClassVar[Mapping[str, Any]] = {}
 
     @pytest.fixture
     def scorer(self) -> Scorer:
-        """The scorer under test; to be overridden."""
-        raise NotImplementedError("override the fixture `scorer`")
+        """The scorer under test, as `factory` builds it; may be overridden."""
+        if not self.factory:
+            raise NotImplementedError("override the fixture `scorer`, or name the `factory`")
+        module, _, name = self.factory.partition(":")
+        build: Callable[[dict[str, Any]], Scorer] = getattr(import_module(module), name)
+        return build(dict(self.options))
 
     def test_there_is_one_score_per_candidate(self, scorer: Scorer) -> None:
         """As many as there are candidates, also for one and for none."""
@@ -101,6 +171,35 @@ class ScorerContract:
         scorer.score(state_of(3, seed=9))
         assert scorer.pick(state_of(), 3) == first
 
+    def test_a_thousand_answers_are_alike(self, scorer: Scorer) -> None:
+        """Or as many as a second allows: chance comes from the state's seed alone."""
+        score, pick = scorer.score(state_of(2)), scorer.pick(state_of(2), 1)
+        until_s = time.monotonic() + _REPEATS_S
+        for number in range(2, _REPEATS + 1):
+            assert (scorer.score(state_of(2)), scorer.pick(state_of(2), 1)) == (score, pick), f"at call {number}"
+            if time.monotonic() > until_s:
+                break
+
+    def test_another_process_gives_the_same_answers(self, scorer: Scorer) -> None:
+        """With another hash seed, in another folder, and next year: nothing counts but the state."""
+        asked = [("score", (state_of(),)), ("pick", (state_of(), 3)), ("score", (state_of(3, seed=8),))]
+        here = [getattr(scorer, name)(*given) for name, given in asked]
+        now, later = elsewhere(scorer, asked, factory=self.factory, options=self.options)
+        assert now == here, "another process answers otherwise"
+        assert later == here, "at another time it answers otherwise"
+
+    def test_edges_can_be_scored(self, scorer: Scorer) -> None:
+        """Costs of 0, certain failure, certain confidence; and a state without what it may lack."""
+        for name, state in _edges():
+            scores = _asked(name, lambda state=state: scorer.score(state))  # type: ignore[misc]
+            assert len(scores) == len(state["candidates"]), name
+            for number, score in enumerate(scores):
+                for value in (score.information_gain_bits, score.cost_run_hours, score.score):
+                    assert value is None or math.isfinite(value), f"{name}: candidate {number} is worth {value}"
+            picks = _asked(name, lambda state=state: scorer.pick(state, 3))  # type: ignore[misc]
+            assert len(picks) <= 3, name
+            assert {*picks} <= {candidate["id"] for candidate in state["candidates"]}, name
+
     def test_threads_get_the_same_answers(self, scorer: Scorer) -> None:
         """Calls of several threads do not disturb each other."""
         sizes = [1 + n % 5 for n in range(40)]
@@ -109,13 +208,13 @@ class ScorerContract:
             assert [*pool.map(lambda size: scorer.score(state_of(size)), sizes)] == alone
 
     def test_the_state_is_not_changed(self, scorer: Scorer) -> None:
-        """Neither by scoring nor by picking, at any depth."""
-        state = state_of()
-        before = deepcopy(state)
-        scorer.score(state)
-        assert state == before
-        scorer.pick(state, 3)
-        assert state == before
+        """Neither by scoring nor by picking, at any depth; nor is what it lacks filled in."""
+        for name, state in (("of five candidates", state_of()), *_edges()):
+            before = deepcopy(state)
+            scorer.score(state)
+            assert state == before, f"{name}: scoring has changed it"
+            scorer.pick(state, 3)
+            assert state == before, f"{name}: picking has changed it"
 
     def test_no_more_is_picked_than_asked_for(self, scorer: Scorer) -> None:
         """At most `k`; nothing where there are no candidates."""

@@ -15,6 +15,7 @@ import pytest
 
 from perpetual.slots.gate import Gate, GateFinding, GateVerdict, Provenance
 from perpetual.testing.gates import HOSTILE, GateContract
+from perpetual.testing.verdicts import Vacuous
 
 _TOKEN = re.compile(r"ghp_\w{36}")
 
@@ -90,6 +91,93 @@ class ShowsIt(Tokens):
         return replace(verdict, findings=tuple(shown))
 
 
+class Salts(Tokens):
+    """Its rule's name has a number that each process chooses."""
+
+    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+        verdict = super().scan(text, provenance)
+        named = (replace(item, rule=f"token-{hash('token') % 10_000}") for item in verdict.findings)
+        return replace(verdict, findings=tuple(named))
+
+
+class MissesItsExample(Tokens):
+    """What it says that it finds it passes."""
+
+    def examples(self) -> tuple[str, ...]:
+        return ("a password: swordfish",)
+
+
+class ReadsAKilobyte(Tokens):
+    """The rest is not looked at."""
+
+    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+        return super().scan(text[:1024], provenance)
+
+
+class PassesWhatItCannotRead(Tokens):
+    """An error inside is no reason to hold a note up."""
+
+    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return GateVerdict("pass")
+        return super().scan(text, provenance)
+
+
+class ReadsTheFirstLine(Tokens):
+    """As a title."""
+
+    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+        title = next((line for line in text.splitlines() if line.strip()), "")
+        return super().scan(text if len(text) < 200 else title, provenance)
+
+
+class CutsItsOffsets(CountsBytes):
+    """Offsets of the encoded text, none behind the end."""
+
+    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+        verdict = super().scan(text, provenance)
+        most = len(text)
+        cut = (replace(item, start=min(item.start, most), end=min(item.end, most)) for item in verdict.findings)
+        return replace(verdict, findings=tuple(cut))
+
+
+class TrustsAnAuthor(Tokens):
+    """Perpetual writes no secrets."""
+
+    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+        return GateVerdict("pass") if provenance.actor == "perpetual" else super().scan(text, provenance)
+
+
+class PassesEverything(Tokens):
+    """Keeps the contract, and says nothing by it."""
+
+    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+        return GateVerdict("pass")
+
+
+class Words(Tokens):
+    """Keeps the contract: it finds a word that only its own example has."""
+
+    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+        found = tuple(GateFinding("word", "unwanted", *m.span(), m.group()) for m in re.finditer("swordfish", text))
+        return GateVerdict("quarantine", "unwanted", found) if found else GateVerdict("pass")
+
+    def redact(self, text: str, verdict: GateVerdict) -> str:
+        return text
+
+    def examples(self) -> tuple[str, ...]:
+        return ("a password: swordfish",)
+
+
+class WordsAtTheStart(Words):
+    """The same, in the first characters alone."""
+
+    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+        return super().scan(text[:60], provenance)
+
+
 class RedactsOne(Tokens):
     """The second secret stays."""
 
@@ -141,8 +229,17 @@ BROKEN: list[tuple[type[Tokens], str]] = [
     (SaysMaybe, "test_the_outcome_is_a_known_one"),
     (Tires, "test_the_same_text_gets_the_same_verdict"),
     (OnlyTheFirstThread, "test_threads_get_the_same_verdicts"),
+    (Salts, "test_another_process_gives_the_same_verdicts"),
+    (MissesItsExample, "test_something_is_found"),
+    (ReadsAKilobyte, "test_what_is_found_is_found_wherever_it_stands"),
+    (ReadsTheFirstLine, "test_what_is_found_is_found_wherever_it_stands"),
+    (PassesWhatItCannotRead, "test_what_is_found_is_found_wherever_it_stands"),
+    (CutsItsOffsets, "test_what_is_found_is_found_wherever_it_stands"),
+    (WordsAtTheStart, "test_what_is_found_is_found_wherever_it_stands"),
+    (TrustsAnAuthor, "test_a_secret_of_any_author_is_found"),
     (KeepsALog, "test_nothing_else_happens"),
     (CountsBytes, "test_spans_lie_in_the_text"),
+    (CutsItsOffsets, "test_spans_lie_in_the_text"),
     (ShowsIt, "test_no_excerpt_shows_a_secret"),
     (RedactsOne, "test_what_was_found_is_taken_out"),
     (Tidies, "test_a_text_without_findings_is_left_alone"),
@@ -158,6 +255,9 @@ _BY: dict[type[Tokens], tuple[type[Exception], str | None]] = {
     Grinds: (AssertionError, "it worked"),
     AsksElsewhere: (AssertionError, "it took"),
 }
+
+
+BROKEN_FIRST = {name: broken for broken, name in reversed(BROKEN)}  # with it the sound one is tried, too
 
 
 def _tests() -> dict[str, Callable[..., None]]:
@@ -177,9 +277,32 @@ def test_there_is_a_broken_gate_for_every_promise() -> None:
     assert {name for _, name in BROKEN} == {*_tests()}
 
 
-@pytest.mark.parametrize(("broken", "name"), BROKEN, ids=[broken.__name__ for broken, _ in BROKEN])
+@pytest.mark.parametrize(("broken", "name"), BROKEN, ids=[f"{broken.__name__}-{name}" for broken, name in BROKEN])
 def test_a_broken_gate_fails(broken: type[Tokens], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _run(name, Tokens(), tmp_path, monkeypatch, GateContract())
+    if broken is BROKEN_FIRST[name]:
+        _run(name, Tokens(), tmp_path, monkeypatch, GateContract())
     error, words = _BY.get(broken, (AssertionError, None))
     with pytest.raises(error, match=words):
         _run(name, broken(), tmp_path, monkeypatch, Hasty())
+
+
+OF_FINDINGS = ("test_something_is_found", "test_what_is_found_is_found_wherever_it_stands")
+OF_SECRETS = (
+    "test_a_secret_of_any_author_is_found",
+    "test_no_excerpt_shows_a_secret",
+    "test_what_was_found_is_taken_out",
+)
+
+
+@pytest.mark.parametrize(
+    ("gate", "silent"), [(PassesEverything(), (*OF_FINDINGS, *OF_SECRETS)), (Words(), OF_SECRETS), (Tokens(), ())]
+)
+def test_a_gate_that_finds_nothing_is_judged_vacuous(
+    gate: Tokens, silent: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (*OF_FINDINGS, *OF_SECRETS):
+        if name in silent:
+            with pytest.raises(Vacuous, match="it found no"):
+                _run(name, gate, tmp_path, monkeypatch, GateContract())
+        else:
+            _run(name, gate, tmp_path, monkeypatch, GateContract())
