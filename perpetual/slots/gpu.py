@@ -9,16 +9,18 @@ A reason is `transient` where asking again may bring an answer: the driver hangs
 then wait. Where it is not, as without a driver, a run that needs a device is refused at once.
 
 Devices are numbered from 0 in the order of the list, as people name them. A uuid stands once and means the same device
-in every reading: a run is given devices by their uuids alone, so one without is shown and never used. `processes` lists
-each process that holds memory of the device, once; a process that is none of the lab's keeps runs off the device. A
-backend that cannot tell them, or not surely, says so in the `error` of a device that may be healthy all the same: it is
-then not idle, and no run gets it.
+in every reading of every process: a run is given devices by their uuids alone, so one without is shown and never used.
+`processes` lists each process that holds memory of the device, once; a process that is none of the lab's keeps runs off
+the device. A backend that cannot tell them, or not surely, says so in the `error` of a device that may be healthy all
+the same: it is then not idle, and no run gets it. So does one whose device uses gigabytes that no process is known to
+hold.
 
 A device that is cut lists its instances in `mig`: runs are given those, one each, and never the device. `processes` of
 an instance are those that use it, and stand in the device's list too; an instance whose processes are not told says so
 in its `error`.
 
-A reading is the caller's own and can be written as JSON. Calls are safe in threads and hold nothing open.
+A reading is of the moment when it was asked for, the caller's own, and can be written as JSON. Calls are safe in
+threads and hold nothing open.
 """
 
 from __future__ import annotations

@@ -5,8 +5,10 @@
         def backend(self) -> GpuBackend:
             return build({})
 
-It reads whatever devices there are; what it cannot see (a driver that hangs, a device that is lost) is for a subclass
-whose fixture makes it so. Imported by the tests of plugins; nothing but pytest is needed.
+Instead of the fixture a subclass may name the part as its provider does: `factory = "acme.rack:build"`, and `options`
+where it has some. It reads whatever devices there are; what it cannot see (a driver that hangs, a device that is lost)
+is for a subclass whose fixture makes it so, and `alter` for one that can make its devices fare differently. Imported by
+the tests of plugins; nothing but pytest is needed.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,6 +31,8 @@ import pytest
 
 from perpetual.records import to_json
 from perpetual.slots.gpu import Gpu, GpuBackend, GpuProcess, MigDevice, Reading
+from perpetual.testing.elsewhere import elsewhere
+from perpetual.testing.verdicts import vacuous
 
 __all__ = ["GpuContract"]
 
@@ -37,6 +42,8 @@ _AT_ONCE = 8
 _READINGS = 20
 _LEAST_BYTES = 64 * 1024**2  # no device has less; a smaller number is in another unit
 _ROUNDING = 1.01
+_UNOWNED_BYTES = 4 * 1024**3  # more than any driver keeps for itself
+_CHANGES_S = 2.0  # how long a device is given to fare differently by itself
 _CELSIUS = (-50.0, 150.0)  # outside of it a chip does not work: the number is kelvin or thousandths
 _MOST_WATTS = 5000.0  # several times the largest board; more is milliwatts
 _STAND_INS = {"", "n/a", "[n/a]", "none", "null", "nan", "unknown", "not supported", "[not supported]", "-1"}
@@ -104,10 +111,24 @@ class GpuContract:
 
     deadline_s: ClassVar[float] = 5.0  # of a reading that is not about time; less where the driver never answers
 
+    factory: ClassVar[str] = ""
+    options: ClassVar[Mapping[str, Any]] = {}
+
     @pytest.fixture
     def backend(self) -> GpuBackend:
-        """The backend under test; to be overridden."""
-        raise NotImplementedError("override the fixture `backend`")
+        """The backend under test, as `factory` builds it; may be overridden."""
+        if not self.factory:
+            raise NotImplementedError("override the fixture `backend`, or name the `factory`")
+        return self._another()
+
+    def alter(self, backend: GpuBackend) -> bool:
+        """Makes a device fare differently, and answers whether it could; to be overridden where that can be done."""
+        return False
+
+    def _another(self) -> GpuBackend:
+        module, _, name = self.factory.partition(":")
+        build: Callable[[dict[str, Any]], GpuBackend] = getattr(import_module(module), name)
+        return build(dict(self.options))
 
     def test_it_answers_within_its_deadline(self, backend: GpuBackend) -> None:
         """And one second, however small the deadline; it may be left out."""
@@ -155,6 +176,43 @@ class GpuContract:
         gpus = backend.read(self.deadline_s).gpus
         uuids = [gpu.uuid for gpu in gpus if gpu.uuid is not None] + [part.uuid for gpu in gpus for part in gpu.mig]
         assert [uuid for uuid, times in Counter(uuids).items() if times > 1] == []
+
+    def test_another_process_names_the_same_devices(self, backend: GpuBackend) -> None:
+        """The same number, the same uuid, the same name: a run is watched by another process than the one it is of."""
+        asked = [("read", (self.deadline_s,))]
+        here = _names(backend.read(self.deadline_s))
+        now, later = elsewhere(backend, asked, factory=self.factory, options=self.options)
+        assert [_names(*now), _names(*later)] == [here, here], "another process names other devices"
+
+    def test_a_reading_is_of_now(self, backend: GpuBackend) -> None:
+        """Not of the time when the object was made: a device that fares differently is read differently."""
+        first = backend.read(self.deadline_s)
+        if self.alter(backend):
+            assert backend.read(self.deadline_s) != first, "a device fares differently, and the reading is the same"
+            return
+        if not self.factory or not first.gpus:
+            vacuous("there was no change of a device to be read: override `alter`, or set `factory`")
+        differs, until_s = 0, time.monotonic() + _CHANGES_S
+        while time.monotonic() < until_s:
+            if backend.read(self.deadline_s) != first:
+                return
+            differs += self._another().read(self.deadline_s) != first
+            assert differs < 3, "a new object reads a change, and this one what it has read before"
+            time.sleep(0.02)
+        vacuous(f"no device fared differently within {_CHANGES_S:g} s: override `alter`")
+
+    def test_memory_in_use_has_a_process_or_an_error(self, backend: GpuBackend) -> None:
+        """Gigabytes that are used, and no process that uses them: then the error says that they are not known."""
+        for gpu in backend.read(self.deadline_s).gpus:
+            used = gpu.memory_used_bytes or 0
+            assert used < _UNOWNED_BYTES or gpu.processes or gpu.error, (
+                f"GPU {gpu.index} uses {used / 1024**3:.0f} GiB, and there is neither a process nor an error"
+            )
+            for part in gpu.mig:
+                used = part.memory_used_bytes or 0
+                assert used < _UNOWNED_BYTES or part.processes or part.error or gpu.error, (
+                    f"{part.uuid} uses {used / 1024**3:.0f} GiB, and there is neither a process nor an error"
+                )
 
     def test_a_reason_stands_where_no_devices_are(self, backend: GpuBackend) -> None:
         """And nowhere else."""

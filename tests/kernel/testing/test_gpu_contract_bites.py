@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 import os
@@ -11,12 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from perpetual.slots.gpu import Gpu, GpuBackend, GpuProcess, MigDevice, Reading
 from perpetual.testing.gpus import GpuContract
+from perpetual.testing.verdicts import Vacuous
 
 GIB = 1024**3
 PART = MigDevice("MIG-one", 10 * GIB, 0, (GpuProcess(78, None, None, None),))
@@ -118,6 +120,36 @@ class Counts(Rack):
         reading = super().read(deadline_s)
         self.seen += 1
         return replace(reading, gpus=(replace(reading.gpus[0], uuid=f"GPU-{self.seen}"), *reading.gpus[1:]))
+
+
+class NamesThemAnew(Rack):
+    """Uuids begin with a number that each process chooses."""
+
+    def read(self, deadline_s: float = 5.0) -> Reading:
+        reading = super().read(deadline_s)
+        named = replace(reading.gpus[0], uuid=f"GPU-{hash('rack')}")
+        return replace(reading, gpus=(named, *reading.gpus[1:]))
+
+
+class Ticks(Rack):
+    """Keeps the contract: each reading is a watt more than the one before, whichever object reads."""
+
+    watts: ClassVar[float] = 100.0
+
+    def read(self, deadline_s: float = 5.0) -> Reading:
+        Ticks.watts += 1
+        reading = super().read(deadline_s)
+        return replace(reading, gpus=(replace(reading.gpus[0], power_watts=Ticks.watts), *reading.gpus[1:]))
+
+
+class ReadsOnce(Ticks):
+    """When it is made."""
+
+    def __init__(self) -> None:
+        self._first = super().read()
+
+    def read(self, deadline_s: float = 5.0) -> Reading:
+        return copy.deepcopy(self._first)
 
 
 class Refreshes(Rack):
@@ -235,6 +267,12 @@ BROKEN: list[tuple[type[Rack], str]] = [
     (answers("HidesTheLost", lambda reading: _ordered(reading, 0, 1, 3)), "test_devices_are_numbered_from_zero"),
     (tells(uuid="GPU-d"), "test_no_uuid_stands_twice"),
     (tells(mig=(PART, PART)), "test_no_uuid_stands_twice"),
+    (NamesThemAnew, "test_another_process_names_the_same_devices"),
+    (
+        tells(memory_used_bytes=60 * GIB, memory_free_bytes=19 * GIB, processes=(), mig=()),
+        "test_memory_in_use_has_a_process_or_an_error",
+    ),
+    (tells(mig=(MigDevice("MIG-one", 40 * GIB, 30 * GIB),)), "test_memory_in_use_has_a_process_or_an_error"),
     (answers("SaysNoReason", lambda reading: Reading(None, (), None)), "test_a_reason_stands_where_no_devices_are"),
     (answers("Chatters", lambda reading: replace(reading, reason="fine")), "test_a_reason_stands_where_no_devices_are"),
     (tells(healthy=False), "test_an_unhealthy_device_says_why"),
@@ -270,6 +308,34 @@ BROKEN: list[tuple[type[Rack], str]] = [
 _NEED_PROC = {LeavesFiles, KeepsTheDriverOpen, LeavesZombies}
 
 
+class Anew(GpuContract):
+    """The suite, which makes more objects of the class under test."""
+
+    made: type[Rack] = Rack
+
+    def _another(self) -> GpuBackend:
+        return self.made()
+
+
+class Alters(GpuContract):
+    """The suite, for a rack whose first device can be made to use less power."""
+
+    def alter(self, backend: GpuBackend) -> bool:
+        """As a subclass of an outsider does it."""
+        Dims.watts -= 1
+        return True
+
+
+class Dims(Rack):
+    """Keeps the contract: what `Alters` does is read."""
+
+    watts: ClassVar[float] = 400.0
+
+    def read(self, deadline_s: float = 5.0) -> Reading:
+        reading = super().read(deadline_s)
+        return replace(reading, gpus=(replace(reading.gpus[0], power_watts=self.watts), *reading.gpus[1:]))
+
+
 def _tests() -> dict[str, Callable[..., None]]:
     return {name: test for name, test in vars(GpuContract).items() if name.startswith("test_")}
 
@@ -283,7 +349,9 @@ def run() -> Iterator[Callable[[str, Rack], None]]:
         used.append(backend)
         test = _tests()[name]
         assert [*inspect.signature(test).parameters] == ["self", "backend"]
-        test(GpuContract(), backend)
+        suite = Anew()
+        suite.made = type(backend)
+        test(suite, backend)
 
     yield run
     for backend in used:
@@ -292,13 +360,31 @@ def run() -> Iterator[Callable[[str, Rack], None]]:
 
 
 def test_there_is_a_broken_backend_for_every_promise() -> None:
-    assert {name for _, name in BROKEN} == {*_tests()}
+    assert {name for _, name in BROKEN} == {*_tests()} - {"test_a_reading_is_of_now"}  # which has a test of its own
 
 
 @pytest.mark.parametrize("name", _tests())
 @pytest.mark.parametrize("sound", [Rack, Empty, Silent])
 def test_a_sound_backend_passes(sound: type[Rack], name: str, run: Callable[[str, Rack], None]) -> None:
-    run(name, sound())
+    if name == "test_a_reading_is_of_now":  # nothing changes here by itself
+        with pytest.raises(Vacuous, match="there was no change"):
+            run(name, sound())
+    else:
+        run(name, sound())
+
+
+def test_a_change_is_read() -> None:
+    """By itself, and where the suite's subclass makes it; where there is none it is not judged."""
+    test = _tests()["test_a_reading_is_of_now"]
+    suite = Anew()
+    suite.factory, suite.made = "there:is one", Ticks  # type: ignore[misc]
+    test(suite, Ticks())
+    suite.made = ReadsOnce
+    with pytest.raises(AssertionError, match="what it has read before"):
+        test(suite, ReadsOnce())
+    test(Alters(), Dims())
+    with pytest.raises(AssertionError, match="the reading is the same"):
+        test(Alters(), Rack())
 
 
 @pytest.mark.parametrize(("broken", "name"), BROKEN, ids=[f"{broken.__name__}-{name}" for broken, name in BROKEN])

@@ -74,6 +74,12 @@ class TestRack(OnTheStub):
 
     state = RACK
 
+    def alter(self, backend: GpuBackend) -> bool:
+        """The first device cools down."""
+        file = Path(os.environ["NVML_STUB_STATE"])
+        file.write_text(file.read_text().replace("power 412500", "power 100000"))
+        return True
+
     def test_the_rack_is_seen(self, backend: GpuBackend) -> None:
         """The suite would also be content with no devices."""
         reading = backend.read()
