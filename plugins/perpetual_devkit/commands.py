@@ -117,9 +117,18 @@ def _new_text(made: NewPlugin, *, dry_run: bool) -> str:
     default=None,
     help="Run the contract suites of the slots too, or not. By default they run if NAME is given.",
 )
+@click.option(
+    "--test-limit",
+    "test_limit_s",
+    type=click.FloatRange(1, 900),
+    default=60,
+    show_default=True,
+    metavar="SECONDS",
+    help="When a test of a suite is killed and its promise is called broken.",
+)
 @json_option
 @pass_cli
-def check(cli: CliContext, name: str | None, suites: bool | None) -> int:
+def check(cli: CliContext, name: str | None, suites: bool | None, test_limit_s: float) -> int:
     """Load every provider of the plugin NAME (or of all) and compare it with its slot; exit 1 if one does not fit.
 
     Signature and return annotation of each factory are looked at. The contract suites build the provider with its
@@ -129,7 +138,8 @@ def check(cli: CliContext, name: str | None, suites: bool | None) -> int:
     """
     from perpetual_devkit.provider_checks import check_plugins
 
-    found = check_plugins(cli.inventory(), name, suites=name is not None if suites is None else suites)
+    suites = name is not None if suites is None else suites
+    found = check_plugins(cli.inventory(), name, suites=suites, test_limit_s=test_limit_s)
     good = all(item.ok is not False for item in found)
     cli.items(
         "plugins_check",
@@ -155,11 +165,11 @@ def _holds(item: dict[str, Any], ok: bool) -> str:
 
 def _suite_text(item: ProviderChecked) -> str:
     """Returns each promise with what became of it."""
-    words = {True: "holds", False: "BROKEN", None: "untold"}
     lines = [f"{item.slot} {item.name}, by {item.suite}:"]
     for one in item.promises:
         why = f" ({one.detail})" if one.detail else ""
-        lines.append(f"  {words[one.ok]:<6}  {one.promise}{why}")
+        word = "BROKEN" if one.verdict == "broken" else one.verdict
+        lines.append(f"  {word:<7}  {one.promise}{why}")
     if item.suite_reason:
         lines.append(f"  {item.suite_reason}")
     return printable("\n".join(lines))

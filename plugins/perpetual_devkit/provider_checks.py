@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from perpetual.api import Inventory, Offer, PerpetualError, PluginInfo
-from perpetual_devkit.contract_runner import Promise, SuiteResult, run_suite
+from perpetual_devkit.contract_runner import TEST_LIMIT_S, Promise, SuiteResult, run_suite
 from perpetual_devkit.scratch_calls import CALLED, OBSERVER, call_in_scratch
 
 __all__ = ["Check", "ProviderChecked", "check_plugins"]
@@ -52,7 +52,9 @@ class _Unclear(Exception):
     """Why a check has no verdict without building the part."""
 
 
-def check_plugins(inventory: Inventory, name: str | None = None, *, suites: bool = False) -> list[ProviderChecked]:
+def check_plugins(
+    inventory: Inventory, name: str | None = None, *, suites: bool = False, test_limit_s: float = TEST_LIMIT_S
+) -> list[ProviderChecked]:
     """Loads the factory of each provider of the plugin `name`, or of all, and compares it with its slot.
 
     Args:
@@ -60,6 +62,7 @@ def check_plugins(inventory: Inventory, name: str | None = None, *, suites: bool
             options' defaults; kills a few writers of a store that takes several processes; and calls commands, MCP
             tools, report sections and observers of events in a scratch lab. Each takes seconds, in a process and a
             folder of its own. Without it nothing is built.
+        test_limit_s: seconds until a test of a suite is killed and its promise is broken.
 
     Raises:
         NotFound: if there is no such plugin.
@@ -68,7 +71,8 @@ def check_plugins(inventory: Inventory, name: str | None = None, *, suites: bool
     for info in inventory.found(name):
         if info.state != "loaded":
             items.append(_not_loaded(info))
-        items += [_checked(inventory, info, offer, suites=suites) for offer in info.offers]
+        limit_s = test_limit_s if suites else None
+        items += [_checked(inventory, info, offer, limit_s) for offer in info.offers]
         if suites and info.state == "loaded" and _OBSERVES in info.hooks:
             items.append(_observer(info))
     return items
@@ -89,7 +93,8 @@ def _not_loaded(info: PluginInfo) -> ProviderChecked:
     return ProviderChecked(info.qualified_name, None, info.name, info.qualified_name, ok, (check,), None, reason, ())
 
 
-def _checked(inventory: Inventory, info: PluginInfo, offer: Offer, *, suites: bool) -> ProviderChecked:
+def _checked(inventory: Inventory, info: PluginInfo, offer: Offer, test_limit_s: float | None) -> ProviderChecked:
+    """Without a limit no suite is run."""
     provider = offer.provider
     checks = [
         _named("offer", lambda: _offered(inventory, offer)),
@@ -105,15 +110,15 @@ def _checked(inventory: Inventory, info: PluginInfo, offer: Offer, *, suites: bo
         checks.append(_named("head", lambda: _head(offer)))
     fits = all(check.ok is not False for check in checks)
     suite = SuiteResult(None, None, "not asked for")
-    if suites and fits:
-        suite = _suite(inventory, offer)
+    if test_limit_s is not None and fits:
+        suite = _suite(inventory, offer, test_limit_s)
         if provider.slot in CALLED and suite.ok is not False:
             called = call_in_scratch(
                 provider.slot, offer.qualified_name, provider.factory, inventory.default_options(offer)
             )
             checks.append(Check("chaos" if provider.slot == "store" else "called", called.ok, called.detail))
             fits = called.ok is not False
-    elif suites:
+    elif test_limit_s is not None:
         suite = SuiteResult(None, None, "a provider that does not fit its slot is not run")
     return ProviderChecked(
         info.qualified_name,
@@ -128,10 +133,11 @@ def _checked(inventory: Inventory, info: PluginInfo, offer: Offer, *, suites: bo
     )
 
 
-def _suite(inventory: Inventory, offer: Offer) -> SuiteResult:
+def _suite(inventory: Inventory, offer: Offer, test_limit_s: float) -> SuiteResult:
     provider = offer.provider
     defaults = inventory.default_options(offer)
-    return run_suite(inventory.slots()[provider.slot], offer.qualified_name, provider.factory, defaults)
+    row = inventory.slots()[provider.slot]
+    return run_suite(row, offer.qualified_name, provider.factory, defaults, test_limit_s=test_limit_s)
 
 
 def _named(name: str, look: Callable[[], str]) -> Check:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from perpetual_devkit.contract_runner import lab_environment
+from perpetual_devkit.contract_runner import end_left, lab_environment
 from perpetual_devkit.wire import to_wire
 
 __all__ = ["CALLED", "OBSERVER", "CallResult", "call_in_scratch"]
@@ -72,7 +72,7 @@ def call_in_scratch(
             finally:
                 process.kill()
                 process.wait()
-                _end_left(state)
+                end_left(_MARK, state)
         return _result(place, process.returncode)
 
 
@@ -82,13 +82,3 @@ def _result(place: Path, status: int) -> CallResult:
         return CallResult(found["ok"], found["detail"])
     said = (place / "output").read_text("utf-8", "replace").strip().splitlines() or ["it said nothing"]
     return CallResult(False, f"the process ended with status {status}: {said[-1]}")
-
-
-def _end_left(state: str) -> None:
-    """Kills what the program started and did not end; all of it has the scratch lab's state folder."""
-    import psutil
-
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            if process.environ().get(_MARK) == state:
-                process.kill()

@@ -88,8 +88,8 @@ def test_strangers_parts_keep_their_promises(
     """The small ones; `tests/slow` checks all of them by `perpetual plugins check`."""
     monkeypatch.syspath_prepend(str(site))
     result = run_suite(SLOTS[slot], provider, factory, {})
-    assert [one for one in result.promises if not one.ok] == []
-    assert (result.ok, result.reason) == (True, None)
+    assert [one for one in result.promises if one.verdict not in ("holds", "vacuous")] == []
+    assert (result.ok, "not run" in str(result.reason)) == (True, False)
 
 
 def test_strangers_import_public_names_only() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired
+from typing import Any, Literal, NotRequired
 
 from perpetual.cli.documents.typed import TypedDict
 
@@ -105,11 +105,16 @@ class ContractCheck(TypedDict):
 
 
 class PromiseChecked(TypedDict):
-    """One promise of a slot, as its contract suite found it; `ok` is null where it could not be told."""
+    """One promise of a slot, as its contract suite found it.
+
+    `verdict` is `untold` where the suite could not try it, `vacuous` where it found nothing to try it on; then `ok` is
+    null.
+    """
 
     promise: str
     ok: bool | None
     detail: str
+    verdict: Literal["holds", "broken", "untold", "vacuous"]
 
 
 class ProviderChecked(TypedDict):
