@@ -16,12 +16,14 @@ import pytest
 
 from perpetual.errors import CorruptData, PerpetualError
 from perpetual.slots.memory import Memory, PathRefused
+from perpetual.testing.hostile import IDS
 from perpetual.testing.memories.given import (
     ALIKE,
     AUTHORS,
     BAD,
     CONTENTS,
     KNOWN_INTENTS,
+    LONG_MESSAGES,
     MESSAGES,
     ODD,
     PATH,
@@ -123,7 +125,7 @@ class MemoryContract:
 
     def test_notes_do_not_mix(self, memory: Memory) -> None:
         """Names that are nearly the same are different notes."""
-        spelt = [taken(memory, path) for path in ALIKE]
+        spelt = [taken(memory, path) for path in (*ALIKE, *IDS)]
         names = [*dict.fromkeys(name for name in spelt if name is not None)]
         assert len(names) >= 6
         for intent, name in enumerate(names, start=1):
@@ -155,6 +157,13 @@ class MemoryContract:
             assert abs(datetime.fromisoformat(version.when) - START - timedelta(minutes=intent)) < timedelta(seconds=1)
             assert version.blob == memory.blob_id(f"version {intent}\n")
         assert len(made) == len(memory.history(PATH, 9)) == 3
+
+    def test_a_message_is_kept_whole(self, memory: Memory) -> None:
+        """Long lines and many of them; lines may be added below."""
+        for intent, message in enumerate(LONG_MESSAGES, start=1):
+            put(memory, intent, message=message)
+            found = memory.history(PATH, 1)[0].message
+            assert found.startswith(message), f"of {len(message)} characters came back {found[:500]!r}"
 
     def test_no_message_and_no_author_does_harm(self, memory: Memory, reopen: Reopen) -> None:
         """Any text is taken: the version is there, once, and its intent is known again."""
@@ -254,7 +263,7 @@ class MemoryContract:
 
     def test_the_one_spelling_is_its_own(self, memory: Memory) -> None:
         """What `normalise` answers, it answers again."""
-        names = [name for path in (*PLAIN, *ODD, *BAD, *ALIKE) if (name := taken(memory, path)) is not None]
+        names = [name for path in (*PLAIN, *ODD, *BAD, *ALIKE, *IDS) if (name := taken(memory, path)) is not None]
         assert [taken(memory, name) for name in names] == names
         assert len(names) >= len(PLAIN)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from perpetual.errors import PerpetualError
 from perpetual.slots.memory import Memory, PathRefused
+from perpetual.testing.hostile import TEXTS
 
 __all__ = [
     "ALIKE",
@@ -44,10 +45,12 @@ PATIENCE_S = 30.0  # what is waited for comes at once; this only bounds a failin
 KNOWN_INTENTS = 60
 SEED = 20260301  # of what is chosen at random
 
-CONTENTS = (
+CONTENTS: tuple[str, ...] = (
     "", " ", "\n", "no line end", "two\r\nDOS lines\r\n", "old\rMac", "blanks \t \nat the end  \n\n\n", "\ufeffmark",
     "nul \0 and bell \a", "größe 研究 \U0001f52d \u2028 \u202e", "e\u0301 and \u00e9", "---\na: 1\n---\n", "x" * 5000,
 )  # fmt: skip
+CONTENTS = (*CONTENTS, *(text for text in TEXTS if text not in CONTENTS))
+LONG_MESSAGES = ("w" * 400, f"a subject of {'many ' * 40}words", "\n".join(f"line {n}: {'x' * 60}" for n in range(50)))
 MESSAGES = ("", " \n", "two\nlines", "dos\r\nlines\r\n", "tab\t and nul \0", "größe 研究", "a\n\nPerpetual-Intent: 12",
             "-m --amend", "w" * 4000)  # fmt: skip
 AUTHORS = ("", " ", "agent:codex", "Jörg <j@example.org>", "two\nlines", "研究者", "nul\0", "x" * 300)

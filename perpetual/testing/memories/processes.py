@@ -62,6 +62,13 @@ for line in sys.stdin:
         sys.addaudithook(watch)
         memory.commit(**given)
         answer, last = changes, None
+    elif deed == "unsynced":
+        from perpetual.testing.unsynced import refuse_syncing
+        why = refuse_syncing()
+        try:
+            answer = [why, why or memory.commit(**given)]
+        except Exception as problem:
+            answer = [None, None]
     elif deed == "commits":
         for one in given:
             print(json.dumps(memory.commit(**one)), flush=True)
@@ -160,6 +167,20 @@ class DurableMemoryContract(MemoryContract):
             assert ids_of(one) == made[::-1]
         assert [put(reopen(), intent) for intent in (1, 2)] == made
         assert ids_of(memory) == made[::-1]
+
+    def test_what_cannot_be_synced_is_not_acknowledged(
+        self, memory: Memory, reopen: Reopen, peers: Callable[[], Peer]
+    ) -> None:
+        """Where the disk refuses it `commit` raises, which shows that it asks the disk; then it can be repeated."""
+        made = put(memory, 1)
+        why, answer = peers().ask("unsynced", **given_of(2))
+        if why is not None:
+            pytest.skip(why)
+        assert answer is None, f"it answered {answer!r}, and no file had reached the disk: nothing is synced"
+        assert reopen().read(PATH) in ("version 1\n", "version 2\n")
+        assert reopen().read(PATH, made) == "version 1\n"
+        assert ids_of(reopen()) in ([made], [put(reopen(), 2), made])
+        assert reopen().read(PATH) == "version 2\n"
 
     def test_a_commit_is_killed_at_any_step(self, memory: Memory, reopen: Reopen, peers: Callable[[], Peer]) -> None:
         """Before any change of a file: the old state or the new one is there, and the intent is committed once."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -59,6 +60,29 @@ class DurableStoreContract(StoreContract):
         store.close()
         assert bodies(reopen().rows("event")) == [1, 2, 3]
 
+    def test_what_cannot_be_synced_is_not_acknowledged(self, store: StoreBase, reopen: Reopen, tmp_path: Path) -> None:
+        """Where the disk refuses it a block raises at its end, which shows that it asks the disk; then all goes on."""
+        if not self.factory:
+            pytest.skip("it cannot be had in another process: set `factory` (and `options`) in the suite's subclass")
+        fill(store, 2)
+        store.close()
+        asked = [self.factory, dict(self.options), str(tmp_path / "store")]
+        done = subprocess.run(
+            [sys.executable, "-c", _UNSYNCED], input=json.dumps(asked), capture_output=True, text=True, timeout=50,
+            env=_own_path(), check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"in another process it failed: {done.stderr.strip()[-300:]}"
+        why, acknowledged = json.loads(done.stdout.splitlines()[-1])
+        if why is not None:
+            pytest.skip(why)
+        assert not acknowledged, "a block ended well, and nothing had reached the disk: nothing is synced"
+        again = reopen()
+        assert bodies(again.find("hypothesis")) in ([1, 2, 3], [1, 2, 3, 4])
+        with again.transaction() as tx:
+            tx.create("hypothesis", {"n": 5})
+        assert bodies(again.find("hypothesis"))[-1] == 5
+        assert again.verify() == []
+
     def test_opening_and_reading_change_nothing(self, store: StoreBase, reopen: Reopen, tmp_path: Path) -> None:
         """No file that is there changes or goes; a reader may have files of its own beside them."""
         fill(store, 3)
@@ -107,6 +131,36 @@ for line in sys.stdin:
         answer = tx.seq
     print(json.dumps(answer), flush=True)
 """
+
+
+# Another process: commits once, and once more when nothing can be synced; it ends without closing anything.
+_UNSYNCED = """
+import json, os, sys
+from importlib import import_module
+from pathlib import Path
+from perpetual.testing.unsynced import refuse_syncing
+factory, options, path = json.load(sys.stdin)
+module, _, name = factory.partition(":")
+store = getattr(import_module(module), name)(options, path=Path(path))
+with store.transaction() as tx:
+    tx.create("hypothesis", {"n": 3})
+why, acknowledged = refuse_syncing(), False
+if why is None:
+    try:
+        with store.transaction() as tx:
+            tx.create("hypothesis", {"n": 4})
+        acknowledged = True
+    except Exception:
+        pass
+print()
+print(json.dumps([why, acknowledged]), flush=True)
+os._exit(0)
+"""
+
+
+def _own_path() -> dict[str, str]:
+    """This process's environment and import path, for another one."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
 class Peer:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import time
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -16,6 +18,7 @@ from perpetual.slots.memory import Memory, NoteCommit, PathRefused
 from perpetual.testing.memories import DurableMemoryContract, MemoryContract
 from perpetual.testing.memories.processes import Peer
 from perpetual.testing.memory_notes import FolderMemory
+from perpetual.testing.unsynced import why_it_cannot
 from perpetual.toolkit.atomic import dump_json, write_atomic
 
 
@@ -136,6 +139,30 @@ class TellsLocalTime(FolderMemory):
         return [
             NoteCommit(one.commit, one.when.replace("Z", "+02:00"), one.author, one.message, one.blob) for one in found
         ]
+
+
+class CutsTheMessage(FolderMemory):
+    """After a hundred characters."""
+
+    def history(self, path: str, limit: int) -> Sequence[NoteCommit]:
+        return [replace(one, message=one.message[:100]) for one in super().history(path, limit)]
+
+
+class Composes(FolderMemory):
+    """An accent and its letter are written as one."""
+
+    def commit(self, *, content: str, **other: Any) -> str:
+        return super().commit(content=unicodedata.normalize("NFC", content), **other)
+
+
+class IgnoresCaseInNames(FolderMemory):
+    """As some file systems do."""
+
+    def _versions(self, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        for id in self._commits():
+            version = self._load(self._folder / f"{id}.json")
+            if version["path"].casefold() == self.normalise(path).casefold():
+                yield id, version
 
 
 class TrustsTheMessage(FolderMemory):
@@ -431,6 +458,9 @@ BROKEN: list[tuple[type[FolderMemory], str]] = [
     (HasNoLimit, "test_history_is_newest_first_and_limited"),
     (SignsItself, "test_a_version_tells_who_when_and_why"),
     (TellsLocalTime, "test_a_version_tells_who_when_and_why"),
+    (CutsTheMessage, "test_a_message_is_kept_whole"),
+    (Composes, "test_every_text_comes_back_as_it_was"),
+    (IgnoresCaseInNames, "test_notes_do_not_mix"),
     (TrustsTheMessage, "test_no_message_and_no_author_does_harm"),
     (HashesTheWords, "test_the_id_of_a_content_is_known_before"),
     (KeepsWhatItHashes, "test_asking_for_an_id_writes_nothing"),
@@ -549,9 +579,32 @@ class WritesInPlace(FolderMemory):
         return super().commit(**given)
 
 
+class NeverSyncs(FolderMemory):
+    """The system will write it some time."""
+
+    def commit(self, **given: Any) -> str:
+        file = self._folder / f"{given['intent']:012d}.json"
+        self._folder.mkdir(exist_ok=True)
+        version = {key: value for key, value in given.items() if key != "intent"}
+        write_atomic(file, dump_json({**version, "blob": self.blob_id(given["content"])}), durable=False)
+        return file.stem
+
+
+class SwallowsItsErrors(NeverSyncs):
+    """It asks the disk, and goes on whatever the answer is."""
+
+    def commit(self, **given: Any) -> str:
+        try:
+            return FolderMemory.commit(self, **given)
+        except OSError:
+            return super().commit(**given)
+
+
 KILLED: list[tuple[type[FolderMemory], str]] = [
     (CachesWhatItRead, "test_processes_see_what_others_commit"),
     (WritesAtItsEnd, "test_a_process_that_is_killed_has_kept_what_it_committed"),
+    (NeverSyncs, "test_what_cannot_be_synced_is_not_acknowledged"),
+    (SwallowsItsErrors, "test_what_cannot_be_synced_is_not_acknowledged"),
     (ReservesItsFile, "test_a_commit_is_killed_at_any_step"),
     (WritesInPlace, "test_a_commit_is_killed_at_any_moment"),
 ]
@@ -572,7 +625,10 @@ def build(options: Any, *, path: Path) -> FolderMemory:
 def test_a_memory_that_is_broken_for_processes_fails(
     broken: type[FolderMemory], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = _MODULE.format(source=inspect.getsource(broken), name=broken.__name__)
+    if "synced" in name and why_it_cannot() is not None:
+        pytest.skip(str(why_it_cannot()))
+    bases = [NeverSyncs, broken] if broken is SwallowsItsErrors else [broken]
+    source = _MODULE.format(source="\n\n".join(map(inspect.getsource, bases)), name=broken.__name__)
     (tmp_path / "broken_memory.py").write_text(source, "utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     given, begun = _fixtures(broken, tmp_path), list[Peer]()

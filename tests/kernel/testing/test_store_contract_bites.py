@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import MethodType
 from typing import Any, ClassVar
@@ -21,6 +22,7 @@ from perpetual.testing.memory_store import InMemoryStore
 from perpetual.testing.stores import DurableStoreContract, SharedStoreContract, StoreContract, given
 from perpetual.testing.stores.documents import Documents
 from perpetual.testing.stores.extremes import Extremes
+from perpetual.testing.unsynced import why_it_cannot
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 
@@ -632,7 +634,7 @@ def _run(test: Callable[..., None], store: StoreBase) -> None:
 
 def test_there_is_a_broken_twin_for_every_promise() -> None:
     assert {name for _, name in BROKEN} == set(_tests(StoreContract)) - _ELSEWHERE
-    assert {name for _, name in FORGETFUL} == set(_tests(DurableStoreContract))
+    assert {name for _, name in FORGETFUL} == set(_tests(DurableStoreContract)) - {UNSYNCED}
     assert {name for _, _, name in UNSHARED} == set(_tests(SharedStoreContract))
 
 
@@ -745,6 +747,49 @@ def test_a_store_that_forgets_fails(broken: type[Kept], name: str, tmp_path: Pat
             continue
         with pytest.raises(AssertionError):
             test(DurableStoreContract(), broken(place), partial(broken, place), *folder)
+
+
+# --- what reaches the disk -------------------------------------------------------------------------------------------
+
+UNSYNCED = "test_what_cannot_be_synced_is_not_acknowledged"  # which has other processes open the store
+_FILED = """
+import json
+from perpetual.testing.memory_store import InMemoryStore
+from perpetual.toolkit.atomic import write_atomic
+
+class Filed(InMemoryStore):
+    def __init__(self, path):
+        super().__init__()
+        self._file = path
+        if path.exists():
+            self._rows = json.loads(path.read_text("utf-8"))
+
+    def write(self, batch):
+        super().write(batch)
+        write_atomic(self._file, json.dumps(self._rows), durable={durable})
+
+def build(options, *, path):
+    return Filed(path)
+"""
+
+
+@pytest.mark.skipif(why_it_cannot() is not None, reason=str(why_it_cannot()))
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_store_that_never_syncs_fails(durable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"filed_{durable}".lower()
+    (tmp_path / f"{name}.py").write_text(_FILED.format(durable=durable), "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    build = import_module(name).build
+    reopen = partial(build, {}, path=tmp_path / "store")
+
+    class Suite(DurableStoreContract):
+        factory = f"{name}:build"
+
+    if durable:
+        _tests(DurableStoreContract)[UNSYNCED](Suite(), reopen(), reopen, tmp_path)
+        return
+    with pytest.raises(AssertionError, match="nothing is synced"):
+        _tests(DurableStoreContract)[UNSYNCED](Suite(), reopen(), reopen, tmp_path)
 
 
 # --- stores that several processes share ----------------------------------------------------------------------------
