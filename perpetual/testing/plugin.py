@@ -5,6 +5,8 @@
 Nothing loads by itself. `perpetual_project` makes a test hermetic: its own home and caches, no `PERPETUAL_*` and no
 coding agent's variables from outside. A failing test shows every command that it ran through `perpetual_command` with
 its status, arguments, folder and whole output, and a failing contract suite shows the values that it compared.
+A test of a suite that goes on for 60 seconds is named, and ends pytest; the setting `perpetual_test_limit_s` says when
+(0 for never), and the attribute `test_limit_s` of a suite's subclass.
 `write_distribution` may be called alone.
 """
 
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from perpetual.testing.limits import TEST_LIMIT_S, TestLimits
 from perpetual.toolkit.agents import AGENT_VARIABLES
 
 if TYPE_CHECKING:
@@ -39,6 +42,22 @@ __all__ = [
 
 _OTHER_VARIABLES = ("NO_COLOR", "FORCE_COLOR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
 _GROUP = "perpetual.plugins"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the setting `perpetual_test_limit_s`."""
+    help = "seconds until a test of a contract suite, and pytest with it, is ended; 0 for never"
+    parser.addini("perpetual_test_limit_s", help, default=f"{TEST_LIMIT_S:g}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Sets a limit in time for each test of a contract suite."""
+    text = str(config.getini("perpetual_test_limit_s"))
+    try:
+        limit_s = float(text)
+    except ValueError:
+        raise pytest.UsageError(f"perpetual_test_limit_s is a number of seconds, not {text!r}") from None
+    config.pluginmanager.register(TestLimits(limit_s), "perpetual-test-limits")
 
 
 # --- the project ----------------------------------------------------------------------------------------------------

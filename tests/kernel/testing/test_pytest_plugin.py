@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from perpetual.testing.limits import TestLimits
 from perpetual.testing.plugin import write_distribution
 
 pytest_plugins = ["pytester"]
@@ -226,3 +227,45 @@ def test_importing_the_plugin_loads_nothing_heavy() -> None:
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30).stdout
     loaded = set(out.split())
     assert not {"perpetual.lab", "perpetual.cli", "perpetual.registry", "click", "mcp", "tinydb"} & loaded
+
+
+_STUCK = """
+import re
+import pytest
+from perpetual.api import Gate, GateVerdict
+from perpetual.testing.gates import GateContract
+
+class Stuck(Gate):
+    def scan(self, text, provenance):
+        re.match(r"(a+)+$", "a" * 60 + "b")
+        return GateVerdict("pass")
+
+class TestStuck(GateContract):
+    @pytest.fixture
+    def gate(self):
+        return Stuck()
+"""
+
+
+@pytest.mark.slow
+def test_a_suite_s_test_that_hangs_is_named_and_ends_pytest(pytester: pytest.Pytester) -> None:
+    """Also one that holds the interpreter, and says where it does."""
+    pytester.makepyfile(_STUCK)
+    result = pytester.runpytest_subprocess(*_LOADED, "-o", "perpetual_test_limit_s=1", timeout=60)
+    assert result.ret != 0
+    said = str(result.stderr)
+    assert "::TestStuck::test_the_outcome_is_a_known_one ran past 1 s: pytest is ended" in said
+    assert "in scan" in said
+
+
+def test_suites_have_a_limit_and_other_tests_have_none(pytester: pytest.Pytester) -> None:
+    source = "class TestPlain:\n    def test_it(self): pass\nclass TestOwn(TestStuck):\n    test_limit_s = 7.0\n"
+    limits = TestLimits(60.0)
+    found = {item.nodeid.split("::")[1]: limits.limit_of(item) for item in pytester.getitems(f"{_STUCK}\n{source}")}
+    assert found == {"TestStuck": 60.0, "TestPlain": 0.0, "TestOwn": 7.0}
+
+
+def test_a_limit_that_is_no_number_is_refused(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(): pass")
+    result = pytester.runpytest_inprocess(*_LOADED, "-o", "perpetual_test_limit_s=soon")
+    result.stderr.fnmatch_lines(["*perpetual_test_limit_s is a number of seconds, not 'soon'*"])
