@@ -225,15 +225,50 @@ class Context:
         if self._inode is None:
             self._inode = present  # this very write has made the folder
         if present != self._inode or housing.is_pending(self.folder):
-            self._is_moved = True  # it is in use just now, so it is let go of at the next look
-            raise TransientError(
-                "another process has moved this project's store to a new place", hint="try again", code="store_moved"
-            )
+            raise self._moved()
+        if self._store is not None and self._store.retired() is not None:
+            self._claim_back(self._store)
         if self._remains is not None and not self._is_restoring and self._store is not None:
             left = remains.found(self.folder) if not self._store.seq() else None
             if left is not None:
                 raise remains.refusal(self.folder, left)
             self._remains = None  # put back meanwhile
+
+    def _moved(self) -> TransientError:
+        self._is_moved = True  # it is in use just now, so it is let go of at the next look
+        return TransientError(
+            "another process has moved this project's store to a new place", hint="try again", code="store_moved"
+        )
+
+    def _claim_back(self, store: StoreBase) -> None:
+        """Takes the mark of a replaced record off, if its migration ended before the new record was in force.
+
+        Called with the store's lock held, which a migration holds from the mark until the new record is in force.
+
+        Raises:
+            TransientError: if the record was replaced.
+        """
+        if self._is_restoring:  # this process moves the store itself, and holds the lock of migrations
+            with store.exclusive():
+                store.retire(None)
+            return
+        lock = housing.alone(self.folder)
+        if not lock.acquire(blocking=False):
+            raise self._moved()
+        try:
+            if housing.is_pending(self.folder) or self._present_inode() != self._inode:
+                raise self._moved()
+            # A file system of the network may show folders as they were; what is opened anew is of now.
+            present = self.build_store(self.config["store"], self.folder / housing.STORE, claim=False)
+            try:
+                is_same = present.location() == store.location()
+            finally:
+                present.close()
+            if not is_same:
+                raise self._moved()
+            store.retire(None)
+        finally:
+            lock.release()
 
     def forget_store(self) -> None:
         """Lets go of the store; the next deed opens the one that the configuration then names."""

@@ -213,6 +213,8 @@ def move(
                 made["backup"] = f"{_BACKUPS}/{backup}"
                 step("move:built")
                 plan = move_records.begin(folder, {"format": 1, "backup": made["backup"], "config": dict(config)})
+                source.retire(made["backup"])  # a writer on another machine sees no folder renamed
+                step("move:retired")
                 write_atomic(folder / _PLAN, dump_json(plan))
                 step("move:decided")
                 _finish(folder)
@@ -220,6 +222,9 @@ def move(
         except BaseException:  # Ctrl-C as well: before the decision what is half built belongs to nobody
             if new.exists() and not is_pending(folder):
                 shutil.rmtree(new)
+                if source.retired() is not None:
+                    with source.exclusive():
+                        source.retire(None)
             raise
     finally:
         lock.release()

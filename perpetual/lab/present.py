@@ -15,19 +15,20 @@ __all__ = ["Present"]
 
 
 class Present:
-    """Looks at the head of the store and at the files of the configuration; opens no store."""
+    """Looks at the head of the store and at the files of the configuration; opens a store only on another machine."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx, self._folder = ctx, str(ctx.folder)
         self._reader: tuple[str, Callable[[str], str] | None] | None = None  # store, the function that tells its head
 
     def token(self) -> str | None:
-        """What tells the present state from every other one; None if the chosen store declares no head."""
+        """Returns what tells the present state from every other one; None if the chosen store has no head."""
         name = self._ctx.config["store"]
         if self._reader is None or self._reader[0] != name:  # another one once the store has been moved
             self._reader = name, self._head_of(name)
-        head = self._reader[1]
-        return None if head is None else token_of(self._folder, head(os.path.join(self._folder, "store")))
+        reader = self._reader[1]
+        head = self._ctx.store.head() if reader is None else reader(os.path.join(self._folder, "store"))
+        return None if head is None else token_of(self._folder, head)
 
     def _head_of(self, name: str) -> Callable[[str], str] | None:
         """The function that tells the head of the store of that name, if it declares one."""

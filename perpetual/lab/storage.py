@@ -49,14 +49,16 @@ class Storage:
         store = self._ctx.store
         told = store.describe()
         files = told.pop("files", None) or file_sizes(self._ctx.folder / housing.STORE)
+        size_bytes = store.size_bytes()
         return {
             "store": self._ctx.config["store"],
             "folder": str(self._ctx.folder / housing.STORE),
+            "location": store.location(),
             "mode": told.pop("mode", None),
             "why": told.pop("why", None),
             "commit": store.seq(),
             "records": {kind: count for kind in store.kinds if (count := store.count(kind))},
-            "bytes": sum(files.values()),
+            "bytes": sum(files.values()) if size_bytes is None else size_bytes,
             "files": files,
             "details": told,
         }

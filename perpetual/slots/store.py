@@ -24,6 +24,15 @@ later commit, once, in the order of its latest commit. `wait(since)` returns whe
 *Opening.* Opening a store and reading from it change no file that holds any of the record, and a folder that may only
 be read can be read. What a crash left half done stands until the next writer mends it; a reader looks past it.
 
+*A record in another place.* A store may keep its rows on a server; its `location` then names the place. What leads from
+the project to the record (a small file with its name on the server) is in the folder at `path` and nowhere else. A new
+folder gets a record of its own, and a folder that is renamed takes its record along: this is how a migration puts the
+new store in the place of the old one. Passwords are secret options; neither `location` nor `describe` nor an error
+shows them. Other machines write to the same record and see no folder renamed: so a migration marks the old record as
+replaced (`retire`) before the new one is in force, and every writer asks for that mark (`retired`) with the lock held.
+The mark is durable, is seen by every process at once, changes no row, and can be taken off. `head` differs between any
+two commits and any two records.
+
 *Raises.* `RevisionConflict` for an `expect_revision` that is not the present one (0 means: must not exist);
 `UsageError` for an unknown kind, an undeclared index or a value that is no JSON; `TransientError` when the lock
 could not be had in time; `CorruptData` for files that cannot be read; `PerpetualError` with the operating system's
@@ -31,7 +40,8 @@ words when a write fails, in which case nothing has changed.
 
 A store is five methods (`exclusive`, `read`, `scan`, `write`, and `close` if it holds something); everything else
 stands on them here, and a store overrides it where it can be faster. One that lets go of its lock before the disk has
-confirmed overrides `settle`; one that can look at its own files overrides `verify`, `compact` and `describe`.
+confirmed overrides `settle`; one that can look at its own files overrides `verify`, `compact` and `describe`; one on a
+server overrides `location`, `size_bytes`, `retire` and `retired`.
 """
 
 from __future__ import annotations
@@ -145,6 +155,34 @@ class StoreBase(ABC):
     def describe(self) -> dict[str, Any]:
         """What a person may want to know: `mode` and `why` where the store chose between ways to be durable."""
         return {}
+
+    # --- for a record that is not in its folder -----------------------------------------------------------------
+
+    def location(self) -> str | None:
+        """Names the place of a record that is not in files of its folder, without secrets; None for one that is.
+
+        The text differs between any two records, also of one server. A folder without a record has none yet.
+        """
+        return None
+
+    def size_bytes(self) -> int | None:
+        """Returns the bytes that the record takes where `location` is; None where its folder's files are all of it."""
+        return None
+
+    def head(self) -> str | None:
+        """Returns a token of the last commit, for answers that are kept while it is the same; None keeps no answer."""
+        place = self.location()
+        return None if place is None else f"{place}#{self.seq()}"
+
+    def retire(self, successor: str | None) -> None:  # noqa: B027 - a renamed folder says as much
+        """Marks the record as replaced by `successor`, for writers anywhere; None takes the mark off.
+
+        Called with the lock held, outside of a transaction; the mark is on stable storage when it returns.
+        """
+
+    def retired(self) -> str | None:
+        """Returns what the record was marked with by `retire`, None where it is in force."""
+        return None
 
     # --- what stands on it ----------------------------------------------------------------------------------
 

@@ -37,6 +37,7 @@ STEPS: dict[str, str] = {
     "note:intent": "a note and the intent to commit it are in the record, and git lacks it",
     "note:committed": "git has the note, and the record does not know",
     "move:built": "a new store holds what the old one holds, and nothing says so",
+    "move:retired": "the old store says that it was replaced, and it is in force as nothing else says so",
     "move:decided": "the new store is in force; the old one still stands in its place",
     "move:aside": "the old store is among the backups, and there is none in its place",
     "move:renamed": "the new store is in its place; the configuration names the old one",

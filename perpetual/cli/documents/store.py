@@ -8,10 +8,14 @@ from perpetual.cli.documents.typed import TypedDict
 
 
 class StoreStats(TypedDict):
-    """What the store holds and weighs; `mode` and `why` are null where it has but one way to work."""
+    """What the store holds and weighs; `mode` and `why` are null where it has but one way to work.
+
+    `location` names the server of a record that is not in files of its folder.
+    """
 
     store: str
     folder: str
+    location: str | None
     mode: str | None
     why: str | None
     commit: int

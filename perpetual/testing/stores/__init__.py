@@ -5,9 +5,10 @@
         options = {"timeout_s": 30.0}
 
 `StoreContract` is for any store, `DurableStoreContract` for one that outlives its object, `SharedStoreContract` for one
-that several processes may write (`capabilities.multiprocess`). Both build the store with `factory`, as the kernel does;
-a subclass may override the fixture `store` (a fresh, empty store) and `reopen` (a callable that opens the same place
-once more) instead. Nothing but pytest is needed.
+that several processes may write (`capabilities.multiprocess`), `RemoteStoreContract` for one with a `location`. The
+last three build the store with `factory`, as the kernel does; a subclass of the first two may override the fixture
+`store` (a fresh, empty store) and `reopen` (a callable that opens the same place once more) instead. Nothing but pytest
+is needed.
 """
 
 from __future__ import annotations
@@ -15,5 +16,6 @@ from __future__ import annotations
 from perpetual.testing.stores.contract import StoreContract
 from perpetual.testing.stores.given import Reopen
 from perpetual.testing.stores.processes import DurableStoreContract, SharedStoreContract
+from perpetual.testing.stores.remote import RemoteStoreContract
 
-__all__ = ["DurableStoreContract", "Reopen", "SharedStoreContract", "StoreContract"]
+__all__ = ["DurableStoreContract", "RemoteStoreContract", "Reopen", "SharedStoreContract", "StoreContract"]

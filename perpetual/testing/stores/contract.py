@@ -31,15 +31,18 @@ class StoreContract(Documents, Extremes):
 
     @classmethod
     def for_provider(cls, factory: str, options: Mapping[str, Any]) -> type[StoreContract]:
-        """Returns the suite for a provider: the one with many processes, if its store says that it takes them."""
+        """Returns the suite for a provider, as its store says: for a server, for many processes, or for one."""
         from tempfile import TemporaryDirectory
 
         from perpetual.testing.stores.processes import DurableStoreContract, SharedStoreContract
+        from perpetual.testing.stores.remote import RemoteStoreContract
 
         module, _, name = factory.partition(":")
         with TemporaryDirectory() as folder:
             store: StoreBase = getattr(import_module(module), name)(dict(options), path=Path(folder) / "store")
             store.close()
+        if type(store).location is not StoreBase.location:
+            return RemoteStoreContract
         return SharedStoreContract if store.capabilities.multiprocess else DurableStoreContract
 
     @pytest.fixture

@@ -18,6 +18,7 @@ from perpetual.slots.store import StoreBase
 from perpetual.testing.stores import given
 from perpetual.testing.stores.contract import StoreContract
 from perpetual.testing.stores.given import PATIENCE_S, Reopen, abandoned, bodies, fill
+from perpetual.toolkit.secret import carried
 
 __all__ = ["DurableStoreContract", "SharedStoreContract"]
 
@@ -109,9 +110,10 @@ _PEER = """
 import json, sys
 from importlib import import_module
 from pathlib import Path
+from perpetual.toolkit.secret import uncarried
 factory, options, path = json.loads(sys.stdin.readline())
 module, _, name = factory.partition(":")
-store = getattr(import_module(module), name)(options, path=Path(path))
+store = getattr(import_module(module), name)(uncarried(options), path=Path(path))
 print("ready", flush=True)
 held = None
 for line in sys.stdin:
@@ -121,6 +123,8 @@ for line in sys.stdin:
             answer = tx.create(kind, {"n": n}).id
     elif deed == "find":
         answer = [item.body["n"] for item in store.find(kind)]
+    elif deed == "retired":
+        answer = store.retired()
     elif deed == "begin":
         held = store.transaction()
         tx = held.__enter__()
@@ -170,7 +174,7 @@ class Peer:
         self._process = subprocess.Popen(
             [sys.executable, "-c", _PEER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        self._tell([factory, dict(options), str(path)])
+        self._tell([factory, carried(dict(options)), str(path)])  # through a pipe: shown nowhere
         assert self._hear() == "ready"
 
     def _tell(self, words: list[Any]) -> None:
