@@ -1,13 +1,15 @@
-"""Entry point of the developer tools: offers `chaos`, `plugins new` and `plugins check`; imports nothing heavy."""
+"""Entry point of the developer tools: offers commands; imports nothing heavy."""
 
 from __future__ import annotations
 
 from perpetual.api import Provider, hookimpl
 
+_INSTALL = "perpetual_devkit.install_commands"
+
 
 @hookimpl
 def perpetual_commands() -> list[Provider]:
-    """`perpetual chaos`, `perpetual plugins new` and `perpetual plugins check`."""
+    """`perpetual chaos`, and the commands that make, check, install, remove and search plugins."""
     return [
         Provider(
             "command",
@@ -19,4 +21,7 @@ def perpetual_commands() -> list[Provider]:
             "command", "plugins.new", "perpetual_devkit.commands:new", "Write a plugin: part, tests and what CI needs."
         ),
         Provider("command", "plugins.check", "perpetual_devkit.commands:check", "Compare providers with their slots."),
+        Provider("command", "plugins.install", f"{_INSTALL}:install", "Install plugins with pip or uv, and load them."),
+        Provider("command", "plugins.remove", f"{_INSTALL}:remove", "Remove a plugin; say first what misses it."),
+        Provider("command", "plugins.search", f"{_INSTALL}:search", "List the plugins of the package index."),
     ]

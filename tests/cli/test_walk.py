@@ -107,6 +107,15 @@ TABLE: dict[str, Row] = {
     "plugins retry": Row("plugins retry tinydb", "plugin", "plugins retry tinidb", 5),
     "plugins new": Row("plugins new walked --slot gate", "plugin_new", "plugins new walked --slot gaet", 2),
     "plugins check": Row("plugins check tinydb --no-suites", "plugins_check", "plugins check tinidb", 5),
+    "plugins install": Row(
+        None, "plugins_install", "plugins install sqlite", 2, why="changes the environment: tests/plugins/devkit"
+    ),
+    "plugins remove": Row(
+        None, "plugins_remove", "plugins remove tinydb", 2, why="changes the environment: tests/plugins/devkit"
+    ),
+    "plugins search": Row(
+        None, "plugins_search", "plugins search '?!'", 2, why="asks a package index: tests/plugins/devkit"
+    ),
     "chaos": Row("chaos --kills 2 --writers 2", "chaos", "chaos --writers 0", 2),
     "bench-policy": Row(
         "bench-policy --policy decisive --episodes 1 --jobs 1 --thresholds 0.8 --batch 1", "bench_policy",

@@ -185,6 +185,8 @@ _SCRATCH = tuple(
     f"perpetual_devkit/{name}.py"
     for name in ("chaos", "chaos_judge", "chaos_writer", "contract_runner", "scratch_calls")
 )
+# Nor is what runs pip or uv, and asks fresh processes what they find.
+_INSTALLERS = ("perpetual_devkit/installer.py",)
 # Nor is a pool of processes that compute: it knows no project.
 _POOLS = ("perpetual_scorers/process_pool.py",)
 # Nor is what looks at the processes that a GPU serves.
@@ -208,7 +210,7 @@ def _reaches(source: str) -> Iterator[str]:
 
 
 def _faces() -> list[Path]:
-    exempt = (*_READERS, *_SCRATCH, *_POOLS, *_OWNERS)
+    exempt = (*_READERS, *_SCRATCH, *_INSTALLERS, *_POOLS, *_OWNERS)
     plugins = [path for path in (ROOT / "plugins").glob("perpetual_*/**/*.py")
                if path.relative_to(ROOT / "plugins").parts[0] not in _PARTS
                and path.relative_to(ROOT / "plugins").as_posix() not in exempt]  # fmt: skip

@@ -14,7 +14,15 @@ from perpetual.cli.documents.ledger import ApproveToken, Init, Refolded
 from perpetual.cli.documents.machine import Completion, Doctor, Setting
 from perpetual.cli.documents.memory import MemoryDecision, MemoryWrite, NoteHistory, NoteHit, NoteText, NoteWaiting
 from perpetual.cli.documents.page import Page
-from perpetual.cli.documents.plugins import Plugin, PluginNew, Plugins, PluginsCheck
+from perpetual.cli.documents.plugins import (
+    Plugin,
+    PluginNew,
+    Plugins,
+    PluginsCheck,
+    PluginsInstall,
+    PluginsRemove,
+    PluginsSearch,
+)
 from perpetual.cli.documents.provenance import Provenance
 from perpetual.cli.documents.records import KindOfRecord
 from perpetual.cli.documents.runs import Logs, Queue, RunPlan, Scan
@@ -66,6 +74,9 @@ DOCUMENTS: dict[str, Any] = {
     "plugin_new": PluginNew,
     "plugins": Plugins,
     "plugins_check": PluginsCheck,
+    "plugins_install": PluginsInstall,
+    "plugins_remove": PluginsRemove,
+    "plugins_search": PluginsSearch,
     "provenance": Provenance,
     "queue": Queue,
     "record": Record,

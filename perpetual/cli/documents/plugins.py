@@ -152,3 +152,60 @@ class PluginsCheck(TypedDict):
     items: list[ProviderChecked]
     next_cursor: str | None
     ok: bool
+
+
+class Package(TypedDict):
+    """A distribution of a package index."""
+
+    name: str
+    version: str
+
+
+class PluginsInstall(TypedDict):
+    """What an install did; `dry_run` is there if nothing was installed. `installer` is pip or uv.
+
+    `packages` were put in, Perpetual's own never; `plugins` are those of what was asked for, loaded in a fresh process.
+    """
+
+    installer: str
+    requirements: list[str]
+    packages: list[Package]
+    plugins: list[PluginLine]
+    notes: list[str]
+    dry_run: NotRequired[bool]
+
+
+class Affected(TypedDict):
+    """Something of a project that a plugin's removal stops; `what` is provider, gate, records, service or run."""
+
+    what: str
+    name: str
+    detail: str
+
+
+class PluginsRemove(TypedDict):
+    """A distribution that was removed, with its plugins; `dry_run` is there if it was not."""
+
+    distribution: str
+    version: str
+    plugins: list[str]
+    affected: list[Affected]
+    removed: bool
+    dry_run: NotRequired[bool]
+
+
+class PluginFound(TypedDict):
+    """A plugin of the package index; `installed` is its version here."""
+
+    name: str
+    distribution: str
+    installed: str | None
+
+
+class PluginsSearch(TypedDict):
+    """The plugins that a package index lists; `asked_at` is when it was asked."""
+
+    items: list[PluginFound]
+    next_cursor: str | None
+    index: str
+    asked_at: str
