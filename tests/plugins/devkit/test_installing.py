@@ -15,7 +15,6 @@ import pytest
 
 from perpetual.api import Inventory, NotFound, PerpetualError, UsageError
 from perpetual.cli.app import run
-from perpetual_devkit import installer as environment
 from perpetual_devkit.installer import Installer, check_environment, find_installer, keeping_notes, removal_words
 from perpetual_devkit.installing import Wanted, named_distribution, wanted
 
@@ -261,8 +260,8 @@ def test_without_pip_uv_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_managed_or_read_only_environment_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check_environment()
-    monkeypatch.setattr(environment.sysconfig, "get_path", lambda name: str(tmp_path))
-    monkeypatch.setattr(environment.os, "access", lambda path, mode: False)
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
+    monkeypatch.setattr("os.access", lambda path, mode: False)
     with pytest.raises(PerpetualError, match="cannot be written") as refused:
         check_environment()
     assert refused.value.code == "environment_read_only"
