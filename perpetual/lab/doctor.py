@@ -26,6 +26,7 @@ from perpetual.lab.sight import HOSTILE, aside_folders, sight
 from perpetual.lab.unbuilt import Unbuilt
 from perpetual.slots.placement import Placement
 from perpetual.toolkit import confined, filesystems, platform, private
+from perpetual.toolkit.units import counted
 
 if TYPE_CHECKING:  # it is given these departments and imports none
     from perpetual.lab.events import Feed
@@ -58,8 +59,8 @@ class Doctor:
     def examine(self) -> list[dict[str, Any]]:
         """All checks; one that raises is a finding, not the end."""
         return self.outside() + _examined(
-            self._trust, self._plugins, self._slots, self._options, self._observers, self._store, self._permissions,
-            self._disk, self._live_runs, self._run_folders, self._gpus, self._mcp, self._secrets,
+            self._trust, self._plugins, self._slots, self._options, self._kinds, self._observers, self._store,
+            self._permissions, self._disk, self._live_runs, self._run_folders, self._gpus, self._mcp, self._secrets,
         )  # fmt: skip
 
     def _trust(self) -> _Finding:
@@ -135,6 +136,19 @@ class Doctor:
             hint = next((each.hint for each in shown if each.hint), None)
             return (False if harmful else None), "; ".join(each.message for each in more), hint
         return True, "every option in the files is one of a plugin that is loaded", None
+
+    def _kinds(self) -> _Finding:
+        """Records of kinds whose plugin is gone: they are read and exported, and cannot be written."""
+        store = self._ctx.store
+        kinds = sorted(self._ctx.kinds.items())
+        gone = [
+            f"{name} ({counted(count, 'record')}) can be read only: {known.refused}"
+            for name, known in kinds
+            if known.refused is not None and (count := store.count(name))
+        ]
+        if gone:
+            return None, "; ".join(gone), "install or enable the plugin to write them; store export takes them along"
+        return True, f"{counted(len(kinds), 'kind of record', 'kinds of record')} from plugins, all loaded", None
 
     def _observers(self) -> _Finding:
         failing = self._feed.failing()

@@ -196,6 +196,9 @@ def test_records_stay_when_the_plugin_has_gone(left: Path) -> None:
         assert {kind["name"]: kind["active"] for kind in lab.records.kinds()} == dict.fromkeys(
             ("bell.alarm", "bell.ring", "bell.scratch"), False
         )
+        said = next(item for item in lab.doctor() if item["check"] == "kinds")
+        assert said["ok"] is None
+        assert "bell.alarm (1 record) can be read only: the plugin acme/bell 1.0" in said["detail"]
     with Lab.open(left, registry=bell()) as lab:
         assert lab.records("alarm").add(claim="h1").id == "alarm-2"
 
