@@ -38,12 +38,14 @@ __all__ = [
     "Leaf",
     "Owner",
     "PluginOptions",
+    "asked",
     "check_declared",
     "checked",
     "defaults_of",
     "key_of",
     "leaves_of",
     "parsed",
+    "with_defaults",
 ]
 
 PLUGIN = "plugin"  # stands for the slot where the options are those of a plugin itself
@@ -305,6 +307,55 @@ def parsed(name: str, option: Option, text: str, where: str) -> Any:
     except ValueError:
         value = None
     return checked(name, option, value, where)
+
+
+def asked(spec: Mapping[str, Option], given: Mapping[str, Any], title: str, place: str = "") -> dict[str, Any]:
+    """Returns the values that were given for declared options, checked; a text is read as what its option holds.
+
+    Args:
+        given: by key; the keys of a section in a mapping, or joined to its name by a dot.
+        title: what one of the options is called in messages.
+
+    Raises:
+        UsageError: for a key that is not declared, with the nearest names, and for a value that does not fit.
+    """
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        key, dot, inner = name.partition(".")
+        option = spec.get(key)
+        if option is None or (dot and option.type != "section"):
+            raise UsageError(unknown(title, place + name, [place + ".".join(keys) for keys, _ in leaves_of(spec)]))
+        if option.type != "section":
+            text = isinstance(value, str) and option.type != "str"
+            found[key] = (parsed if text else checked)(place + key, option, value, title)
+        elif value is None and option.nullable and not dot:
+            found[key] = None
+        elif dot or isinstance(value, Mapping):
+            inside = asked(option.fields or {}, {inner: value} if dot else value, title, f"{place}{key}.")
+            found[key] = {**(found.get(key) or {}), **inside}
+        else:
+            raise UsageError(f"{title}: {place}{key} must hold keys with values", hint=option.meaning)
+    return found
+
+
+def with_defaults(spec: Mapping[str, Option], given: Mapping[str, Any], title: str, place: str = "") -> dict[str, Any]:
+    """Returns `asked` values with the defaults of the options that were left out.
+
+    Raises:
+        UsageError: for a compulsory one that was left out.
+    """
+    found: dict[str, Any] = {}
+    for key, option in spec.items():
+        if option.type == "section" and not (option.nullable and given.get(key) is None):
+            found[key] = with_defaults(option.fields or {}, given.get(key) or {}, title, f"{place}{key}.")
+        elif key in given:
+            found[key] = given[key]
+        elif option.default is None and not option.nullable:
+            hint = f"--engine {place}{key}=VALUE: {option.meaning}"
+            raise UsageError(f"{title}: {place}{key} has no value", hint=hint)
+        else:
+            found[key] = None if option.type == "section" else option.default
+    return found
 
 
 def _checked_item(name: str, fields: Mapping[str, Option], item: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -85,6 +85,10 @@ class Resources:
     cpus: int | None = None
     wall_s: float | None = None
     no_output_s: float | None = None  # a run that writes nothing for so long is ended
+    memory_bytes: int | None = None  # main memory, on each node
+    nodes: int | None = None  # machines; None is one, or what the scheduler's engine decides
+    scheduler: str | None = None  # that starts its runs; None is the configured one
+    engine: Json = field(default_factory=dict)  # the options of that scheduler which were asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +198,7 @@ class Run:
     chosen_seed: bool = False  # picked by hand, so that what it measured weighs nothing
     metric_sources: Json = field(default_factory=dict)  # the file and line that each metric was read from
     versions: Json = field(default_factory=dict)  # {code, data, environment} that it started with, null where unknown
+    host: str | None = None  # the machine that it runs or ran on, by its name; null where that is not known
 
 
 @dataclass(frozen=True, slots=True)

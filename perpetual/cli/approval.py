@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from perpetual.commands import line
-from perpetual.toolkit.units import counted, shown_hours
+from perpetual.toolkit.units import counted, shown_bytes, shown_hours
 
 __all__ = ["approved_text", "needs", "other_command"]
 
@@ -21,14 +21,29 @@ def other_command(item: Json) -> str | None:
 
 
 def needs(item: Json) -> str:
-    """What a run takes of the machine."""
+    """What a run takes of a machine, and what starts it, where that is chosen."""
     need = item["resources"]
     wall = "none" if need["wall_s"] is None else shown_hours(need["wall_s"] / 3600)
     memory = f" with {need['gpu_memory_bytes'] / 2**30:g} GiB each" if need["gpu_memory_bytes"] else ""
     cpus = f", {counted(need['cpus'], 'CPU')}" if need["cpus"] else ""
     silent = f", ended after {shown_hours(need['no_output_s'] / 3600)} without output" if need["no_output_s"] else ""
     gpus = counted(need["gpus"], "GPU") if need["gpus"] else "no GPU"
-    return f"{gpus}{memory}{cpus}, wall limit {wall}{silent}"
+    main = f", {shown_bytes(need['memory_bytes'])} of memory" if need.get("memory_bytes") else ""
+    nodes = f", {counted(need['nodes'], 'node')}" if need.get("nodes") else ""
+    return f"{gpus}{memory}{cpus}{main}{nodes}, wall limit {wall}{silent}{_scheduler(need)}"
+
+
+def _scheduler(need: Json) -> str:
+    """The scheduler and its options, where the experiment has its own."""
+    if not need.get("scheduler"):
+        return ""
+    engine = _flat_pairs(need.get("engine") or {})
+    return f", by {line(need['scheduler'])}" + (f" with {engine}" if engine else "")
+
+
+def _flat_pairs(options: Json) -> str:
+    return line(" ".join(f"{name}={json.dumps(value) if isinstance(value, dict | list) else value}"
+                         for name, value in options.items()))  # fmt: skip
 
 
 def approved_text(item: Json, differs: Json | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -68,6 +69,15 @@ _LONGEST_LISTED = 200  # characters of a command in a list
 @click.option("--wall", metavar="TIME", help="Seconds after which a run is ended, or with a unit: 90s, 30m, 2h.")
 @click.option("--no-output", metavar="TIME", help="A run that writes nothing for so long is ended.")
 @click.option("--cpus", type=int, help="How many CPUs a run keeps busy; runs wait until there are so many.")
+@click.option("--memory", metavar="SIZE", help="Main memory of a run, as in 64GiB; on each node.")
+@click.option("--nodes", type=int, help="How many machines a run needs.")
+@click.option("--scheduler", metavar="NAME", help="What starts its runs; by default the configured one.")
+@click.option(
+    "--engine",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="An option of the scheduler; may be repeated.",
+)
 @click.option("--priority", type=int, help="Waiting runs of a higher one start first.  [default: 0]")
 @click.option("--tag", "tags", multiple=True, help="A word to find it by; may be repeated.")
 @click.option("--cwd", metavar="DIR", help="Where to run, below the project's folder.")
@@ -107,6 +117,10 @@ def _specification(given: Json) -> Json:
         said["cost_run_hours"] = hours_of(said.pop("cost"), "--cost")
     if "gpu_memory" in said:
         said["gpu_memory_bytes"] = bytes_of(said.pop("gpu_memory"), "--gpu-memory")
+    if "memory" in said:
+        said["memory_bytes"] = bytes_of(said.pop("memory"), "--memory")
+    if "engine" in said:
+        said["engine"] = _engine(said["engine"])
     if "wall" in said:
         said["wall_s"] = seconds_of(said.pop("wall"), "--wall")
     if "no_output" in said:
@@ -118,6 +132,20 @@ def _specification(given: Json) -> Json:
                 raise UsageError(f"--env takes NAME=VALUE, not {name!r}", hint="as in --env LR=0.1")
         said["env"] = {name: value for name, _, value in pairs}
     return said
+
+
+def _engine(given: Sequence[str]) -> Json:
+    """The scheduler's options: pairs, and JSON objects; a later one wins."""
+    found: Json = {}
+    for text in given:
+        name, sign, value = text.partition("=")
+        if text.lstrip().startswith("{"):
+            found |= json_object(text, "--engine") or {}
+        elif name and sign:
+            found[name] = value
+        else:
+            raise UsageError(f"--engine takes KEY=VALUE, not {text!r}", hint="as in --engine partition=gpu")
+    return found
 
 
 def _proposed_text(item: Json) -> str:

@@ -477,7 +477,8 @@ def _text(item: Json, hints: Sequence[str]) -> str:
     lines += [f"  reason: {printable(item['reason'])}"] if item["reason"] else []
     lines += [*map(_seen, item["annotations"]), *(f"  hint: {hint}" for hint in hints)]
     seed = "unknown" if item["seed"] is None else item["seed"]
-    lines.append(f"  seed {seed}, pid {item['pid'] or '-'}, scheduler {item['scheduler']}")
+    host = f" on {printable(item['host'])}" if item["host"] else ""
+    lines.append(f"  seed {seed}, pid {item['pid'] or '-'}, scheduler {item['scheduler']}{host}")
     lines.append(f"  {_period(item)}")
     lines += [f"  {printable(name)}: {_value(value)}" for name, value in item["metrics"].items()]
     lines += [f"  GPUs: {', '.join(item['gpus'])}"] if item["gpus"] else []

@@ -64,7 +64,7 @@ def argv_of(command: str) -> tuple[str, ...]:
 
 # Fields that came later: where they are not used, the hashes of earlier specifications stay as they are.
 _LATER: dict[str, dict[str, Any]] = {
-    "resources": {"no_output_s": None},
+    "resources": {"no_output_s": None, "memory_bytes": None, "nodes": None, "scheduler": None, "engine": {}},
     "design": {"on_crash": None, "confirmation": False, "proxy": None, "proxy_of": None, "changes": None},
 }
 

@@ -1,4 +1,4 @@
-"""The placement in force, and what it sees of the lab: live runs, the needs of runs, and settings.
+"""The placements in force, and what it sees of the lab: live runs, the needs of runs, and settings.
 
 Used by the flows, the inventory and the doctor. `perpetual.slots.placement` is the contract.
 """
@@ -11,6 +11,7 @@ from math import inf
 from perpetual.config import Config
 from perpetual.errors import PluginError, UsageError
 from perpetual.lab.context import Context
+from perpetual.lab.schedulers import scheduler_name, scheduler_of
 from perpetual.slots.gpu import GpuBackend
 from perpetual.slots.placement import (
     GpuNeed,
@@ -31,19 +32,56 @@ from perpetual.slots.sections import Finding
 from perpetual.slots.store import Document
 from perpetual.toolkit.units import posix_of
 
-__all__ = ["check_place", "need_of", "needs_driver", "placement_of", "request_of", "settings_of",
-           "survey_of", "variables", "view_of"]  # fmt: skip
+__all__ = ["Surveys", "check_place", "need_of", "needs_driver", "placement_by", "placement_of", "placer_of", "placers",
+           "request_of", "settings_of", "variables", "view_of"]  # fmt: skip
 
 _RECENT = 100  # ended runs whose processes are still looked for; the driver forgets a process within seconds
 
 
-def placement_of(ctx: Context) -> Placement:
-    """Returns the scheduler's own placement, else the one that the configuration chooses.
+class Surveys:
+    """What one command places runs with: a survey for each placement, so that a driver is asked once."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self._found: dict[str | None, Survey] = {}
+
+    def of(self, experiment: Document) -> Survey:
+        """Returns the survey of the placement that places an experiment's runs; raises as `scheduler_of` does."""
+        return self.by(_placer(self._ctx, scheduler_name(self._ctx, experiment), scheduler_of(self._ctx, experiment)))
+
+    def by(self, placer: str | None) -> Survey:
+        """Returns the survey of a scheduler's own placement; None is the configured placement."""
+        if placer not in self._found:
+            placement = _placement(self._ctx, None if placer is None else _scheduler(self._ctx, placer))
+            self._found[placer] = placement.survey(view_of(self._ctx, placer))
+        return self._found[placer]
+
+
+def placement_of(ctx: Context, experiment: Document) -> Placement:
+    """Returns what places an experiment's runs: the placement of its scheduler, else the configured one.
 
     Where no plugin offers that one, runs that need GPUs are refused or wait, and CPU runs see no GPU.
     """
-    scheduler: Scheduler = ctx.part("scheduler")
-    own = scheduler.placement()
+    return _placement(ctx, scheduler_of(ctx, experiment))
+
+
+def placer_of(ctx: Context, experiment: Document) -> str | None:
+    """Returns the scheduler whose own placement places an experiment's runs; None for the configured placement."""
+    return _placer(ctx, scheduler_name(ctx, experiment), scheduler_of(ctx, experiment))
+
+
+def placers(ctx: Context, runs: Iterable[Document]) -> list[str | None]:
+    """Returns the schedulers whose own placements place these runs, None for the configured one; each once."""
+    return [*dict.fromkeys(_placer_of_run(ctx, run) for run in runs)]
+
+
+def placement_by(ctx: Context, placer: str | None) -> Placement:
+    """Returns a scheduler's own placement; None is the configured placement."""
+    return _placement(ctx, None if placer is None else _scheduler(ctx, placer))
+
+
+def _placement(ctx: Context, scheduler: Scheduler | None) -> Placement:
+    own = None if scheduler is None else scheduler.placement()
     if own is not None:
         return own
     try:
@@ -53,9 +91,22 @@ def placement_of(ctx: Context) -> Placement:
     return chosen
 
 
-def survey_of(ctx: Context) -> Survey:
-    """Returns what one command places runs with."""
-    return placement_of(ctx).survey(view_of(ctx))
+def _placer(ctx: Context, name: str, scheduler: Scheduler) -> str | None:
+    return None if scheduler.placement() is None else name
+
+
+def _placer_of_run(ctx: Context, run: Document) -> str | None:
+    """Returns the placer of a live run; its scheduler's name, where that one is gone: nothing of this machine."""
+    name = str(run.body["scheduler"])
+    try:
+        return _placer(ctx, name, _scheduler(ctx, name))
+    except PluginError:
+        return name
+
+
+def _scheduler(ctx: Context, name: str) -> Scheduler:
+    found: Scheduler = ctx.part_named("scheduler", name)
+    return found
 
 
 def settings_of(config: Config) -> PlacementSettings:
@@ -67,12 +118,14 @@ def settings_of(config: Config) -> PlacementSettings:
 
 def view_of(
     ctx: Context,
+    placer: str | None = None,
     live: Callable[[], Sequence[Document]] | None = None,
     ahead: Callable[[], Iterable[QueuedRun]] = tuple,
 ) -> PlacementView:
     """Returns what a placement sees.
 
     Args:
+        placer: the scheduler whose own placement it is; None is the configured one. It sees the runs that it places.
         live: answers the launching and running runs; by default the record is read at each call.
         ahead: answers the runs in front in the queue that wait for GPUs; by default there are none.
     """
@@ -84,7 +137,10 @@ def view_of(
     def read() -> list[Document]:
         return [run for status in ("launching", "running") for run in ctx.store.find("run", status=status)]
 
-    find = live or read
+    look = live or read
+
+    def find() -> list[Document]:
+        return [run for run in look() if _placer_of_run(ctx, run) == placer]
 
     def runs() -> list[LiveRun]:
         return [_live_run(ctx, run) for run in find()]
@@ -127,9 +183,14 @@ def need_of(experiment: Document, wanted: Sequence[int]) -> GpuNeed | None:
     return GpuNeed(number, resources["gpu_memory_bytes"], tuple(wanted)) if number else None
 
 
-def needs_driver(experiment: Document, wanted: Sequence[int], survey: Survey) -> bool:
-    """Returns whether the survey must be asked before a run of the experiment is placed."""
-    return need_of(experiment, wanted) is not None and not survey.is_asked
+def needs_driver(experiment: Document, wanted: Sequence[int], surveys: Surveys) -> bool:
+    """Returns whether its survey must be asked before a run of the experiment is placed."""
+    if need_of(experiment, wanted) is None:
+        return False
+    try:
+        return not surveys.of(experiment).is_asked
+    except PluginError:
+        return False  # its scheduler is gone: it waits for that
 
 
 def request_of(ctx: Context, experiment: Document, need: GpuNeed, run: Document | None = None) -> PlacementRequest:
@@ -140,7 +201,7 @@ def request_of(ctx: Context, experiment: Document, need: GpuNeed, run: Document 
     return PlacementRequest(experiment.id, need, ends_at_s, run.id, ctx.folder / "runs" / run.id)
 
 
-def check_place(ctx: Context, experiment: Document, wanted: Sequence[int], survey: Survey) -> None:
+def check_place(ctx: Context, experiment: Document, wanted: Sequence[int], surveys: Surveys) -> None:
     """Raises unless the run could ever get its GPUs, and `wanted` names as many as it declares."""
     declared = experiment.body["resources"]["gpus"]
     if wanted and (len(set(wanted)) != len(wanted) or declared not in (0, len(wanted))):
@@ -150,13 +211,13 @@ def check_place(ctx: Context, experiment: Document, wanted: Sequence[int], surve
         )
     need = need_of(experiment, wanted)
     if need is not None:
-        survey.check(request_of(ctx, experiment, need))
+        surveys.of(experiment).check(request_of(ctx, experiment, need))
 
 
-def variables(ctx: Context, gpus: Sequence[str], run: Document | None) -> dict[str, str]:
+def variables(ctx: Context, experiment: Document, gpus: Sequence[str], run: Document | None) -> dict[str, str]:
     """Returns the variables by which a program sees the GPUs of its run, and no others."""
     numbers = [] if run is None else run.body.get("gpu_numbers") or []
-    return placement_of(ctx).environment(view_of(ctx), gpus, numbers)
+    return placement_of(ctx, experiment).environment(view_of(ctx, placer_of(ctx, experiment)), gpus, numbers)
 
 
 def _end_s(experiment: Document, on_overrun: str | None, start_s: float) -> float:

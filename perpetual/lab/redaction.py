@@ -105,13 +105,14 @@ def refuse_key(key: str) -> None:
 
 
 def refuse_secrets(body: Mapping[str, Any]) -> None:
-    """Raises UsageError for a specification whose command, environment, config, folder or design holds a secret."""
+    """Raises UsageError for a specification that holds a secret, in its command, environment, settings or options."""
     refuse_command(body.get("command"))
     variable = secret_in_variables(body.get("env") or {})
     if variable is not None:
         raise _refusal(f"the environment variable {variable} holds a secret")
-    for field in ("config", "cwd", "design"):
-        place = secret_in_value(body.get(field) or {})
+    engine = body.get("engine") or (body.get("resources") or {}).get("engine")
+    for field, value in (*((name, body.get(name)) for name in ("config", "cwd", "design")), ("engine", engine)):
+        place = secret_in_value(value or {})
         if place is not None:
             raise _refusal(f"{field}.{place} holds a secret" if place else f"{field} holds a secret")
 

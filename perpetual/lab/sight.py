@@ -15,6 +15,7 @@ from typing import Any
 
 from perpetual.errors import CorruptData, UnknownPlugin
 from perpetual.lab.context import Context
+from perpetual.lab.schedulers import scheduler_of
 from perpetual.slots.scheduler import EndUnreadable, Scheduler, Sighting
 from perpetual.slots.store import Document
 from perpetual.toolkit.units import posix_of
@@ -156,9 +157,8 @@ def is_occupied(ctx: Context, run: Document) -> str | None:
     folder = folder_of(ctx, run.id)
     if not os.path.lexists(folder) or _is_its_own(folder, run):
         return None
-    scheduler: Scheduler = ctx.part("scheduler")
     try:
-        seen = scheduler.poll(None, folder)
+        seen = scheduler_of(ctx, ctx.need("experiment", run.body["experiment_id"])).poll(None, folder)
     except (CorruptData, *HOSTILE):
         return None  # nothing that lives is known of it
     if seen.state == "running" and seen.elsewhere is None and seen.started_at is not None:

@@ -53,6 +53,10 @@ class Specification:
     cpus: int | None = None
     wall_s: float | None = None  # by default 1.5 times the cost, at least 60 s, or `default_wall_s`
     no_output_s: float | None = None  # a run that writes nothing for so long is ended
+    memory_bytes: int | None = None  # main memory, on each node
+    nodes: int | None = None
+    scheduler: str | None = None  # that starts its runs, by its provider's name; by default the configured one
+    engine: Mapping[str, Any] | None = None  # options of that scheduler; see `Scheduler.engine_options`
 
     def beside_extension(self) -> list[str]:
         """What is given although more replicates of another experiment take it over from that one."""

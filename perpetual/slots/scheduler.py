@@ -26,6 +26,15 @@ without a slash is looked up in the `PATH` of that `env`, one with a slash from 
 `stderr.log` of `log_dir` byte by byte: while it runs where `logs` says, and complete when it has ended, for the metric
 readers look there.
 
+*Environment.* `env` is what the lab adds: the experiment's variables and those of the run. A scheduler that
+`inherits_env` gets them over the launcher's environment, and the command has exactly `env`. One that does not, such as
+that of a cluster, gets of the launcher's environment the variables named in `passes_env` alone, and the command has
+`env` over what its machine offers. Tokens of the lab's servers are never in it.
+
+*Requests.* `cpus`, `memory_bytes`, `nodes` and `options` are what the experiment asks for. What a scheduler cannot
+honour it refuses, in `check` where it can know by then: nothing is dropped silently. `options` are those that it
+declares in `engine_options`, checked, with their defaults; None is what the engine decides.
+
 *Ending.* At `wall_s`, at `cancel`, and when it has been silent for `no_output_s`, every process of the run gets TERM
 and, after the grace, KILL, stopped ones too. The reason is then `timeout` or `killed`, whatever the command answered,
 with a detail for people, which names who cancelled. A further `cancel` can shorten the grace and never lengthens it. A
@@ -62,9 +71,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from perpetual.errors import CorruptData, PerpetualError
+from perpetual.slots import Option
 
 if TYPE_CHECKING:
     from perpetual.slots.placement import Placement
@@ -91,12 +102,18 @@ class LaunchSpec:
     run_id: str
     argv: tuple[str, ...]
     cwd: Path
-    env: Mapping[str, str]  # the whole environment of the process
+    env: Mapping[str, str]  # what the lab adds; over the launcher's environment for a scheduler that `inherits_env`
     log_dir: Path
     wall_s: float | None  # the run is ended when it has lasted this long
     grace_s: float  # between TERM and KILL
     gpus: int = 0
     gpu_memory_bytes: int | None = None
+    cpus: int | None = None  # that the run keeps busy, on each node
+    memory_bytes: int | None = None  # main memory, on each node
+    nodes: int | None = None  # machines
+    options: Mapping[str, object] = field(
+        default_factory=dict
+    )  # for the engine: see `engine_options`
     no_output_s: float | None = None  # the run is ended when it has written nothing for this long
     held: int | None = None  # an open file of the launcher's, whose lock is to last as long as the run
     nonce: str | None = None  # drawn for this run alone: to be in the records of its start and end
@@ -111,6 +128,7 @@ class Launched:
     pid: int | None
     started_at: str  # UTC, ISO 8601
     gpus: tuple[str, ...] = ()
+    host: str | None = None  # the machine that it runs on, by its name; None where that is not known yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +146,7 @@ class Sighting:
     `nonce` and `spec_hash` are those of the specification that the records in the folder were made from, where the
     scheduler `binds_runs`. `elsewhere` says in words where a running one lives that cannot be ended from here: on
     another machine, or in the folder of which this one is a copy. `left` are the processes that a lost one has left.
+    `host` is the name of the machine that it runs or ran on, None where that is unknown.
     """
 
     state: str
@@ -147,11 +166,15 @@ class Sighting:
     spec_hash: str | None = None
     elsewhere: str | None = None
     left: tuple[int, ...] = field(default=(), compare=False)
+    host: str | None = None
 
 
 class Scheduler(ABC):
     """Base of every scheduler; see the contract at the top of this module."""
 
+    engine_options: Mapping[str, Option] = MappingProxyType({})  # that `propose --engine KEY=VALUE` takes
+    inherits_env = False  # `LaunchSpec.env` holds the launcher's environment too
+    passes_env: Sequence[str] = ()  # the variables of the launcher's environment that are in `env` all the same
     places_gpus = False  # the engine assigns GPUs itself: see `placement`
     queues = False  # a launched run may wait in the engine's own queue
     binds_runs = False  # its sightings have the nonce of the specification; another one is not taken for the run

@@ -323,6 +323,15 @@ def available_cpus() -> int:
     return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
 
 
+def memory_bytes() -> int | None:
+    """The machine's main memory; None where the platform does not tell."""
+    try:
+        found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return None
+    return found if found > 0 else None
+
+
 def _cgroup_files(proc: str, cgroups: str) -> list[str]:
     """Where the out-of-memory kills of this process's own control group may be counted."""
     try:

@@ -28,6 +28,7 @@ from perpetual.api import (
 from perpetual.toolkit import platform
 from perpetual.toolkit.hosts import this_host
 from perpetual.toolkit.runrecords import hash_of
+from perpetual.toolkit.units import shown_bytes
 from perpetual.toolkit.whereabouts import folder_of, is_locked, supervisor_here
 from perpetual_supervisor import rundir
 
@@ -44,15 +45,17 @@ class LocalScheduler(Scheduler):
     """See `perpetual.slots.scheduler` for the contract. Holds no state: everything is in the run's folder."""
 
     binds_runs = True
+    inherits_env = True
 
     def __init__(self, *, max_log_bytes: int) -> None:
         self._max_log_bytes = max_log_bytes
 
     def check(self, spec: LaunchSpec) -> None:
-        """A platform that can supervise, a working directory and a program that exist."""
+        """A platform that can supervise, a machine that has enough, a working directory and a program that exist."""
         reason = platform.supports_runs()
         if reason is not None:
             raise LaunchError(reason, code="unsupported_platform")
+        _check_request(spec)
         if not spec.cwd.is_dir():
             raise LaunchError(
                 f"the working directory {spec.cwd} does not exist",
@@ -94,7 +97,8 @@ class LocalScheduler(Scheduler):
         supervisor = started.supervisor
         parts = (*supervisor, spec.nonce or "", this_host().id, started.end_hash or "")
         native = "/".join(map(str, parts))
-        return Launched(native, started.child.pid if started.child else None, started.started_at)
+        pid = started.child.pid if started.child else None
+        return Launched(native, pid, started.started_at, host=started.host_name)
 
     def poll(self, native_id: str | None, log_dir: Path) -> Sighting:
         """Reads the run's folder; an orphaned command (its supervisor was killed) still counts as running."""
@@ -165,6 +169,21 @@ class LocalScheduler(Scheduler):
             unseen = [number for number in range(len(runs)) if number not in keepers]
             gone = platform.wait_any_gone([*keepers.values()], min(left_s, _UNSEEN_POLL_S) if unseen else left_s)
             looked_at = sorted([*([*keepers][place] for place in gone), *unseen])
+
+
+def _check_request(spec: LaunchSpec) -> None:
+    """Raises LaunchError for a request beyond this machine."""
+    cpus, memory = platform.available_cpus(), platform.memory_bytes()
+    if spec.nodes is not None and spec.nodes > 1:
+        problem, hint = f"it needs {spec.nodes} nodes, and local runs it on this machine", "without --nodes"
+    elif spec.cpus is not None and spec.cpus > cpus:
+        problem, hint = f"it needs {spec.cpus} CPUs, and {cpus} may be used on this machine", "with fewer --cpus"
+    elif spec.memory_bytes is not None and memory is not None and spec.memory_bytes > memory:
+        problem = f"it needs {shown_bytes(spec.memory_bytes)} of memory, and this machine has {shown_bytes(memory)}"
+        hint = "with less --memory"
+    else:
+        return
+    raise LaunchError(problem, hint=f"propose it {hint}, or with another --scheduler", code="does_not_fit")
 
 
 class _Native(NamedTuple):
@@ -267,6 +286,7 @@ def _sighting(seen: rundir.Observation, native: _Native | None, log_dir: Path) -
             pid=pid,
             nonce=record.nonce,
             spec_hash=record.spec_hash,
+            host=started.host_name if started else None,
         )
     state = "running" if seen.state == "orphaned" or seen.detail == "launching" else seen.state
     return Sighting(
@@ -280,6 +300,7 @@ def _sighting(seen: rundir.Observation, native: _Native | None, log_dir: Path) -
         spec_hash=started.spec_hash if started else None,
         elsewhere=seen.elsewhere,
         left=seen.left,
+        host=started.host_name if started else None,
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from perpetual.api import Capture, CodeReader, RunChanges, RunEnd, RunFacts, RunStart
-from perpetual.toolkit.platform import available_cpus
+from perpetual.toolkit.platform import available_cpus, memory_bytes
 from perpetual.toolkit.redact import redact_setting
 from perpetual_provenance.code_version import Reader
 from perpetual_provenance.git_snapshot import capture_code
@@ -88,16 +88,12 @@ def _machine() -> dict[str, Any]:
         return {"host": platform.node(), "os": platform.system(), "kernel": platform.version(), "cpus": os.cpu_count(),
                 "memory_bytes": None}  # fmt: skip
     system = os.uname()
-    try:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError):
-        memory = -1
     return {
         "host": system.nodename,
         "os": f"{_distribution() or system.sysname} ({system.machine})",
         "kernel": f"{system.sysname} {system.release}",
         "cpus": available_cpus(),  # that this process may use, of which the run inherits as many
-        "memory_bytes": memory if memory > 0 else None,
+        "memory_bytes": memory_bytes(),
     }
 
 

@@ -10,7 +10,7 @@ import pytest
 from perpetual import Lab
 from perpetual.errors import TransientError
 from perpetual.lab.flows import start
-from perpetual.lab.placing import survey_of
+from perpetual.lab.placing import Surveys
 from tests.faults.run_harness import approved, opened
 
 
@@ -33,7 +33,7 @@ def test_a_run_that_waits_for_the_same_is_not_written_and_takes_no_lock(
             return transaction(*given, **named)
 
         monkeypatch.setattr(lab.desks.ctx.store, "transaction", counted)
-        assert start.advance_queue(lab.desks, survey_of(lab.desks.ctx)) == ([], [])
+        assert start.advance_queue(lab.desks, Surveys(lab.desks.ctx)) == ([], [])
         assert begun == []
         monkeypatch.undo()
         assert {run.reason for run in lab.queue.waiting().items} == {"1 runs are live, and max_concurrent_runs is 1"}

@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from perpetual.errors import PluginError
 from perpetual.lab.flows import Desks
-from perpetual.lab.placing import placement_of, view_of
+from perpetual.lab.placing import Surveys, placement_by, placers, view_of
 from perpetual.records import Json
-from perpetual.slots.placement import Survey
 from perpetual.slots.store import Document
 
 __all__ = ["note_gpus"]
 
 
-def note_gpus(desks: Desks, survey: Survey) -> None:
-    """Writes what differs from the leases beside the live runs; the placement is asked while a run has GPUs."""
+def note_gpus(desks: Desks, surveys: Surveys) -> None:
+    """Writes what differs from the leases beside the live runs; placements whose runs have GPUs are asked."""
     ctx = desks.ctx
-    if not any(run.body["gpus"] for run in ctx.store.find("run", status="running")):
-        return
     found: defaultdict[str, list[str]] = defaultdict(list)
-    for note in placement_of(ctx).watch(view_of(ctx), survey):
-        found[note.run_id].append(note.text)
+    for placer in placers(ctx, [run for run in ctx.store.find("run", status="running") if run.body["gpus"]]):
+        try:
+            notes = placement_by(ctx, placer).watch(view_of(ctx, placer), surveys.by(placer))
+        except PluginError:
+            continue  # the scan names the run whose scheduler is gone
+        for note in notes:
+            found[note.run_id].append(note.text)
     for run_id, texts in found.items():
         _note(desks, ctx.need("run", run_id), texts)
 

@@ -10,17 +10,18 @@ from perpetual.errors import Conflict, NotPermitted, PerpetualError, Refused, Us
 from perpetual.lab.experiments import argv_of
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.code_check import Changed, CodeCheck, accepted_of, accepted_values, require_same
-from perpetual.lab.flows.room import Moment, check_cpus, room
+from perpetual.lab.flows.room import Moment, check_machine, room
 from perpetual.lab.flows.specify import spec_of
-from perpetual.lab.flows.start import scheduler_of, start, wanted_gpus
-from perpetual.lab.placing import check_place, survey_of
+from perpetual.lab.flows.start import start, wanted_gpus
+from perpetual.lab.placing import Surveys, check_place
 from perpetual.lab.redaction import refuse_command
 from perpetual.lab.rights import for_agent
 from perpetual.lab.runs import SEEDS, seed_of
+from perpetual.lab.schedulers import scheduler_name, scheduler_of
 from perpetual.lab.sight import leftovers
 from perpetual.lab.states import ENDED
 from perpetual.records import Run
-from perpetual.slots.placement import Survey, Waits
+from perpetual.slots.placement import Waits
 from perpetual.slots.scheduler import LaunchSpec
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit.steps import step
@@ -72,9 +73,9 @@ def launch(
         earlier = ctx.recall(tx, idempotency_key, "run")
     if earlier is not None:
         return _recalled(desks, earlier)
-    survey = survey_of(desks.ctx)
+    surveys = Surveys(desks.ctx)
     candidate = _candidate(desks, ctx.need("experiment", experiment_id), command)
-    _check_place(desks, candidate, gpus, survey)
+    _check_place(desks, candidate, gpus, surveys)
     check = CodeCheck(desks)
     typed = None if command is None or ctx.need("experiment", experiment_id).body["command"] else candidate
     code = check.state_of(typed) if typed is not None else None
@@ -101,10 +102,10 @@ def launch(
         desks.experiments.fold(tx, experiment_id)  # once: it reads all of the experiment's runs
         ctx.remember(tx, idempotency_key, "run", " ".join(made))
     step("launch:reserved")
-    return [start(desks, id, survey) for id in made]
+    return [start(desks, id, surveys) for id in made]
 
 
-def reserve(desks: Desks, experiment_id: str, survey: Survey, changed: Changed | None = None) -> str:
+def reserve(desks: Desks, experiment_id: str, surveys: Surveys, changed: Changed | None = None) -> str:
     """The first half of `launch`, for the loop, which picks in the same transaction; answers the queued run's id.
 
     Args:
@@ -114,7 +115,7 @@ def reserve(desks: Desks, experiment_id: str, survey: Survey, changed: Changed |
         As `launch`.
     """
     experiment = desks.ctx.need("experiment", experiment_id)
-    _check_place(desks, _candidate(desks, experiment, None), (), survey)
+    _check_place(desks, _candidate(desks, experiment, None), (), surveys)
     with desks.ctx.store.transaction() as tx:
         missing = _open_replicates(desks, experiment)
         made = _create(desks, tx, experiment, missing[0], _Wish(changed=changed))
@@ -136,8 +137,8 @@ def retry(desks: Desks, run_id: str, *, idempotency_key: str | None = None) -> R
         return _recalled(desks, earlier)[0]
     old, experiment = _retryable(desks, run_id)
     _require_gone(desks, old)
-    survey = survey_of(desks.ctx)
-    _check_place(desks, experiment, wanted_gpus(old), survey)
+    surveys = Surveys(desks.ctx)
+    _check_place(desks, experiment, wanted_gpus(old), surveys)
     changed = require_same(desks, CodeCheck(desks), experiment)
     with ctx.store.transaction() as tx:
         earlier = ctx.recall(tx, idempotency_key, "retry")
@@ -146,7 +147,7 @@ def retry(desks: Desks, run_id: str, *, idempotency_key: str | None = None) -> R
         made = _next_attempt(desks, tx, run_id, changed)
         ctx.remember(tx, idempotency_key, "retry", made.id)
     step("launch:reserved")
-    return start(desks, made.id, survey)
+    return start(desks, made.id, surveys)
 
 
 def _next_attempt(desks: Desks, tx: Transaction, run_id: str, changed: Changed | None = None) -> Document:
@@ -204,23 +205,23 @@ def plan(
     refuse_command(command)
     _check_seed(seed, every)
     experiment = _candidate(desks, desks.ctx.need("experiment", experiment_id), command)
-    survey = survey_of(desks.ctx)
-    spec = _check_place(desks, experiment, gpus, survey)
+    surveys = Surveys(desks.ctx)
+    spec = _check_place(desks, experiment, gpus, surveys)
     is_typed = command is not None and desks.ctx.need("experiment", experiment_id).body["command"] is None
     changed = None if is_typed else require_same(desks, CodeCheck(desks), experiment)
     missing = _open_replicates(desks, experiment)
     wish = _Wish(1, seed, gpus, seed is not None, changed)
-    return _planned(desks, experiment, spec, missing if every else missing[:1], wish, survey)
+    return _planned(desks, experiment, spec, missing if every else missing[:1], wish, surveys)
 
 
 def plan_retry(desks: Desks, run_id: str) -> dict[str, Any]:
     """What `retry` would do, its refusals included, without doing it; answers as `plan`."""
     old, experiment = _retryable(desks, run_id)
     _require_gone(desks, old)
-    survey = survey_of(desks.ctx)
-    spec = _check_place(desks, experiment, wanted_gpus(old), survey)
+    surveys = Surveys(desks.ctx)
+    spec = _check_place(desks, experiment, wanted_gpus(old), surveys)
     wish = _again(desks, old)._replace(changed=require_same(desks, CodeCheck(desks), experiment))
-    return _planned(desks, experiment, spec, [old.body["replicate"]], wish, survey)
+    return _planned(desks, experiment, spec, [old.body["replicate"]], wish, surveys)
 
 
 def _again(desks: Desks, old: Document) -> _Wish:
@@ -280,12 +281,12 @@ def _with_command(desks: Desks, experiment: Document, command: str) -> Document:
     return replace(experiment, body={**experiment.body, "command": command})
 
 
-def _check_place(desks: Desks, experiment: Document, gpus: Sequence[int], survey: Survey) -> LaunchSpec:
+def _check_place(desks: Desks, experiment: Document, gpus: Sequence[int], surveys: Surveys) -> LaunchSpec:
     """Raises LaunchError if the experiment could never start on this machine."""
     spec = spec_of(desks, experiment, run_id="check", gpus=())
-    scheduler_of(desks).check(spec)
-    check_cpus(desks, experiment)
-    check_place(desks.ctx, experiment, gpus, survey)
+    check_machine(desks, experiment)
+    scheduler_of(desks.ctx, experiment).check(spec)
+    check_place(desks.ctx, experiment, gpus, surveys)
     return spec
 
 
@@ -365,11 +366,11 @@ def _planned(
     spec: LaunchSpec,
     replicates: Sequence[int],
     wish: _Wish,
-    survey: Survey,
+    surveys: Surveys,
 ) -> dict[str, Any]:
     worst = _worst_case(experiment, wish.gpus)
     desks.budget.require_room(**worst)
-    got = room(desks, experiment, wish.gpus, survey, Moment(desks))
+    got = room(desks, experiment, wish.gpus, surveys, Moment(desks))
     return {
         "experiment_id": experiment.id,
         "attempt": wish.attempt,
@@ -398,7 +399,7 @@ def _create(desks: Desks, tx: Transaction, experiment: Document, replicate: int,
         attempt=wish.attempt,
         seed=_seed(desks, experiment, replicate) if wish.seed is None else wish.seed,
         chosen_seed=wish.is_chosen,
-        scheduler=desks.ctx.config["scheduler"],
+        scheduler=scheduler_name(desks.ctx, experiment),
         status="queued",
         reason=None,
         wanted_gpus=wish.gpus,

@@ -46,7 +46,7 @@ def differences(desks: Desks, id: str) -> dict[str, Any] | None:
         "cwd": None if was["cwd"] == now["cwd"] else {"was": was["cwd"], "now": now["cwd"]},
         "env": _names(was["env"], now["env"]),
         "config": _names(_flat(was["config"]), _flat(now["config"])),
-        "resources": _names(was["resources"], now["resources"]),
+        "resources": _names(_asked_for(was["resources"]), _asked_for(now["resources"])),
         "code": _code(desks, found.body, document.body),
     }
 
@@ -123,6 +123,11 @@ def _names(was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, dict[str
         for name in sorted({*was, *now})
         if was.get(name) != now.get(name)
     }
+
+
+def _asked_for(resources: Mapping[str, Any]) -> dict[str, Any]:
+    """The resources and engine options that an experiment declares, by dotted names."""
+    return _flat({name: value for name, value in resources.items() if value != {}})
 
 
 def _flat(config: Mapping[str, Any], before: str = "") -> dict[str, Any]:

@@ -14,6 +14,7 @@ from perpetual.lab.flows.design import check_replicates, design_of
 from perpetual.lab.flows.fold import baseline_values, pools_with, prediction_of, predictions_of
 from perpetual.lab.hypotheses import tags_of
 from perpetual.lab.redaction import refuse_secrets
+from perpetual.lab.schedulers import engine_options, named
 from perpetual.lab.specification import Specification
 from perpetual.lab.states import ENDED
 from perpetual.records import Experiment, Resources, Score, from_json, one_line, to_json
@@ -28,6 +29,8 @@ _SMALLEST_WALL_S = 60.0
 # Beyond these a number is a slip of the keyboard.
 _MOST_GPUS = 10_000
 _MOST_CPUS = 100_000
+_MOST_NODES = 100_000
+_MOST_BYTES = 2**60
 _HIGHEST_PRIORITY = 1_000_000_000  # and the lowest below 0: what every reader of the record takes as a number
 _LONGEST_TITLE = 120  # of one that is made
 _LONGEST_GIVEN_TITLE = 500
@@ -70,7 +73,7 @@ def _propose(
     hypothesis = ctx.need("hypothesis", hypothesis_id) if hypothesis_id is not None else None
     if spec.extends is not None:
         return _extend(desks, spec, spec.extends, hypothesis, idempotency_key, dry_run)
-    refuse_secrets({"command": spec.command, "env": spec.env, "config": spec.config, "cwd": spec.cwd})
+    refuse_secrets({name: getattr(spec, name) for name in ("command", "env", "config", "cwd", "engine")})
     if spec.command is not None:
         argv_of(spec.command)
     design = design_of(desks, hypothesis, spec)
@@ -183,7 +186,33 @@ def _resources(desks: Desks, spec: Specification) -> Resources:
         wall_s = max(_SMALLEST_WALL_S, 1.5 * spec.cost_run_hours * 3600.0 / max(1, spec.gpus))
     else:
         wall_s = desks.ctx.config.methodology["default_wall_s"]
-    return Resources(spec.gpus, spec.gpu_memory_bytes, spec.cpus, wall_s, no_output_s)
+    if spec.memory_bytes is not None and not 0 < spec.memory_bytes <= _MOST_BYTES:
+        raise UsageError(f"--memory must be 1 to {_MOST_BYTES} bytes, not {spec.memory_bytes}")
+    if spec.nodes is not None and not 1 <= spec.nodes <= _MOST_NODES:
+        raise UsageError(f"--nodes must be 1 to {_MOST_NODES}, not {spec.nodes}")
+    scheduler, engine = _scheduler(desks, spec)
+    return Resources(
+        gpus=spec.gpus,
+        gpu_memory_bytes=spec.gpu_memory_bytes,
+        cpus=spec.cpus,
+        wall_s=wall_s,
+        no_output_s=no_output_s,
+        memory_bytes=spec.memory_bytes,
+        nodes=spec.nodes,
+        scheduler=scheduler,
+        engine=engine,
+    )
+
+
+def _scheduler(desks: Desks, spec: Specification) -> tuple[str | None, dict[str, Any]]:
+    """Returns the scheduler that the experiment keeps, None for the configured one; and its options, checked.
+
+    Options are those of one scheduler: with some, the experiment keeps the one that is configured now.
+    """
+    if spec.scheduler is None and not spec.engine:
+        return None, {}
+    name = spec.scheduler or desks.ctx.config["scheduler"]
+    return name, engine_options(named(desks.ctx, name), name, json_copy(spec.engine or {}, "engine options"))
 
 
 def _check_env(env: Mapping[str, str]) -> None:
@@ -199,6 +228,7 @@ def _check_sizes(spec: Specification) -> None:
     fits_tags(spec.tags)
     fits(spec.config, "config", _LARGEST_CONFIG)
     fits(spec.env, "env", _LARGEST_ENV)
+    fits(spec.engine, "engine", _LARGEST_ENV)
     fits(spec.proxy, "proxy", _LARGEST_ENV)
     if not -_HIGHEST_PRIORITY <= spec.priority <= _HIGHEST_PRIORITY:
         raise UsageError(f"the priority lies between -{_HIGHEST_PRIORITY:,} and {_HIGHEST_PRIORITY:,}")

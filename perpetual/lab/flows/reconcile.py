@@ -23,7 +23,7 @@ from perpetual.lab.flows.measure import did_you_mean, measure
 from perpetual.lab.flows.overrun import end_overdue, is_told, note_overrun
 from perpetual.lab.flows.start import advance_queue
 from perpetual.lab.flows.symptoms import OUT_OF_MEMORY, symptoms_of
-from perpetual.lab.placing import survey_of
+from perpetual.lab.placing import Surveys
 from perpetual.lab.sight import HOSTILE, folder_of, leftovers, scheduler_for, sight
 from perpetual.records import Json, to_json
 from perpetual.slots.analyser import MetricValue
@@ -79,9 +79,9 @@ def scan(desks: Desks, *, first: Collection[str] = (), tell: Callable[[], object
     overdue += [run for run in started if run.id not in first and _each(_look, desks, run, answer)]
     for run in overdue:  # last: ending one may take as long as its grace
         _each(_end, desks, run, answer)
-    survey = survey_of(desks.ctx)
-    note_gpus(desks, survey)
-    begun, problems = advance_queue(desks, survey)
+    surveys = Surveys(desks.ctx)
+    note_gpus(desks, surveys)
+    begun, problems = advance_queue(desks, surveys)
     answer["changes"] += [_change(run, "queued") for run in begun]
     answer["problems"] += problems
     return answer
@@ -365,7 +365,7 @@ def _adopt(desks: Desks, run: Document, seen: Sighting, answer: _Answer) -> None
     with desks.ctx.store.transaction() as tx:
         fresh = desks.ctx.need("run", run.id)
         if fresh.body["status"] == "launching" and not _launcher_lives(fresh):
-            values = {"status": "running", "pid": seen.pid, "started_at": seen.started_at}
+            values = {"status": "running", "pid": seen.pid, "started_at": seen.started_at, "host": seen.host}
             values |= kept_of(desks.runs.log_dir(run.id)).noted(fresh.body)
             answer["changes"].append(_change(desks.runs.change(tx, fresh, values), "launching"))
             desks.experiments.fold(tx, fresh.body["experiment_id"])
@@ -438,6 +438,7 @@ def _settle(
             "status": status,
             "reason": reason,
             "pid": seen.pid or run.body["pid"],
+            "host": seen.host or run.body.get("host"),
             "started_at": seen.started_at or run.body["started_at"],
             "ended_at": seen.ended_at or ctx.now(),
             "duration_s": seen.duration_s,

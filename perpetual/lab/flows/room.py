@@ -9,14 +9,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from perpetual.errors import PluginError
 from perpetual.lab.flows import Desks
-from perpetual.lab.placing import need_of, request_of, view_of
-from perpetual.slots.placement import Lease, QueuedRun, Survey, Waits
-from perpetual.slots.scheduler import LaunchError, Scheduler
+from perpetual.lab.placing import Surveys, need_of, placer_of, request_of, view_of
+from perpetual.lab.schedulers import is_of_this_machine, scheduler_name, scheduler_of
+from perpetual.slots.placement import Lease, QueuedRun, Waits
+from perpetual.slots.scheduler import LaunchError
 from perpetual.slots.store import Document
-from perpetual.toolkit.platform import available_cpus
+from perpetual.toolkit.platform import available_cpus, memory_bytes
+from perpetual.toolkit.units import shown_bytes
 
-__all__ = ["Moment", "check_cpus", "held_back", "room"]
+__all__ = ["Moment", "check_machine", "held_back", "room"]
 
 
 class Moment:
@@ -49,7 +52,7 @@ def room(
     desks: Desks,
     experiment: Document,
     wanted: Sequence[int],
-    survey: Survey,
+    surveys: Surveys,
     moment: Moment,
     run: Document | None = None,
     *,
@@ -61,6 +64,10 @@ def room(
         run: the one in the queue that is asked for; None for one that would come last of its rank.
         take: holds what it gets.
     """
+    try:
+        scheduler_of(desks.ctx, experiment)
+    except PluginError as problem:
+        return Waits(problem.message)
     waits_for = held_back(desks, experiment, moment)
     if waits_for is not None:
         return Waits(waits_for)
@@ -68,19 +75,23 @@ def room(
     if need is None:
         return Lease()
 
-    def ahead() -> Iterator[QueuedRun]:
-        return _before(desks, experiment, moment, run)
+    placer = placer_of(desks.ctx, experiment)
 
-    view = view_of(desks.ctx, lambda: moment.busy, ahead)
-    return survey.reserve(view, request_of(desks.ctx, experiment, need, run), take=take)
+    def ahead() -> Iterator[QueuedRun]:
+        return _before(desks, experiment, moment, run, placer)
+
+    view = view_of(desks.ctx, placer, lambda: moment.busy, ahead)
+    return surveys.of(experiment).reserve(view, request_of(desks.ctx, experiment, need, run), take=take)
 
 
 def _rank(experiment: Mapping[str, Any], number: float) -> tuple[float, float, float]:
     return (-experiment["priority"], -(experiment["score"]["score"] or 0.0), number)
 
 
-def _before(desks: Desks, experiment: Document, moment: Moment, run: Document | None) -> Iterator[QueuedRun]:
-    """The queued runs before this one that nothing but GPUs can hold back."""
+def _before(
+    desks: Desks, experiment: Document, moment: Moment, run: Document | None, placer: str | None
+) -> Iterator[QueuedRun]:
+    """The queued runs before this one, of the same placement, that nothing but GPUs can hold back."""
     own = _rank(experiment.body, float("inf") if run is None else run.number)
     for rank, other in moment.queue:
         if rank >= own:
@@ -89,7 +100,11 @@ def _before(desks: Desks, experiment: Document, moment: Moment, run: Document | 
             continue  # it waits for a person, and keeps no device from others
         theirs = desks.ctx.need("experiment", other.body["experiment_id"])
         need = need_of(theirs, other.body["wanted_gpus"])
-        if need is not None and held_back(desks, theirs, moment) is None:
+        try:
+            is_rival = need is not None and placer_of(desks.ctx, theirs) == placer
+        except PluginError:
+            continue  # its scheduler is gone: it keeps no device from others
+        if need is not None and is_rival and held_back(desks, theirs, moment) is None:
             yield QueuedRun(theirs.id, need)
 
 
@@ -100,35 +115,56 @@ def held_back(desks: Desks, experiment: Document, moment: Moment) -> str | None:
     most = desks.ctx.config.methodology["max_concurrent_runs"]
     if len(moment.busy) >= most:
         return f"{len(moment.busy)} runs are live, and max_concurrent_runs is {most}"
-    need = _cpus(experiment)
-    if not need or _is_placed(desks):
+    if not is_of_this_machine(desks.ctx, scheduler_name(desks.ctx, experiment)):
         return None
-    held = {run.id: _cpus(desks.ctx.need("experiment", run.body["experiment_id"])) for run in moment.busy}
-    free = available_cpus() - sum(held.values())
+    return _lacks(desks, experiment, moment, "cpus") or _lacks(desks, experiment, moment, "memory_bytes")
+
+
+def _lacks(desks: Desks, experiment: Document, moment: Moment, name: str) -> str | None:
+    """Returns what of the machine a run waits for, with those that hold it; None if it has room."""
+    need, whole = _declared(experiment, name), _machine(name)
+    if not need or whole is None:
+        return None
+    held = {
+        run.id: _declared(desks.ctx.need("experiment", run.body["experiment_id"]), name)
+        for run in moment.busy
+        if is_of_this_machine(desks.ctx, run.body["scheduler"])
+    }
+    free = whole - sum(held.values())
     if need <= free:
         return None
-    holders = ", ".join(f"{run_id} holds {count}" for run_id, count in held.items() if count)
-    return f"needs {need} CPUs; {max(0, free)} of {available_cpus()} are free ({holders})"
+    holders = ", ".join(f"{run_id} holds {_amount(name, count)}" for run_id, count in held.items() if count)
+    if name == "cpus":
+        return f"needs {need} CPUs; {max(0, free)} of {whole} are free ({holders})"
+    room = f"{shown_bytes(max(0, free))} of {shown_bytes(whole)} are free"
+    return f"needs {shown_bytes(need)} of memory; {room} ({holders})"
 
 
-def check_cpus(desks: Desks, experiment: Document) -> None:
-    """Raises LaunchError if the run declares more CPUs than this machine lets us use."""
-    need = _cpus(experiment)
-    if need > available_cpus() and not _is_placed(desks):
-        raise LaunchError(
-            f"{experiment.id} needs {need} CPUs, and {available_cpus()} may be used on this machine",
-            hint="propose it with fewer --cpus, or choose another scheduler",
-            code="does_not_fit",
-        )
+def check_machine(desks: Desks, experiment: Document) -> None:
+    """Raises LaunchError if a run on this machine declares more CPUs or memory than it may use."""
+    if not is_of_this_machine(desks.ctx, scheduler_name(desks.ctx, experiment)):
+        return
+    for name, words, flag in (("cpus", "CPUs", "fewer --cpus"), ("memory_bytes", "of memory", "less --memory")):
+        need, whole = _declared(experiment, name), _machine(name)
+        if whole is not None and need > whole:
+            raise LaunchError(
+                f"{experiment.id} needs {_amount(name, need)} {words}, and {_amount(name, whole)} may be used on this "
+                "machine",
+                hint=f"propose it with {flag}, or with another --scheduler",
+                code="does_not_fit",
+            )
 
 
-def _cpus(experiment: Document) -> int:
+def _declared(experiment: Document, name: str) -> int:
     """What its runs declare; a run that declares none takes none."""
-    declared: int | None = experiment.body["resources"]["cpus"]
+    declared: int | None = experiment.body["resources"].get(name)
     return declared or 0
 
 
-def _is_placed(desks: Desks) -> bool:
-    """Whether an engine finds the run a place, on machines that may not be this one."""
-    scheduler: Scheduler = desks.ctx.part("scheduler")
-    return scheduler.places_gpus or scheduler.queues
+def _machine(name: str) -> int | None:
+    """How much this machine has; None where it does not tell."""
+    return available_cpus() if name == "cpus" else memory_bytes()
+
+
+def _amount(name: str, count: int) -> str:
+    return str(count) if name == "cpus" else shown_bytes(count)

@@ -13,7 +13,8 @@ from perpetual.lab.experiments import argv_of
 from perpetual.lab.flows import Desks
 from perpetual.lab.placing import variables
 from perpetual.lab.redaction import shown_specification
-from perpetual.slots.scheduler import LaunchSpec
+from perpetual.lab.schedulers import options_of, scheduler_of
+from perpetual.slots.scheduler import LaunchSpec, Scheduler
 from perpetual.slots.store import Document
 from perpetual.toolkit.atomic import dump_json, write_atomic
 from perpetual.toolkit.confined import make_folder
@@ -27,13 +28,19 @@ _PYTHONS = ("python", "python3")
 def spec_of(
     desks: Desks, experiment: Document, *, run_id: str, gpus: Sequence[str], run: Document | None = None
 ) -> LaunchSpec:
-    """What the scheduler is given: words, folder, and the environment with the run's own variables."""
+    """What the scheduler is given: words, folder, and the environment with the run's own variables.
+
+    Raises:
+        UnknownPlugin: if the scheduler is gone.
+        LaunchError: if it takes other options than those of the experiment.
+    """
     ctx, body = desks.ctx, experiment.body
+    scheduler, resources = scheduler_of(ctx, experiment), body["resources"]
     log_dir = desks.runs.log_dir(run_id)
     argv = argv_of(body["command"])
-    if argv[0] in _PYTHONS and shutil.which(argv[0]) is None:
+    if scheduler.inherits_env and argv[0] in _PYTHONS and shutil.which(argv[0]) is None:
         argv = (sys.executable, *argv[1:])  # a machine that has Python only as the one that runs us
-    environment = {**os.environ, **{key: str(value) for key, value in body["env"].items()}}
+    environment = {**_inherited(scheduler), **{key: str(value) for key, value in body["env"].items()}}
     for name in tokens.FOR_A_SERVER:
         environment.pop(name, None)
     environment |= {
@@ -44,7 +51,7 @@ def spec_of(
         "PERPETUAL_RUN_DIR": str(log_dir),
         "PERPETUAL_PROJECT": str(ctx.config.root),
         "PYTHONUNBUFFERED": "1",
-        **variables(ctx, gpus, run),
+        **variables(ctx, experiment, gpus, run),
     }
     environment.pop(NONCE_VARIABLE, None)  # of the run that this process may be part of
     nonce = run.body.get("nonce") if run else None
@@ -56,14 +63,25 @@ def spec_of(
         cwd=(ctx.config.root / (body["cwd"] or ".")).resolve(),
         env=environment,
         log_dir=log_dir,
-        wall_s=None if run and run.body.get("on_overrun") == "warn" else body["resources"]["wall_s"],
+        wall_s=None if run and run.body.get("on_overrun") == "warn" else resources["wall_s"],
         grace_s=ctx.config.methodology["kill_grace_s"],
-        no_output_s=body["resources"].get("no_output_s"),
-        gpus=body["resources"]["gpus"],
-        gpu_memory_bytes=body["resources"]["gpu_memory_bytes"],
+        no_output_s=resources.get("no_output_s"),
+        gpus=resources["gpus"],
+        gpu_memory_bytes=resources["gpu_memory_bytes"],
+        cpus=resources["cpus"] or None,
+        memory_bytes=resources.get("memory_bytes"),
+        nodes=resources.get("nodes"),
+        options=options_of(ctx, experiment),
         nonce=nonce,
         spec_hash=run.body["spec_hash"] if run and nonce is not None else None,
     )
+
+
+def _inherited(scheduler: Scheduler) -> dict[str, str]:
+    """Returns what the scheduler lets a run have of this process's environment."""
+    if scheduler.inherits_env:
+        return dict(os.environ)
+    return {name: os.environ[name] for name in scheduler.passes_env if name in os.environ}
 
 
 def prepare(spec: LaunchSpec, run: Document, experiment: Document) -> None:

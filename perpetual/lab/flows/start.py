@@ -16,28 +16,29 @@ from perpetual.lab.flows.captures import Kept, capture, kept_of
 from perpetual.lab.flows.code_check import CodeCheck, accepted_of, reason_of
 from perpetual.lab.flows.room import Moment, held_back, room
 from perpetual.lab.flows.specify import prepare, spec_of
-from perpetual.lab.placing import needs_driver, placement_of
+from perpetual.lab.placing import Surveys, needs_driver, placement_of
+from perpetual.lab.schedulers import scheduler_name, scheduler_of
 from perpetual.lab.sight import is_occupied, leftovers, scheduler_for, set_aside, taken
 from perpetual.records import Run, from_json
-from perpetual.slots.placement import Lease, Survey, Waits
-from perpetual.slots.scheduler import LaunchError, Scheduler, Sighting
+from perpetual.slots.placement import Lease, Waits
+from perpetual.slots.scheduler import LaunchError, Sighting
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit import platform
 from perpetual.toolkit.steps import step
 
-__all__ = ["advance_queue", "scheduler_of", "start", "waiting", "wanted_gpus"]
+__all__ = ["advance_queue", "start", "waiting", "wanted_gpus"]
 
 
-def start(desks: Desks, run_id: str, survey: Survey) -> Run:
+def start(desks: Desks, run_id: str, surveys: Surveys) -> Run:
     """The second half of a launch: a queued run is started if there is room for it now.
 
     Args:
-        survey: of this command, so that the driver is asked once for all of its runs.
+        surveys: of this command, so that the driver is asked once for all of its runs.
 
     Raises:
         LaunchError: if it cannot be started; it has failed then, and its reservation is settled.
     """
-    return from_json(Run, _start(desks, run_id, survey).body)
+    return from_json(Run, _start(desks, run_id, surveys).body)
 
 
 def waiting(desks: Desks) -> list[Document]:
@@ -45,7 +46,7 @@ def waiting(desks: Desks) -> list[Document]:
     return [run for _, run in Moment(desks).queue]
 
 
-def advance_queue(desks: Desks, survey: Survey) -> tuple[list[Document], list[dict[str, str]]]:
+def advance_queue(desks: Desks, surveys: Surveys) -> tuple[list[Document], list[dict[str, str]]]:
     """Starts queued runs for which there is room now.
 
     Returns:
@@ -57,9 +58,9 @@ def advance_queue(desks: Desks, survey: Survey) -> tuple[list[Document], list[di
     moment, check = Moment(desks), CodeCheck(desks)
     for _, run in moment.queue:
         try:
-            if _waits_on(desks, run, survey, moment) or _held_by_code(desks, run, check):
+            if _waits_on(desks, run, surveys, moment) or _held_by_code(desks, run, check):
                 continue
-            document = _start(desks, run.id, survey)
+            document = _start(desks, run.id, surveys)
         except PerpetualError as problem:
             document = desks.ctx.need("run", run.id)
             if document.body["status"] == "queued":  # else it is recorded as failed, with its reason
@@ -70,13 +71,13 @@ def advance_queue(desks: Desks, survey: Survey) -> tuple[list[Document], list[di
     return started, problems
 
 
-def _waits_on(desks: Desks, run: Document, survey: Survey, moment: Moment) -> bool:
+def _waits_on(desks: Desks, run: Document, surveys: Surveys, moment: Moment) -> bool:
     """Whether it waits for what its record says already: then there is nothing to write, and no lock to wait for."""
     experiment = desks.ctx.need("experiment", run.body["experiment_id"])
     why = desks.experiments.why_not_approved(experiment)
     if why is not None:
         return bool(run.body["reason"] == why)
-    got = room(desks, experiment, wanted_gpus(run), survey, moment, run)
+    got = room(desks, experiment, wanted_gpus(run), surveys, moment, run)
     return isinstance(got, Waits) and got.reason == run.body["reason"]
 
 
@@ -111,24 +112,24 @@ class _Turn(NamedTuple):
     lease: Lease = Lease()  # its hold is to be released once the scheduler has its own
 
 
-def _start(desks: Desks, run_id: str, survey: Survey) -> Document:
+def _start(desks: Desks, run_id: str, surveys: Surveys) -> Document:
     """Starts a queued run if there is room for it; says for what it waits otherwise."""
     turn = None
     while turn is None:
         experiment = desks.ctx.need("experiment", desks.ctx.need("run", run_id).body["experiment_id"])
         wanted = wanted_gpus(desks.ctx.need("run", run_id))
-        if needs_driver(experiment, wanted, survey) and held_back(desks, experiment, Moment(desks)) is None:
-            survey.ask()  # now: it may hang, and no transaction waits for it
-        turn = _try_start(desks, run_id, survey)
+        if needs_driver(experiment, wanted, surveys) and held_back(desks, experiment, Moment(desks)) is None:
+            surveys.of(experiment).ask()  # now: it may hang, and no transaction waits for it
+        turn = _try_start(desks, run_id, surveys)
     if not turn.is_fresh:
         return turn.run
     try:
         return _spawn(desks, turn, experiment)
     finally:
-        placement_of(desks.ctx).release(turn.lease)  # the supervisor has its own copy, if there is one
+        _release(desks, run_id, turn.lease)  # the supervisor has its own copy, if there is one
 
 
-def _try_start(desks: Desks, run_id: str, survey: Survey) -> _Turn | None:
+def _try_start(desks: Desks, run_id: str, surveys: Surveys) -> _Turn | None:
     """The run, `launching` if there was room; None if the driver must be asked first: what held it back is over."""
     ctx = desks.ctx
     lease = Lease()
@@ -140,13 +141,13 @@ def _try_start(desks: Desks, run_id: str, survey: Survey) -> _Turn | None:
             experiment = ctx.need("experiment", run.body["experiment_id"])
             wanted = wanted_gpus(run)
             moment = Moment(desks)
-            is_unasked = needs_driver(experiment, wanted, survey)
+            is_unasked = needs_driver(experiment, wanted, surveys)
             if is_unasked and held_back(desks, experiment, moment) is None:
                 return None
             why = desks.experiments.why_not_approved(experiment)
             if why is not None:
                 return _Turn(_waiting_for(desks, tx, run, why))
-            got = room(desks, experiment, wanted, survey, moment, run, take=True)
+            got = room(desks, experiment, wanted, surveys, moment, run, take=True)
             if isinstance(got, Lease):
                 lease = got
                 why = _hindrance(desks, run, lease)
@@ -157,12 +158,19 @@ def _try_start(desks: Desks, run_id: str, survey: Survey) -> _Turn | None:
         if why is None:
             step("launch:launching")
     except BaseException:  # Ctrl-C as well: an open claim would keep the devices as long as this process lives
-        placement_of(ctx).release(lease)
+        _release(desks, run_id, lease)
         raise
     if why is not None:
-        placement_of(ctx).release(lease)
+        _release(desks, run_id, lease)
         return _Turn(run)
     return _Turn(run, True, again, lease)
+
+
+def _release(desks: Desks, run_id: str, lease: Lease) -> None:
+    """Closes the hold of a run that does not start now."""
+    if lease.held is not None:
+        experiment = desks.ctx.need("experiment", desks.ctx.need("run", run_id).body["experiment_id"])
+        placement_of(desks.ctx, experiment).release(lease)
 
 
 def _hindrance(desks: Desks, run: Document, lease: Lease) -> str | None:
@@ -204,7 +212,7 @@ def _take_turn(desks: Desks, tx: Transaction, run: Document, experiment: Documen
         "gpus": [*got.gpus],
         "gpu_numbers": [*got.numbers],
         "launcher": list(me) if me else None,
-        "scheduler": desks.ctx.config["scheduler"],  # from now on it is asked through this one
+        "scheduler": scheduler_name(desks.ctx, experiment),  # from now on it is asked through this one
         # What an earlier launcher may have started still counts as this run: its nonce stays.
         "nonce": run.body.get("nonce") if run.body.get("launcher") is not None else os.urandom(16).hex(),
         "grace_s": desks.ctx.config.methodology["kill_grace_s"],
@@ -251,12 +259,13 @@ def _spawn(desks: Desks, turn: _Turn, experiment: Document) -> Document:
         kept = kept_of(spec.log_dir) if has_come_through else capture(desks, turn.run, experiment, spec)
         step("launch:prepared")
         held = turn.lease.held
-        launched = scheduler_of(desks).launch(spec if held is None else replace(spec, held=held))
+        launched = scheduler_of(desks.ctx, experiment).launch(spec if held is None else replace(spec, held=held))
         values = {
             "status": "running",
             "native_id": launched.native_id,
             "pid": launched.pid,
             "started_at": launched.started_at,
+            "host": launched.host,
         }
         if launched.gpus:  # the engine has placed them
             values["gpus"] = [*launched.gpus]
@@ -266,7 +275,7 @@ def _spawn(desks: Desks, turn: _Turn, experiment: Document) -> Document:
         failure = LaunchError(f"{turn.run.id} could not be started: {problem}")
     seen = _came_through(desks, turn.run) if failure is not None and turn.again else None
     if seen is not None:
-        failure, values = None, {"status": "running", "pid": seen.pid, "started_at": seen.started_at}
+        failure, values = None, {"status": "running", "pid": seen.pid, "started_at": seen.started_at, "host": seen.host}
     step("launch:started")
     run = _noted(desks, turn.run, values, kept, failure)
     if failure is not None:
@@ -322,7 +331,7 @@ def _noted(
                 desks.budget.settle(tx, fresh.body, gpu_hours=0.0, run_hours=0.0)
             desks.experiments.fold(tx, fresh.body["experiment_id"])
         elif failure is None:
-            late = ("git", "provenance_sha256", "versions", "annotations", "native_id")
+            late = ("git", "provenance_sha256", "versions", "annotations", "native_id", "host")
             fresh = desks.runs.change(tx, fresh, {key: values[key] for key in late if key in values})
     return fresh
 
@@ -337,9 +346,3 @@ def _came_through(desks: Desks, run: Document) -> Sighting | None:
 def wanted_gpus(run: Document) -> list[int]:
     """The GPUs that were asked for by number when the run was made."""
     return [*run.body["wanted_gpus"]]
-
-
-def scheduler_of(desks: Desks) -> Scheduler:
-    """The chosen scheduler."""
-    scheduler: Scheduler = desks.ctx.part("scheduler")
-    return scheduler

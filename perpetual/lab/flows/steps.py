@@ -16,11 +16,10 @@ from perpetual.lab.flows.pick import drafts
 from perpetual.lab.flows.propose import propose as propose_one
 from perpetual.lab.flows.propose import state_of
 from perpetual.lab.flows.start import start
-from perpetual.lab.placing import needs_driver, survey_of
+from perpetual.lab.placing import Surveys, needs_driver
 from perpetual.lab.specification import Specification
 from perpetual.lab.states import ENDED
 from perpetual.records import to_json
-from perpetual.slots.placement import Survey
 from perpetual.slots.store import Document
 from perpetual.toolkit.steps import step
 
@@ -85,19 +84,20 @@ def approve(desks: Desks) -> list[str]:
 def launch(desks: Desks) -> Launches:
     """Fills the room for runs: baselines that a claim waits for, then claims by what they teach per run-hour."""
     started: list[str] = []
-    survey = survey_of(desks.ctx)
-    if any(needs_driver(item, (), survey) for item in _ready(desks)):
-        survey.ask()  # it may hang, and `_reserve` looks at the answer inside a transaction
+    surveys = Surveys(desks.ctx)
+    for item in _ready(desks):
+        if needs_driver(item, (), surveys):
+            surveys.of(item).ask()  # it may hang, and `_reserve` looks at the answer inside a transaction
     while True:
         check = CodeCheck(desks)  # before the transaction: a repository takes its time
         found = {item.id: check.changed(item, by_queue=True) for item in _ready(desks)}
         changed = {id: change for id, change in found.items() if change is not None}
         held = {id for id, change in changed.items() if change.rule == "ask"}
-        made = _reserve(desks, survey, held, changed)
+        made = _reserve(desks, surveys, held, changed)
         if made.runs:
             step("launch:reserved")
             try:
-                started.append(start(desks, made.runs[0], survey).id)
+                started.append(start(desks, made.runs[0], surveys).id)
                 continue
             except PerpetualError as problem:
                 # what cannot be started now is looked at again in the next cycle, or stops the loop
@@ -111,7 +111,7 @@ def _unheld(desks: Desks) -> list[Document]:
     return [run for run in desks.runs.live() if not is_held(run)]
 
 
-def _reserve(desks: Desks, survey: Survey, held: Collection[str], changed: Mapping[str, Changed]) -> Launches:
+def _reserve(desks: Desks, surveys: Surveys, held: Collection[str], changed: Mapping[str, Changed]) -> Launches:
     """The next run, made but not started, or why there is none.
 
     In one transaction: two loops on one record neither take the same replicate nor fill the same room twice.
@@ -124,7 +124,7 @@ def _reserve(desks: Desks, survey: Survey, held: Collection[str], changed: Mappi
         if chosen is None:
             return Launches((), idle=not live)
         try:
-            return Launches((reserve(desks, chosen, survey, changed.get(chosen)),))
+            return Launches((reserve(desks, chosen, surveys, changed.get(chosen)),))
         except Refused as problem:
             return Launches((), problem.message, idle=not live)
         except PerpetualError as problem:

@@ -316,6 +316,6 @@ def test_an_engine_that_places_gpus_is_left_to_it(
     """Its nodes are not this machine: no driver is asked, nothing is leased, and its own variables stand."""
     monkeypatch.setattr(gpu_lab.part("scheduler"), "places_gpus", True, raising=False)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "of-the-engine")
-    run = launch(gpu_lab, TELL, gpus=8, cpus=100_000)
+    run = launch(gpu_lab, TELL, gpus=8)
     assert (run.status, run.gpus) == ("running", ())
     assert visible(gpu_lab, run.id) == "of-the-engine"
