@@ -61,13 +61,18 @@ def perpetual_stores() -> list[Provider]:
 def perpetual_schedulers() -> list[Provider]:
     """Offers schedulers: who starts, watches and ends a run's process.
 
-    When: once, at discovery. Return: Providers with slot "scheduler"; `scheduler` chooses one.
-    Factory: `(options) -> perpetual.api.Scheduler`. Failure: a launch that raises leaves the run `failed` with the
-    reason, its reservation released.
+    When: once, at discovery. Return: Providers with slot "scheduler"; the experiment chooses one (`--scheduler`), else
+    `scheduler` of the configuration. Factory: `(options) -> perpetual.api.Scheduler`. What the class says of itself:
+    `engine_options` (that `--engine KEY=VALUE` takes), `inherits_env`, `passes_env`, `queues`, `places_gpus`. Failure:
+    a launch that raises leaves the run `failed` with the reason, its reservation released.
 
     Example::
 
         Provider(slot="scheduler", name="local", factory="perpetual_local.scheduler:build")
+
+        class Slurm(Scheduler):
+            queues = places_gpus = True
+            engine_options = {"partition": Option("str", "short", "the queue", choices=("short", "long"))}
     """
 
 

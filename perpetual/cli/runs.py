@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perpetual.commands import CliContext, json_option, key_option, page_options, pass_cli, printable
-from perpetual.errors import NotFound, UsageError, unknown
+from perpetual.errors import NotFound, PerpetualError, UsageError, unknown
 from perpetual.toolkit.causes import reason_with_cause
 from perpetual.toolkit.units import counted, identifier, seconds_of, shown_bound, shown_hours, shown_time, start_of
 
@@ -178,8 +178,12 @@ def runs(
             return
         run = cli.lab.runs.get(id)
         found = to_json(run)
-        lines = [*_since(cli.lab, run), *provenance_lines(cli.lab, run)]
-        cli.answer("run", found, lambda: "\n".join([_text(found, cli.lab.runs.hints(run)), *lines]))
+
+        def text() -> str:
+            lines = [*_since(cli.lab, run), *provenance_lines(cli.lab, run)]
+            return "\n".join([_text(found, cli.lab.runs.hints(run)), *lines])
+
+        cli.answer("run", found, text)
         return
     if provenance:
         raise UsageError("--provenance is of one run", hint="perpetual runs ID --provenance")
@@ -449,7 +453,10 @@ def _since(lab: Lab, run: Run) -> list[str]:
     """What the record does not know yet: reading changes nothing, and must not call alive what has ended."""
     if run.status not in _LIVE:
         return []
-    status, reason = lab.runs.look(run.id)
+    try:
+        status, reason = lab.runs.look(run.id)
+    except PerpetualError as problem:  # an engine out of reach, a scheduler that is gone: the record stands
+        return [f"  {printable(problem.message)}"]
     told = f" ({printable(reason)})" if reason else ""
     if status in _LIVE:
         return [f"  {printable(reason)}"] if reason and status == "running" else []

@@ -111,9 +111,7 @@ class LaunchSpec:
     cpus: int | None = None  # that the run keeps busy, on each node
     memory_bytes: int | None = None  # main memory, on each node
     nodes: int | None = None  # machines
-    options: Mapping[str, object] = field(
-        default_factory=dict
-    )  # for the engine: see `engine_options`
+    options: Mapping[str, object] = field(default_factory=dict)  # for the engine: see `engine_options`
     no_output_s: float | None = None  # the run is ended when it has written nothing for this long
     held: int | None = None  # an open file of the launcher's, whose lock is to last as long as the run
     nonce: str | None = None  # drawn for this run alone: to be in the records of its start and end
@@ -184,6 +182,25 @@ class Scheduler(ABC):
         from perpetual.slots.placement import EnginePlacement
 
         return EnginePlacement() if self.places_gpus else None
+
+    @staticmethod
+    def check_this_machine(spec: LaunchSpec) -> None:
+        """Raises LaunchError for a request beyond this machine. For the `check` of a scheduler whose runs are here."""
+        from perpetual.toolkit import platform
+        from perpetual.toolkit.units import shown_bytes
+
+        cpus, memory = platform.available_cpus(), platform.memory_bytes()
+        if (spec.nodes or 1) > 1:
+            problem, hint = f"it needs {spec.nodes} nodes, and its scheduler runs it on this machine", "without --nodes"
+        elif (spec.cpus or 0) > cpus:
+            problem, hint = f"it needs {spec.cpus} CPUs, and {cpus} may be used on this machine", "with fewer --cpus"
+        elif memory is not None and (spec.memory_bytes or 0) > memory:
+            needed = shown_bytes(spec.memory_bytes or 0)
+            problem = f"it needs {needed} of memory, and this machine has {shown_bytes(memory)}"
+            hint = "with less --memory"
+        else:
+            return
+        raise LaunchError(problem, hint=f"propose it {hint}, or with another --scheduler", code="does_not_fit")
 
     @abstractmethod
     def check(self, spec: LaunchSpec) -> None:

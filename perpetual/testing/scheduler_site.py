@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from perpetual.errors import PerpetualError
+from perpetual.options import asked, with_defaults
 from perpetual.slots.scheduler import Launched, LaunchError, LaunchSpec, Scheduler, Sighting
 from perpetual.toolkit import platform
 
@@ -233,10 +234,16 @@ class Site:
     """Where a test's runs live: folders like the kernel's, and a command that does as it is told."""
 
     def __init__(
-        self, folder: Path, scheduler: Scheduler, patience_s: float, factory: str, options: Mapping[str, Any]
+        self,
+        folder: Path,
+        scheduler: Scheduler,
+        patience_s: float,
+        factory: str,
+        options: Mapping[str, Any],
+        engine: Mapping[str, Any],
     ) -> None:
         self.folder, self.scheduler, self.patience_s = folder, scheduler, patience_s
-        self._factory, self._options = factory, options
+        self._factory, self._options, self._engine = factory, options, engine
         self._others: list[Elsewhere] = []
         self._strangers: list[subprocess.Popen[bytes]] = []
         self._log_dirs: list[Path] = []
@@ -267,7 +274,12 @@ class Site:
             (log_dir / name).write_text("{}")
         self._log_dirs.append(log_dir)
         spec = LaunchSpec(id, self.argv(*steps), self.work, env, log_dir, wall_s=LONG_S, grace_s=0.2)
-        return replace(spec, **changes)
+        return replace(spec, **{"options": self.engine_options(), **changes})
+
+    def engine_options(self) -> dict[str, Any]:
+        """What the kernel gives for an experiment that asks for `engine`: the options with their defaults."""
+        declared = self.scheduler.engine_options
+        return with_defaults(declared, asked(declared, self._engine, "engine option"), "engine option")
 
     def launch(self, *steps: str, **changes: Any) -> Run:
         """A launched run of these steps."""
@@ -363,9 +375,10 @@ def make_site(
     patience_s: float,
     factory: str = "",
     options: Mapping[str, Any] | None = None,
+    engine: Mapping[str, Any] | None = None,
 ) -> Iterator[Site]:
     """A site that is closed at the end."""
-    site = Site(folder, scheduler, patience_s, factory, options or {})
+    site = Site(folder, scheduler, patience_s, factory, options or {}, engine or {})
     try:
         yield site
     finally:

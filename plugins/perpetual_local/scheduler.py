@@ -28,7 +28,6 @@ from perpetual.api import (
 from perpetual.toolkit import platform
 from perpetual.toolkit.hosts import this_host
 from perpetual.toolkit.runrecords import hash_of
-from perpetual.toolkit.units import shown_bytes
 from perpetual.toolkit.whereabouts import folder_of, is_locked, supervisor_here
 from perpetual_supervisor import rundir
 
@@ -55,7 +54,7 @@ class LocalScheduler(Scheduler):
         reason = platform.supports_runs()
         if reason is not None:
             raise LaunchError(reason, code="unsupported_platform")
-        _check_request(spec)
+        self.check_this_machine(spec)
         if not spec.cwd.is_dir():
             raise LaunchError(
                 f"the working directory {spec.cwd} does not exist",
@@ -169,21 +168,6 @@ class LocalScheduler(Scheduler):
             unseen = [number for number in range(len(runs)) if number not in keepers]
             gone = platform.wait_any_gone([*keepers.values()], min(left_s, _UNSEEN_POLL_S) if unseen else left_s)
             looked_at = sorted([*([*keepers][place] for place in gone), *unseen])
-
-
-def _check_request(spec: LaunchSpec) -> None:
-    """Raises LaunchError for a request beyond this machine."""
-    cpus, memory = platform.available_cpus(), platform.memory_bytes()
-    if spec.nodes is not None and spec.nodes > 1:
-        problem, hint = f"it needs {spec.nodes} nodes, and local runs it on this machine", "without --nodes"
-    elif spec.cpus is not None and spec.cpus > cpus:
-        problem, hint = f"it needs {spec.cpus} CPUs, and {cpus} may be used on this machine", "with fewer --cpus"
-    elif spec.memory_bytes is not None and memory is not None and spec.memory_bytes > memory:
-        problem = f"it needs {shown_bytes(spec.memory_bytes)} of memory, and this machine has {shown_bytes(memory)}"
-        hint = "with less --memory"
-    else:
-        return
-    raise LaunchError(problem, hint=f"propose it {hint}, or with another --scheduler", code="does_not_fit")
 
 
 class _Native(NamedTuple):

@@ -118,6 +118,10 @@ def test_a_campaign_from_statement_to_verdict(call: Call) -> None:
         "cpus": None,
         "wall_s": 120.0,
         "no_output_s": None,
+        "memory_bytes": None,
+        "nodes": None,
+        "scheduler": None,
+        "engine": {},
     }
     assert claim["design"]["baseline"] == "e1"
     assert claim["design"]["cost_run_hours"] == pytest.approx(10 / 3600)

@@ -7,7 +7,8 @@
 The scheduler is built with `factory`, as the kernel does, here and in other processes; a subclass may override the
 fixture `scheduler` instead, and tests that need another process are skipped then. Nothing but pytest is needed. The
 runs are real processes, which must see this machine's files and processes; each of them ends with its test. Where a
-run's exit code is kept by another process than its parent, override `supervisor_of`.
+run's exit code is kept by another process than its parent, override `supervisor_of`; where an engine option is
+compulsory, set `engine`.
 """
 
 from __future__ import annotations

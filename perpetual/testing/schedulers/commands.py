@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from perpetual.options import check_declared, leaves_of
 from perpetual.slots.scheduler import Launched, LaunchError
 from perpetual.testing.scheduler_site import KERNELS, Site, refused, said
 from perpetual.toolkit.units import posix_of
@@ -85,7 +87,10 @@ class Commands:
     # --- what the command gets ------------------------------------------------------------------------------
 
     def test_words_folder_and_environment_are_the_spec_s(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Exactly, whatever letters they have; nothing of the launcher's environment comes along."""
+        """Whatever letters they have; nothing of the launcher's environment comes along, and of a machine's own little.
+
+        A scheduler that `inherits_env` was given all there is: the command has exactly that.
+        """
         monkeypatch.setenv("OF_THE_LAUNCHER", "x")
         words = ["--", "", " two  words ", "a\nb", "$HOME `id` \\ * ~ %s", "\"'", "ü\u2028\U0001f52d", "\udcff", "-n"]
         odd = {"EMPTY": "", "LINES": "a\nb\n", "LETTERS": "ü $HOME \udcff \"'", "lower.case-name": "1", "HOME": "/x"}
@@ -97,7 +102,10 @@ class Commands:
         assert seen["argv"][1:] == [*spec.argv[5:]]
         assert Path(seen["cwd"]).samefile(spec.cwd)
         got = {name: value for name, value in seen["env"].items() if name not in _ADDED_BY_PYTHON}
-        assert got == dict(spec.env)
+        assert "OF_THE_LAUNCHER" not in got
+        if site.scheduler.inherits_env:
+            assert got == dict(spec.env)
+        assert {name: got.get(name) for name in spec.env} == dict(spec.env)
 
     def test_a_program_is_looked_up_as_the_spec_says(self, site: Site) -> None:
         """In the `PATH` of its environment, or from its folder; the launcher's do not count."""
@@ -115,6 +123,47 @@ class Commands:
             run = site.run(spec, answer)
             assert (run.end().exit_code, run.output()) == (0, output)
         refused("sh", site.scheduler.check, site.spec(argv=("sh", "-c", "exit"), env={"PATH": str(site.marks)}))
+
+    def test_a_request_is_honoured_or_refused(self, site: Site) -> None:
+        """A small one is served, or refused in words; what no machine has is refused, or waits with its engine."""
+        requests = [("cpus", 1, 10**6), ("memory_bytes", 2**30, 2**60), ("nodes", 1, 10**5)]
+        for name, few, many in requests:
+            spec = site.spec("exit:0", **{name: few})
+            answer = said(site.scheduler.check, spec)
+            assert answer is None or isinstance(answer, LaunchError), f"{name}={few}: {answer!r}"
+            if answer is None:
+                assert site.run(spec, site.scheduler.launch(spec)).end().exit_code == 0
+            spec = site.spec(f"count:{name}", "exit:0", **{name: many})
+            answer = said(site.scheduler.check, spec) or said(site.scheduler.launch, spec)
+            if isinstance(answer, LaunchError):
+                assert answer.message.strip(), "no reason for people"
+                continue
+            assert isinstance(answer, Launched), f"{name}={many}: {answer!r} instead of a LaunchError"
+            site.scheduler.wait(answer.native_id, spec.log_dir, 0.3)
+            site.scheduler.cancel(answer.native_id, spec.log_dir, by="the suite", grace_s=0.0)
+            assert site.scheduler.queues, f"{name}={many} is neither refused nor waited for"
+            assert site.count(name) == 0, f"it was started without its {name}"
+
+    def test_engine_options_are_declared(self, site: Site) -> None:
+        """With types and meanings, and without secrets or variables: they are in the specification, for all to read."""
+        declared = site.scheduler.engine_options
+        problem = said(check_declared, declared)
+        assert problem is None, problem
+        for keys, option in leaves_of(declared):
+            assert not option.secret, f"{'.'.join(keys)} is a secret"
+            assert option.variable is None, f"{'.'.join(keys)} is read from a variable"
+        assert json.loads(json.dumps(site.engine_options())) == site.engine_options()
+
+    def test_its_machine_is_named(self, site: Site) -> None:
+        """Where it is known, at the start as while it runs and at the end."""
+        run = site.launch("note:seen", "hold:go", "exit:0")
+        site.noted("seen")
+        seen = run.poll()
+        site.release()
+        end = run.end()
+        assert seen.host is None or (seen.host.strip() and seen.host.isprintable())
+        assert run.launched.host in (None, seen.host)
+        assert end.host == seen.host, "known while it ran, and another at its end"
 
     def test_standard_input_is_empty(self, site: Site) -> None:
         """A command that asks gets an end of file, and does not wait for a keyboard."""

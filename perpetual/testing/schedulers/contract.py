@@ -37,6 +37,7 @@ class SchedulerContract(Records):
 
     factory: ClassVar[str] = ""
     options: ClassVar[Mapping[str, Any]] = {}
+    engine: ClassVar[Mapping[str, Any]] = {}  # engine options of each run; where some are compulsory
     patience_s: ClassVar[float] = 30.0  # what is waited for comes at once; this only bounds a failing test
 
     @pytest.fixture
@@ -52,7 +53,12 @@ class SchedulerContract(Records):
     def site(self, scheduler: Scheduler, tmp_path: Path) -> Iterator[Site]:
         """Where its runs live."""
         with make_site(
-            tmp_path / "site", scheduler, patience_s=self.patience_s, factory=self.factory, options=self.options
+            tmp_path / "site",
+            scheduler,
+            patience_s=self.patience_s,
+            factory=self.factory,
+            options=self.options,
+            engine=self.engine,
         ) as site:
             yield site
 

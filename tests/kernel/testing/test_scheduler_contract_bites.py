@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from perpetual.slots import Option
 from perpetual.slots.scheduler import Launched, LaunchError, LaunchSpec, Scheduler, Sighting
 from perpetual.testing.scheduler_site import make_site
 from perpetual.testing.schedulers import SchedulerContract
@@ -146,6 +147,50 @@ class PassesItsEnvironmentOn(_Rewrites):
 
     def rewritten(self, spec: LaunchSpec) -> LaunchSpec:
         return replace(spec, env={**os.environ, **spec.env})
+
+
+class OffersItsOwnMachine(PassesItsEnvironmentOn):
+    """It says that runs do not inherit the launcher's environment, and they do."""
+
+    inherits_env = False
+
+
+class DropsRequests(Sound):
+    """What it cannot honour is left out."""
+
+    def check(self, spec: LaunchSpec) -> None:
+        super().check(replace(spec, cpus=None, memory_bytes=None, nodes=None))
+
+
+class CrashesOnARequest(Sound):
+    """It knows of no nodes."""
+
+    def check(self, spec: LaunchSpec) -> None:
+        super().check(spec)
+        if spec.nodes is not None:
+            raise KeyError("nodes")
+
+
+class DeclaresNonsense(Sound):
+    """Its option has no type."""
+
+    engine_options: ClassVar[Mapping[str, Option]] = {"partition": Option("text", "short", "the queue")}
+
+
+class DeclaresASecret(Sound):
+    """A password that everyone who reads the experiment sees."""
+
+    engine_options: ClassVar[Mapping[str, Option]] = {"token": Option("str", None, "of an account", secret=True)}
+
+    def check(self, spec: LaunchSpec) -> None:
+        return
+
+
+class ForgetsItsMachine(Sound):
+    """The name is gone with the run."""
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        return replace(seen, host=None) if seen.state == "ended" else seen
 
 
 class StaysWhereItIs(_Rewrites):
@@ -730,6 +775,9 @@ BROKEN: list[tuple[type[Sound], str]] = [
     (TidiesTheWords, "test_words_folder_and_environment_are_the_spec_s"),
     (LooksInItsOwnPath, "test_a_program_is_looked_up_as_the_spec_says"),
     (FeedsIt, "test_standard_input_is_empty"),
+    (DropsRequests, "test_a_request_is_honoured_or_refused"),
+    (DeclaresNonsense, "test_engine_options_are_declared"),
+    (ForgetsItsMachine, "test_its_machine_is_named"),
     (TellsTheWrongPid, "test_launching_returns_at_once"),
     (ForgetsTheStart, "test_a_running_one_is_seen_running"),
     (AgesByTheClock, "test_its_age_is_told_by_a_clock_that_nobody_sets"),
@@ -777,6 +825,9 @@ BROKEN_TOO: list[tuple[type[Sound], str]] = [
     (SaysNoReason, "test_what_can_never_start_is_refused"),
     (CallsItARun, "test_a_launch_that_fails_leaves_nothing"),
     (PassesItsEnvironmentOn, "test_words_folder_and_environment_are_the_spec_s"),
+    (OffersItsOwnMachine, "test_words_folder_and_environment_are_the_spec_s"),
+    (CrashesOnARequest, "test_a_request_is_honoured_or_refused"),
+    (DeclaresASecret, "test_engine_options_are_declared"),
     (StaysWhereItIs, "test_words_folder_and_environment_are_the_spec_s"),
     (WaitsForTheEnd, "test_launching_returns_at_once"),
     (TakesSilenceForDeath, "test_only_the_record_decides"),

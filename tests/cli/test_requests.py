@@ -1,0 +1,178 @@
+"""Two schedulers side by side in one project: chosen by experiment, with requests and options, asked by run."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perpetual.cli.app import run
+
+Json = dict[str, Any]
+Call = Callable[..., Json]
+
+SOURCE = Path(__file__).parents[1] / "fixtures" / "third_party" / "acme-cluster"
+ASK = ("--scheduler", "acme-cluster", "--cpus", "400", "--memory", "2TiB", "--nodes", "2", "--engine", "partition=long")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The stranger's distribution is installed; answers the folder of the engine's jobs."""
+    site = tmp_path / "site"
+    shutil.copytree(SOURCE / "acme_cluster", site / "acme_cluster", ignore=shutil.ignore_patterns("__pycache__"))
+    info = site / "acme_cluster-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-cluster\nVersion: 1.0\n", "utf-8")
+    (info / "entry_points.txt").write_text("[perpetual.plugins]\nacme-cluster = acme_cluster.plugin\n", "utf-8")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(site)])
+    importlib.invalidate_caches()
+    yield tmp_path / "engine" / "jobs"
+    for name in [name for name in sys.modules if name.startswith("acme_cluster")]:
+        del sys.modules[name]
+    importlib.invalidate_caches()
+
+
+@pytest.fixture
+def call(project: Path, cluster: Path, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Runs one command with --json and answers its document, an error's too."""
+    assert run(["config", "set", "plugins.acme-cluster.state", str(cluster.parent)]) == 0
+
+    def run_json(*arguments: str, code: int = 0) -> Json:
+        capsys.readouterr()
+        found = run([*arguments, "--json"])
+        out, err = capsys.readouterr()
+        assert found == code, out + err
+        document: Json = json.loads(out)
+        return document
+
+    return run_json
+
+
+def propose(call: Call, *words: str) -> Json:
+    made = call("propose", *words, "--cost", "1m")
+    return call("approve", made["id"])
+
+
+def until(call: Call, run_id: str, *statuses: str) -> Json:
+    """The run once it has one of the statuses; what has ended is recorded on the way."""
+    for _ in range(200):
+        call("scan")
+        found = call("runs", run_id)
+        if found["status"] in statuses:
+            return found
+        time.sleep(0.02)
+    raise AssertionError(found)
+
+
+def test_each_experiment_has_its_scheduler(
+    call: Call, project: Path, cluster: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Analysis on this machine beside training on the cluster; a run keeps its own, whatever is configured later."""
+    monkeypatch.setenv("OF_THE_LAUNCHER", "x")
+    monkeypatch.setenv("ACME_PASSED", "y")
+    call("config", "set", "plugins.acme-cluster.passes_env", "ACME_PASSED,ACME_MISSING")
+    train = propose(call, "--command", "sh -c 'env; while [ ! -e go ]; do sleep 0.02; done'", *ASK, "--gpus", "8",
+                    "--env", "LR=0.1", "--engine", '{"gres": {"count": 3}}', "--engine", "priority=4")  # fmt: skip
+    here = propose(call, "--command", "env", "--cpus", "1", "--memory", "64MiB")
+    assert train["resources"]["engine"] == {"partition": "long", "gres": {"count": 3}, "priority": 4}
+    assert (here["resources"]["scheduler"], here["resources"]["engine"]) == (None, {})
+    capsys.readouterr()
+    assert run(["experiments", "e1"]) == 0
+    shown = capsys.readouterr().out
+    assert "8 GPUs, 400 CPUs, 2048 GiB of memory, 2 nodes" in shown
+    assert 'by acme-cluster with partition=long gres={"count": 3} priority=4' in shown
+
+    far, near = call("run", "e1"), call("run", "e2", "--wait")
+    assert (far["scheduler"], far["status"], far["host"]) == ("acme-cluster", "running", "node2")
+    assert (near["scheduler"], near["status"]) == ("local", "done")
+    assert near["host"] not in (None, "node2")
+    request = json.loads((cluster / "1" / "request").read_text())
+    assert (request["cpus"], request["memory_bytes"], request["nodes"], request["gpus"]) == (400, 2 * 2**40, 2, 8)
+    assert request["options"] == {
+        "partition": "long", "account": None, "priority": 4, "constraint": [], "gres": {"type": "any", "count": 3},
+    }  # fmt: skip
+
+    call("config", "set", "scheduler", "acme-cluster")
+    (project / "go").touch()
+    ended = until(call, "r1", "done")
+    assert (ended["exit_code"], ended["host"]) == (0, "node2")
+    words = (project / ".perpetual" / "runs" / "r1" / "stdout.log").read_text().splitlines()
+    assert {"LR=0.1", "ACME_PASSED=y", "ACME_PARTITION=long", "PERPETUAL_RUN=r1"} <= set(words)
+    assert "OF_THE_LAUNCHER=x" not in words
+    assert "OF_THE_LAUNCHER=x" in (project / ".perpetual" / "runs" / "r2" / "stdout.log").read_text().splitlines()
+
+
+def test_the_record_keeps_it_whatever_is_configured(call: Call, cluster: Path, project: Path) -> None:
+    """The hash binds it; a run is ended with its own scheduler; without the plugin it stays as it is, and says so."""
+    one, other, plain = (
+        propose(call, "--command", "sleep 60", *more)
+        for more in (("--scheduler", "acme-cluster"), ("--scheduler", "acme-cluster", "--engine", "priority=1"), ())
+    )
+    assert len({item["spec_hash"] for item in (one, other, plain)}) == 3
+    pinned = propose(call, "--command", "true", "--scheduler", "local", "--engine", "{}")
+    assert (pinned["resources"]["scheduler"], pinned["resources"]["engine"]) == ("local", {})
+    assert call("run", "e1")["scheduler"] == "acme-cluster"
+    call("queue", "pause")
+    assert call("run", "e2")["status"] == "queued"
+    call("queue", "resume")
+    call("config", "set", "plugins.disabled", "acme-cluster")
+    assert [problem["run_id"] for problem in call("scan", code=1)["problems"]] == ["r1"]
+    assert call("runs", "r1")["status"] == "running"
+    assert "is to be run by the scheduler 'acme-cluster', which is not here" in call("runs", "r2")["reason"]
+    refused = call("run", "e2", code=2)
+    call("config", "set", "plugins.disabled", "")
+    assert call("kill", "r1")["status"] == "killed"
+    call("kill", "r2")
+    assert refused["error"]["code"] in ("plugin_missing", "conflict")
+
+
+def test_what_a_scheduler_does_not_understand_is_refused(call: Call) -> None:
+    cluster = ("--scheduler", "acme-cluster", "--engine")
+    for words, told in (
+        (("--scheduler", "acme-clutser"), "scheduler: unknown provider 'acme-clutser': did you mean acme-cluster"),
+        ((*cluster, "partion=long"), "unknown engine option of acme-cluster 'partion': did you mean partition"),
+        ((*cluster, "partition=lnog"), "partition: unknown value 'lnog': did you mean long?"),
+        ((*cluster, "priority=11"), "priority must be at most 10, not 11"),
+        ((*cluster, "gres.cuont=1"), "unknown engine option of acme-cluster 'gres.cuont': did you mean gres.count"),
+        (("--engine", "partition=long"), "unknown engine option of local 'partition': there is none"),
+        (("--engine", "partition"), "--engine takes KEY=VALUE"),
+        (("--nodes", "0"), "--nodes must be 1"),
+        (("--memory", "0"), "--memory"),
+    ):
+        error = call("propose", "--command", "true", *words, code=2)["error"]
+        assert told in error["message"], error
+    assert call("experiments")["items"] == []
+
+
+def test_what_cannot_be_honoured_is_refused(call: Call) -> None:
+    for number, (words, told) in enumerate((
+        (("--nodes", "2"), "it needs 2 nodes, and its scheduler runs it on this machine"),
+        (("--cpus", "99999"), "needs 99999 CPUs, and "),
+        (("--memory", "500TiB"), "needs 512000 GiB of memory, and "),
+        (("--scheduler", "acme-cluster", "--nodes", "5"), "it needs 5 nodes, and the cluster has 4"),
+    ), 1):  # fmt: skip
+        propose(call, "--command", "true", *words)
+        assert told in call("run", f"e{number}", code=1)["error"]["message"]
+    assert call("runs")["items"] == []
+
+
+def test_memory_is_waited_for(call: Call) -> None:
+    """As CPUs are: a run starts where those that are live leave as much as it declares."""
+    from perpetual.toolkit.platform import memory_bytes
+
+    most = memory_bytes()
+    assert most is not None
+    propose(call, "--command", "sleep 60", "--memory", str(most), "--replicates", "2")
+    call("run", "e1", "--all")
+    found = call("runs", "r2")
+    assert (found["status"], "of memory; 0 bytes of" in found["reason"]) == ("queued", True), found["reason"]
+    assert "r1 holds" in found["reason"]
+    call("kill", "r2")
+    call("kill", "r1")
