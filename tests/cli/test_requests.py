@@ -13,7 +13,10 @@ from typing import Any
 
 import pytest
 
+from perpetual import Lab
 from perpetual.cli.app import run
+from perpetual.lab.experiments import spec_hash
+from perpetual.records import to_json
 
 Json = dict[str, Any]
 Call = Callable[..., Json]
@@ -176,3 +179,15 @@ def test_memory_is_waited_for(call: Call) -> None:
     assert "r1 holds" in found["reason"]
     call("kill", "r2")
     call("kill", "r1")
+
+
+def test_earlier_specifications_keep_their_hashes(project: Path) -> None:
+    """What was not asked for is not in the hash; each request, the scheduler and each option is."""
+    with Lab.open(project) as lab:
+        body = to_json(lab.experiments.propose(command="true"))
+    earlier = {name: value for name, value in body["resources"].items()
+               if name not in ("memory_bytes", "nodes", "scheduler", "engine")}  # fmt: skip
+    assert spec_hash({**body, "resources": earlier}) == spec_hash(body) == body["spec_hash"]
+    asked: list[Json] = [{"memory_bytes": 1}, {"nodes": 1}, {"scheduler": "local"}, {"engine": {"a": 1}}]
+    others = {spec_hash({**body, "resources": {**body["resources"], **one}}) for one in asked}
+    assert len(others - {body["spec_hash"]}) == len(asked)
