@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import pytest
@@ -174,13 +175,13 @@ class CrashesOnARequest(Sound):
 class DeclaresNonsense(Sound):
     """Its option has no type."""
 
-    engine_options: ClassVar[Mapping[str, Option]] = {"partition": Option("text", "short", "the queue")}
+    engine_options = MappingProxyType({"partition": Option("text", "short", "the queue")})
 
 
 class DeclaresASecret(Sound):
     """A password that everyone who reads the experiment sees."""
 
-    engine_options: ClassVar[Mapping[str, Option]] = {"token": Option("str", None, "of an account", secret=True)}
+    engine_options = MappingProxyType({"token": Option("str", None, "of an account", secret=True)})
 
     def check(self, spec: LaunchSpec) -> None:
         return
