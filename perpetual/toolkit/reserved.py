@@ -31,7 +31,7 @@ RESERVED: dict[str, frozenset[str]] = {
         "logs", "mcp", "memory", "methodology", "plugins", "plugins.check", "plugins.install", "plugins.new",
         "plugins.remove", "plugins.search", "propose", "queue",
         "rebaseline", "records", "reject", "report", "retry", "run", "runs", "scan", "services", "status", "store",
-        "trust", "verify", "wait",
+        "trust", "uninstall", "verify", "wait",
     }),
     "gate": frozenset({"immune", "replay"}),
     "gpus": frozenset({"none", "nvml"}),

@@ -18,6 +18,12 @@ def perpetual_commands() -> list[Provider]:
             "Kill writers of a store again and again, and see what is left.",
         ),
         Provider(
+            "command",
+            "uninstall",
+            "perpetual_devkit.uninstall_command:uninstall",
+            "Remove what Perpetual laid on this machine; records stay.",
+        ),
+        Provider(
             "command", "plugins.new", "perpetual_devkit.commands:new", "Write a plugin: part, tests and what CI needs."
         ),
         Provider("command", "plugins.check", "perpetual_devkit.commands:check", "Compare providers with their slots."),

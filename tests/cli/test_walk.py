@@ -116,6 +116,7 @@ TABLE: dict[str, Row] = {
     "plugins search": Row(
         None, "plugins_search", "plugins search '?!'", 2, why="asks a package index: tests/plugins/devkit"
     ),
+    "uninstall": Row(None, "uninstall", "uninstall", 2, why="looks at every project of the user: tests/plugins/devkit"),
     "chaos": Row("chaos --kills 2 --writers 2", "chaos", "chaos --writers 0", 2),
     "bench-policy": Row(
         "bench-policy --policy decisive --episodes 1 --jobs 1 --thresholds 0.8 --batch 1", "bench_policy",

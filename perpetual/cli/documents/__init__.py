@@ -22,6 +22,7 @@ from perpetual.cli.documents.plugins import (
     PluginsInstall,
     PluginsRemove,
     PluginsSearch,
+    Uninstall,
 )
 from perpetual.cli.documents.provenance import Provenance
 from perpetual.cli.documents.records import KindOfRecord
@@ -101,6 +102,7 @@ DOCUMENTS: dict[str, Any] = {
     "trust": Trust,
     "trust_revoked": TrustRevoked,
     "trusted": Page[Trusted],
+    "uninstall": Uninstall,
     "verification": Verification,
     "version": Version,
 }

@@ -209,3 +209,19 @@ class PluginsSearch(TypedDict):
     next_cursor: str | None
     index: str
     asked_at: str
+
+
+class Left(TypedDict):
+    """One thing and what becomes of it: `action` is removed, merged, kept, gone or conflict."""
+
+    path: str
+    action: str
+    reason: str | None
+
+
+class Uninstall(TypedDict):
+    """What `uninstall` took out; `command` removes the package. `dry_run` is there if nothing was removed."""
+
+    items: list[Left]
+    command: str
+    dry_run: NotRequired[bool]
