@@ -17,6 +17,8 @@ from perpetual import Lab
 from perpetual.cli.app import run
 from perpetual.lab.experiments import spec_hash
 from perpetual.records import to_json
+from perpetual.testing.scheduler_site import make_site
+from perpetual.testing.schedulers import SchedulerContract
 
 Json = dict[str, Any]
 Call = Callable[..., Json]
@@ -179,6 +181,19 @@ def test_memory_is_waited_for(call: Call) -> None:
     assert "r1 holds" in found["reason"]
     call("kill", "r2")
     call("kill", "r1")
+
+
+@pytest.mark.slow
+def test_the_cluster_keeps_what_the_suite_asks(cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of requests, options, machines and environment: its runs do not inherit this machine's."""
+    options = {"state": str(cluster.parent), "passes_env": []}
+    scheduler = importlib.import_module("acme_cluster.scheduler").build(options)
+    suite = SchedulerContract()
+    with make_site(tmp_path / "suite", scheduler, patience_s=30.0, options=options) as place:
+        suite.test_a_request_is_honoured_or_refused(place)
+        suite.test_engine_options_are_declared(place)
+        suite.test_its_machine_is_named(place)
+        suite.test_words_folder_and_environment_are_the_spec_s(place, monkeypatch)
 
 
 def test_earlier_specifications_keep_their_hashes(project: Path) -> None:
