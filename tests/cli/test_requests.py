@@ -15,10 +15,12 @@ import pytest
 
 from perpetual import Lab
 from perpetual.cli.app import run
+from perpetual.errors import UsageError
 from perpetual.lab.experiments import spec_hash
 from perpetual.records import to_json
 from perpetual.testing.scheduler_site import make_site
 from perpetual.testing.schedulers import SchedulerContract
+from perpetual_mcp.doing import perpetual_propose
 
 Json = dict[str, Any]
 Call = Callable[..., Json]
@@ -181,6 +183,18 @@ def test_memory_is_waited_for(call: Call) -> None:
     assert "r1 holds" in found["reason"]
     call("kill", "r2")
     call("kill", "r1")
+
+
+def test_an_agent_asks_for_the_same(cluster: Path, project: Path) -> None:
+    """Through the MCP tool, whose numbers have units; options are JSON there, and texts are read as their types."""
+    with Lab.open(project) as lab:
+        perpetual_propose(lab, command="true", cpus=2, memory="64GiB", nodes=2, scheduler="acme-cluster",
+                          engine={"partition": "long", "priority": "4", "gres": {"count": 1}})  # fmt: skip
+        found = lab.experiments.get("e1").resources
+        assert (found.cpus, found.memory_bytes, found.nodes, found.scheduler) == (2, 64 * 2**30, 2, "acme-cluster")
+        assert found.engine == {"partition": "long", "priority": 4, "gres": {"count": 1}}
+        with pytest.raises(UsageError, match="unknown engine option of acme-cluster 'partion': did you mean"):
+            perpetual_propose(lab, command="true", scheduler="acme-cluster", engine={"partion": "long"})
 
 
 @pytest.mark.slow

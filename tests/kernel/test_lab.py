@@ -712,6 +712,25 @@ def test_a_launcher_that_is_at_work_is_left_alone(lab: Lab, campaign: Campaign) 
         lab.runs.change(tx, ctx.need("run", run.id), {"status": "queued"})
 
 
+def test_a_launcher_on_another_machine_is_left_alone(lab: Lab, campaign: Campaign) -> None:
+    """It cannot be looked for: a machine that shares the project starts nothing beside it."""
+    _, experiment = campaign(replicates=1)
+    lab.queue.set_state("paused")
+    run = lab.runs.launch(experiment.id)[0]
+    ctx = lab.desks.ctx
+    there = {"launcher": ["of another boot", 1, 1], "launcher_host": "of another machine"}
+
+    def found(launching_at: str) -> str:
+        with ctx.store.transaction() as tx:
+            values = {"status": "launching", **there, "launching_at": launching_at}
+            lab.runs.change(tx, ctx.need("run", run.id), values)
+        lab.scan()
+        return lab.runs.get(run.id).status
+
+    assert found(ctx.now()) == "launching"
+    assert found("2020-01-01T00:00:00Z") == "queued"
+
+
 # --- the feed -------------------------------------------------------------------------------------------------------
 
 

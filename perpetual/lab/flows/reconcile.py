@@ -30,6 +30,7 @@ from perpetual.slots.analyser import MetricValue
 from perpetual.slots.scheduler import EndUnreadable, Sighting
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit import platform
+from perpetual.toolkit.hosts import this_host
 from perpetual.toolkit.steps import step
 from perpetual.toolkit.units import LONGEST_S, finite, posix_of, shown_hours
 from perpetual.toolkit.whereabouts import is_ours
@@ -37,6 +38,7 @@ from perpetual.toolkit.whereabouts import is_ours
 __all__ = ["catch_up", "kill", "look", "record", "scan"]
 
 _Answer = dict[str, list[Any]]
+_LONGEST_LAUNCH_S = 600.0  # for which a launcher on another machine is taken to live
 _LAUNCH_TURN_S = 0.05  # how often a run that is being launched is looked at by who wants it ended
 _NEVER = "its launcher died before the command was started; it waits to be started again"
 
@@ -386,7 +388,18 @@ def _back_to_queue(desks: Desks, run: Document, answer: _Answer) -> None:
 
 def _launcher_lives(run: Document) -> bool:
     launcher = run.body.get("launcher")
-    return launcher is not None and platform.is_alive(platform.Identity(*launcher))
+    if launcher is None:
+        return False
+    identity = platform.Identity(*launcher)
+    return platform.is_alive(identity) or _is_launched_elsewhere(run, identity)
+
+
+def _is_launched_elsewhere(run: Document, launcher: platform.Identity) -> bool:
+    """Whether another machine that shares the project is launching it now: that launcher cannot be looked for here."""
+    host, since = run.body.get("launcher_host"), run.body.get("launching_at")
+    if host is None or since is None or host == this_host().id or launcher.boot_id == platform.boot_id():
+        return False
+    return time.time() - posix_of(since) < _LONGEST_LAUNCH_S
 
 
 def _verdict(seen: Sighting) -> tuple[str, str | None]:

@@ -24,6 +24,7 @@ from perpetual.slots.placement import Lease, Waits
 from perpetual.slots.scheduler import LaunchError, Sighting
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit import platform
+from perpetual.toolkit.hosts import this_host
 from perpetual.toolkit.steps import step
 
 __all__ = ["advance_queue", "start", "waiting", "wanted_gpus"]
@@ -212,6 +213,8 @@ def _take_turn(desks: Desks, tx: Transaction, run: Document, experiment: Documen
         "gpus": [*got.gpus],
         "gpu_numbers": [*got.numbers],
         "launcher": list(me) if me else None,
+        "launcher_host": this_host().id,
+        "launching_at": desks.ctx.now(),
         "scheduler": scheduler_name(desks.ctx, experiment),  # from now on it is asked through this one
         # What an earlier launcher may have started still counts as this run: its nonce stays.
         "nonce": run.body.get("nonce") if run.body.get("launcher") is not None else os.urandom(16).hex(),
