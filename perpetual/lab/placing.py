@@ -148,7 +148,8 @@ def view_of(
     def ended() -> Mapping[int, str]:
         known = {run.id for run in find()}
         newest = ctx.store.page("run", limit=_RECENT, newest_first=True).items
-        return {run.body["pid"]: run.id for run in newest if run.id not in known}
+        ours = [run for run in newest if run.id not in known and _placer_of_run(ctx, run) == placer]
+        return {run.body["pid"]: run.id for run in ours}
 
     return PlacementView(
         backend=backend,

@@ -11,7 +11,7 @@ from typing import Any
 
 from perpetual.errors import PluginError, UnknownPlugin, UsageError
 from perpetual.lab.context import Context
-from perpetual.options import asked, with_defaults
+from perpetual.options import asked, leaves_of, with_defaults
 from perpetual.slots.scheduler import LaunchError, Scheduler
 from perpetual.slots.store import Document
 
@@ -78,8 +78,15 @@ def engine_options(scheduler: Scheduler, name: str, given: Mapping[str, Any]) ->
     Raises:
         UsageError: for one that the scheduler does not declare, one that does not fit, or a compulsory one left out.
     """
-    found = asked(scheduler.engine_options, given, _title(name))
-    with_defaults(scheduler.engine_options, found, _title(name))
+    declared = scheduler.engine_options
+    try:
+        found = asked(declared, given, _title(name))
+        with_defaults(declared, found, _title(name))
+    except UsageError as problem:
+        known = "; ".join(sorted(f"{'.'.join(keys)}: {option.meaning}" for keys, option in leaves_of(declared)))
+        raise UsageError(
+            problem.message, hint=problem.hint or (f"{name} takes {known}" if known else f"{name} takes none")
+        ) from problem
     return found
 
 
