@@ -243,3 +243,11 @@ def test_settings_in_other_words_are_the_same_design(one: dict[str, Any], other:
     assert design_key({**body, "cwd": "c", "config": {"k": True}}) != design_key(
         {**body, "cwd": "c", "config": {"k": 1}}
     )
+
+
+def test_the_last_digit_of_a_fold_is_no_fault(project: Path) -> None:
+    """The log odds of 0.3, turned back, are 0.30000000000000004."""
+    with Lab.open(project) as lab:
+        for prior in (0.3, 0.6, 0.7):
+            lab.hypotheses.add(f"of prior {prior}", prior=prior)
+        assert lab.storage.verify() == []
