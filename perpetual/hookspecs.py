@@ -384,8 +384,9 @@ def perpetual_kinds() -> list[RecordKind | EventKind]:
 
     When: once, at discovery; the answer is plain data and is cached. Return: RecordKinds, whose full names are
     `PLUGIN.NAME`; `lab.records(name)` adds, finds and changes their rows in the lab's transactions, with the plugin's
-    name and version on each. And EventKinds, which `lab.feed.emit(name, subject, payload)` appends to the feed. Rows
-    stay readable, verified and exported after the plugin is gone.
+    name and version on each. `plugins check` writes rows, exports and imports them, and tries upgrades, on the rows
+    that `upgrade.examples = {1: {"loud": True}}` names. And EventKinds, which `lab.feed.emit(name, subject, payload)`
+    appends to the feed. Rows stay readable, verified and exported after the plugin is gone.
     Failure: a kind that can be none: the plugin is listed as failed.
 
     Example::

@@ -62,7 +62,8 @@ class RecordKind:
     - `prefix`: of generated ids, by default the name and a dash (`alarm-1`).
     - `version`: of the rows' form; it grows when fields change their meaning.
     - `upgrade`: `module:callable`, called as `(version, fields) -> fields`; brings a row's fields of a version to the
-      next one. Needed where `version` is above 1.
+      next one. Needed where `version` is above 1. Its attribute `examples` may name fields of older rows by their
+      version, which `plugins check` upgrades.
     - `exported`: whether exports hold the kind; a migration to another store takes it along in any case.
     """
 

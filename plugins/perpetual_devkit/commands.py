@@ -134,7 +134,8 @@ def check(cli: CliContext, name: str | None, suites: bool | None, test_limit_s: 
     Signature and return annotation of each factory are looked at. The contract suites build the provider with its
     default options and try every promise of its slot, in a process and a folder of their own; they need pytest. With
     them, a few writers of a store are killed, and commands, MCP tools, report sections and observers of events are
-    called in a scratch lab, commands without arguments.
+    called in a scratch lab, commands without arguments. Of kinds that a plugin brings, rows are written, exported and
+    imported there, and upgrades are tried.
     """
     from perpetual_devkit.provider_checks import check_plugins
 

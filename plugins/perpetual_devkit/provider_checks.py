@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from perpetual.api import Inventory, Offer, PerpetualError, PluginInfo
 from perpetual_devkit.contract_runner import TEST_LIMIT_S, Promise, SuiteResult, run_suite
-from perpetual_devkit.scratch_calls import CALLED, OBSERVER, call_in_scratch
+from perpetual_devkit.scratch_calls import CALLED, KINDS, OBSERVER, call_in_scratch
 
 __all__ = ["Check", "ProviderChecked", "check_plugins"]
 
@@ -60,8 +60,9 @@ def check_plugins(
     Args:
         suites: also runs the contract suite of the slot, where there is one, against what the factory builds with the
             options' defaults; kills a few writers of a store that takes several processes; and calls commands, MCP
-            tools, report sections and observers of events in a scratch lab. Each takes seconds, in a process and a
-            folder of its own. Without it nothing is built.
+            tools, report sections and observers of events in a scratch lab, where rows of a plugin's kinds are written,
+            exported and imported. Each takes seconds, in a process and a folder of its own. Without it nothing is
+            built.
         test_limit_s: seconds until a test of a suite is killed and its promise is broken.
 
     Raises:
@@ -74,14 +75,17 @@ def check_plugins(
         limit_s = test_limit_s if suites else None
         items += [_checked(inventory, info, offer, limit_s) for offer in info.offers]
         if suites and info.state == "loaded" and _OBSERVES in info.hooks:
-            items.append(_observer(info))
+            items.append(_called(info, OBSERVER, _OBSERVES))
+        if suites and info.state == "loaded" and (info.kinds or info.events):
+            items.append(_called(info, KINDS, "perpetual_kinds"))
     return items
 
 
-def _observer(info: PluginInfo) -> ProviderChecked:
-    called = call_in_scratch(OBSERVER, info.qualified_name, "", {})
-    check = Check(_OBSERVES, called.ok, called.detail)
-    reason = "there is no contract suite for an observer"
+def _called(info: PluginInfo, what: str, hook: str) -> ProviderChecked:
+    """What a plugin brings by a hook, tried in a scratch lab."""
+    called = call_in_scratch(what, info.qualified_name, "", {})
+    check = Check(hook, called.ok, called.detail)
+    reason = f"there is no contract suite for {'an observer' if what == OBSERVER else 'kinds'}"
     id = info.qualified_name
     return ProviderChecked(id, None, info.name, id, called.ok is not False, (check,), None, reason, ())
 

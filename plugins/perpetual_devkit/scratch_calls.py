@@ -18,11 +18,12 @@ from pathlib import Path
 from perpetual_devkit.contract_runner import end_left, lab_environment
 from perpetual_devkit.wire import to_wire
 
-__all__ = ["CALLED", "OBSERVER", "CallResult", "call_in_scratch"]
+__all__ = ["CALLED", "KINDS", "OBSERVER", "CallResult", "call_in_scratch"]
 
 OBSERVER = "observer"  # of events; the other words are names of slots
+KINDS = "kinds"  # of records and events that a plugin brings
 CALLED = ("store", "command", "mcp_tool", "report_section")
-_LIMITS_S = {"store": 120.0}  # its writers start one after another
+_LIMITS_S = {"store": 120.0, "kinds": 60.0}  # its writers start one after another; a kind may need a run
 _LIMIT_S = 20.0
 _ENDLESS = ("command",)  # one that serves or trains ends by itself when it will
 _MARK = "PERPETUAL_STATE_DIR"  # by which what the program left running is known
@@ -42,9 +43,9 @@ def call_in_scratch(
     """Calls a part as its slot calls it, with a scratch lab of two hypotheses and a proposed experiment.
 
     Args:
-        slot: one of `CALLED`, or `OBSERVER`.
-        name: the provider's qualified name; of an observer, its plugin's.
-        factory: `module:callable`; unused for an observer.
+        slot: one of `CALLED`, `OBSERVER` or `KINDS`.
+        name: the provider's qualified name; of an observer and of kinds, the plugin's.
+        factory: `module:callable`; unused for an observer and for kinds.
         limit_s: seconds until it is killed; by default 120 for a store's chaos and 20 for anything else.
 
     Never raises for what the part does: one that dies or hangs is a result with its reason.

@@ -21,16 +21,13 @@ from perpetual.api import CliContext, PerpetualError, to_json
 from perpetual.toolkit.contained import contained
 from perpetual_devkit.chaos import Target, run_chaos
 from perpetual_devkit.chaos_writer import build_store
+from perpetual_devkit.scratch_kinds import Wrong, try_kinds
 from perpetual_devkit.wire import from_wire
 
 __all__ = ["main"]
 
 _KILLS, _WRITERS = 6, 3
 _MOST_PROBLEMS = 3
-
-
-class _Wrong(Exception):
-    """What does not hold, in words."""
 
 
 class _Unclear(Exception):
@@ -49,7 +46,7 @@ def _scratch_lab() -> Lab:
 def _built(asked: Mapping[str, object]) -> object:
     factory = _imported(asked)
     if not callable(factory):
-        raise _Wrong(f"{asked['factory']} cannot be called")
+        raise Wrong(f"{asked['factory']} cannot be called")
     return factory(dict(asked["options"]))  # type: ignore[call-overload]
 
 
@@ -69,14 +66,14 @@ def _store(asked: Mapping[str, object]) -> str:
     target = Target(name.rpartition("/")[2], name, factory, options)
     found = run_chaos(target, kills=_KILLS, writers=_WRITERS, folder=Path.cwd())
     if not found.ok:
-        raise _Wrong("; ".join(found.problems[:_MOST_PROBLEMS]))
+        raise Wrong("; ".join(found.problems[:_MOST_PROBLEMS]))
     return f"{found.kills} kills of {found.writers} writers, {found.present} acknowledged transactions kept"
 
 
 def _command(asked: Mapping[str, object]) -> str:
     command = _imported(asked)
     if not isinstance(command, click.Command):
-        raise _Wrong(f"{asked['factory']} is no click command")
+        raise Wrong(f"{asked['factory']} is no click command")
     name = str(asked["name"]).rpartition("/")[2].replace(".", " ")
     _invoke(command, name, ["--help"])
     if isinstance(command, click.Group):
@@ -96,7 +93,7 @@ def _command(asked: Mapping[str, object]) -> str:
         try:
             json.loads(shown)
         except ValueError:
-            raise _Wrong(f"with --json it wrote something else than one document: {shown[:80]!r}") from None
+            raise Wrong(f"with --json it wrote something else than one document: {shown[:80]!r}") from None
     return "called without arguments in a scratch lab"
 
 
@@ -110,7 +107,7 @@ def _invoke(command: click.Command, name: str, words: list[str]) -> str:
             command.main(args=words, prog_name=f"perpetual {name}", standalone_mode=False, obj=cli)
     except SystemExit as problem:
         if problem.code not in (None, 0, 1, 2):
-            raise _Wrong(f"{name} {' '.join(words)}: it ended the process with {problem.code}") from problem
+            raise Wrong(f"{name} {' '.join(words)}: it ended the process with {problem.code}") from problem
     finally:
         cli.close()
     return out.getvalue()
@@ -119,7 +116,7 @@ def _invoke(command: click.Command, name: str, words: list[str]) -> str:
 def _mcp_tool(asked: Mapping[str, object]) -> str:
     function = _called_with_lab(asked)
     if inspect.iscoroutinefunction(function):
-        raise _Wrong("it is a coroutine function; a tool is a plain function, which may block")
+        raise Wrong("it is a coroutine function; a tool is a plain function, which may block")
     lab, *others = inspect.signature(function).parameters.values()
     needed = [one.name for one in others if one.default is one.empty and one.kind in (one.KEYWORD_ONLY, lab.kind)]
     if needed:
@@ -132,7 +129,7 @@ def _mcp_tool(asked: Mapping[str, object]) -> str:
     try:
         json.dumps(answer if isinstance(answer, (str, int, float, dict, list)) else to_json(answer))
     except (TypeError, ValueError) as problem:
-        raise _Wrong(f"its answer cannot be JSON: {problem}") from problem
+        raise Wrong(f"its answer cannot be JSON: {problem}") from problem
     return "called without arguments in a scratch lab"
 
 
@@ -141,18 +138,18 @@ def _report_section(asked: Mapping[str, object]) -> str:
     with _scratch_lab() as lab:
         text = function(lab)
     if not isinstance(text, str):
-        raise _Wrong(f"it answers a {type(text).__name__} instead of Markdown text")
+        raise Wrong(f"it answers a {type(text).__name__} instead of Markdown text")
     return f"{len(text)} characters of a scratch lab"
 
 
 def _called_with_lab(asked: Mapping[str, object]) -> Callable[..., object]:
     function = _built(asked)
     if not callable(function):
-        raise _Wrong(f"the factory answers a {type(function).__name__}, which cannot be called with a lab")
+        raise Wrong(f"the factory answers a {type(function).__name__}, which cannot be called with a lab")
     try:
         inspect.signature(function).bind_partial(object())
     except TypeError as problem:
-        raise _Wrong(f"it cannot be called with a lab: {problem}") from problem
+        raise Wrong(f"it cannot be called with a lab: {problem}") from problem
     return function
 
 
@@ -163,8 +160,19 @@ def _observer(asked: Mapping[str, object]) -> str:
         count = len(lab.events())
         wrong = lab.feed.deliver().get(str(asked["name"]))
     if wrong is not None:
-        raise _Wrong(wrong)
+        raise Wrong(wrong)
     return f"heard {count} events of a scratch lab"
+
+
+def _kinds(asked: Mapping[str, object]) -> str:
+    with _scratch_lab() as lab:
+        (info,) = lab.inventory().found(str(asked["name"]))
+        if info.state != "loaded":
+            raise _Unclear("a process of its own does not find the plugin")
+        tried, unclear = try_kinds(lab, info)
+    if unclear:
+        raise _Unclear("; ".join(filter(None, [tried, *unclear])))
+    return tried
 
 
 _CALLS = {
@@ -173,6 +181,7 @@ _CALLS = {
     "mcp_tool": _mcp_tool,
     "report_section": _report_section,
     "observer": _observer,
+    "kinds": _kinds,
 }
 
 
@@ -186,7 +195,7 @@ def main() -> int:
             detail = _CALLS[asked["slot"]](asked)
     except _Unclear as reason:
         ok, detail = None, str(reason)
-    except _Wrong as problem:
+    except Wrong as problem:
         ok, detail = False, str(problem)
     except Exception as problem:  # noqa: BLE001 - a part may raise anything; it is this part's finding
         ok, detail = False, f"{type(problem).__name__}: {problem}"
