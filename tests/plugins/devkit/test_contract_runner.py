@@ -151,7 +151,7 @@ def test_a_scheduler_that_breaks_a_promise(tmp_path: Path, monkeypatch: pytest.M
     assert {"the folder alone is enough", "what was never started is absent"} <= set(broken)
     assert "b'an error\\n'" in broken["output is kept as it is"], "the values are not told"
     assert "a run outlives its launcher" not in broken
-    assert len(result.promises) == 48
+    assert len(result.promises) >= 48
 
 
 @pytest.mark.slow
