@@ -5,7 +5,8 @@ or `perpetual.testing` is the kernel's own. What only some plugins need is impor
 a chosen provider does not load pluggy, the command kit (`CliContext` and its companions), which loads click, and what
 tools for plugins read (`Inventory` with its `PluginInfo`s and `Offer`s).
 
-A name that another one replaced goes on working for as long as its API number is served, with a DeprecationWarning.
+A name that another one replaced goes on working for as long as its API number is served, with a
+PerpetualDeprecationWarning.
 """
 
 from __future__ import annotations
@@ -106,6 +107,7 @@ if TYPE_CHECKING:
         Transaction,
     )
     from perpetual.slots.table import SLOTS, Slot, Suite, Template
+    from perpetual.toolkit.deprecation import PerpetualDeprecationWarning
     from perpetual.toolkit.secret import Secret
 
 __all__ = [
@@ -115,6 +117,7 @@ __all__ = [
     "Provider",
     "hookimpl",
     "hookspec",
+    "PerpetualDeprecationWarning",
     # commands
     "CliContext",
     "json_option",
@@ -336,17 +339,18 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "Transaction",
     ),
     "perpetual.slots.table": ("SLOTS", "Slot", "Suite", "Template"),
+    "perpetual.toolkit.deprecation": ("PerpetualDeprecationWarning",),
     "perpetual.toolkit.secret": ("Secret",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
-_REPLACED = {"Face": "CliContext", "pass_face": "pass_cli"}  # names of API 1 that another name has replaced
+_REPLACED = {"Face": "CliContext", "pass_face": "pass_cli"}  # names of API 1, replaced in 0.1.0
 
 
 def __getattr__(name: str) -> Any:
     if name in _REPLACED:
-        import warnings
+        from perpetual.toolkit.deprecation import warn_replaced
 
-        warnings.warn(f"perpetual.api.{name} is called {_REPLACED[name]} now", DeprecationWarning, stacklevel=2)
+        warn_replaced(f"perpetual.api.{name}", _REPLACED[name], since="0.1.0", removal="plugin API 1")
         name = _REPLACED[name]
     home = _HOME_OF.get(name)
     if home is None:

@@ -26,20 +26,53 @@ provider of another distribution that offers such a name is reached by its quali
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import pluggy
 
 from perpetual.slots import Option, Provider
 from perpetual.slots.kinds import EventKind, RecordKind
 from perpetual.slots.table import Slot
+from perpetual.toolkit.deprecation import warn_replaced
 
-__all__ = ["GROUP", "hookimpl", "hookspec"]
+__all__ = ["GROUP", "REPLACED", "Replaced", "hookimpl", "hookspec", "plugin_manager"]
 
 GROUP = "perpetual.plugins"
 
 hookspec = pluggy.HookspecMarker("perpetual")
 hookimpl = pluggy.HookimplMarker("perpetual")
+
+
+class Replaced(NamedTuple):
+    """The name that has replaced a hook's, since a version; the old one goes with `removal`."""
+
+    hook: str
+    since: str
+    removal: str
+
+
+# Old name -> what has replaced it: a plugin that implements the old one goes on as if it implemented the new one. An
+# argument that is replaced stays in the specification: `@hookspec(warn_on_impl_args={NAME: WARNING})`.
+REPLACED: dict[str, Replaced] = {}
+
+
+class _Manager(pluggy.PluginManager):
+    def parse_hookimpl_opts(self, plugin: object, name: str) -> pluggy.HookimplOpts | None:
+        found = super().parse_hookimpl_opts(plugin, name)
+        replaced = REPLACED.get(name)
+        if found is not None and replaced is not None:
+            warn_replaced(name, replaced.hook, since=replaced.since, removal=replaced.removal)
+            found["specname"] = replaced.hook
+        return found
+
+
+def plugin_manager() -> pluggy.PluginManager:
+    """Returns a manager that knows Perpetual's own hooks, those that were replaced included."""
+    import perpetual.hookspecs
+
+    manager = _Manager("perpetual")
+    manager.add_hookspecs(perpetual.hookspecs)
+    return manager
 
 
 @hookspec

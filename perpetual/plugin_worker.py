@@ -108,12 +108,9 @@ def _redact(answers: IO[str], factory: str, options: Json, text: str, verdict: J
 def _observer(plugin: str) -> Any:
     from importlib.metadata import entry_points
 
-    import pluggy
-
     from perpetual import hookspecs
 
-    manager = pluggy.PluginManager("perpetual")
-    manager.add_hookspecs(hookspecs)
+    manager = hookspecs.plugin_manager()
     for point in entry_points(group=hookspecs.GROUP):
         if point.dist is not None and f"{point.dist.name}/{point.name}" == plugin:
             manager.register(point.load())

@@ -28,12 +28,13 @@ from perpetual.errors import (
     unknown,
 )
 from perpetual.schema import check, key_of_option
-from perpetual.slots import API, Option, Provider, thaw_option
+from perpetual.slots import ADAPTERS, API, SERVED, Option, Provider, thaw_option
 from perpetual.slots.kinds import EventKind, RecordKind, kind_problem, thaw_kind
 from perpetual.slots.table import METHODOLOGY, SLOTS, Slot, thaw_slot
 from perpetual.toolkit import caches, plugin_failures
 from perpetual.toolkit.contained import contained
 from perpetual.toolkit.deadline import call as call_within
+from perpetual.toolkit.deprecation import collected
 from perpetual.toolkit.reserved import DISTRIBUTION, RESERVED, command_problem, is_bundled, known_name
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ _SECTIONS = ("plugin", "disabled")  # of `plugins:` in config.yaml, so no names 
 _SLOT_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 _HOME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*\Z")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*\Z")
+_UPGRADE = f"pip install --upgrade {DISTRIBUTION}"
+_PUBLIC = re.compile(r"perpetual(\.(api|loop|science|testing|toolkit)(\.\w+)*)?\Z")
 _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*\Z")
 
 
@@ -92,6 +95,7 @@ class PluginInfo:
     methodology: dict[str, Option] = field(default_factory=dict)  # keys of methodology.yaml that it brings
     options: dict[str, Option] | None = None  # of the plugin itself
     retry_at: float | None = None  # seconds since 1970, when one that failed is tried again
+    deprecations: tuple[str, ...] = ()  # what it uses that another name has replaced
 
 
 @dataclass(frozen=True)
@@ -195,8 +199,11 @@ def _refusal(provider: object, slot: str, seen: set[tuple[str, str]]) -> str | N
         return f"{provider.name}: its slot is {provider.slot!r}, the hook's is {slot!r}"
     if not _NAME.match(provider.name):
         return f"{provider.name!r} is no name (small letters, digits, . _ -)"
-    if provider.api > API:
-        return f"{provider.name} was written for plugin API {provider.api}; this kernel speaks {API}"
+    if provider.api not in SERVED:
+        served = " and ".join(map(str, SERVED))
+        needs = f"{'a newer' if provider.api > API else 'an older'} Perpetual"
+        way = f": {_UPGRADE}" if provider.api > API else ""
+        return f"{provider.name} needs {needs}, as written for plugin API {provider.api}; this one serves {served}{way}"
     if not _FACTORY.match(provider.factory):
         return f"{provider.name}: the factory {provider.factory!r} is not module:callable"
     if (slot, provider.name) in seen:
@@ -225,12 +232,9 @@ def discover(
     """
     from importlib.metadata import entry_points
 
-    import pluggy
-
     from perpetual import hookspecs
 
-    manager = pluggy.PluginManager("perpetual")
-    manager.add_hookspecs(hookspecs)
+    manager = hookspecs.plugin_manager()
     found: dict[str, tuple[str, str, str, Callable[[], object]]] = {}
     for point in entry_points(group=hookspecs.GROUP):
         distribution = point.dist.name if point.dist is not None else "?"
@@ -259,19 +263,30 @@ def discover(
             result.plugins.append(PluginInfo(name, id, version, "failed", skip[id]))
             continue
         try:
-            with result.at(id, "import"):
-                plugin = loader() if limit_s is None or is_bundled(id) else call_within(limit_s, loader)
-            hash(plugin)  # pluggy keeps plugins in sets: one that cannot be kept there fails here, and alone
-            manager.register(plugin, name=id)
+            with collected() as replaced:
+                with result.at(id, "import"):
+                    plugin = loader() if limit_s is None or is_bundled(id) else call_within(limit_s, loader)
+                hash(plugin)  # pluggy keeps plugins in sets: one that cannot be kept there fails here, and alone
+                manager.register(plugin, name=id)
         except KeyboardInterrupt:
             raise
         except BaseException as problem:  # noqa: BLE001 - a module may even call sys.exit at its top; it alone fails
-            reason = f"{type(problem).__name__}: {problem}"
+            reason = _import_problem(problem)
             result.plugins.append(PluginInfo(name, id, version, "failed", reason))
             continue
-        loaded.append((PluginInfo(name, id, version, "loaded", None), plugin))
+        loaded.append((PluginInfo(name, id, version, "loaded", None, deprecations=tuple(replaced)), plugin))
     _ask(result, loaded)
     return result
+
+
+def _import_problem(problem: BaseException) -> str:
+    """Why a module could not be imported; one that imports a public name that is not there needs a newer Perpetual."""
+    reason = f"{type(problem).__name__}: {problem}"
+    if isinstance(problem, ImportError) and _PUBLIC.match(problem.name or ""):
+        from perpetual import __version__
+
+        return f"it needs a newer Perpetual than {__version__}: {_UPGRADE} ({reason})"
+    return reason
 
 
 def _ask(result: _Discovery, loaded: list[tuple[PluginInfo, object]]) -> None:
@@ -317,11 +332,21 @@ def _ask(result: _Discovery, loaded: list[tuple[PluginInfo, object]]) -> None:
                     options=options,
                     methodology=keys,
                     events=tuple(kind for kind in kinds if isinstance(kind, EventKind)),
+                    deprecations=(*info.deprecations, *_older(offers)),
                 )
             )
         else:
             manager.unregister(name=info.qualified_name)
             result.plugins.append(replace(info, state="failed", reason=reason))
+
+
+def _older(offers: Sequence[Offer]) -> list[str]:
+    """What is written for a plugin interface that is served beside a newer one."""
+    return [
+        f"{offer.provider.slot} {offer.provider.name} is written for plugin API {offer.provider.api}; {API} is current"
+        for offer in offers
+        if offer.refused is None and offer.provider.api < API
+    ]
 
 
 def _options(
@@ -495,6 +520,7 @@ def _thaw(data: Mapping[str, Any]) -> PluginInfo:
             **data,
             "offers": tuple(offers),
             "hooks": tuple(data["hooks"]),
+            "deprecations": tuple(data["deprecations"]),
             "slots": tuple(thaw_slot(slot) for slot in data["slots"]),
             "kinds": tuple(thaw_kind(kind) for kind in data["kinds"]),
             "events": tuple(EventKind(**kind) for kind in data["events"]),
@@ -515,6 +541,17 @@ def _thawed(kept: object) -> list[PluginInfo] | None:
 def _is_due(plugins: Sequence[PluginInfo]) -> bool:
     """Returns whether a plugin that failed is to be tried again."""
     return any(info.retry_at is not None and info.retry_at <= time.time() for info in plugins)
+
+
+def _adapted(offer: Offer, part: Any) -> Any:
+    """The part, as the newest plugin interface calls it."""
+    from importlib import import_module
+
+    home = ADAPTERS.get((offer.provider.api, offer.provider.slot))
+    if home is None:
+        return part
+    module, _, name = home.partition(":")
+    return getattr(import_module(module), name)(part)
 
 
 class Registry:
@@ -750,7 +787,7 @@ class Registry:
         factory = self.load(offer)
         try:
             with contained():
-                return factory(options, **extra)
+                return _adapted(offer, factory(options, **extra))
         except (PerpetualError, OSError):
             raise
         except Exception as problem:
@@ -773,7 +810,7 @@ class Registry:
             raise
         except Exception as problem:
             raise PluginError(
-                f"{offer.provider.slot}: {offer.qualified_name} cannot be loaded: {problem}",
+                f"{offer.provider.slot}: {offer.qualified_name} cannot be loaded: {_import_problem(problem)}",
                 hint="reinstall its distribution, or choose another provider",
                 code="plugin_broken",
             ) from problem

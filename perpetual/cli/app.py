@@ -20,6 +20,7 @@ from perpetual.commands import CliContext, carried, printable
 from perpetual.commands.agent_output import fenced, for_agent, sealed
 from perpetual.errors import PerpetualError, UsageError, masked, unknown
 from perpetual.toolkit import caches
+from perpetual.toolkit.deprecation import announced
 from perpetual.toolkit.fence import fence
 
 if TYPE_CHECKING:
@@ -141,7 +142,8 @@ def run(arguments: Sequence[str]) -> int:
     cli.is_for_help, cli.safe = "--help" in arguments, "--safe" in arguments
     try:
         _check_text(arguments)
-        result: Any = program.main(args=[*arguments], prog_name="perpetual", standalone_mode=False, obj=cli)
+        with announced(lambda text: click.echo(f"deprecated: {printable(text)}", err=True)):
+            result: Any = program.main(args=[*arguments], prog_name="perpetual", standalone_mode=False, obj=cli)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except PerpetualError as problem:

@@ -31,10 +31,11 @@ def list_(cli: CliContext, timing: bool) -> None:
         "plugins",
         items,
         None,
-        ("plugin", "version", "state", *(("import ms", "hooks ms") if timing else ()), "offers", "reason"),
+        ("plugin", "version", "api", "state", *(("import ms", "hooks ms") if timing else ()), "offers", "reason"),
         lambda item: (
             item["qualified_name"],
             item["version"],
+            "-" if item["api"] is None else str(item["api"]),
             item["state"],
             *(_spent(item["timing"]) if timing else ()),
             _offers(item),
@@ -45,6 +46,9 @@ def list_(cli: CliContext, timing: bool) -> None:
     )
     if not cli.as_json:
         click.echo("(in brackets: at hand, and not chosen; perpetual plugins show NAME says why)")
+    for item in items:
+        for words in item["deprecations"]:
+            cli.progress(printable(f"deprecated: {item['qualified_name']}: {words}"))
     for problem in problems:
         cli.progress(printable(f"problem: {problem['message']}\n  {cli.hint(problem['hint'])}"))
 
@@ -86,6 +90,7 @@ def _plugin_text(document: dict[str, Any]) -> str:
     lines = [f"{document['qualified_name']} {document['version']}: {document['state']}"]
     if document["reason"]:
         lines.append(f"  {document['reason']}")
+    lines += [f"  deprecated: {words}" for words in document["deprecations"]]
     if document["hooks"]:
         lines.append(f"hooks: {', '.join(document['hooks'])}")
     for one in document["providers"]:

@@ -97,7 +97,8 @@ class Doctor:
                 "mend them, then perpetual plugins retry NAME; or perpetual config set plugins.disabled NAME",
             )
         detail = f"{sum(info.state == 'loaded' for info in plugins)} plugins loaded"
-        return True, "; ".join([detail, *shadowed]), None
+        old = [f"{info.qualified_name}: {words}" for info in plugins for words in info.deprecations]
+        return True, "; ".join([detail, *shadowed, *old]), None
 
     def _slots(self) -> _Finding:
         registry = self._ctx.registry

@@ -15,7 +15,7 @@ from perpetual.lab.context import Context
 from perpetual.lab.placing import settings_of, view_of
 from perpetual.options import PluginOptions, check_declared, defaults_of, leaves_of
 from perpetual.registry import Offer, PluginInfo, Registry
-from perpetual.slots import Option
+from perpetual.slots import API, Option
 from perpetual.slots.gpu import GpuBackend
 from perpetual.slots.placement import GpuStatus, Placement, PlacementView
 from perpetual.slots.table import Slot
@@ -42,9 +42,10 @@ class Inventory:
         """Every plugin found, bundled ones first.
 
         Returns:
-            `{name, qualified_name, slots, version, state, reason, providers}` each; `state` is active (one of its
-            providers is in force, or it observes events), available, disabled or failed; `providers` are
-            `{slot, name, qualified_name, state, reason}`.
+            `{name, qualified_name, slots, version, api, state, reason, deprecations, providers}` each; `state` is
+            active (one of its providers is in force, or it observes events), available, disabled or failed; `api` is
+            the plugin interface that it was written for, None if it is not loaded; `deprecations` say what it uses
+            that another name has replaced; `providers` are `{slot, name, qualified_name, state, reason}`.
         """
         chosen = {key for key, problem in self._choices().items() if not isinstance(problem, PluginError)}
         return [self._plugin(info, chosen) for info in self._registry.plugins]
@@ -108,8 +109,10 @@ class Inventory:
             "qualified_name": info.qualified_name,
             "slots": sorted({offer.provider.slot for offer in info.offers}),
             "version": info.version,
+            "api": max((offer.provider.api for offer in info.offers), default=API) if info.state == "loaded" else None,
             "state": state,
             "reason": reason,
+            "deprecations": list(info.deprecations),
             "providers": providers,
         }
 

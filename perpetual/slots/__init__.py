@@ -8,9 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["API", "OPTION_TYPES", "Option", "Provider", "thaw_option"]
+__all__ = ["ADAPTERS", "API", "OPTION_TYPES", "SERVED", "Option", "Provider", "thaw_option"]
 
-API = 1  # the plugin interface that this kernel speaks; a provider that states a newer number is refused
+API = 1  # the newest plugin interface that this kernel speaks; a provider that states a newer number is refused
+SERVED = (1,)  # the numbers that are served side by side
+# (number, slot) -> `module:callable(part)`, by which a part that was written for an older number serves
+ADAPTERS: dict[tuple[int, str], str] = {}
 OPTION_TYPES = ("int", "float", "bool", "str", "list", "section")
 
 
@@ -61,7 +64,7 @@ class Provider:
     - `summary`: one line for `plugins list`.
     - `options`: its options by key, read from `plugins: <slot>: <name>:`, or from `plugins: <name>:` for short.
     - `requires`: names of plugins that must be active.
-    - `api`: the `API` number it was written for.
+    - `api`: the `API` number it was written for; one that says none was written for 1.
     - `order`: where several serve side by side, the smaller runs first.
     - `head`: stores only: `module:callable(path) -> str` in a light module, an opaque token that changes with
       every committed write, taken from `os.stat` or a few bytes.
@@ -73,6 +76,6 @@ class Provider:
     summary: str = ""
     options: dict[str, Option] | None = None
     requires: tuple[str, ...] = ()
-    api: int = API
+    api: int = 1
     order: int = 100
     head: str | None = None

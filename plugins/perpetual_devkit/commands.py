@@ -153,6 +153,9 @@ def check(cli: CliContext, name: str | None, suites: bool | None, test_limit_s: 
     )
     if not cli.as_json:
         for item in found:
+            for one in item.checks:
+                if one.check == "names":
+                    click.echo(printable(f"deprecated: {item.qualified_name}: {one.detail}"))
             if item.suite is not None:
                 click.echo(_suite_text(item))
     return 0 if good else 1

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from perpetual.api import Inventory, Offer, PerpetualError, PluginInfo
+from perpetual.toolkit.deprecation import collected
 from perpetual_devkit.contract_runner import TEST_LIMIT_S, Promise, SuiteResult, run_suite
 from perpetual_devkit.scratch_calls import CALLED, KINDS, OBSERVER, call_in_scratch
 
@@ -100,12 +101,17 @@ def _not_loaded(info: PluginInfo) -> ProviderChecked:
 def _checked(inventory: Inventory, info: PluginInfo, offer: Offer, test_limit_s: float | None) -> ProviderChecked:
     """Without a limit no suite is run."""
     provider = offer.provider
+    with collected() as replaced:
+        loaded = _named("factory", lambda: _loaded(inventory, offer))
     checks = [
         _named("offer", lambda: _offered(inventory, offer)),
         _named("options", lambda: _options(inventory, offer)),
-        _named("factory", lambda: _loaded(inventory, offer)),
+        loaded,
     ]
-    if checks[-1].ok:
+    old = [*info.deprecations, *replaced]
+    if old:
+        checks.append(Check("names", None, "; ".join(dict.fromkeys(old))))
+    if loaded.ok:
         factory = inventory.load(offer)
         checks.append(_named("call", lambda: _call_shape(inventory, offer, factory)))
         if checks[-1].ok is not False:

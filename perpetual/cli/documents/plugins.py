@@ -42,14 +42,20 @@ class ProviderInFull(ProviderLine):
 
 
 class PluginHead(TypedDict):
-    """What every plugin tells: `state` is active, available, disabled or failed."""
+    """What every plugin tells: `state` is active, available, disabled or failed.
+
+    `api` is the plugin interface that it was written for, null if it is not loaded; `deprecations` say what it uses
+    that another name has replaced.
+    """
 
     name: str
     qualified_name: str
     slots: list[str]
     version: str
+    api: int | None
     state: str
     reason: str | None
+    deprecations: list[str]
 
 
 class PluginLine(PluginHead):
