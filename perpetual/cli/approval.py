@@ -65,7 +65,7 @@ def _status(item: Json) -> str:
 
 
 def _pairs(env: Json) -> str:
-    return line(" ".join(f"{name}={value}" for name, value in env.items())) or "that of the process that launches it"
+    return line(" ".join(f"{name}={value}" for name, value in env.items())) or "nothing of its own"
 
 
 def _since(differs: Json) -> str:
