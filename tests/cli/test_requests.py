@@ -17,6 +17,7 @@ from perpetual import Lab
 from perpetual.cli.app import run
 from perpetual.errors import UsageError
 from perpetual.lab.experiments import spec_hash
+from perpetual.lab.placing import view_of
 from perpetual.records import to_json
 from perpetual.testing.scheduler_site import make_site
 from perpetual.testing.schedulers import SchedulerContract
@@ -105,6 +106,10 @@ def test_each_experiment_has_its_scheduler(
     assert request["options"] == {
         "partition": "long", "account": None, "priority": 4, "constraint": [], "gres": {"type": "any", "count": 3},
     }  # fmt: skip
+
+    with Lab.open(project) as lab:  # what runs on the cluster holds nothing of this machine
+        assert view_of(lab.desks.ctx).live() == []
+        assert [item.run_id for item in view_of(lab.desks.ctx, "acme-cluster").live()] == ["r1"]
 
     call("config", "set", "scheduler", "acme-cluster")
     (project / "go").touch()

@@ -28,7 +28,7 @@ from perpetual.api import (
 )
 from perpetual.config import Config
 from perpetual.lab.doctor import Doctor
-from perpetual.options import PluginOptions
+from perpetual.options import PluginOptions, asked, with_defaults
 from perpetual.registry import Registry
 from perpetual.toolkit import trust_record
 from perpetual.toolkit.secret import carried, uncarried
@@ -792,3 +792,47 @@ def test_a_secret_reaches_the_helper_process_and_stays_one() -> None:
     assert WORD not in repr(found)
     assert found["pool"]["password"].reveal() == WORD
     assert (found["a"], found["list"]) == (1, [1])
+
+
+# --- options that an experiment gives, rather than a file ----------------------------------------------------------
+
+_ENGINE = {
+    "partition": Option("str", "short", "the queue", choices=("short", "long")),
+    "account": Option("str", None, "who pays"),
+    "priority": Option("int", None, "the higher starts first", nullable=True, minimum=0),
+    "gres": Option("section", None, "devices", fields={"count": Option("int", 0, "how many")}),
+    "reservation": Option("section", None, "time", nullable=True, fields={"name": Option("str", "a", "its name")}),
+}
+
+
+def test_what_an_experiment_asks_for_is_read_as_its_type() -> None:
+    given = {"account": "ml", "priority": "3", "gres.count": "2", "reservation": {"name": "b"}}
+    assert asked(_ENGINE, given, "option") == {
+        "account": "ml", "priority": 3, "gres": {"count": 2}, "reservation": {"name": "b"},
+    }  # fmt: skip
+    nulls = {"priority": None, "reservation": None}
+    assert asked(_ENGINE, nulls, "option") == nulls
+
+
+def test_what_an_experiment_leaves_out_has_its_default() -> None:
+    whole = {"partition": "short", "account": "ml", "priority": None, "gres": {"count": 0}, "reservation": None}
+    assert with_defaults(_ENGINE, {"account": "ml"}, "option") == whole
+    with pytest.raises(UsageError, match="option: account has no value"):
+        with_defaults(_ENGINE, {}, "option")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"partion": "long"}, "unknown option 'partion': did you mean partition"),
+        ({"partition.x": "long"}, "unknown option 'partition.x'"),
+        ({"gres": {"cuont": 1}}, "unknown option 'gres.cuont'"),
+        ({"gres": 3}, "option: gres must hold keys with values"),
+        ({"partition": 3}, "option: partition must be text"),
+        ({"priority": "high"}, "priority must be a whole number or null"),
+        ({"priority": -1}, "priority must be at least 0"),
+    ],
+)
+def test_what_an_experiment_cannot_ask_for_is_refused(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        asked(_ENGINE, given, "option")
