@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from perpetual.slots.capture import Capture, CodeReader, CodeState, RunChanges, RunEnd, RunFacts, RunStart
     from perpetual.slots.gate import Gate, GateFinding, GateVerdict, Provenance
     from perpetual.slots.gpu import Gpu, GpuBackend, GpuProcess, MigDevice, Reading
-    from perpetual.slots.harness import FilePlan, Harness, Listing, Scaffold
+    from perpetual.slots.harness import WAYS, FilePlan, Harness, Listing, Scaffold
     from perpetual.slots.kinds import EventKind, Field, RecordKind
     from perpetual.slots.mcp import LabOpener, McpServer
     from perpetual.slots.memory import Memory, NoteCommit, PathRefused
@@ -89,6 +89,13 @@ if TYPE_CHECKING:
         RunNote,
         Survey,
         Waits,
+    )
+    from perpetual.slots.scaffolder import (
+        OfferedHarness,
+        ScaffoldAnswer,
+        ScaffoldedFile,
+        Scaffolder,
+        ScaffoldView,
     )
     from perpetual.slots.scheduler import EndUnreadable, Launched, LaunchError, LaunchSpec, Scheduler, Sighting
     from perpetual.slots.scorer import Scorer, State
@@ -174,6 +181,7 @@ __all__ = [
     "MetricValue",
     "MigDevice",
     "NoteCommit",
+    "OfferedHarness",
     "Page",
     "PathRefused",
     "Placement",
@@ -196,6 +204,10 @@ __all__ = [
     "RunStart",
     "SLOTS",
     "Scaffold",
+    "ScaffoldAnswer",
+    "ScaffoldView",
+    "ScaffoldedFile",
+    "Scaffolder",
     "Scheduler",
     "Scorer",
     "Secret",
@@ -212,6 +224,7 @@ __all__ = [
     "Symptom",
     "Template",
     "Transaction",
+    "WAYS",
     "Waits",
     # records
     "Debit",
@@ -298,7 +311,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "perpetual.slots.capture": ("Capture", "CodeReader", "CodeState", "RunChanges", "RunEnd", "RunFacts", "RunStart"),
     "perpetual.slots.gate": ("Gate", "GateFinding", "GateVerdict", "Provenance"),
     "perpetual.slots.gpu": ("Gpu", "GpuBackend", "GpuProcess", "MigDevice", "Reading"),
-    "perpetual.slots.harness": ("FilePlan", "Harness", "Listing", "Scaffold"),
+    "perpetual.slots.harness": ("WAYS", "FilePlan", "Harness", "Listing", "Scaffold"),
     "perpetual.slots.kinds": ("EventKind", "Field", "RecordKind"),
     "perpetual.slots.mcp": ("LabOpener", "McpServer"),
     "perpetual.slots.memory": ("Memory", "NoteCommit", "PathRefused"),
@@ -321,6 +334,13 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "RunNote",
         "Survey",
         "Waits",
+    ),
+    "perpetual.slots.scaffolder": (
+        "OfferedHarness",
+        "ScaffoldAnswer",
+        "ScaffoldView",
+        "ScaffoldedFile",
+        "Scaffolder",
     ),
     "perpetual.slots.scheduler": ("EndUnreadable", "LaunchError", "LaunchSpec", "Launched", "Scheduler", "Sighting"),
     "perpetual.slots.scorer": ("Scorer", "State"),

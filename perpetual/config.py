@@ -77,6 +77,7 @@ KEYS: dict[str, Key] = {
         _choice("scheduler", "Scheduler provider that starts runs."),
         _choice("gpus", "GPU backend provider."),
         _choice("placement", "What gives runs their GPUs."),
+        _choice("scaffolder", "What writes the files of coding agents."),
         Key("gpus_excluded", "list", [], "GPUs that no run gets: indices as the driver counts, or uuids."),
         Key("gpu_foreign", "str", "refuse", "GPUs that other people's processes use: refuse or allow.",
             choices=("refuse", "allow"), weaker=order_is_weaker("refuse", "allow")),

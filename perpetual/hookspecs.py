@@ -209,6 +209,21 @@ def perpetual_placements() -> list[Provider]:
 
 
 @hookspec
+def perpetual_scaffolders() -> list[Provider]:
+    """Offers scaffolders: what merges the files that harnesses ask for, and takes them out again.
+
+    When: once, at discovery. Return: Providers with slot "scaffolder"; `scaffolder` chooses one. It sees the folder and
+    the harnesses by a `perpetual.api.ScaffoldView`, also where there is no project yet. Factory:
+    `(options) -> perpetual.api.Scaffolder`. Failure: `perpetual init` refuses to name a harness, and
+    `perpetual init -H none` works.
+
+    Example::
+
+        Provider(slot="scaffolder", name="files", factory="perpetual_harnesses.files:build")
+    """
+
+
+@hookspec
 def perpetual_captures() -> list[Provider]:
     """Offers captures: what a run is started from, and what has become of that when it ends.
 

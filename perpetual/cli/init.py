@@ -91,7 +91,7 @@ def _create(
     from perpetual.config import FILE, FOLDER, Config
     from perpetual.lab import Lab
     from perpetual.lab.create import check_place
-    from perpetual.lab.scaffold import chosen
+    from perpetual.lab.scaffolding import chosen
     from perpetual.registry import Registry
 
     is_new = not (folder / FOLDER / FILE).is_file()
@@ -116,7 +116,7 @@ def _preview(
     from perpetual.config import FILE, FOLDER, Config
     from perpetual.lab import Lab
     from perpetual.lab.create import check_place
-    from perpetual.lab.scaffold import scaffold
+    from perpetual.lab.scaffolding import scaffold
     from perpetual.registry import Registry
 
     check_place(folder)
@@ -132,7 +132,7 @@ def _preview(
     registry = Registry.of(config, safe=cli.safe)
     if wishes["store"] is not None:
         registry.choose("store", wishes["store"])
-    answer = scaffold(config, registry, harnesses, dry_run=True, **asked)
+    answer = {**scaffold(config, registry, harnesses, dry_run=True, **asked)}
     found = {**wishes, "name": wishes["name"] or folder.name}
     return {**_document(folder, found, {}, answer), "dry_run": True}
 

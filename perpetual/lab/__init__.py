@@ -288,8 +288,8 @@ class Lab(AbstractContextManager["Lab"]):
         dry_run: bool = False,
         force: bool = False,
     ) -> dict[str, Any]:
-        """Registers the lab with coding agents; arguments and answer are those of `perpetual.lab.scaffold.scaffold`."""
-        from perpetual.lab.scaffold import scaffold
+        """Registers the lab with coding agents; arguments and answer are those of `Scaffolder.scaffold`."""
+        from perpetual.lab.scaffolding import scaffold
 
         if not dry_run:
             self.trust.require("writing files for agents")
@@ -309,13 +309,13 @@ class Lab(AbstractContextManager["Lab"]):
         record = self._ctx.trust.record
         if not dry_run and record is not None and record.scaffold != words:
             self._ctx.trust.change(scaffold=words)
-        return answer
+        return {**answer}
 
     def doctor(self) -> list[dict[str, Any]]:
         """Checks of the machine and the project, each `{check, ok, detail, hint}`."""
         from perpetual.lab.doctor import Doctor
         from perpetual.lab.plugin_sections import plugin_checks
-        from perpetual.lab.scaffold_check import examine
+        from perpetual.lab.scaffolding import examine
         from perpetual.lab.services import services_check
 
         found = Doctor(self._ctx, self.runs, self.feed).examine()

@@ -13,14 +13,14 @@ from perpetual.lab.context import Context
 from perpetual.slots.store import Document
 from perpetual.toolkit import confined
 
-__all__ = ["HeldItem", "approval_of", "held_items", "references_held"]
+__all__ = ["DEFAULT_COMMAND", "SCAFFOLD", "HeldItem", "approval_of", "held_items", "references_held"]
 
 _LAUNCHABLE = ("approved", "active")
 _FINISHED = ("complete", "analysed")
-_DEFAULT_COMMAND = ("perpetual",)
-_SCAFFOLD = "scaffold.json"
+DEFAULT_COMMAND = ("perpetual",)
+SCAFFOLD = "scaffold.json"
 _LIMIT_BYTES = 8 << 20
-_OWNED = (".", "config.yaml", "methodology.yaml", "store", "memory.git", "runs", _SCAFFOLD)
+_OWNED = (".", "config.yaml", "methodology.yaml", "store", "memory.git", "runs", SCAFFOLD)
 
 
 class HeldItem(NamedTuple):
@@ -64,7 +64,7 @@ def held_items(ctx: Context, *, finished: bool = False) -> Iterator[HeldItem]:
         yield HeldItem("setting", name, "it refers to a secret, which a plugin would get", value)
     words = _scaffold_command(ctx)
     record = ctx.trust.record
-    if words is not None and words != _DEFAULT_COMMAND and (record is None or record.scaffold != words):
+    if words is not None and words != DEFAULT_COMMAND and (record is None or record.scaffold != words):
         yield HeldItem("scaffold", "command", "files for agents start Perpetual by it", list(words))
     known = {os.getuid() if hasattr(os, "getuid") else 0, 0, *(record.owners if record is not None else ())}
     for owner in sorted(_owners(ctx) - known):
@@ -92,7 +92,7 @@ def _scaffold_command(ctx: Context) -> tuple[str, ...] | None:
     import json
 
     try:
-        data = json.loads(confined.read_bytes(ctx.folder / _SCAFFOLD, limit=_LIMIT_BYTES))
+        data = json.loads(confined.read_bytes(ctx.folder / SCAFFOLD, limit=_LIMIT_BYTES))
         return tuple(str(word) for word in data["command"]) or None
     except FileNotFoundError:
         return None

@@ -1,12 +1,12 @@
 """The harness slot: a coding agent whose configuration `perpetual init` writes into a project.
 
-The contract: `scaffold` answers what should stand in which file and touches nothing; the kernel merges, shows and
+The contract: `scaffold` answers what should stand in which file and touches nothing; the scaffolder merges, shows and
 writes. The same arguments give the same answer. Applying a plan twice changes nothing the second time, and removing it
 gives the earlier bytes back. Several plans may concern one file, from one harness or from two; what two of them say
 alike is written once. A path is relative, with slashes, within the project and outside of `.perpetual/`; a text is
 UTF-8 with plain line feeds; a value is JSON. What starts Perpetual is written with `command`. A `FilePlan` says how:
 
-- `own`: the file is the harness's. The kernel adds a line with a hash, and leaves the file alone once a person
+- `own`: the file is the harness's. The scaffolder adds a line with a hash, and leaves the file alone once a person
   edited it.
 - `json`: sets `value` at the path `keys` of a JSON file, whatever stood there; so an object or a list goes under a key
   that is Perpetual's own (the word is in it) and never over the entries of others.

@@ -11,6 +11,7 @@ A suite is a pytest class that is subclassed with one fixture, and holds every p
 - `gates`: `GateContract`
 - `analysis`: `MetricReaderContract`, `AnalyserContract`, `ProposerContract`
 - `harnesses`: `HarnessContract`
+- `scaffolders`: `ScaffolderContract`
 - `mcp_servers`: `McpContract`
 - `captures`: `CaptureContract`
 - `sections`: `CheckContract`, `StatusSectionContract`

@@ -5,7 +5,7 @@
         def harness(self):
             return acme.harness.build({})
 
-The files are merged and taken out again by the lab's own scaffold, in folders that hold other people's entries. Nothing
+The files are merged and taken out again by the bundled scaffolder, in folders that hold other people's entries. Nothing
 but pytest is needed.
 """
 
@@ -15,16 +15,18 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 
-from perpetual.config import FOLDER, Config
-from perpetual.registry import Offer, Registry
-from perpetual.slots import Provider
+from perpetual.config import FOLDER
+from perpetual.registry import Registry
 from perpetual.slots.harness import WAYS, FilePlan, Harness, Listing, Scaffold
+from perpetual.slots.scaffolder import OfferedHarness, Scaffolder, ScaffoldView
+from perpetual.slots.table import SLOTS
 
 __all__ = ["HarnessContract"]
 
@@ -33,35 +35,25 @@ _COMMAND = ("/opt/acme tools/bin/perpetual", "--safe")
 _NAMES = ("demo", "Größe & 'Gewicht' \"2\" {{program}} %s", "perpetual")
 
 
-class _Only(Registry):
-    """The registry of a world with one harness, which is built already."""
-
-    def __init__(self, harness: Harness) -> None:
-        super().__init__()
-        self._harness = harness
-        self._offer = Offer(f"contract/{_NAME}", "contract/plugin", Provider("harness", _NAME, "contract:harness"))
-
-    def serving(self, slot: str) -> list[Offer]:
-        return [self._offer] if slot == "harness" else []
-
-    def choose(self, slot: str, want: str) -> Offer:
-        return self._offer
-
-    def build(self, offer: Offer, options: Mapping[str, Any], **more: Any) -> Any:
-        return self._harness
+@cache
+def _scaffolder() -> Scaffolder:
+    """The bundled scaffolder."""
+    registry = Registry(safe=True)
+    built: Scaffolder = registry.build(registry.choose("scaffolder", str(SLOTS["scaffolder"].default)), {})
+    return built
 
 
-def _project(folder: Path) -> Config:
+def _project(folder: Path) -> Path:
     (folder / FOLDER).mkdir(parents=True)
-    return Config(folder)
+    return folder
 
 
-def _apply(config: Config, harness: Harness, *, remove: bool = False) -> dict[str, str]:
-    """What the lab did to each file."""
-    from perpetual.lab.scaffold import scaffold
-
+def _apply(root: Path, harness: Harness, *, remove: bool = False) -> dict[str, str]:
+    """What the scaffolder did to each file."""
+    offered = OfferedHarness(_NAME, f"contract/{_NAME}", lambda: harness)
+    view = ScaffoldView(root, root / FOLDER, root.name, (offered,), lambda name: offered)
     names, removed = ([], [_NAME]) if remove else ([_NAME], [])
-    answer = scaffold(config, _Only(harness), names, remove=removed, command=_COMMAND)
+    answer = _scaffolder().scaffold(view, names, remove=removed, command=_COMMAND)
     for item in answer["files"]:
         assert item["action"] != "conflict", f"{item['path']}: {item['reason']}"
     return {item["path"]: item["action"] for item in answer["files"]}
@@ -172,7 +164,7 @@ class HarnessContract:
         for name in _NAMES:
             for plan in _plans(harness, project=name):
                 assert plan.text.encode("utf-8", "replace").decode("utf-8") == plan.text, plan.path
-                assert "\r" not in plan.text, f"{plan.path}: line ends are the kernel's business"
+                assert "\r" not in plan.text, f"{plan.path}: line ends are the scaffolder's business"
                 try:
                     written = json.dumps(plan.value, allow_nan=False)
                 except (TypeError, ValueError) as problem:
@@ -245,19 +237,19 @@ class HarnessContract:
 
     def test_every_file_can_be_written(self, harness: Harness, tmp_path: Path) -> None:
         """In a fresh folder, whatever the project is called; no two plans contradict each other."""
-        config = _project(tmp_path / "project")
-        actions = _apply(config, harness)
+        root = _project(tmp_path / "project")
+        actions = _apply(root, harness)
         needed = {plan.path for plan in _plans(harness) if not plan.existing_only}
-        assert needed <= set(_snapshot(config.root)), "a file that is asked for was not written"
+        assert needed <= set(_snapshot(root)), "a file that is asked for was not written"
         assert set(actions.values()) <= {"created", "merged"}
 
     def test_what_others_have_stays(self, harness: Harness, tmp_path: Path) -> None:
         """Their entries in JSON files, their lines in texts."""
-        config = _project(tmp_path / "project")
-        before = _with_theirs(config.root, _plans(harness))
-        _apply(config, harness)
+        root = _project(tmp_path / "project")
+        before = _with_theirs(root, _plans(harness))
+        _apply(root, harness)
         for path, content in before.items():
-            after = (config.root / path).read_bytes() if content is not None else b""
+            after = (root / path).read_bytes() if content is not None else b""
             if content is not None and content.startswith(b"{"):
                 _kept(json.loads(content), json.loads(after), path)
             elif content is not None and content.startswith(b"# Theirs\nlevel"):
@@ -269,29 +261,29 @@ class HarnessContract:
     def test_applying_twice_changes_nothing(self, harness: Harness, tmp_path: Path) -> None:
         """In a fresh folder, and in one with other people's content."""
         for place in ("fresh", "theirs"):
-            config = _project(tmp_path / place)
+            root = _project(tmp_path / place)
             if place == "theirs":
-                _with_theirs(config.root, _plans(harness))
-            _apply(config, harness)
-            once = _snapshot(config.root)
-            assert set(_apply(config, harness).values()) == {"unchanged"}, place
-            assert _snapshot(config.root) == once
+                _with_theirs(root, _plans(harness))
+            _apply(root, harness)
+            once = _snapshot(root)
+            assert set(_apply(root, harness).values()) == {"unchanged"}, place
+            assert _snapshot(root) == once
 
     def test_removing_gives_the_earlier_bytes_back(self, harness: Harness, tmp_path: Path) -> None:
         """A fresh folder is empty again; other people's files are what they were."""
         fresh = _project(tmp_path / "fresh")
         _apply(fresh, harness)
         _apply(fresh, harness, remove=True)
-        assert _snapshot(fresh.root) == {}
+        assert _snapshot(fresh) == {}
         theirs = _project(tmp_path / "theirs")
-        before = _with_theirs(theirs.root, _plans(harness))
+        before = _with_theirs(theirs, _plans(harness))
         _apply(theirs, harness)
         _apply(theirs, harness, remove=True)
-        assert _snapshot(theirs.root) == before
+        assert _snapshot(theirs) == before
 
     def test_a_folder_without_its_files_is_not_detected(self, harness: Harness, tmp_path: Path) -> None:
         """Otherwise `init` would choose it everywhere."""
-        config = _project(tmp_path / "project")
-        (config.root / "train.py").write_text("print('acc=1')\n")
-        assert harness.detect(config.root) is False
+        root = _project(tmp_path / "project")
+        (root / "train.py").write_text("print('acc=1')\n")
+        assert harness.detect(root) is False
         assert harness.detect(tmp_path / "missing") is False

@@ -1,4 +1,4 @@
-"""Entry point of the harnesses `opencode`, `claude-code`, `cursor`, `codex` and `mcp`; imports nothing heavy."""
+"""Entry point of the bundled harnesses and of the scaffolder that writes their files; imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -20,3 +20,9 @@ def perpetual_harnesses() -> list[Provider]:
         Provider("harness", name, f"perpetual_harnesses.template:{name.replace('-', '_')}", summary)
         for name, summary in _SUMMARIES.items()
     ]
+
+
+@hookimpl
+def perpetual_scaffolders() -> list[Provider]:
+    """What merges the files that harnesses ask for, and takes them out again."""
+    return [Provider("scaffolder", "files", "perpetual_harnesses.files:build", "merges files, and gives them back")]

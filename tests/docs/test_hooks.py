@@ -18,6 +18,7 @@ OFFERS = {
     "perpetual_memories": "memory",
     "perpetual_gates": "gate",
     "perpetual_harnesses": "harness",
+    "perpetual_scaffolders": "scaffolder",
     "perpetual_mcp_servers": "mcp",
     "perpetual_placements": "placement",
     "perpetual_captures": "capture",

@@ -11,14 +11,12 @@ import io
 import json
 import os
 import shutil
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from perpetual import Lab
@@ -28,7 +26,7 @@ from perpetual.errors import PerpetualError, UsageError
 from perpetual.kept import read_status
 from perpetual.lab.flows.measure import read_all
 from perpetual.testing.projects import trust_project
-from perpetual.toolkit import jsonedit, managed_blocks, tomledit, units
+from perpetual.toolkit import units
 from perpetual_adopt.find import find
 from perpetual_adopt.source import Wanted
 from perpetual_git.errors import RepositoryError
@@ -38,50 +36,10 @@ from perpetual_mcp.stdio import refusal_of
 from perpetual_metrics import readers
 from perpetual_report.verification import claims_of
 from perpetual_supervisor.rundir import read_exit, read_started
+from tests.faults.fuzzing import examples, lanes
 from tests.faults.mutations import documents, spoilt
 
 ADOPT = Path(__file__).parents[1] / "fixtures" / "adopt"
-SECONDS = 10.0  # of CPU time that one example may take; most take milliseconds
-CHECKED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
-FEW, MANY = 12, 1_500
-
-
-def lanes(name: str, *values: Any) -> pytest.MarkDecorator:
-    """Each case twice: with few examples in the slow lane, with many in the soak."""
-    cases = [
-        pytest.param(count, *(value if isinstance(value, tuple) else (value,)), marks=mark, id=f"{value}-{mark.name}")
-        for value in values
-        for count, mark in ((FEW, pytest.mark.slow), (MANY, pytest.mark.soak))
-    ]
-    return pytest.mark.parametrize(f"count, {name}", cases)
-
-
-def examples(count: int, drawn: st.SearchStrategy[Any], deed: Callable[[Any], None]) -> None:
-    """Does the deed with so many examples; each within its time."""
-
-    @settings(
-        max_examples=count,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=CHECKED,
-    )
-    @given(drawn)
-    def one(example: Any) -> None:
-        with bounded():
-            deed(example)
-
-    one()
-
-
-@contextmanager
-def bounded() -> Iterator[None]:
-    """The block takes at most `SECONDS` of CPU time."""
-    began = time.thread_time()
-    yield
-    assert time.thread_time() - began < SECONDS
-
 
 # --- a project's own files ---
 
@@ -275,33 +233,7 @@ def test_what_a_run_prints(count: int, name: str, tmp_path: Path) -> None:
     examples(count * 5, spoilt(OUTPUTS[name]), deed)
 
 
-# --- files that are merged, read over or taken over ---
-
-SHARED: dict[str, tuple[bytes, Callable[[str], object]]] = {
-    "json": (b'{\n  "mcp": {"x": {"command": ["a"]}},\n  "l": [1, 2]\n}\n',
-             lambda text: jsonedit.drop(jsonedit.put(text, ("mcp", "p"), {"a": [1]}), ("mcp", "p"), floor=1)),
-    "jsonc": (b'{ // a\n  "mcp": {"x": 1,}, /* b */\n  "l": ["a",],\n}\n',
-              lambda text: jsonedit.add_items(jsonedit.put(text, ("mcp", "p"), {"a": 1}, comments=True), ("l",), ["z"],
-                                              comments=True)),
-    "toml": (b'a = 1\n[mcp_servers.x]\ncommand = "x"\nargs = ["a", "b"]\n[t]\ni = { a = 1 }\n',
-             lambda text: tomledit.drop(tomledit.put(text, ("mcp_servers", "p"), {"command": "p"}), ("mcp_servers", "p"),
-                                        floor=1)),
-    "markdown": (b"# Notes\n\n<!-- perpetual:begin -->\nold\n<!-- perpetual:end -->\nmore\n",
-                 lambda text: managed_blocks.take_block("AGENTS.md", managed_blocks.put_block("AGENTS.md", text, "body"))),
-}  # fmt: skip
-
-
-@lanes("name", *SHARED)
-def test_a_file_that_is_shared_with_people(count: int, name: str) -> None:
-    original, edit = SHARED[name]
-
-    def deed(content: bytes) -> None:
-        try:
-            edit(content.decode("utf-8"))
-        except ValueError:  # of which the scaffold makes a conflict that names the file
-            return
-
-    examples(count * 5, spoilt(original), deed)
+# --- files that are read over or taken over ---
 
 
 @lanes("name", "plain", "packed")

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from perpetual.api import ScaffoldAnswer
 from perpetual.config import Config
 
 
@@ -29,6 +30,6 @@ def snapshot(root: Path) -> dict[str, bytes | None]:
     }
 
 
-def actions(answer: dict[str, Any]) -> dict[str, str]:
+def actions(answer: ScaffoldAnswer | dict[str, Any]) -> dict[str, str]:
     """What was done to each file."""
     return {item["path"]: item["action"] for item in answer["files"]}

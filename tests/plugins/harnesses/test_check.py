@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from perpetual import Lab
-from perpetual.lab import scaffold_check
+from perpetual_harnesses import scaffold_check
 
 pytestmark = pytest.mark.slow  # each asks the doctor, which starts an MCP server
 

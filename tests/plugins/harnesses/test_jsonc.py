@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perpetual.toolkit import jsonedit
+from perpetual_harnesses import jsonedit
 
 _LEAVES = st.sampled_from(["1", "-2.50e3", "null", "true", '"// no comment"', '"/* nor this, */"', '"a\\"b"', '"é"'])
 _NAMES = st.sampled_from(["mcp", "theme", "é", "a/b"])

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perpetual.api import FilePlan, Harness, PerpetualError, Provider, Scaffold, UsageError, hookimpl
+from perpetual.api import FilePlan, Harness, PerpetualError, Provider, Scaffold, ScaffoldAnswer, UsageError, hookimpl
 from perpetual.config import Config
-from perpetual.lab.scaffold import scaffold
+from perpetual.lab.scaffolding import scaffold
 from perpetual.registry import Registry
 from tests.plugins.harnesses.helpers import actions as _actions
 from tests.plugins.harnesses.helpers import folder as _folder
@@ -36,7 +36,7 @@ def config() -> Iterator[Config]:
         yield made
 
 
-def _reason(answer: dict[str, Any], path: str) -> str:
+def _reason(answer: ScaffoldAnswer | dict[str, Any], path: str) -> str:
     reason: str = next(item["reason"] for item in answer["files"] if item["path"] == path)
     return reason
 
@@ -332,7 +332,7 @@ def test_a_call_that_ended_before_it_wrote_the_files_is_taken_up(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("perpetual.lab.scaffold._put", end)
+        patched.setattr("perpetual_harnesses.scaffold._put", end)
         with pytest.raises(KeyboardInterrupt):
             scaffold(config, _SHARED, ["mcp"])
     assert _actions(scaffold(config, _SHARED))[".mcp.json"] == "merged"

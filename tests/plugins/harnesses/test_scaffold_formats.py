@@ -15,9 +15,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from perpetual.config import Config
-from perpetual.lab.scaffold import scaffold
+from perpetual.lab.scaffolding import scaffold
 from perpetual.registry import Registry
-from perpetual.toolkit import jsonedit
+from perpetual_harnesses import jsonedit
 from tests.plugins.harnesses.helpers import actions as _actions
 from tests.plugins.harnesses.helpers import folder as _folder
 from tests.plugins.harnesses.helpers import snapshot as _snapshot

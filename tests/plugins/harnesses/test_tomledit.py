@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perpetual.toolkit import tomledit
+from perpetual_harnesses import tomledit
 
 KEYS = ("mcp_servers", "perpetual")
 TABLE = {"command": 'per"petual', "args": ["mcp", "é"], "required": True, "startup_timeout_sec": 30}

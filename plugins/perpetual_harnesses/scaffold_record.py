@@ -1,4 +1,4 @@
-"""What init wrote, and what stood there before: `.perpetual/scaffold.json`. Used by `perpetual.lab.scaffold` alone.
+"""What init wrote, and what stood there before: `.perpetual/scaffold.json`. Used by the scaffolder alone.
 
 The file lies in the project's folder, so a clone may bring one that was made to write anything anywhere. A record is
 believed where its `mark` is this user's: a hash over it, keyed by a secret that no project can read. Of another record
@@ -12,15 +12,13 @@ import hashlib
 import hmac
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from perpetual.config import FOLDER, Config
-from perpetual.errors import CorruptData, PerpetualError
-from perpetual.slots.harness import WAYS, FilePlan
+from perpetual.api import WAYS, CorruptData, FilePlan, PerpetualError
 from perpetual.toolkit import user_state
 from perpetual.toolkit.atomic import dump_json, read_file, read_json, write_atomic
-from perpetual.toolkit.confined import UnsafePath, explain
+from perpetual.toolkit.confined import FOLDER, UnsafePath, explain
 
 __all__ = ["FILE", "Entry", "Record", "digest", "is_inside", "read", "write"]
 
@@ -61,13 +59,13 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def read(config: Config) -> Record:
-    """The record; an empty one if there is none.
+def read(folder: Path) -> Record:
+    """Returns the record of a project's `.perpetual`; an empty one if there is none.
 
     Raises:
         CorruptData: if the file does not hold one.
     """
-    path = config.folder / FILE
+    path = folder / FILE
     try:
         data = read_json(path)
         if data is None:
@@ -140,7 +138,7 @@ def _texts(found: Any) -> tuple[str, ...]:
     return tuple(found)
 
 
-def write(config: Config, record: Record) -> None:
+def write(folder: Path, record: Record) -> None:
     """Writes the record unless it stands there already."""
     files = {
         path: {
@@ -159,7 +157,7 @@ def write(config: Config, record: Record) -> None:
         "files": files,
     }
     document["mark"] = _mark(document)
-    path, text = config.folder / FILE, dump_json(document) + "\n"
+    path, text = folder / FILE, dump_json(document) + "\n"
     try:
         present = read_file(path)
     except (FileNotFoundError, ValueError):

@@ -1,6 +1,6 @@
 """Text files shared with people: a marked block kept inside one, and whole files that carry a line with their hash.
 
-Used by the scaffold (`perpetual.lab.scaffold`). Floor 0. Marks are comments of the file's own kind.
+Used by the scaffolder. Marks are comments of the file's own kind.
 """
 
 from __future__ import annotations

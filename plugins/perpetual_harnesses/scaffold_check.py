@@ -1,7 +1,7 @@
 """The doctor's look at the scaffolds: does each harness's stand as it should, and does the harness take it.
 
-`Lab.doctor` comes here. Nothing is changed; a harness is asked by the command that it names itself, for a minute
-at most. Floor 2.
+Nothing is changed; a harness is asked by the command that it names itself, for a minute
+at most.
 """
 
 from __future__ import annotations
@@ -13,41 +13,36 @@ import signal
 import subprocess
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from perpetual.config import Config
-from perpetual.errors import PerpetualError
-from perpetual.lab.scaffold import build, scaffold
-from perpetual.lab.scaffold_record import read
-from perpetual.registry import Registry
-from perpetual.slots.harness import Listing
+from perpetual.api import Finding, Listing, PerpetualError, ScaffoldView
+from perpetual_harnesses.scaffold import scaffold
+from perpetual_harnesses.scaffold_record import read
 
 __all__ = ["ASKED_FOR_S", "examine"]
 
 ASKED_FOR_S = 60.0  # some start the server before they answer, which takes a while on a busy machine
-_Finding = tuple[bool | None, str, str | None]
 
 
-def examine(config: Config, registry: Registry) -> list[dict[str, Any]]:
-    """One finding `{check, ok, detail, hint}` for each harness that `init` registered the lab with."""
-    findings = []
+def examine(view: ScaffoldView) -> list[tuple[str, Finding]]:
+    """Returns one finding, with its check's name, for each harness that `init` registered the lab with."""
+    findings: list[tuple[str, Finding]] = []
     try:
-        harnesses = read(config).harnesses
+        harnesses = read(view.folder).harnesses
     except PerpetualError as problem:
-        return [{"check": "harnesses", "ok": False, "detail": problem.message, "hint": problem.hint}]
+        return [("harnesses", Finding(False, problem.message, problem.hint))]
     for name in harnesses:
         try:
-            ok, detail, hint = _look(config, registry, name)
+            found = Finding(*_look(view, name))
         except PerpetualError as problem:
-            ok, detail, hint = False, problem.message, problem.hint
+            found = Finding(False, problem.message, problem.hint)
         except OSError as problem:
-            ok, detail, hint = False, str(problem), None
-        findings.append({"check": f"harness {name}", "ok": ok, "detail": detail, "hint": hint})
+            found = Finding(False, str(problem))
+        findings.append((f"harness {name}", found))
     return findings
 
 
-def _look(config: Config, registry: Registry, name: str) -> _Finding:
-    answer = scaffold(config, registry, [name], dry_run=True)
+def _look(view: ScaffoldView, name: str) -> tuple[bool | None, str, str | None]:
+    answer = scaffold(view, [name], dry_run=True)
     faults = {"created": "is missing", "merged": "is not as init wrote it", "conflict": "cannot be merged"}
     wrong = [f"{item['path']} {faults[item['action']]}" for item in answer["files"] if item["action"] in faults]
     if wrong:
@@ -56,7 +51,7 @@ def _look(config: Config, registry: Registry, name: str) -> _Finding:
     files = f"{len(answer['files'])} files stand" + (f", edited by hand: {', '.join(edited)}" if edited else "")
     starter = answer["command"][0]
     is_path = bool(os.path.dirname(starter))
-    if shutil.which(str(config.root / starter) if is_path else starter) is None:
+    if shutil.which(str(view.root / starter) if is_path else starter) is None:
         # Which PATH the harness has is not known here, so a mere name is told and no fault.
         where = "which is no program" if is_path else "which is not on this PATH"
         return (
@@ -64,19 +59,19 @@ def _look(config: Config, registry: Registry, name: str) -> _Finding:
             f"{files}; they start {starter}, {where}",
             f"perpetual init -H {name} --command PATH",
         )
-    harness = build(config, registry, registry.choose("harness", name))
+    harness = view.choose(name).build()
     program = harness.program()
     if program is None:
         return True, files, None
     found = shutil.which(program)
     if found is None:
         return None, f"{files}; there is no program {program} on the PATH", None
-    if os.path.realpath(found).startswith(os.path.join(os.path.realpath(config.root), "")):
+    if os.path.realpath(found).startswith(os.path.join(os.path.realpath(view.root), "")):
         return None, f"{files}; {found} lies in the project and is not started", "take the project off the PATH"
     listing = harness.listing()
     if listing is None:
         return True, f"{files}; {found}", None
-    ok, said = _ask(found, listing, config.root)
+    ok, said = _ask(found, listing, view.root)
     steps = answer["trust"][0] if answer["trust"] and ok is not True else None
     return ok, f"{files}; {said}", steps
 

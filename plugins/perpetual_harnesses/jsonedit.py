@@ -1,6 +1,6 @@
-"""JSON files that people edit: one value put in or taken out, every other byte left as it was. Floor 0.
+"""JSON files that people edit: one value put in or taken out, every other byte left as it was.
 
-Used by the scaffold (`perpetual.lab.scaffold`). The text is edited, not the tree: number spellings, escapes, inline
+Used by the scaffolder. The text is edited, not the tree: number spellings, escapes, inline
 lists, line ends and indentation outside of the edited place stay, which parsing and dumping could not promise.
 With `comments` the text may hold `//` and `/* */` comments and a comma behind a last entry (JSONC, as editors and some
 agents read it): these stay too. For that the places are looked up in a copy of equal length that has spaces there.

@@ -1,6 +1,6 @@
-"""TOML files that people edit: one table put in or taken out, every other byte left as it was. Floor 0.
+"""TOML files that people edit: one table put in or taken out, every other byte left as it was.
 
-Used by the scaffold (`perpetual.lab.scaffold`). A new table is a block of text at the end of the file, which is what a
+Used by the scaffolder. A new table is a block of text at the end of the file, which is what a
 person would write; where its parents are inline tables, tomlkit edits the place and keeps the style. Each result is
 parsed and compared with what it should hold, so that an edit is right or refused. Every function takes a whole document
 and raises ValueError (with the line, `line N: ...`) if the text is no TOML or cannot take the table.

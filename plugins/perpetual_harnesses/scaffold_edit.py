@@ -1,16 +1,16 @@
 """The texts of scaffolded files: what plans put into one, and what is taken out again.
 
-Used by `perpetual.lab.scaffold`. Pure: a text comes in, a text goes out, and ValueError (`line N: ...`) says why it
-cannot be. Floor 2.
+Used by the scaffolder. Pure: a text comes in, a text goes out, and ValueError (`line N: ...`) says why it
+cannot be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perpetual.lab.scaffold_record import Entry
-from perpetual.slots.harness import FilePlan
-from perpetual.toolkit import jsonedit, managed_blocks, tomledit
+from perpetual.api import FilePlan
+from perpetual_harnesses import jsonedit, managed_blocks, tomledit
+from perpetual_harnesses.scaffold_record import Entry
 
 __all__ = ["Asked", "alike", "applied", "is_bare", "kind", "undone"]
 

@@ -13,8 +13,8 @@ import pytest
 
 from perpetual import Lab
 from perpetual.errors import CorruptData
-from perpetual.lab import scaffold_record
-from perpetual.lab.scaffold_record import is_inside, read
+from perpetual_harnesses import scaffold_record
+from perpetual_harnesses.scaffold_record import is_inside, read
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_a_place_outside_of_the_law_is_refused_by_name(lab: Lab, monkeypatch: py
     monkeypatch.setattr(scaffold_record, "_is_ours", lambda data: True)
     _bring(lab, _record(lab, "../x", b"", written=b""))
     with pytest.raises(CorruptData, match=r"\.\./x"):
-        read(lab.config)
+        read(lab.config.folder)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """Registering the lab with coding agents: merges what they ask for into a project's files, and takes it out again.
 
-`Lab.scaffold` and the command `init` come here. What stood in a file before is kept in `.perpetual/scaffold.json`, so
+What stood in a file before is kept in `.perpetual/scaffold.json`, so
 that removal gives the very bytes back; a file that somebody edited since loses only what we put there. The record is
 written before the files: were the process to end between the two, the next call would find the file as it was before
-and begin anew. Floor 2.
+and begin anew.
 """
 
 from __future__ import annotations
@@ -13,20 +13,27 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import Any
 
-from perpetual.config import Config
-from perpetual.errors import PerpetualError, PluginError, UsageError, unknown
-from perpetual.lab.scaffold_edit import Asked, alike, applied, is_bare, kind, undone
-from perpetual.lab.scaffold_record import Entry, Record, digest, is_inside, read, write
-from perpetual.options import PluginOptions
-from perpetual.registry import Offer, Registry
-from perpetual.slots.harness import WAYS, FilePlan, Harness, Scaffold
-from perpetual.toolkit import managed_blocks
+from perpetual.api import (
+    WAYS,
+    FilePlan,
+    OfferedHarness,
+    PerpetualError,
+    PluginError,
+    Scaffold,
+    ScaffoldAnswer,
+    ScaffoldedFile,
+    ScaffoldView,
+    UsageError,
+    unknown,
+)
 from perpetual.toolkit.atomic import write_atomic
 from perpetual.toolkit.lock import FileLock
+from perpetual_harnesses import managed_blocks
+from perpetual_harnesses.scaffold_edit import Asked, alike, applied, is_bare, kind, undone
+from perpetual_harnesses.scaffold_record import Entry, Record, digest, is_inside, read, write
 
-__all__ = ["ALL", "DEFAULT", "build", "chosen", "scaffold"]
+__all__ = ["ALL", "DEFAULT", "chosen", "scaffold"]
 
 DEFAULT = "opencode"  # where neither the call nor the folder names a harness
 ALL = "all"
@@ -59,7 +66,7 @@ class _Job:
     seen: dict[str, str] = field(default_factory=dict)  # real path -> the path that led there first
 
 
-def chosen(config: Config, registry: Registry, names: Sequence[str] = ()) -> list[str]:
+def chosen(view: ScaffoldView, names: Sequence[str] = ()) -> list[str]:
     """The harnesses that a call means: those named, or those of the record, or those whose files stand there.
 
     `all` names every one that is installed, `none` none.
@@ -68,8 +75,7 @@ def chosen(config: Config, registry: Registry, names: Sequence[str] = ()) -> lis
         UsageError: for a name that no plugin offers, with the nearest.
         PluginError: for a name that two distributions offer.
     """
-    offers = registry.serving("harness")
-    known = [offer.name for offer in offers]
+    known = [offered.name for offered in view.harnesses]
     if NO_ONE in names:
         if len(set(names)) > 1:
             raise UsageError(f"{NO_ONE} writes no files, so it goes with no other harness")
@@ -77,9 +83,9 @@ def chosen(config: Config, registry: Registry, names: Sequence[str] = ()) -> lis
     if names:
         names = [each for name in names for each in (known if name == ALL else [name])]
         _refuse_unknown(names, known)
-        return list(dict.fromkeys(registry.choose("harness", name).name for name in names))
-    recorded = [name for name in read(config).harnesses if name in known]
-    return recorded or [offer.name for offer in offers if _stands(config, registry, offer)] or [DEFAULT]
+        return list(dict.fromkeys(view.choose(name).name for name in names))
+    recorded = [name for name in read(view.folder).harnesses if name in known]
+    return recorded or [offered.name for offered in view.harnesses if _stands(view, offered)] or [DEFAULT]
 
 
 def _refuse_unknown(names: Iterable[str], known: Sequence[str]) -> None:
@@ -91,23 +97,20 @@ def _refuse_unknown(names: Iterable[str], known: Sequence[str]) -> None:
 
 
 def scaffold(
-    config: Config,
-    registry: Registry,
+    view: ScaffoldView,
     names: Sequence[str] = (),
     *,
     remove: Sequence[str] = (),
     command: Sequence[str] | None = None,
-    accepted: Sequence[str] = (),
     dry_run: bool = False,
     force: bool = False,
-) -> dict[str, Any]:
+) -> ScaffoldAnswer:
     """Writes what these harnesses ask for, takes out what the `remove`d ones asked for.
 
     Args:
         names: harnesses; none named are those of `chosen`, and with `remove` given none at all.
         remove: harnesses; `all` means those of the record, or without one all that are installed.
         command: how agents start Perpetual; by default as at the last call, at first `perpetual`.
-        accepted: the command that a person has accepted, where the project's record of it is not this user's.
         dry_run: writes nothing and gives each file its `diff`.
         force: replaces and removes generated files that a person edited.
 
@@ -120,28 +123,28 @@ def scaffold(
         CorruptData: if the record of what stood before cannot be read.
         PerpetualError: if the project's folder cannot be written.
     """
-    names = chosen(config, registry, names) if names or not remove else []
-    offered = [offer.name for offer in registry.serving("harness")]
+    names = chosen(view, names) if names or not remove else []
+    offered = [each.name for each in view.harnesses]
     try:
-        with nullcontext() if dry_run else FileLock(config.folder / "scaffold.lock"):
-            record = read(config)
+        with nullcontext() if dry_run else FileLock(view.folder / "scaffold.lock"):
+            record = read(view.folder)
             if ALL in remove:
                 remove = record.harnesses or offered
             _refuse_unknown(remove, [*offered, *record.harnesses])
             both = sorted({*names} & {*remove})
             if both:
                 raise UsageError(f"{', '.join(both)} cannot be added and removed at once")
-            used = tuple(command or record.command or accepted or _COMMAND)
-            wanted, failures = _plans(config, registry, names, used, record.entries)
+            used = tuple(command or record.command or view.accepted or _COMMAND)
+            wanted, failures = _plans(view, names, used, record.entries)
             # The record tells what to take out; the plans are for a clone, which has none.
-            unwanted, _ = _plans(config, registry, [name for name in remove if name in offered], used, record.entries)
-            job = _Job(config.root, force, record.entries, frozenset(remove))
+            unwanted, _ = _plans(view, [name for name in remove if name in offered], used, record.entries)
+            job = _Job(view.root, force, record.entries, frozenset(remove))
             steps = [*failures, *_steps(job, wanted, unwanted)]
             harnesses = tuple(sorted({*record.harnesses, *wanted} - {*remove}))
             if not dry_run:
-                steps = _carry_out(config, steps, Record(used, harnesses, record.entries))
+                steps = _carry_out(view, steps, Record(used, harnesses, record.entries))
     except OSError as problem:
-        where = problem.filename or config.folder
+        where = problem.filename or view.folder
         raise PerpetualError(
             f"{where}: {problem.strerror or problem}", hint="the project's folder must be writable"
         ) from problem
@@ -150,34 +153,27 @@ def scaffold(
     return {"harnesses": list(harnesses), "command": list(used), "files": files, "trust": trust}
 
 
-def _stands(config: Config, registry: Registry, offer: Offer) -> bool:
+def _stands(view: ScaffoldView, offered: OfferedHarness) -> bool:
     """Whether a harness's files stand in the folder."""
     try:
-        return build(config, registry, offer).detect(config.root)
+        return offered.build().detect(view.root)
     except Exception:  # noqa: BLE001 - a harness that cannot look was not asked for; `--harness` tells its fault
         return False
 
 
-def build(config: Config, registry: Registry, offer: Offer) -> Harness:
-    """The harness of an offer, with its options from the configuration."""
-    built: Harness = registry.build(offer, PluginOptions(config, registry).of(offer))
-    return built
-
-
 def _plans(
-    config: Config, registry: Registry, names: Iterable[str], command: tuple[str, ...], known: Collection[str]
+    view: ScaffoldView, names: Iterable[str], command: tuple[str, ...], known: Collection[str]
 ) -> tuple[dict[str, Scaffold], list[_Step]]:
     """Each harness's scaffold, and a conflict for each harness that failed to answer one."""
     plans: dict[str, Scaffold] = {}
     failures: list[_Step] = []
-    project = config["project"] or config.root.name
     for name in names:
-        offer = registry.choose("harness", name)
+        offered = view.choose(name)
         try:
-            asked = build(config, registry, offer).scaffold(project=project, command=command)
+            asked = offered.build().scaffold(project=view.project, command=command)
             for plan in asked.files:
                 _check(plan)
-            plans[name] = replace(asked, files=tuple(_placed(config.root, plan, known) for plan in asked.files))
+            plans[name] = replace(asked, files=tuple(_placed(view.root, plan, known) for plan in asked.files))
         except Exception as problem:  # noqa: BLE001 - a harness's fault is told under its name and never ends the others
             plans.pop(name, None)
             failures.append(_Step(name, "conflict", f"the harness {name} failed: {problem}"))
@@ -337,15 +333,15 @@ def _entry(job: _Job, path: str, current: bytes | None, content: bytes | None, p
     return replace(entry, written=written, plans=tuple(plans))
 
 
-def _carry_out(config: Config, steps: list[_Step], record: Record) -> list[_Step]:
+def _carry_out(view: ScaffoldView, steps: list[_Step], record: Record) -> list[_Step]:
     """Writes the record, then the files, then the record without what is gone; answers what really happened."""
     after = {step.path: step.entry for step in steps if step.entry is not None}
-    write(config, replace(record, entries={**record.entries, **after}))
+    write(view.folder, replace(record, entries={**record.entries, **after}))
     done: list[_Step] = []
     for step in steps:
         try:
             if step.is_change:
-                _put(config.root, step)
+                _put(view.root, step)
             done.append(step)
         except OSError as problem:
             old = record.entries.get(step.path)
@@ -355,10 +351,10 @@ def _carry_out(config: Config, steps: list[_Step], record: Record) -> list[_Step
         entries.pop(step.path, None)
         if step.entry is not None:
             entries[step.path] = step.entry
-    write(config, replace(record, entries=entries))
+    write(view.folder, replace(record, entries=entries))
     gone = [record.entries[step.path] for step in done if step.path in record.entries and step.path not in entries]
     for folder in sorted({folder for entry in gone for folder in entry.folders}, key=len, reverse=True):
-        place = config.root / folder
+        place = view.root / folder
         if place.is_dir() and not any(place.iterdir()):
             place.rmdir()
     return done
@@ -377,8 +373,8 @@ def _put(root: Path, step: _Step) -> None:
         os.chmod(real, mode)  # the umask may have narrowed it
 
 
-def _shown(step: _Step, dry_run: bool) -> dict[str, Any]:
-    shown: dict[str, Any] = {"path": step.path, "action": step.action, "reason": step.reason}
+def _shown(step: _Step, dry_run: bool) -> ScaffoldedFile:
+    shown: ScaffoldedFile = {"path": step.path, "action": step.action, "reason": step.reason}
     if dry_run:
         shown["diff"] = _diff(step) if step.is_change else ""
     return shown
