@@ -37,8 +37,9 @@ def config() -> Iterator[Config]:
 
 
 def _reason(answer: ScaffoldAnswer | dict[str, Any], path: str) -> str:
-    reason: str = next(item["reason"] for item in answer["files"] if item["path"] == path)
-    return reason
+    reason = next(item["reason"] for item in answer["files"] if item["path"] == path)
+    assert reason is not None
+    return str(reason)
 
 
 # --- properties -----------------------------------------------------------------------------------------------------

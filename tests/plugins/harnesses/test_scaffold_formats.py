@@ -173,6 +173,7 @@ def test_claude_code_reads_no_comments_so_they_are_a_conflict(config: Config) ->
     (config.root / ".claude/settings.json").write_text('{\n  "model": "x", // mine\n}\n')
     answer = scaffold(config, _SHARED, ["claude-code"])
     (told,) = [item["reason"] for item in answer["files"] if item["action"] == "conflict"]
+    assert told
     assert told.startswith(".claude/settings.json:2: ")
 
 
@@ -195,6 +196,7 @@ def test_an_invalid_file_stays_and_the_others_are_written(
     answer = scaffold(config, _SHARED, [harness])
     assert {name for name, action in _actions(answer).items() if action != "created"} == {path}
     (reason,) = [item["reason"] for item in answer["files"] if item["action"] == "conflict"]
+    assert reason
     assert reason.startswith(told)
     assert (config.root / path).read_text() == content
 
