@@ -1,7 +1,8 @@
 """Writing a new plugin: a distribution of its own that passes its tests as it is.
 
 Used by `perpetual plugins new`. The texts are the templates of the folder `plugin` of `perpetual_templates`; the two of
-a slot, `part/SLOT.py.j2` and `tests/SLOT.py.j2`, are in the folder that its row in the table of slots names.
+a slot, `part/SLOT.py.j2` and `tests/SLOT.py.j2`, are in the folder that its row in the table of slots names. A plugin
+that fills no slot is of a kind of `KINDS`, whose templates are in a folder of the kind's name.
 """
 
 from __future__ import annotations
@@ -18,11 +19,28 @@ from perpetual.api import SLOTS, Conflict, PerpetualError, Slot, Template, Usage
 from perpetual.toolkit.named_path import named_path
 from perpetual.toolkit.reserved import RESERVED
 
-__all__ = ["PREFIX", "NewPlugin", "new_plugin"]
+__all__ = ["KINDS", "PREFIX", "NewPlugin", "new_plugin"]
 
 PREFIX = "perpetual-plugin-"
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
 _LONGEST = 40
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A plugin that fills no slot; `modules` are its package's besides `plugin`, `part` says what the first is."""
+
+    noun: str
+    in_force: str = ""
+    modules: tuple[str, ...] = ()
+    part: str = ""
+
+
+KINDS: dict[str, _Kind] = {
+    "observer": _Kind("observer of events", "perpetual scan", ("observer",), "imported at the first event"),
+    "kinds": _Kind("kinds of records and events", "perpetual records", ("readings",), "what writes and reads them"),
+    "family": _Kind("family of parts", "perpetual plugins show {0}", ("base", "words", "testing"), "its contract"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +68,7 @@ def new_plugin(
 
     Args:
         name: small letters, digits and dashes; names the entry point, the provider and the package.
-        slot: one of `slots` that has a template.
+        slot: one of `slots` that has a template, or one of `KINDS`.
         slots: every slot, as `Inventory.slots` answers them; by default Perpetual's own.
         dry_run: writes nothing.
         taken: names that a command may not have; by default those of Perpetual's own and of bundled commands.
@@ -60,7 +78,7 @@ def new_plugin(
         Conflict: if the folder exists, or a package of that name is installed.
         PerpetualError: if it cannot be written.
     """
-    written = [known.name for known in slots.values() if known.template is not None]
+    written = [*(known.name for known in slots.values() if known.template is not None), *KINDS]
     if slot not in written:
         raise UsageError(unknown("slot", slot, written), hint=f"those that can be written: {', '.join(written)}")
     _check_name(name, taken if slot == "command" else ())
@@ -69,7 +87,7 @@ def new_plugin(
     if folder.exists() or folder.is_symlink():
         raise Conflict(f"{folder} exists already", hint="choose another name, or another folder with -t")
     _check_free(package)
-    texts = _rendered(name, slots[slot])
+    texts = _rendered(name, slot, slots.get(slot))
     if not dry_run:
         _write(folder, texts)
     return NewPlugin(name, slot, distribution, package, str(folder), tuple(sorted(texts)))
@@ -97,20 +115,24 @@ def _check_free(package: str) -> None:
         raise Conflict(f"a package {package} is installed already", hint="choose another name")
 
 
-def _rendered(name: str, row: Slot) -> dict[str, str]:
-    """Each file's text by its path."""
+def _rendered(name: str, slot: str, row: Slot | None) -> dict[str, str]:
+    """Returns each file's text by its path; without a row the plugin is of a kind."""
     from jinja2 import Environment, StrictUndefined
 
-    template, slot = row.template or Template("", ""), row.name
+    kind = KINDS[slot] if row is None else _Kind(row.noun)
+    template = (row and row.template) or Template(kind.in_force, "")
     package = _package(name)
     provider = name.replace("-", "_") if slot == "mcp_tool" else name
     called = name.replace("-", "_")
     words = {
         "name": name,
         "slot": slot,
-        "hook": row.hook,
-        "noun": row.noun,
-        "about": f"The {row.noun} `{provider}`",
+        "called": called,
+        "part": kind.modules[0] if row is None else slot,
+        "part_words": kind.part if row is None else "the part itself, imported once it is chosen",
+        "hook": "" if row is None else row.hook,
+        "noun": kind.noun,
+        "about": f"The {kind.noun} `{provider}`",
         "title": name.replace("-", " ").capitalize(),
         "summary": template.summary,
         "options": dict(template.options),
@@ -129,10 +151,16 @@ def _rendered(name: str, row: Slot) -> dict[str, str]:
         "README.md": "README.md",
         ".gitignore": "gitignore",
         ".github/workflows/test.yml": "test.yml",
-        f"{package}/plugin.py": "plugin.py",
-        f"{package}/{slot}.py": f"part/{slot}.py",
-        f"tests/test_{slot}.py": f"tests/{slot}.py",
     }
+    if row is None:
+        sources |= {f"{package}/{module}.py": f"{slot}/{module}.py" for module in ("plugin", *kind.modules)}
+        sources[f"tests/test_{slot}.py"] = f"{slot}/tests.py"
+    else:
+        sources |= {
+            f"{package}/plugin.py": "plugin.py",
+            f"{package}/{slot}.py": f"part/{slot}.py",
+            f"tests/test_{slot}.py": f"tests/{slot}.py",
+        }
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)  # plain text
     own, _, below = template.folder.partition(":")
     texts = {f"{package}/__init__.py": "", f"{package}/py.typed": ""}

@@ -85,13 +85,22 @@ def _certificate_text(found: Certificate) -> str:
 
 @click.command()
 @click.argument("name")
-@click.option("--slot", required=True, metavar="SLOT", help="What it fills: store, scorer, gate, command and so on.")
+@click.option(
+    "--slot",
+    "--kind",
+    "slot",
+    required=True,
+    metavar="SLOT",
+    help="What it fills: store, scorer, gate, service, command, mcp and so on; or observer, kinds, family.",
+)
 @click.option("-t", "--target", default=".", metavar="DIR", help="Where its folder goes; by default here.")
 @click.option("--dry-run", is_flag=True, help="Say what would be written, and write nothing.")
 @json_option
 @pass_cli
 def new(cli: CliContext, name: str, slot: str, target: str, dry_run: bool) -> None:
     """Write the distribution perpetual-plugin-NAME: a plugin with a part for SLOT, its tests, and what CI needs.
+
+    An observer hears events; kinds are those of records and events; a family is a slot that other plugins fill.
 
     Its tests pass as it is; then make the part your own.
     """

@@ -15,7 +15,7 @@ import pytest
 from tests.fixtures.registries import fetch
 
 ROOT = Path(__file__).parents[2]
-SLOTS = ("store", "scheduler", "gpus", "scorer", "memory", "gate", "metric_reader", "command", "mcp_tool")
+SLOTS = ("store", "scheduler", "gpus", "scorer", "memory", "gate", "metric_reader", "command", "mcp_tool", "mcp")
 
 pytestmark = pytest.mark.slow
 

@@ -15,9 +15,12 @@ import pytest
 from perpetual.cli.app import run
 from perpetual.errors import Conflict, PerpetualError, UsageError
 from perpetual.slots.table import SLOTS as ALL_SLOTS
-from perpetual_devkit.authoring import PREFIX, new_plugin
+from perpetual.testing.plugin import write_distribution
+from perpetual_devkit.authoring import KINDS, PREFIX, new_plugin
 
-SLOTS = [slot.name for slot in ALL_SLOTS.values() if slot.template is not None]
+SLOTS = [*(slot.name for slot in ALL_SLOTS.values() if slot.template is not None), *KINDS]
+HOOKS = {"observer": "perpetual_event", "kinds": "perpetual_kinds", "family": "perpetual_slots"}
+LONG = ("store", "scheduler", "mcp")  # their contract suites
 
 
 def name_of(slot: str) -> str:
@@ -31,9 +34,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {slot: Path(new_plugin(name_of(slot), slot, folder).path) for slot in SLOTS}
 
 
-def test_every_slot_but_the_mcp_server_can_be_written() -> None:
-    """A server that keeps its slot's contract is no page to start from."""
-    assert set(SLOTS) == set(ALL_SLOTS) - {"mcp"}
+def test_every_slot_can_be_written() -> None:
+    assert set(SLOTS) == {*ALL_SLOTS, "observer", "kinds", "family"}
 
 
 @pytest.mark.parametrize("slot", SLOTS)
@@ -48,7 +50,8 @@ def test_a_new_plugin_is_whole(written: dict[str, Path], slot: str) -> None:
         assert text.endswith("\n")
         assert "{%" not in text
     assert "${{ matrix.python }}" in (folder / ".github/workflows/test.yml").read_text("utf-8")
-    assert f"def {ALL_SLOTS[slot].hook}()" in (folder / f"perpetual_{package}" / "plugin.py").read_text("utf-8")
+    hook = HOOKS[slot] if slot in HOOKS else ALL_SLOTS[slot].hook
+    assert f"def {hook}(" in (folder / f"perpetual_{package}" / "plugin.py").read_text("utf-8")
     for file in folder.rglob("*.py"):
         text = file.read_text("utf-8")
         assert file.name == "__init__.py" or ast.get_docstring(ast.parse(text)), file
@@ -57,8 +60,8 @@ def test_a_new_plugin_is_whole(written: dict[str, Path], slot: str) -> None:
 
 @pytest.mark.slow
 def test_the_tests_of_new_plugins_pass(written: dict[str, Path]) -> None:
-    """All but the store's and the scheduler's, whose contract suites take long: they are run with the slow tests."""
-    folders = [folder for slot, folder in written.items() if slot not in ("store", "scheduler")]
+    """All but those whose contract suites take long: they are installed and tested with the outside distributions."""
+    folders = [folder for slot, folder in written.items() if slot not in LONG]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "--import-mode=importlib",
          "--rootdir", str(folders[0].parent), "-c", os.devnull, *map(str, folders)],
@@ -68,6 +71,22 @@ def test_the_tests_of_new_plugins_pass(written: dict[str, Path]) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     assert int(done.stdout.splitlines()[-1].split()[0]) > 30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [*KINDS])
+def test_plugins_check_finds_nothing_wrong(written: dict[str, Path], kind: str, tmp_path: Path) -> None:
+    name = name_of(kind)
+    points = {name: f"perpetual_{name.replace('-', '_')}.plugin"}
+    site = write_distribution(tmp_path, {}, points, name=PREFIX + name).folder
+    done = subprocess.run(
+        [sys.executable, "-m", "perpetual", "plugins", "check", name, "--json"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (site, written[kind])))},
+        cwd=tmp_path, capture_output=True, text=True, timeout=110, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert all(item["ok"] for item in json.loads(done.stdout)["items"])
+    assert len(json.loads(done.stdout)["items"]) == 1
 
 
 def test_the_store_is_built_and_keeps_what_was_written(
@@ -116,7 +135,7 @@ def test_the_prefix_is_not_said_twice(tmp_path: Path) -> None:
         new_plugin(f"{PREFIX}x", "store", tmp_path)
 
 
-@pytest.mark.parametrize("slot", ["mcp", "sotre", ""])
+@pytest.mark.parametrize("slot", ["mpc", "sotre", ""])
 def test_a_slot_that_cannot_be_written_names_those_that_can(tmp_path: Path, slot: str) -> None:
     with pytest.raises(UsageError) as told:
         new_plugin("x", slot, tmp_path)
