@@ -31,10 +31,10 @@ from perpetual.toolkit.named_path import named_path
 
 if TYPE_CHECKING:
     from perpetual.lab.budget import Budget
-    from perpetual.lab.doors.adoption import AdoptionDoor
     from perpetual.lab.doors.evidence import EvidenceDoor
     from perpetual.lab.doors.experiments import ExperimentsDoor
     from perpetual.lab.doors.hypotheses import HypothesesDoor
+    from perpetual.lab.doors.imports import ImportsDoor
     from perpetual.lab.doors.loop import LoopDoor
     from perpetual.lab.doors.queue import QueueDoor
     from perpetual.lab.doors.runs import RunsDoor
@@ -163,11 +163,11 @@ class Lab(AbstractContextManager["Lab"]):
         return LoopDoor(self.desks)
 
     @cached_property
-    def adoption(self) -> AdoptionDoor:
-        """Earlier work, which a plugin reads from another tool's files."""
-        from perpetual.lab.doors.adoption import AdoptionDoor
+    def imports(self) -> ImportsDoor:
+        """Foreign work, which a plugin reads from another tool's files."""
+        from perpetual.lab.doors.imports import ImportsDoor
 
-        return AdoptionDoor(self.desks, Lab)
+        return ImportsDoor(self.desks, Lab)
 
     @cached_property
     def trust(self) -> TrustReview:

@@ -13,26 +13,20 @@ from typing import Any
 
 from perpetual import Lab
 from perpetual.api import Conflict, ForeignProject, NoProject, UsageError
-from perpetual.toolkit.adopted import AdoptedExperiment, AdoptedHypothesis, AdoptedNote, AdoptedRun, Skipped
 from perpetual.toolkit.atomic import dump_json
 from perpetual.toolkit.named_path import named_path
 from perpetual.toolkit.readers import agent_steps
 from perpetual_adopt.agent import AgentProject
 from perpetual_adopt.commits import Commits
 from perpetual_adopt.find import BACKUP
-from perpetual_adopt.source import AUTORESEARCH, Replicate, Source, Wanted
+from perpetual_adopt.source import AUTORESEARCH, Replicate, Skipped, Source, Wanted
+from perpetual_adopt.taking import Wishes, rehearse, take
 
 __all__ = ["adopt", "takes_over"]
 
 _REPLICATES = 3
 _BASELINE_REPLICATES = 4  # enough for a noise floor to be measured
 _FOLDER = ".perpetual"
-_NAMES: dict[type, str] = {
-    AdoptedHypothesis: "hypotheses",
-    AdoptedExperiment: "experiments",
-    AdoptedRun: "runs",
-    AdoptedNote: "notes",
-}
 
 
 def takes_over(source: Source, lab: Callable[[], Lab], named: str | None = None) -> bool:
@@ -69,30 +63,6 @@ def _is_meant(root: Path, named: str | None) -> bool:
     return nearest == root
 
 
-def _counted(source: Source) -> dict[str, Any]:
-    """What `lab.adoption.take` would answer, where there is no project yet."""
-    new = dict.fromkeys(("hypotheses", "experiments", "runs", "evidence", "notes"), 0)
-    skipped: list[dict[str, str]] = []
-    gpu_hours = run_hours = 0.0
-    for item in source.items():
-        if isinstance(item, Skipped):
-            skipped.append({"what": item.what, "why": item.why})
-            continue
-        new[_NAMES[type(item)]] += 1
-        if isinstance(item, AdoptedRun):
-            gpu_hours += item.gpu_hours or 0.0
-            run_hours += item.run_hours or 0.0
-    return {
-        **new,
-        "known": {name: 0 for name in new if name != "evidence"},
-        "skipped": skipped,
-        "gpu_hours": gpu_hours,
-        "run_hours": run_hours,
-        "debited_gpu_hours": gpu_hours,
-        "is_complete": True,
-    }
-
-
 def adopt(
     source: Source,
     wanted: Wanted,
@@ -110,7 +80,7 @@ def adopt(
     Args:
         lab: opens the project in force.
         named: the project that was asked for by name, if one was.
-        limit, hypothesis_id, dry_run, progress: see `perpetual.lab.flows.adopt.adopt`.
+        limit, hypothesis_id, dry_run, progress: see `perpetual_adopt.taking.Wishes`.
 
     Raises:
         Conflict: while a run of a project that would be moved aside is alive.
@@ -136,23 +106,14 @@ def adopt(
         source = AgentProject(source.path if dry_run else place, wanted, is_takeover=True)
         if dry_run and (moved is not None or not (root / _FOLDER).exists()):
             with source.opened():
-                told = _counted(source)
+                told = rehearse(source)
             return _document(source, told, moved, left, root, name, gpu_hours, [], dry_run=True)
         if not dry_run:
             opened = _taking_place(
                 root, name, methodology, gpu_hours, set_aside=place.name if moved else None, safe=safe
             )
     with opened as place_of, source.opened():
-        told = place_of.adoption.take(
-            source.items(),
-            kind=source.kind,
-            source=source.name,
-            limit=limit,
-            hypothesis_id=hypothesis_id,
-            charge=is_takeover,
-            dry_run=dry_run,
-            progress=progress,
-        )
+        told = take(place_of, source, Wishes(hypothesis_id, limit, is_takeover, dry_run, progress))
         following = [] if dry_run else _next(place_of, source, told["experiments_total"])
         bound = place_of.budget.limit_gpu_hours()
         project = str(place_of.config["project"])
@@ -188,7 +149,7 @@ def _taking_place(
 
 @contextmanager
 def _as_it_is(lab: Callable[[], Lab]) -> Iterator[Lab]:
-    """The project in force; whoever opened it closes it."""
+    """The project in force; its opener closes it."""
     yield lab()
 
 
@@ -231,7 +192,7 @@ def _next(lab: Lab, source: Source, number: int) -> list[str]:
     Args:
         number: of experiments that there are: the next one's id is one more.
     """
-    best = [(one, id) for one in source.best() if (id := lab.adoption.id_of(source.kind, one.key)) is not None]
+    best = [(one, id) for one in source.best() if (id := lab.imports.id_of(source.kind, one.key)) is not None]
     if not best:
         following: list[str] = lab.status()["next"]
         return following

@@ -19,7 +19,7 @@ from typing import Any
 
 from perpetual.api import Conflict, CorruptData, UsageError
 from perpetual.toolkit import platform
-from perpetual.toolkit.adopted import AdoptedExperiment, AdoptedHypothesis, AdoptedNote, AdoptedRun, Skipped
+from perpetual.toolkit.import_records import ImportedExperiment, ImportedHypothesis, ImportedNote, ImportedRun
 from perpetual_adopt.agent_settings import methodology_of
 from perpetual_adopt.reading import (
     Outside,
@@ -34,7 +34,7 @@ from perpetual_adopt.reading import (
     seconds_between,
     settings,
 )
-from perpetual_adopt.source import AGENT, Item, Source, Wanted, decided_by
+from perpetual_adopt.source import AGENT, Item, Skipped, Source, Wanted, decided_by
 
 __all__ = ["DATABASE", "AgentProject", "is_project"]
 
@@ -189,7 +189,7 @@ class AgentProject(Source):
                 yield Skipped(f"evidence column of {id}", "free words without a run behind them")
             # 0.0 is what the column starts with: nobody typed anything.
             typed = None if not confidence else min(max(confidence, _SURE), 1 - _SURE)
-            yield AdoptedHypothesis(
+            yield ImportedHypothesis(
                 key=f"{self._key}:{row['id']}",
                 statement=line(row["claim"], 2000) or id,
                 prior=prior,
@@ -233,7 +233,7 @@ class AgentProject(Source):
             if why is not None:
                 yield Skipped(f"configuration of {id}", why)
             gpus = _gpus(started)
-            yield AdoptedExperiment(
+            yield ImportedExperiment(
                 key=f"{self._key}:{row['id']}",
                 hypothesis=None if owner is None else f"{self._key}:{owner}",
                 title=line(row["notes"] or "", 80) or f"perpetual-agent {id}",
@@ -261,7 +261,7 @@ class AgentProject(Source):
         # Lists and single values were accepted there.
         return (found, None) if isinstance(found, dict) else ({"value": found}, None)
 
-    def _run(self, row: sqlite3.Row, folder: Path | None, gpus: tuple[str, ...]) -> AdoptedRun:
+    def _run(self, row: sqlite3.Row, folder: Path | None, gpus: tuple[str, ...]) -> ImportedRun:
         told = {name: {} if folder is None else self._json(folder / f"{name}.json") for name in _MARKERS}
         status, reason, exit_code = _verdict(str(row["status"]), told)
         started, ended = moment(told["metadata"].get("started_at")), None
@@ -270,7 +270,7 @@ class AgentProject(Source):
         duration_s = seconds_between(started, ended)
         charged = self._charged(row["id"])
         logs: dict[str, Path] = {}
-        notes: list[dict[str, Any]] = []
+        notes: list[dict[str, str]] = []
         for name in _LOGS:
             try:
                 path = inside(self.path, folder / name) if folder is not None else None
@@ -284,7 +284,7 @@ class AgentProject(Source):
             elif path is not None:
                 text = f"{name} is {size} bytes long and stays where it is"
                 notes.append({"kind": "log", "text": text, "source": str(path)})
-        return AdoptedRun(
+        return ImportedRun(
             key=f"{self._key}:{row['id']}:run",
             experiment=f"{self._key}:{row['id']}",
             status=status,
@@ -351,7 +351,7 @@ class AgentProject(Source):
                 elif found is not None:
                     path = relative if self._is_takeover else f"adopted/{self._key[:8]}/{relative}"
                     message = f"taken over from perpetual-agent: {relative}"
-                    yield AdoptedNote(f"{self._key}:note:{relative}", clean(path), found, clean(message))
+                    yield ImportedNote(f"{self._key}:note:{relative}", clean(path), found, clean(message))
 
     def _text(self, root: Path, path: Path, relative: str) -> str | Skipped | None:
         what = f"note {line(relative, 200)}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from perpetual.toolkit.adopted import Skipped
 from perpetual_adopt.reading import line
+from perpetual_adopt.source import Skipped
 
 __all__ = ["methodology_of"]
 

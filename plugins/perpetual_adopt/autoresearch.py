@@ -14,10 +14,10 @@ from hashlib import sha256
 from pathlib import Path
 
 from perpetual.api import CorruptData, UsageError
-from perpetual.toolkit.adopted import AdoptedExperiment, AdoptedHypothesis, AdoptedRun, Skipped
+from perpetual.toolkit.import_records import ImportedExperiment, ImportedHypothesis, ImportedRun
 from perpetual_adopt.commits import Commit, Commits
 from perpetual_adopt.reading import clean, finite_or_none, line
-from perpetual_adopt.source import AUTORESEARCH, Item, Replicate, Source, Wanted, direction_of
+from perpetual_adopt.source import AUTORESEARCH, Item, Replicate, Skipped, Source, Wanted, direction_of
 
 __all__ = ["Autoresearch", "is_table", "tables_in"]
 
@@ -224,11 +224,11 @@ class _Table:
                 why = commits.problem or "the repository has no such commit, or more than one"
                 yield Skipped(f"the commits of {count} rows ({', '.join(line(name, 40) for name in lost)})", why)
 
-    def _hypothesis(self, commits: Commits) -> AdoptedHypothesis:
+    def _hypothesis(self, commits: Commits) -> ImportedHypothesis:
         branch = commits.branch()
         where = f"{self.path.name} of branch {branch}" if branch else self.path.name
         deed = "lowers" if self._direction == "min" else "raises"
-        return AdoptedHypothesis(
+        return ImportedHypothesis(
             key=self._key,
             statement=line(f"what the loop kept in {where} {deed} {self._metric}"),
             metric=self._metric,
@@ -257,7 +257,7 @@ class _Table:
         rest = {name: clean(text) for name, text in cells.items() if name not in (*_WORDS, *numbers)}
         decision = line(cells["status"].lower(), 40)
         known = {} if commit is None else commit._asdict()
-        yield AdoptedExperiment(
+        yield ImportedExperiment(
             key=f"{key}:e",
             hypothesis=self._key,
             title=line(description or f"{self.path.name}, line {row.number}", 200),
@@ -268,7 +268,7 @@ class _Table:
             direction=self._direction,
             created_at=commit.committed_at if commit else None,
         )
-        yield AdoptedRun(
+        yield ImportedRun(
             key=f"{key}:r",
             experiment=f"{key}:e",
             status=status,

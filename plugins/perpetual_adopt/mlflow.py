@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from perpetual.api import UsageError
-from perpetual.toolkit.adopted import AdoptedExperiment, AdoptedHypothesis, AdoptedRun, Skipped
+from perpetual.toolkit.import_records import ImportedExperiment, ImportedHypothesis, ImportedRun
 from perpetual_adopt.reading import clean, line, moment_of_ms, seconds_between
-from perpetual_adopt.source import MLFLOW, Item, Replicate, Source, Wanted, decided_by
+from perpetual_adopt.source import MLFLOW, Item, Replicate, Skipped, Source, Wanted, decided_by
 
 __all__ = ["STATUSES", "Found", "Group", "Mlflow"]
 
@@ -41,6 +41,16 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class Points:
+    """The metrics' history of a run, read anew each time that it is gone through."""
+
+    read: Callable[[], Iterator[Mapping[str, object]]]
+
+    def __iter__(self) -> Iterator[Mapping[str, object]]:
+        return self.read()
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """An MLflow run as its store has it; values are text that may be anything."""
 
@@ -57,8 +67,8 @@ class Found:
     tags: Mapping[str, str] = field(default_factory=dict)
     artifact_uri: str = ""
     artifacts: Sequence[Mapping[str, Any]] = ()
-    series: Callable[[Path], None] | None = None
-    annotations: tuple[dict[str, Any], ...] = ()
+    series: Points | None = None
+    annotations: tuple[Mapping[str, str], ...] = ()
 
 
 class Mlflow(Source):
@@ -136,9 +146,9 @@ class Mlflow(Source):
                 yield self._hypothesis(group, key)
             yield from self._try(run, key)
 
-    def _hypothesis(self, group: Group, key: str) -> AdoptedHypothesis:
+    def _hypothesis(self, group: Group, key: str) -> ImportedHypothesis:
         about = line(group.description, 400) or "what its runs were to find out"
-        return AdoptedHypothesis(
+        return ImportedHypothesis(
             key=key,
             statement=f"MLflow experiment {line(group.name, 200)}: {about}",
             metric=self._wanted.metric,
@@ -166,7 +176,7 @@ class Mlflow(Source):
         for what, there in (("parameters", run.params), ("metrics", run.metrics), ("tags", run.tags)):
             if len(there) > _MOST:
                 yield Skipped(f"{len(there) - _MOST} {what} of {title}", f"only {_MOST} of a run are taken")
-        yield AdoptedExperiment(
+        yield ImportedExperiment(
             key=f"{key}:e",
             hypothesis=group,
             title=title,
@@ -186,14 +196,14 @@ class Mlflow(Source):
             found = Replicate(f"{key}:e", title, value, metric, self._direction or "", made.commit, False, command)
             self._consider(found)
 
-    def _run(self, run: Found, key: str) -> AdoptedRun:
+    def _run(self, run: Found, key: str) -> ImportedRun:
         started, ended = moment_of_ms(run.start_ms), moment_of_ms(run.end_ms)
         duration_s = seconds_between(started, ended)
         status = _ENDED[run.status]
         metrics = {clean(name, 250): value for name, value in [*run.metrics.items()][:_MOST]}
         tags = {clean(name, 250): clean(value) for name, value in [*run.tags.items()][:_MOST]}
         commit = run.tags.get("mlflow.source.git.commit", "").strip().lower()
-        return AdoptedRun(
+        return ImportedRun(
             key=f"{key}:r",
             experiment=f"{key}:e",
             status=status,

@@ -5,7 +5,6 @@ NaN is written as 0 beside `is_nan`, infinity as the largest number that a doubl
 
 from __future__ import annotations
 
-import json
 import math
 import sqlite3
 import sys
@@ -15,10 +14,10 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-from perpetual.toolkit.adopted import Skipped
-from perpetual_adopt.mlflow import Found, Group, Mlflow
+from perpetual_adopt.mlflow import Found, Group, Mlflow, Points
 from perpetual_adopt.mlflow_files import listing
 from perpetual_adopt.reading import clean, database, has_tables, line
+from perpetual_adopt.source import Skipped
 
 __all__ = ["DatabaseStore", "is_database"]
 
@@ -108,7 +107,7 @@ class DatabaseStore(Mlflow):
             tags=tags,
             artifact_uri=uri,
             artifacts=self._artifacts(uri),
-            series=partial(self._series, id) if metrics and not large else None,
+            series=Points(partial(self._series, id)) if metrics and not large else None,
             annotations=({**kept, "source": str(self.path)},) if large else (),
         )
 
@@ -127,9 +126,9 @@ class DatabaseStore(Mlflow):
         except (OSError, ValueError):  # no address, or one that no file system can hold
             return []
 
-    def _series(self, id: str, target: Path) -> None:
-        """Every value of every metric, as the lines of a `metrics.jsonl`."""
-        with target.open("w", encoding="utf-8") as out, closing(self._connection.cursor()) as rows:
+    def _series(self, id: str) -> Iterator[dict[str, object]]:
+        """Yields every value of every metric."""
+        with closing(self._connection.cursor()) as rows:
             rows.execute(
                 "SELECT key, CAST(value AS REAL), is_nan, CAST(timestamp AS REAL), CAST(step AS INTEGER) FROM metrics "
                 "WHERE run_uuid = ? ORDER BY key, step, timestamp",
@@ -138,8 +137,7 @@ class DatabaseStore(Mlflow):
             for key, value, is_nan, time_ms, step in rows:
                 number = _number(value, is_nan)
                 told = number if number is not None else "nan" if is_nan else str(math.copysign(math.inf, value))
-                point = {"step": step, "time": time_ms / 1000.0, line(key, 250): told}
-                out.write(json.dumps(point, ensure_ascii=False) + "\n")
+                yield {"step": step, "time": time_ms / 1000.0, line(key, 250): told}
 
 
 def _number(value: object, is_nan: object) -> float | None:

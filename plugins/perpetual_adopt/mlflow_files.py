@@ -6,16 +6,15 @@ Layout: MLflow's `FileStore` of the versions 1 to 3. A name with slashes is a pa
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from perpetual.toolkit.adopted import Skipped
-from perpetual_adopt.mlflow import STATUSES, Found, Group, Mlflow
+from perpetual_adopt.mlflow import STATUSES, Found, Group, Mlflow, Points
 from perpetual_adopt.reading import Outside, finite_or_none, inside, line, settings, start_of
+from perpetual_adopt.source import Skipped
 
 __all__ = ["FileStore", "is_store"]
 
@@ -133,7 +132,7 @@ class FileStore(Mlflow):
             tags=tags,
             artifact_uri=str(meta["artifact_uri"] or ""),
             artifacts=listing(folder / "artifacts"),
-            series=partial(self._series, folder / "metrics") if metrics and not large else None,
+            series=Points(partial(self._series, folder / "metrics")) if metrics and not large else None,
             annotations=({**kept, "source": str(folder / "metrics")},) if large else (),
         )
 
@@ -151,18 +150,12 @@ class FileStore(Mlflow):
     def _texts(self, folder: Path) -> dict[str, str]:
         return {name: start_of(path) for name, path in self._files(folder)}
 
-    def _series(self, folder: Path, target: Path) -> None:
-        """Every value of every metric, as the lines of a `metrics.jsonl`."""
-        with target.open("w", encoding="utf-8") as out:
-            for name, path in self._files(folder):
-                for time_ms, text, step in _points(path):
-                    value = finite_or_none(text)
-                    point: dict[str, Any] = {
-                        "step": step,
-                        "time": time_ms / 1000.0,
-                        name: text if value is None else value,
-                    }
-                    out.write(json.dumps(point, ensure_ascii=False) + "\n")
+    def _series(self, folder: Path) -> Iterator[dict[str, object]]:
+        """Yields every value of every metric."""
+        for name, path in self._files(folder):
+            for time_ms, text, step in _points(path):
+                value = finite_or_none(text)
+                yield {"step": step, "time": time_ms / 1000.0, name: text if value is None else value}
 
 
 def _status(value: object) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perpetual.api import UsageError
-from perpetual.toolkit.adopted import AdoptedExperiment, AdoptedHypothesis, AdoptedNote, AdoptedRun, Skipped
+from perpetual.toolkit.import_records import ImportedExperiment, ImportedHypothesis, ImportedNote, ImportedRun
 
 __all__ = [
     "AGENT",
@@ -20,6 +20,7 @@ __all__ = [
     "MLFLOW",
     "Item",
     "Replicate",
+    "Skipped",
     "Source",
     "Wanted",
     "decided_by",
@@ -47,7 +48,16 @@ _DOWN = (
 )
 _UP = ("acc", "accuracy", "f1", "auc", "bleu", "rouge", "psnr", "ssim", "reward", "map", "r2")
 
-Item = AdoptedHypothesis | AdoptedExperiment | AdoptedRun | AdoptedNote | Skipped
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A part of a source that is not taken over, and why."""
+
+    what: str
+    why: str
+
+
+Item = ImportedHypothesis | ImportedExperiment | ImportedRun | ImportedNote | Skipped
 
 
 @dataclass(frozen=True, slots=True)

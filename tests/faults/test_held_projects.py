@@ -17,6 +17,7 @@ from perpetual.lab.doctor import Doctor
 from perpetual.lab.trust_review import VARIABLE, trusted_projects
 from perpetual.testing.projects import trust_project
 from perpetual.toolkit import user_state
+from perpetual.toolkit.import_records import Batch
 
 TOUCH = "touch {}"
 
@@ -61,7 +62,7 @@ OPERATIONS: dict[str, Callable[[Lab], object]] = {
     "methodology": lambda lab: lab.settings.set_methodology("max_concurrent_runs", "8"),
     "config": lambda lab: lab.settings.set_config("project", "mine"),
     "scaffold": lambda lab: lab.scaffold(["mcp"]),
-    "adopt": lambda lab: lab.adoption.take([], kind="tsv", source="results.tsv"),
+    "adopt": lambda lab: lab.imports.take(Batch("adopt", "tsv", "results.tsv", [])),
     "migrate": lambda lab: lab.storage.migrate("sqlite"),
 }
 

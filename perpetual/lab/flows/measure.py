@@ -1,4 +1,4 @@
-"""Measuring: what the metric readers find of an ended run, as the record takes it. For `reconcile` and `adopt_files`.
+"""Measuring: what the metric readers find of an ended run, as the record takes it. For `reconcile` and `import_files`.
 
 The record takes a metric whose name is printable text of at most 200 characters, a thousand metrics of one run, and of
 values the finite ones up to 1e100: any other that is there is None, which nothing is compared with. What is left out is

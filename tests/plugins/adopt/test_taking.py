@@ -17,7 +17,7 @@ from perpetual import Lab
 from perpetual.cli.app import run
 from perpetual.errors import NotFound, TransientError
 from perpetual.records import Run, from_json, to_json
-from perpetual.toolkit.adopted import AdoptedExperiment, AdoptedHypothesis, AdoptedRun, Skipped
+from perpetual.toolkit.import_records import Batch, ImportedExperiment, ImportedHypothesis, ImportedRun
 from perpetual.toolkit.lock import FileLock
 
 SAMPLES = Path(__file__).parents[2] / "fixtures" / "adopt"
@@ -164,21 +164,16 @@ def test_an_adoption_excludes_another(project: Path, capsys: pytest.CaptureFixtu
 
 def test_python_does_the_same(project: Path) -> None:
     def items() -> Iterator[Any]:
-        yield AdoptedHypothesis("q", "does it help?", metric="acc", direction="max", parked=True)
-        yield AdoptedExperiment("q:1", "q", "one", metric="acc", direction="max")
-        yield AdoptedRun("q:1:r", "q:1", "done", metrics={"acc": 0.5}, seed=3)
-        yield AdoptedRun("q:1:again", "q:1", "failed", reason="it broke")
-        yield Skipped("the rest", "it is nothing")
+        yield ImportedHypothesis("q", "does it help?", metric="acc", direction="max", parked=True)
+        yield ImportedExperiment("q:1", "q", "one", metric="acc", direction="max")
+        yield ImportedRun("q:1:r", "q:1", "done", metrics={"acc": 0.5}, seed=3)
+        yield ImportedRun("q:1:again", "q:1", "failed", reason="it broke")
 
     with Lab.open() as lab:
-        told = lab.adoption.take(items(), kind="notebook", source="mine")
-        assert (told["runs"], told["evidence"], told["skipped"]) == (
-            2,
-            1,
-            [{"what": "the rest", "why": "it is nothing"}],
-        )
-        assert lab.adoption.id_of("notebook", "q:1") == "e1"
-        assert lab.adoption.id_of("notebook", "q:2") is None
+        told = lab.imports.take(Batch("adopt", "notebook", "mine", items()))
+        assert (told.runs, told.evidence, told.remarks) == (2, 1, [])
+        assert lab.imports.id_of("notebook", "q:1") == "e1"
+        assert lab.imports.id_of("notebook", "q:2") is None
         assert lab.hypotheses.get("h1").status == "parked"
         assert (lab.runs.get("r1").seed, lab.runs.get("r2").replicate) == (3, 2)
         assert lab.runs.get("r2").seed is None, "nobody tells it"
@@ -191,42 +186,41 @@ def test_python_does_the_same(project: Path) -> None:
 
 def test_what_an_agent_adopts_is_its_word(project: Path) -> None:
     """A file that says it is sure is written in a moment."""
-    items = [AdoptedHypothesis("q", "does it help?", prior=0.99, confidence=0.9999, verdict="supported")]
+    items = [ImportedHypothesis("q", "does it help?", prior=0.99, confidence=0.9999, verdict="supported")]
     with Lab.open(actor="agent:claudecode") as agent:
-        told = agent.adoption.take(items, kind="notebook", source="mine")
+        told = agent.imports.take(Batch("adopt", "notebook", "mine", items))
         found = agent.hypotheses.get("h1")
         assert (found.status, found.prior) == ("open", 0.75)
         assert found.confidence == pytest.approx(0.75), "a prior and opinions, bounded together"
-        assert "is for a person" in told["skipped"][0]["why"]
+        assert "is for a person" in told.remarks[0].why
         assert agent.evidence.refold(check=True) == []
     with Lab.open() as lab:
-        more = [AdoptedHypothesis("other", "does it help?", prior=0.99, confidence=0.9999, verdict="supported")]
-        lab.adoption.take(more, kind="notebook", source="mine")
+        more = [ImportedHypothesis("other", "does it help?", prior=0.99, confidence=0.9999, verdict="supported")]
+        lab.imports.take(Batch("adopt", "notebook", "mine", more))
         assert (lab.hypotheses.get("h2").status, lab.hypotheses.get("h2").prior) == ("supported", 0.75)
 
 
 def test_numbers_that_the_record_cannot_hold_are_left_out_of_what_is_adopted(project: Path) -> None:
-    def series(path: Path) -> None:
-        path.write_text(json.dumps({"step": 1, "acc": 0.5, "huge": 1e200, "odd\u0007": 1.0, "x" * 300: 1.0}) + "\n")
+    series = [{"step": 1, "acc": 0.5, "huge": 1e200, "odd\u0007": 1.0, "x" * 300: 1.0}]
 
-    items: list[AdoptedExperiment | AdoptedRun] = [
-        AdoptedExperiment("q:1", None, "one", metric="acc", direction="max"),
-        AdoptedRun("q:1:r", "q:1", "done", series=series),
+    items: list[ImportedExperiment | ImportedRun] = [
+        ImportedExperiment("q:1", None, "one", metric="acc", direction="max"),
+        ImportedRun("q:1:r", "q:1", "done", series=series),
     ]
     with Lab.open() as lab:
-        told = lab.adoption.take(items, kind="notebook", source="mine")
+        told = lab.imports.take(Batch("adopt", "notebook", "mine", items))
         assert lab.runs.get("r1").metrics == {"acc": 0.5, "huge": None}
-        assert len(told["skipped"]) == 2
+        assert len(told.remarks) == 2
 
 
 def test_a_reader_that_names_what_it_did_not_give_leaves_nothing_of_the_batch(project: Path) -> None:
-    items: list[AdoptedHypothesis | AdoptedRun] = [
-        AdoptedHypothesis("q", "does it help?"),
-        AdoptedRun("r", "nothing", "done"),
+    items: list[ImportedHypothesis | ImportedRun] = [
+        ImportedHypothesis("q", "does it help?"),
+        ImportedRun("r", "nothing", "done"),
     ]
     with Lab.open() as lab:
         with pytest.raises(NotFound, match="nothing"):
-            lab.adoption.take(items, kind="notebook", source="mine")
+            lab.imports.take(Batch("adopt", "notebook", "mine", items))
         assert lab.hypotheses.list().items == ()
         assert not (lab.root / ".perpetual" / "adopting").exists()
 
