@@ -12,6 +12,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.errors import Conflict, NotFound, PerpetualError, UsageError
+from perpetual.registry import Registry
 from perpetual.toolkit.import_records import (
     Batch,
     ImportedExperiment,
@@ -45,7 +46,7 @@ BAD = {
     "verdict": (loose(ImportedHypothesis, "h", "is it", verdict="maybe"), "verdict"),
     "tags": (loose(ImportedHypothesis, "h", "is it", tags="one"), "tags"),
     "time": (loose(ImportedExperiment, "x", None, "t", created_at="yesterday"), "created_at"),
-    "time without zone": (loose(ImportedExperiment, "x", None, "t", created_at="2026-01-01T00:00:00"), "created_at"),
+    "time without zone": (loose(ImportedExperiment, "x", None, "t", created_at="2026-01-01T00:00"), "created_at"),
     "direction": (loose(ImportedExperiment, "x", None, "t", direction="up"), "direction"),
     "gpus": (loose(ImportedExperiment, "x", None, "t", gpus=-1), "gpus"),
     "config": (loose(ImportedExperiment, "x", None, "t", config=[1]), "config"),
@@ -66,8 +67,8 @@ BAD = {
     "note": (loose(ImportedNote, "n", "a.md", None), "text"),
     **{
         f"file {name!r}": (loose(ImportedRun, "r", "e", "done", logs={name: Path("x")}), "logs")
-        for name in ("../x", "/x", "a/b", "a\\b", "", ".", "..", ".hidden", "adopted.json", "metrics.jsonl", "x\0", "x\n",
-                     "é" , "x" * 200)
+        for name in ("../x", "/x", "a/b", "a\\b", "", ".", "..", ".hidden", "adopted.json", "metrics.jsonl", "x\0",
+                     "x\n", "é", "x" * 200)
     },
     "many files": (loose(ImportedRun, "r", "e", "done", logs={f"f{n}": Path("x") for n in range(33)}), "logs"),
 }  # fmt: skip
@@ -178,3 +179,15 @@ def test_no_secret_gets_in_anywhere(project: Path, tmp_path: Path) -> None:
     for path in (project / ".perpetual").rglob("*"):
         if path.is_file():
             assert SECRET.encode() not in path.read_bytes(), path
+
+
+def test_a_plugin_of_another_distribution_has_kinds_of_its_own(project: Path) -> None:
+    registry = Registry(extra=[("acme", "mlflow", "1", type("Plugin", (), {}))])
+    with Lab.open(registry=registry) as lab:
+        for kind in ("mlflow", "autoresearch", "other.table", "mlflow.", "mlflow.a:b", "mlflow.a.b"):
+            with pytest.raises(UsageError, match=r"not the plugin mlflow's"):
+                lab.imports.take(Batch("acme/mlflow", kind, "mine", [E1]))
+        lab.imports.take(Batch("adopt", "mlflow", "mine", [E1]))
+        assert lab.imports.take(Batch("mlflow", "mlflow.runs", "mine", [E1])).experiments == 1
+        assert (lab.imports.id_of("mlflow", "e"), lab.imports.id_of("mlflow.runs", "e")) == ("e1", "e2")
+        assert lab.experiments.get("e2").proposed_by == "adopt:mlflow.runs"
