@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -477,3 +478,30 @@ def test_a_reader_of_another_format_overrides_what_is_left(tmp_path: Path) -> No
     folder = RunFolder(tmp_path, tmp_path, 0.0)
     Suite().test_numbers_are_found_as_they_were_written(Scores(), folder)
     Suite().test_every_metric_has_its_place(Scores(), folder)
+
+
+def test_a_form_of_single_precision_says_so(tmp_path: Path) -> None:
+    class Suite(MetricReaderContract):
+        def leave(self, place: Path, values: Mapping[str, float]) -> None:
+            packed = {name: struct.pack("f", value).hex() for name, value in values.items()}
+            (place / "scalars").write_text("".join(f"{name} {value}\n" for name, value in packed.items()))
+
+    class Single(Suite):
+        bits = 32
+
+    class Scalars(MetricReader):
+        def read(self, folder: RunFolder) -> dict[str, MetricValue]:
+            pairs = [line.split() for line in (folder.log_dir / "scalars").read_text().splitlines()]
+            numbers = {name: struct.unpack("f", bytes.fromhex(value))[0] for name, value in pairs}
+            return {name: MetricValue(value, "scalars") for name, value in numbers.items()}
+
+    class Rounds(Scalars):
+        def read(self, folder: RunFolder) -> dict[str, MetricValue]:
+            found = super().read(folder).items()
+            return {name: MetricValue(round(item.value or 0, 3), item.source) for name, item in found}
+
+    folder = RunFolder(tmp_path, tmp_path, 0.0)
+    Single().test_numbers_are_found_as_they_were_written(Scalars(), folder)
+    for suite, reader in ((Suite(), Scalars()), (Single(), Rounds())):
+        with pytest.raises(AssertionError):
+            suite.test_numbers_are_found_as_they_were_written(reader, folder)
