@@ -27,7 +27,7 @@ from perpetual.testing.elsewhere import elsewhere
 
 __all__ = ["EDGES", "ScorerContract", "edge", "state_of"]
 
-_REPEATS, _REPEATS_S = 1000, 1.0  # answers that are compared, and for how long at most
+_REPEATS, _REPEATS_S = 600, 1.0  # answers that are compared, and for how long at most
 _Answer = TypeVar("_Answer")
 
 
@@ -171,7 +171,7 @@ class ScorerContract:
         scorer.score(state_of(3, seed=9))
         assert scorer.pick(state_of(), 3) == first
 
-    def test_a_thousand_answers_are_alike(self, scorer: Scorer) -> None:
+    def test_hundreds_of_answers_are_alike(self, scorer: Scorer) -> None:
         """Or as many as a second allows: chance comes from the state's seed alone."""
         score, pick = scorer.score(state_of(2)), scorer.pick(state_of(2), 1)
         until_s = time.monotonic() + _REPEATS_S

@@ -199,29 +199,6 @@ def test_a_test_that_passes_shows_nothing(pytester: pytest.Pytester) -> None:
     result.stdout.no_fnmatch_line("*perpetual command 1*")
 
 
-def test_a_failing_suite_shows_what_it_compared(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest("pytest_plugins = ['perpetual.testing.plugin']")
-    pytester.makepyfile(
-        """
-        import pytest
-        from perpetual.api import MetricReader
-        from perpetual.testing.analysis import MetricReaderContract
-
-        class Blind(MetricReader):
-            def read(self, folder):
-                return {}
-
-        class TestBlind(MetricReaderContract):
-            @pytest.fixture
-            def reader(self):
-                return Blind()
-        """
-    )
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-k", "last_value")
-    result.assert_outcomes(failed=1, deselected=8)
-    result.stdout.fnmatch_lines(["*assert {} == {'acc': 0.5}*"])
-
-
 def test_importing_the_plugin_loads_nothing_heavy() -> None:
     code = "import sys, perpetual.testing.plugin\nprint(*sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30).stdout

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from perpetual.cli.app import run
@@ -202,6 +203,24 @@ class Odd(Gate):
 def build(options):
     return Odd()
 """
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+STUCK = """
+import subprocess, time
+
+def build(options):
+    child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    with open({0!r}, "a") as file:
+        file.write(str(child.pid) + " ")
+    time.sleep(600)
+"""
 HANGS = """
     def redact(self, text, verdict):
         if text.startswith("[["):
@@ -240,8 +259,12 @@ def test_a_test_that_hangs_is_killed_and_named(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.slow
 def test_a_part_that_always_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has started in sessions of their own is ended with it."""
     monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "stuck_scorer.py").write_text("import time\ndef build(options): time.sleep(600)\n", "utf-8")
+    (tmp_path / "stuck_scorer.py").write_text(STUCK.format(str(tmp_path / "children")), "utf-8")
     found = run_suite(SLOTS["scorer"], "acme/stuck", "stuck_scorer:build", {}, test_limit_s=1.0)
     assert (found.ok, {one.detail for one in found.promises}) == (False, {"it ran past 1 s"})
     assert "3 tests ran past 1 s: the others were not tried" in str(found.reason)
+    children = [int(pid) for pid in (tmp_path / "children").read_text("utf-8").split()]
+    assert len(children) == 3
+    assert [pid for pid in children if is_alive(pid)] == []
