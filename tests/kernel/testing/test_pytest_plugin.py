@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -28,6 +29,19 @@ def perpetual_metric_readers():
     "acme/reader.py": "def build(options):\\n    raise NotImplementedError\\n",
 }
 '''
+
+
+@pytest.fixture(autouse=True)
+def _modules_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an inner pytest imports stays imported, as other modules hold its classes; its own tests and parts go."""
+    from _pytest import pytester
+
+    snapshot = pytester.SysModulesSnapshot
+
+    def taken(preserve: Callable[[str], bool] | None = None) -> object:
+        return snapshot(lambda name: not name.startswith(("test_", "conftest", "acme")))
+
+    monkeypatch.setattr(pytester, "SysModulesSnapshot", taken)
 
 
 def _passes(pytester: pytest.Pytester, text: str, count: int = 1) -> None:
