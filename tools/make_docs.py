@@ -62,16 +62,49 @@ def signature(hook: Callable[..., Any]) -> str:
     return str(inspect.signature(hook)).replace("'", '"')
 
 
+_KINDS_SHOWN = {  # hook -> the kind of plugin, its name, and the modules that are shown
+    "perpetual_event": ("observer", "acme-news", ("plugin", "observer")),
+    "perpetual_kinds": ("kinds", "acme-readings", ("plugin", "readings")),
+    "perpetual_slots": ("family", "acme-remarks", ("plugin", "base", "words", "testing")),
+}
+_LONGEST_EXAMPLE = 130  # lines
+
+
 def hooks_page() -> str:
-    """Every hook with its exact signature and its contract."""
+    """Every hook with its exact signature, its contract and a worked example: what `plugins new` writes for it."""
     from perpetual import hookspecs
 
     lines = ["# Hooks", "", _NOTE, inspect.getdoc(hookspecs) or "", ""]
     for name, value in vars(hookspecs).items():
-        if name.startswith("perpetual_") and callable(value):
+        if name.startswith("perpetual_") and inspect.isfunction(value):
             lines += [f"## {name}", "", "```python", f"def {name}{signature(value)}: ...", "```", ""]
-            lines += [inspect.getdoc(value) or "", ""]
+            lines += [inspect.getdoc(value) or "", "", *_worked_example(name)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _worked_example(hook: str) -> list[str]:
+    """The lines of a hook's worked example; none for a hook that `plugins new` does not write."""
+    from perpetual.slots.table import SLOTS
+    from perpetual_devkit.authoring import rendered
+
+    row = next((row for row in SLOTS.values() if row.hook == hook and row.template is not None), None)
+    if row is None and hook not in _KINDS_SHOWN:
+        return []
+    kind, name, modules = ("", "acme", (row.name,)) if row is not None else _KINDS_SHOWN[hook]
+    texts = rendered(name, kind or modules[0], row)
+    package = "perpetual_" + name.replace("-", "_")
+    option = f"--slot {row.name}" if row is not None else f"--kind {kind}"
+    lines = [f"Worked example, as `perpetual plugins new {name} {option}` writes it with its tests:", ""]
+    for module in modules:
+        path = f"{package}/{module}.py"
+        shown = texts[path]
+        if len(shown.splitlines()) > _LONGEST_EXAMPLE:
+            return [
+                f"A worked example of {len(shown.splitlines())} lines: `perpetual plugins new {name} {option}`.",
+                "",
+            ]
+        lines += [f'```python title="{path}"', shown.rstrip(), "```", ""]
+    return lines
 
 
 def _default(value: object) -> str:

@@ -19,7 +19,7 @@ from perpetual.api import SLOTS, Conflict, PerpetualError, Slot, Template, Usage
 from perpetual.toolkit.named_path import named_path
 from perpetual.toolkit.reserved import RESERVED
 
-__all__ = ["KINDS", "PREFIX", "NewPlugin", "new_plugin"]
+__all__ = ["KINDS", "PREFIX", "NewPlugin", "new_plugin", "rendered"]
 
 PREFIX = "perpetual-plugin-"
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
@@ -87,7 +87,7 @@ def new_plugin(
     if folder.exists() or folder.is_symlink():
         raise Conflict(f"{folder} exists already", hint="choose another name, or another folder with -t")
     _check_free(package)
-    texts = _rendered(name, slot, slots.get(slot))
+    texts = rendered(name, slot, slots.get(slot))
     if not dry_run:
         _write(folder, texts)
     return NewPlugin(name, slot, distribution, package, str(folder), tuple(sorted(texts)))
@@ -115,8 +115,8 @@ def _check_free(package: str) -> None:
         raise Conflict(f"a package {package} is installed already", hint="choose another name")
 
 
-def _rendered(name: str, slot: str, row: Slot | None) -> dict[str, str]:
-    """Returns each file's text by its path; without a row the plugin is of a kind."""
+def rendered(name: str, slot: str, row: Slot | None) -> dict[str, str]:
+    """Returns each file's text by its path; without a row the plugin is of a kind of `KINDS`."""
     from jinja2 import Environment, StrictUndefined
 
     kind = KINDS[slot] if row is None else _Kind(row.noun)
