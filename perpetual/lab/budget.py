@@ -1,7 +1,8 @@
 """The budget department: a ledger of reservations and settlements, and the limit that a person set.
 
 Double entry: `reserve` sets a run's worst case aside before it starts, and a further one adds to it where a run is let
-go on beyond its limit; one `settle` debits what the run really used, and closes all that was reserved for it.
+go on beyond its limit; one `settle` debits what the run really used, and closes all that was reserved for it. A
+`correct` adds to that or takes from it, where how a lost run ended came to be known later.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ _MOST_HOURS = 1e10
 def counted(row: Mapping[str, Any]) -> tuple[float, float]:
     """(GPU-hours, run-hours) that a row of the ledger counts for: none where it holds what cannot have been used."""
     hours = []
+    least = -_MOST_HOURS if row["kind"] == "correct" else 0.0
     for key in ("gpu_hours", "run_hours"):
         value = row[key]
-        is_possible = isinstance(value, int | float) and 0.0 <= value <= _MOST_HOURS
+        is_possible = isinstance(value, int | float) and least <= value <= _MOST_HOURS
         hours.append(float(value) if is_possible else 0.0)
     return hours[0], hours[1]
 
@@ -152,7 +154,7 @@ class Budget:
         by: dict[str, dict[str, dict[str, float]]] = {"by_experiment": {}, "by_hypothesis": {}, "by_day": {}}
         for row in self._ctx.store.rows("debit"):
             body = row.body
-            if body["kind"] != "settle":
+            if body["kind"] == "reserve":
                 continue
             keys = {
                 "by_experiment": body["experiment_id"],
@@ -165,7 +167,7 @@ class Budget:
                     gpu_hours, run_hours = counted(body)
                     line["gpu_hours"] += gpu_hours
                     line["run_hours"] += run_hours
-                    line["runs"] += 1
+                    line["runs"] += body["kind"] == "settle"
         return {**self.totals(), **by}
 
     def reserve(self, tx: Transaction, run: Mapping[str, Any], *, gpu_hours: float, run_hours: float) -> Debit:
@@ -205,6 +207,14 @@ class Budget:
         if any(row.body["kind"] == "settle" for row in rows):
             return None
         return self._append(tx, run, "settle", gpu_hours, run_hours)
+
+    def correct(self, tx: Transaction, run: Mapping[str, Any], *, gpu_hours: float, run_hours: float) -> Debit | None:
+        """Changes what a settled run was debited to what it really used; None where that is the same."""
+        booked = [counted(row.body) for row in tx.find("debit", run_id=run["id"]) if row.body["kind"] != "reserve"]
+        change = [
+            used - sum(each) for used, each in zip((gpu_hours, run_hours), zip(*booked, strict=True), strict=True)
+        ]
+        return self._append(tx, run, "correct", *change) if any(change) else None
 
     def _append(self, tx: Transaction, run: Mapping[str, Any], kind: str, gpu_hours: float, run_hours: float) -> Debit:
         row = {

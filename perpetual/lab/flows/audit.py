@@ -115,6 +115,8 @@ def _examine_row(
         problems.append(f"{id} is reserved after it was settled")
     if kind == "settle" and "settle" in earlier:
         problems.append(f"{id} has a second settle")
+    if kind == "correct" and "settle" not in earlier:
+        problems.append(f"{id} is corrected, and it was not settled")
     if kind == "settle" and "reserve" not in earlier:
         problems.append(f"{id} is settled, and nothing was reserved for it")
     if counted(row) != (row["gpu_hours"], row["run_hours"]):
@@ -132,7 +134,8 @@ def _examine_row(
 
 def _examine_books(id: str, run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Whether what was booked for a run is what the run says of itself."""
-    settled = [row for row in rows if row["kind"] == "settle"]
+    settled = [row for row in rows if row["kind"] != "reserve"]
+    booked = {key: fsum(row[key] for row in settled) for key in _HOURS}
     if run["status"] in LIVE:
         problems = [f"{id} is {run['status']}, and its reservation is closed"] if settled else []
         return problems if rows else [f"{id} is {run['status']}, and nothing is reserved for it"]
@@ -140,9 +143,9 @@ def _examine_books(id: str, run: Mapping[str, Any], rows: Sequence[Mapping[str, 
     if not settled:
         return [] if is_adopted else [f"{id} is {run['status']}, and its reservation is still open"]
     problems = [
-        f"{id} was debited {settled[0][key]!r} {words}, and says {run[key]!r}"
+        f"{id} was debited {booked[key]!r} {words}, and says {run[key]!r}"
         for key, words in _HOURS.items()
-        if settled[0][key] != run[key]
+        if booked[key] != run[key] and (len(settled) == 1 or not isclose(booked[key], run[key], abs_tol=_ROUNDING))
     ]
     if run["duration_s"] is not None and not is_adopted:  # unknown of a lost run, whose charge is a bound
         lasted = run["duration_s"] / 3600.0
@@ -160,7 +163,7 @@ def _examine_sums(desks: Desks) -> list[str]:
     shown = desks.budget.show()
     spent = {"gpu_hours": shown["spent_gpu_hours"], "run_hours": shown["run_hours"]}
     problems = []
-    rows = [row.body for row in desks.ctx.store.rows("debit") if row.body["kind"] == "settle"]
+    rows = [row.body for row in desks.ctx.store.rows("debit") if row.body["kind"] != "reserve"]
     for key, words in _HOURS.items():
         place = [*_HOURS].index(key)
         sums = {"the settlements": fsum(counted(row)[place] for row in rows)}
