@@ -199,6 +199,7 @@ class Run:
     metric_sources: Json = field(default_factory=dict)  # the file and line that each metric was read from
     versions: Json = field(default_factory=dict)  # {code, data, environment} that it started with, null where unknown
     host: str | None = None  # the machine that it runs or ran on, by its name; null where that is not known
+    pending: bool = False  # launching, and in the queue of its scheduler's engine, whose words are the reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +236,7 @@ class Debit:
     run_id: str
     experiment_id: str
     hypothesis_id: str | None
-    kind: str  # reserve | settle
+    kind: str  # reserve | settle | correct (by how much more or less a lost run had used)
     gpu_hours: float
     run_hours: float
     created_at: str

@@ -363,6 +363,8 @@ def _line(item: Run, declared: Mapping[str, str | None]) -> str:
     reason = f" ({printable(item.reason)})" if item.reason else ""
     if item.status == "queued":
         return f"{head} waits{reason}"
+    if item.pending:
+        return f"{head} is pending{reason}; perpetual kill {item.id} cancels it"
     if item.status in _LIVE:
         on = f" on {', '.join(item.gpus)}" if item.gpus else ""
         pid = f", pid {item.pid}" if item.pid is not None else ""  # not known yet where another process starts it
@@ -459,7 +461,7 @@ def _since(lab: Lab, run: Run) -> list[str]:
         return [f"  {printable(problem.message)}"]
     told = f" ({printable(reason)})" if reason else ""
     if status in _LIVE:
-        return [f"  {printable(reason)}"] if reason and status == "running" else []
+        return [f"  {printable(reason)}"] if reason and (status == "running" or run.pending) else []
     return [f"  it has ended since: {status}{told}; perpetual scan records it"]
 
 

@@ -25,6 +25,7 @@ from perpetual.lab.redaction import old_secrets
 from perpetual.lab.sight import HOSTILE, aside_folders, sight
 from perpetual.lab.unbuilt import Unbuilt
 from perpetual.slots.placement import Placement
+from perpetual.slots.scheduler import LIVING
 from perpetual.toolkit import confined, filesystems, platform, private
 from perpetual.toolkit.units import counted
 
@@ -231,7 +232,7 @@ class Doctor:
             except (PerpetualError, *HOSTILE) as problem:
                 unseen.append(f"{run.id}: {problem}")
                 continue
-            if seen.state != "running":
+            if seen.state not in LIVING:
                 odd.append(run.id)
             if seen.elsewhere is not None:
                 elsewhere.append(f"{run.id} {seen.elsewhere}")

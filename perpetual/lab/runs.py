@@ -10,6 +10,7 @@ from typing import Any
 from perpetual.errors import UsageError, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.redaction import CHECKED, shown_record
+from perpetual.lab.sight import folder_of
 from perpetual.lab.states import ENDED, LIVE
 from perpetual.records import GitState, Json, Listing, Run, from_json, to_json
 from perpetual.slots.store import Document, Transaction
@@ -72,7 +73,7 @@ class RunLedger:
 
     def log_dir(self, run_id: str) -> Path:
         """Where a run's files are."""
-        return self._ctx.folder / "runs" / run_id
+        return folder_of(self._ctx, run_id)
 
     def create(
         self,

@@ -15,7 +15,7 @@ from perpetual.options import asked, leaves_of, with_defaults
 from perpetual.slots.scheduler import LaunchError, Scheduler
 from perpetual.slots.store import Document
 
-__all__ = ["engine_options", "is_of_this_machine", "named", "options_of", "scheduler_of", "scheduler_name"]
+__all__ = ["engine_options", "is_of_this_machine", "named", "options_of", "queues", "scheduler_of", "scheduler_name"]
 
 
 def scheduler_name(ctx: Context, experiment: Document) -> str:
@@ -70,6 +70,15 @@ def is_of_this_machine(ctx: Context, name: str) -> bool:
     except PluginError:
         return False
     return not (scheduler.places_gpus or scheduler.queues)
+
+
+def queues(ctx: Context, name: str) -> bool:
+    """Returns whether what a scheduler launches may wait in its engine's queue; one that is gone counts as not."""
+    try:
+        scheduler: Scheduler = ctx.part_named("scheduler", name)
+    except PluginError:
+        return False
+    return scheduler.queues
 
 
 def engine_options(scheduler: Scheduler, name: str, given: Mapping[str, Any]) -> dict[str, Any]:

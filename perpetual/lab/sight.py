@@ -16,7 +16,7 @@ from typing import Any
 from perpetual.errors import CorruptData, UnknownPlugin
 from perpetual.lab.context import Context
 from perpetual.lab.schedulers import scheduler_of
-from perpetual.slots.scheduler import EndUnreadable, Scheduler, Sighting
+from perpetual.slots.scheduler import LIVING, EndUnreadable, Scheduler, Sighting
 from perpetual.slots.store import Document
 from perpetual.toolkit.units import posix_of
 
@@ -26,6 +26,7 @@ __all__ = [
     "folder_of",
     "impossible_end",
     "is_occupied",
+    "is_requeued",
     "leftovers",
     "scheduler_for",
     "set_aside",
@@ -42,8 +43,9 @@ _LARGEST_SPEC_BYTES = 64 << 20
 
 
 def folder_of(ctx: Context, run_id: str) -> Path:
-    """Where a run's files are."""
-    return ctx.folder / "runs" / run_id
+    """Where a run's files are: those of a job that its engine has started anew are where they were."""
+    run = ctx.store.get("run", run_id)
+    return ctx.folder / "runs" / (run_id if run is None else str(run.body.get("lives_in", run_id)))
 
 
 def scheduler_for(ctx: Context, run: Document) -> Scheduler:
@@ -88,7 +90,8 @@ def taken(ctx: Context, run: Document, seen: Sighting) -> Sighting:
         if run.body["status"] == "running":
             return Sighting("lost", detail="its folder holds the records of another run")
         return Sighting("absent")
-    why = impossible_end(ctx, run, seen) if seen.state == "ended" else None
+    is_end = seen.state == "ended" and not is_requeued(run, seen)
+    why = impossible_end(ctx, run, seen) if is_end else None
     if why is not None:
         raise EndUnreadable(
             f"{run.id}: its exit record is not its supervisor's: {why}",
@@ -100,7 +103,7 @@ def taken(ctx: Context, run: Document, seen: Sighting) -> Sighting:
 def _is_another_s(scheduler: Scheduler, run: Document, seen: Sighting) -> bool:
     if not scheduler.binds_runs or seen.state == "absent":
         return False
-    if seen.state == "running" and seen.started_at is None:
+    if seen.state in LIVING and seen.started_at is None:
         return False  # nothing is known yet, or no longer, but its supervisor
     nonce = run.body.get("nonce")
     if seen.nonce != nonce:
@@ -108,8 +111,17 @@ def _is_another_s(scheduler: Scheduler, run: Document, seen: Sighting) -> bool:
     return nonce is not None and seen.spec_hash is not None and seen.spec_hash != run.body["spec_hash"]
 
 
+def is_requeued(run: Document, seen: Sighting) -> bool:
+    """Whether the engine has started its job anew since the record of the run."""
+    known = run.body["native_id"]
+    is_other = seen.native_id is not None and known is not None and seen.native_id != known
+    return seen.requeued > run.body.get("requeued", 0) or is_other
+
+
 def impossible_end(ctx: Context, run: Document, seen: Sighting) -> str | None:
     """Why an end cannot be that of this run; None if it can be."""
+    if (seen.started_at, seen.reason, run.body["started_at"]) == (None, "killed", None) and seen.duration_s == 0:
+        return None  # cancelled while it was pending
     try:
         duration_s = float(seen.duration_s if seen.duration_s is not None else "nan")
         moments = [posix_of(str(moment)) for moment in (seen.started_at, seen.ended_at)]

@@ -49,6 +49,24 @@ its devices. A scheduler that runs commands on this machine keeps a copy open un
 from before the launcher may die, and out of the command's reach; one that does not leaves it alone. The launcher closes
 its own after `launch`.
 
+*Pending.* A run in the engine's own queue is `pending`, with the engine's reason in `detail`: it has no `started_at`,
+no age, and no limit counts yet. `Launched.started_at` is None then. One that is cancelled there is `ended` with the
+reason `killed`, a duration of 0 and no `started_at`.
+
+*Many.* `launch_many` and `poll_many` answer each in its place, with its answer or its error: a failure of one is no
+other's. They raise only where nothing was started or can be said of any. The lab hands over at most `batch` runs in one
+`launch_many`, and asks for any number in one `poll_many`. A launcher that dies within leaves each started one to be
+found from its folder alone, which has the nonce in `spec.json`.
+
+*Remote logs.* `fetch_logs` brings what the run has written so far into `log_dir`, complete once it has ended. It may
+wait, unlike `poll`; called again it changes nothing. Where it raises TransientError nothing is measured yet.
+
+*Requeueing.* Where the engine starts a job anew, each sighting says how often in `requeued`, or has a new `native_id`.
+The lab ends the attempt and records a new one, of the same nonce and folder.
+
+*Late truth.* `ended` is final. `lost` is not, unless `lost_is_final`: an engine that remembers later is believed, for
+the newest lost runs, for some days.
+
 *Limits without a supervisor.* A command whose supervisor is lost is kept to `wall_s` by its engine, or `poll` says from
 then on that it is `overdue`; whoever hears that calls `cancel`.
 
@@ -68,7 +86,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -80,8 +98,9 @@ from perpetual.slots import Option
 if TYPE_CHECKING:
     from perpetual.slots.placement import Placement
 
-__all__ = ["EndUnreadable", "LaunchError", "LaunchSpec", "Launched", "Scheduler", "Sighting"]
+__all__ = ["EndUnreadable", "LIVING", "LaunchError", "LaunchSpec", "Launched", "Scheduler", "Sighting"]
 
+LIVING = ("pending", "running")  # states of a run that goes on
 _TURN_S = 0.1  # how long one round over several runs takes
 
 
@@ -120,11 +139,11 @@ class LaunchSpec:
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """A started run."""
+    """A started run, or one that the engine has in its queue."""
 
     native_id: str
     pid: int | None
-    started_at: str  # UTC, ISO 8601
+    started_at: str | None  # UTC, ISO 8601; None while it is pending
     gpus: tuple[str, ...] = ()
     host: str | None = None  # the machine that it runs on, by its name; None where that is not known yet
 
@@ -133,8 +152,8 @@ class Launched:
 class Sighting:
     """What is known of a run now.
 
-    `state`: `absent` (nothing was ever started for it), `running`, `ended` (the exit record is there: the fields
-    below tell it), or `lost` (no record and no process; `detail` says what is known). `reason` of an ended run:
+    `state`: `absent` (nothing was ever started for it), `pending`, `running`, `ended` (the exit record is there: the
+    fields below tell it), or `lost` (no record and no process; `detail` says what is known). `reason` of an ended run:
     `exited`, `signalled`, `timeout`, `killed` or `exec_failed`; beside it `started_at`, `ended_at` (UTC, ISO 8601) and
     `duration_s` are always there, `exit_code` if it exited, `signal` if it was signalled. A `running` one has
     `started_at` as soon as its command is executed: without it the run is still being started, and may yet fail.
@@ -144,7 +163,9 @@ class Sighting:
     `nonce` and `spec_hash` are those of the specification that the records in the folder were made from, where the
     scheduler `binds_runs`. `elsewhere` says in words where a running one lives that cannot be ended from here: on
     another machine, or in the folder of which this one is a copy. `left` are the processes that a lost one has left.
-    `host` is the name of the machine that it runs or ran on, None where that is unknown.
+    `host` is the name of the machine that it runs or ran on, None where that is unknown. `gpus` are those that the
+    engine has placed. `native_id` is that by which the engine knows it now, None where that of `Launched` holds;
+    `requeued` is how often the engine has started it anew.
     """
 
     state: str
@@ -165,6 +186,9 @@ class Sighting:
     elsewhere: str | None = None
     left: tuple[int, ...] = field(default=(), compare=False)
     host: str | None = None
+    gpus: tuple[str, ...] = ()
+    native_id: str | None = None
+    requeued: int = 0
 
 
 class Scheduler(ABC):
@@ -175,6 +199,8 @@ class Scheduler(ABC):
     passes_env: Sequence[str] = ()  # the variables of the launcher's environment that are in `env` all the same
     places_gpus = False  # the engine assigns GPUs itself: see `placement`
     queues = False  # a launched run may wait in the engine's own queue
+    batch = 1  # how many runs one `launch_many` takes at most
+    lost_is_final = False  # a lost run is never said to have ended later: it is not asked for again
     binds_runs = False  # its sightings have the nonce of the specification; another one is not taken for the run
 
     def placement(self) -> Placement | None:
@@ -214,6 +240,28 @@ class Scheduler(ABC):
     def poll(self, native_id: str | None, log_dir: Path) -> Sighting:
         """Says what is known of the run, without waiting. `native_id` None: its launcher died before noting it."""
 
+    def launch_many(self, specs: Sequence[LaunchSpec]) -> list[Launched | PerpetualError]:
+        """Starts several runs; answers each in its place, or why it was not started."""
+        return [_answer(self.launch, spec) for spec in specs]
+
+    def poll_many(self, runs: Sequence[tuple[str | None, Path]]) -> list[Sighting | Exception]:
+        """Says what is known of several runs (native id, folder), each in its place, or why nothing can be said."""
+        answers: list[Sighting | Exception] = []
+        for native_id, log_dir in runs:
+            try:
+                answers.append(self.poll(native_id, log_dir))
+            except Exception as problem:  # noqa: BLE001 - one run's fault must not hide the others; the caller raises it
+                answers.append(problem)
+        return answers
+
+    def fetch_logs(self, native_id: str | None, log_dir: Path) -> None:
+        """Brings what the run has written so far into its folder; nothing to do where it writes there itself.
+
+        Raises:
+            TransientError: where its machine is out of reach; what the folder holds stays as it is.
+        """
+        return
+
     @abstractmethod
     def cancel(self, native_id: str | None, log_dir: Path, *, by: str, grace_s: float) -> bool:
         """Asks the run's supervisor to end the whole process tree: TERM, `grace_s`, KILL. False: nothing to end."""
@@ -223,14 +271,14 @@ class Scheduler(ABC):
         """Like `poll`, but waits up to `timeout_s` for the run to end."""
 
     def wait_any(self, runs: Sequence[tuple[str | None, Path]], timeout_s: float) -> list[int]:
-        """Waits until one of the runs (native id, folder) is no longer running, or for `timeout_s`.
+        """Waits until one of the runs (native id, folder) is neither pending nor running, or for `timeout_s`.
 
         Answers the positions of those that are not. A scheduler that can watch many at once overrides it: here each
         is waited for in turn, a moment long.
         """
         deadline = time.monotonic() + timeout_s
         while True:
-            over = [number for number, run in enumerate(runs) if self.poll(*run).state != "running"]
+            over = [number for number, run in enumerate(runs) if self.poll(*run).state not in LIVING]
             left_s = deadline - time.monotonic()
             if over or left_s <= 0:
                 return over
@@ -242,3 +290,12 @@ class Scheduler(ABC):
     def logs(self, log_dir: Path, *, stderr: bool = False) -> Path:
         """The file that holds the run's output; it may be absent or still growing."""
         return log_dir / ("stderr.log" if stderr else "stdout.log")
+
+
+def _answer(launch: Callable[[LaunchSpec], Launched], spec: LaunchSpec) -> Launched | PerpetualError:
+    try:
+        return launch(spec)
+    except PerpetualError as problem:
+        return problem
+    except OSError as problem:
+        return LaunchError(f"{spec.run_id} could not be started: {problem}")

@@ -44,6 +44,7 @@ class LocalScheduler(Scheduler):
     """See `perpetual.slots.scheduler` for the contract. Holds no state: everything is in the run's folder."""
 
     binds_runs = True
+    lost_is_final = True  # the supervisor writes the record, and it is gone
     inherits_env = True
 
     def __init__(self, *, max_log_bytes: int) -> None:

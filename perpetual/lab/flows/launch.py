@@ -12,7 +12,7 @@ from perpetual.lab.flows import Desks
 from perpetual.lab.flows.code_check import Changed, CodeCheck, accepted_of, accepted_values, require_same
 from perpetual.lab.flows.room import Moment, check_machine, room
 from perpetual.lab.flows.specify import spec_of
-from perpetual.lab.flows.start import start, wanted_gpus
+from perpetual.lab.flows.start import start, start_many, wanted_gpus
 from perpetual.lab.placing import Surveys, check_place
 from perpetual.lab.redaction import refuse_command
 from perpetual.lab.rights import for_agent
@@ -20,13 +20,18 @@ from perpetual.lab.runs import SEEDS, seed_of
 from perpetual.lab.schedulers import scheduler_name, scheduler_of
 from perpetual.lab.sight import leftovers
 from perpetual.lab.states import ENDED
-from perpetual.records import Run
+from perpetual.records import Run, from_json
 from perpetual.slots.placement import Waits
-from perpetual.slots.scheduler import LaunchSpec
+from perpetual.slots.scheduler import LaunchSpec, Sighting
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit.steps import step
 
-__all__ = ["launch", "plan", "plan_retry", "reserve", "retry", "try_again"]
+__all__ = ["launch", "plan", "plan_retry", "requeued", "reserve", "retry", "try_again"]
+
+
+# What the next attempt of a job that its engine has started anew shares with the one before.
+_KEPT = ("nonce", "spec_hash", "launcher", "grace_s", "cancelled_by", "cancel_grace_s", "on_overrun", "gpus",
+         "gpu_numbers", "shares_folder", "git", "provenance_sha256", "versions", "tainted")  # fmt: skip
 
 
 class _Wish(NamedTuple):
@@ -102,7 +107,7 @@ def launch(
         desks.experiments.fold(tx, experiment_id)  # once: it reads all of the experiment's runs
         ctx.remember(tx, idempotency_key, "run", " ".join(made))
     step("launch:reserved")
-    return [start(desks, id, surveys) for id in made]
+    return [from_json(Run, run.body) for run in start_many(desks, made, surveys)]
 
 
 def reserve(desks: Desks, experiment_id: str, surveys: Surveys, changed: Changed | None = None) -> str:
@@ -222,6 +227,46 @@ def plan_retry(desks: Desks, run_id: str) -> dict[str, Any]:
     spec = _check_place(desks, experiment, wanted_gpus(old), surveys)
     wish = _again(desks, old)._replace(changed=require_same(desks, CodeCheck(desks), experiment))
     return _planned(desks, experiment, spec, [old.body["replicate"]], wish, surveys)
+
+
+def requeued(desks: Desks, tx: Transaction, run: Document, seen: Sighting) -> Document:
+    """The attempt that an engine has made of a run's job by itself, in the caller's transaction, which ends the run.
+
+    It goes on in the same folder and under the same nonce. Its worst case is reserved, whatever is left.
+    """
+    experiment = desks.ctx.need("experiment", run.body["experiment_id"])
+    made = desks.runs.create(
+        tx,
+        experiment,
+        replicate=run.body["replicate"],
+        attempt=run.body["attempt"] + 1,
+        seed=run.body["seed"],
+        chosen_seed=run.body["chosen_seed"],
+        scheduler=run.body["scheduler"],
+        status="queued",
+        reason=None,
+        wanted_gpus=wanted_gpus(run),
+    )
+    desks.budget.reserve(tx, made.body, **_worst_case(experiment, wanted_gpus(run)))
+    home = run.body.get("lives_in", run.id)
+    kept = {key: run.body[key] for key in _KEPT if key in run.body}
+    made = desks.runs.change(
+        tx,
+        made,
+        {
+            **kept,
+            "status": "launching",
+            "pending": True,
+            "reason": seen.detail or f"started anew by {run.body['scheduler']}",
+            "native_id": seen.native_id or run.body["native_id"],
+            "requeued": seen.requeued,
+            "lives_in": home,
+            "log_dir": f".perpetual/runs/{home}",
+        },
+    )
+    payload = {"run_id": run.id, "attempt": made.body["attempt"], "cause": "requeued"}
+    desks.ctx.emit(tx, "run_retried", made.id, payload)
+    return made
 
 
 def _again(desks: Desks, old: Document) -> _Wish:

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from perpetual.errors import NotFound, NotPermitted, PluginError, UsageError
+from perpetual.errors import NotFound, NotPermitted, PluginError, TransientError, UsageError
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.reconcile import look
 from perpetual.lab.rights import for_agent
 from perpetual.lab.sight import scheduler_for, sight
 from perpetual.lab.states import LIVE
-from perpetual.slots.scheduler import Scheduler
+from perpetual.slots.scheduler import LIVING, Scheduler
 from perpetual.slots.store import Document
 from perpetual.toolkit.confined import check_file, explain, open_file
 from perpetual.toolkit.redact import redact_text
@@ -27,6 +27,7 @@ _LIMIT_BYTES = 1024 * 1024  # of a log that is answered as one text, from its en
 _CHUNK_BYTES = 64 * 1024
 _CONTEXT_BYTES = 20_000  # before the start of a tail
 _TURN_S = 0.1  # how often a followed log is looked at
+_FETCH_S = 1.0  # how often one that is written elsewhere is fetched
 _CUT = "\n[the middle of this log was dropped meanwhile: it has reached its limit]\n"
 
 
@@ -115,7 +116,32 @@ def _keeper(desks: Desks, run: Document) -> Scheduler:
         return found
 
 
+def _fetch(desks: Desks, run: Document) -> None:
+    """Has what the run has written brought here, where it may still grow.
+
+    Raises:
+        TransientError: if its machine is out of reach, and nothing was brought before.
+    """
+    if run.body["status"] not in ("launching", "running") or _is_foreign(desks, run):
+        return
+    log_dir = desks.runs.log_dir(run.id)
+    try:
+        scheduler_for(desks.ctx, run).fetch_logs(run.body["native_id"], log_dir)
+    except TransientError:
+        if not scheduler_for(desks.ctx, run).logs(log_dir).exists():
+            raise
+
+
+def _is_foreign(desks: Desks, run: Document) -> bool:
+    try:
+        scheduler_for(desks.ctx, run)
+    except PluginError:
+        return True
+    return run.body["native_id"] is None
+
+
 def _path(desks: Desks, run: Document, stderr: bool) -> Path:
+    _fetch(desks, run)
     path = _keeper(desks, run).logs(desks.runs.log_dir(run.id), stderr=stderr)
     try:
         if check_file(path) is not None:
@@ -180,9 +206,13 @@ def _start_of_tail(path: Path, count: int) -> int:
 
 def _pieces(desks: Desks, run: Document, path: Path, position: int, follow: bool) -> Iterator[str]:
     decoder = _decoder()
+    fetched = time.monotonic()
     while True:
         # Asked before the log is read: what was written until the end is then read after it.
         ended = not follow or look(desks, run.id)[0] not in LIVE
+        if follow and (ended or time.monotonic() > fetched + _FETCH_S):
+            _fetch(desks, run)
+            fetched = time.monotonic()
         with _opened(path) as file:
             if file.seek(0, io.SEEK_END) < position:
                 position = file.tell()  # cut to its limit under our hands; what stands there was shown already
@@ -200,5 +230,5 @@ def _pieces(desks: Desks, run: Document, path: Path, position: int, follow: bool
             return
         turn = time.monotonic() + _TURN_S
         run = desks.ctx.need("run", run.id)
-        if sight(desks.ctx, run, wait_s=_TURN_S).state == "running":
+        if sight(desks.ctx, run, wait_s=_TURN_S).state in LIVING:
             time.sleep(max(0.0, turn - time.monotonic()))  # a run that is about to start is not waited for

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -18,16 +19,17 @@ from perpetual.lab.flows.analyse import analyse as put_into_words
 from perpetual.lab.flows.captures import FILE, kept_of, taint_of
 from perpetual.lab.flows.fold import add_evidence, refold, refold_users_of
 from perpetual.lab.flows.gpu_notes import note_gpus
-from perpetual.lab.flows.launch import try_again
+from perpetual.lab.flows.launch import requeued, try_again
 from perpetual.lab.flows.measure import did_you_mean, measure
 from perpetual.lab.flows.overrun import end_overdue, is_told, note_overrun
 from perpetual.lab.flows.start import advance_queue
 from perpetual.lab.flows.symptoms import OUT_OF_MEMORY, symptoms_of
 from perpetual.lab.placing import Surveys
-from perpetual.lab.sight import HOSTILE, folder_of, leftovers, scheduler_for, sight
+from perpetual.lab.sight import HOSTILE, folder_of, is_requeued, leftovers, scheduler_for, sight, taken
+from perpetual.lab.states import LIVE
 from perpetual.records import Json, to_json
 from perpetual.slots.analyser import MetricValue
-from perpetual.slots.scheduler import EndUnreadable, Sighting
+from perpetual.slots.scheduler import LIVING, EndUnreadable, Sighting
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit import platform
 from perpetual.toolkit.hosts import this_host
@@ -39,6 +41,8 @@ __all__ = ["catch_up", "kill", "look", "record", "scan"]
 
 _Answer = dict[str, list[Any]]
 _LONGEST_LAUNCH_S = 600.0  # for which a launcher on another machine is taken to live
+# For which lost runs a scheduler is asked again: the newest, for some days.
+_LATE_RUNS, _LATE_S = 20, 7 * 86_400.0
 _LAUNCH_TURN_S = 0.05  # how often a run that is being launched is looked at by who wants it ended
 _NEVER = "its launcher died before the command was started; it waits to be started again"
 
@@ -74,11 +78,11 @@ def scan(desks: Desks, *, first: Collection[str] = (), tell: Callable[[], object
     started = [run for run in desks.runs.live() if run.body["status"] != "queued"]
     if desks.ctx.trust.is_held:
         return _scan_held(desks, started, answer)
-    awaited = [run for run in started if run.id in first]
-    overdue = [run for run in awaited if _each(_look, desks, run, answer)]
+    overdue = _look_at(desks, [run for run in started if run.id in first], answer)
     if answer["changes"] and tell is not None:
         tell()
-    overdue += [run for run in started if run.id not in first and _each(_look, desks, run, answer)]
+    overdue += _look_at(desks, [run for run in started if run.id not in first], answer)
+    believe_late(desks, answer)
     for run in overdue:  # last: ending one may take as long as its grace
         _each(_end, desks, run, answer)
     surveys = Surveys(desks.ctx)
@@ -87,6 +91,73 @@ def scan(desks: Desks, *, first: Collection[str] = (), tell: Callable[[], object
     answer["changes"] += [_change(run, "queued") for run in begun]
     answer["problems"] += problems
     return answer
+
+
+def _look_at(desks: Desks, runs: Sequence[Document], answer: _Answer) -> list[Document]:
+    """Looks at each; answers those that go on beyond their limit, and nobody is there to end them."""
+    seen = _seen_many(desks, runs)
+    return [run for run in runs if _each(partial(_look, seen=seen.get(run.id)), desks, run, answer)]
+
+
+def _seen_many(desks: Desks, runs: Sequence[Document]) -> dict[str, Sighting | Exception]:
+    """What each scheduler says of its runs, asked once for all of them."""
+    groups: dict[str, list[Document]] = {}
+    for run in runs:
+        groups.setdefault(str(run.body["scheduler"]), []).append(run)
+    found: dict[str, Sighting | Exception] = {}
+    for group in groups.values():
+        answers: Sequence[Sighting | Exception]
+        try:
+            scheduler = scheduler_for(desks.ctx, group[0])
+            answers = scheduler.poll_many([(run.body["native_id"], desks.runs.log_dir(run.id)) for run in group])
+            if len(answers) != len(group):
+                raise PluginError(f"its scheduler answered {len(answers)} of {len(group)} questions")
+        except (PerpetualError, *HOSTILE) as problem:
+            answers = [problem] * len(group)
+        found |= {run.id: said for run, said in zip(group, answers, strict=True)}
+    return found
+
+
+def believe_late(desks: Desks, answer: _Answer) -> None:
+    """Corrects lost runs whose scheduler has come to know how they ended.
+
+    It asks for the newest lost runs alone, of the last days: a scan costs the same however many were ever lost.
+    """
+    since = desks.ctx.clock().timestamp() - _LATE_S
+    runs = [
+        run
+        for run in desks.ctx.store.page("run", limit=_LATE_RUNS, newest_first=True, status="lost").items
+        if posix_of(run.body["ended_at"]) >= since and _may_be_late(desks, run)
+    ]
+    for id, seen in _seen_many(desks, runs).items() if runs else ():
+        run = next(run for run in runs if run.id == id)
+        if isinstance(seen, Sighting) and seen.state == "ended" and not is_requeued(run, seen):
+            _each(partial(_correct, seen=seen), desks, run, answer)
+
+
+def _may_be_late(desks: Desks, run: Document) -> bool:
+    try:
+        return "adopted" not in run.body and not scheduler_for(desks.ctx, run).lost_is_final
+    except PluginError:
+        return False
+
+
+def _correct(desks: Desks, run: Document, answer: _Answer, *, seen: Sighting) -> bool:
+    """Records how a run ended that was taken for lost."""
+    seen = taken(desks.ctx, run, seen)
+    if seen.state != "ended":
+        return False
+    end = _found(desks, run, seen)
+    text = f"it was recorded as lost: {run.body['reason']}"
+    end = end._replace(annotations=[*end.annotations, {"kind": "late", "text": text, "source": "scheduler"}])
+    with desks.ctx.store.transaction() as tx:
+        fresh = desks.ctx.need("run", run.id)
+        if fresh.revision != run.revision:
+            return False  # the next scan finds it as it is then
+        debit, evidence = _settle(desks, tx, fresh, end)
+        after = desks.ctx.need("run", run.id)
+    _tell_end(desks, answer, _change(after, "lost"), debit, evidence)
+    return False
 
 
 def _scan_held(desks: Desks, started: Sequence[Document], answer: _Answer) -> _Answer:
@@ -216,14 +287,14 @@ def _cancel(desks: Desks, run: Document, grace_s: float, wait_s: float) -> Sight
         seen = sight(ctx, run, wait_s=max(0.0, deadline - time.monotonic()))
         run = ctx.need("run", run.id)
         left_s = deadline - time.monotonic()
-        is_coming = run.body["status"] == "launching" and seen.state in ("absent", "running") and _launcher_lives(run)
+        is_coming = seen.state in ("absent", *LIVING) and _is_in_hand(run)
         if not is_coming or left_s <= 0:
             return seen
         ctx.store.wait(ctx.store.seq(), min(left_s, _LAUNCH_TURN_S))
 
 
 def _ended_unrecorded(run: Document, seen: Sighting, problem: PerpetualError) -> PerpetualError:
-    told = "was told to end" if seen.state == "running" else "has ended"
+    told = "was told to end" if seen.state in LIVING else "has ended"
     return PerpetualError(
         f"{run.id} {told}, and that is not recorded yet: {problem.message}",
         hint="free some space, or mend the rights; then perpetual scan",
@@ -249,8 +320,11 @@ def look(desks: Desks, run_id: str) -> tuple[str, str | None]:
     if run.body["status"] not in ("launching", "running"):
         return run.body["status"], run.body["reason"]
     seen = sight(desks.ctx, run)
-    if seen.state == "running" or (seen.state == "absent" and run.body["status"] == "launching"):
-        return run.body["status"], seen.detail if run.body["status"] == "running" else None
+    if is_requeued(run, seen):
+        return run.body["status"], "started anew by its engine"
+    if seen.state in LIVING or (seen.state == "absent" and run.body["status"] == "launching"):
+        is_said = run.body["status"] == "running" or seen.state == "pending"
+        return run.body["status"], seen.detail if is_said else None
     return _verdict(seen)
 
 
@@ -283,12 +357,24 @@ def _end(desks: Desks, run: Document, answer: _Answer) -> bool:
     return _look(desks, desks.ctx.need("run", run.id), answer)
 
 
-def _look(desks: Desks, run: Document, answer: _Answer) -> bool:
-    """Records what has become of a run; whether it goes on beyond its limit and nobody is there to end it."""
+def _look(desks: Desks, run: Document, answer: _Answer, *, seen: Sighting | Exception | None = None) -> bool:
+    """Records what has become of a run; whether it goes on beyond its limit and nobody is there to end it.
+
+    Args:
+        seen: what its scheduler has said just now, or raised.
+    """
     log_dir = desks.runs.log_dir(run.id)
-    seen = sight(desks.ctx, run)
+    if isinstance(seen, Exception):
+        raise seen
+    # That there is nothing is asked again: its launcher may have begun, and died, since.
+    seen = sight(desks.ctx, run) if seen is None or seen.state == "absent" else taken(desks.ctx, run, seen)
     if seen.elsewhere is not None:
         answer.setdefault("elsewhere", []).append({"run_id": run.id, "where": seen.elsewhere})
+        return False
+    if is_requeued(run, seen) and not _is_in_hand(run):
+        return _requeue(desks, run, seen, answer)
+    if seen.state == "pending":
+        _note_pending(desks, run, seen, answer)
         return False
     if seen.state == "running":
         if run.body["status"] == "launching":
@@ -301,7 +387,7 @@ def _look(desks: Desks, run: Document, answer: _Answer) -> bool:
                 message = f"{log_dir} was removed: it goes on, and nobody will know how it ended"
                 answer["problems"].append({"run_id": run.id, "code": "folder_removed", "message": message})
         return seen.overdue
-    if seen.state == "absent" and run.body["status"] == "launching":
+    if seen.state == "absent" and run.body["status"] == "launching" and not run.body.get("pending"):
         _back_to_queue(desks, run, answer)
         return False
     step("scan:ended")
@@ -321,17 +407,73 @@ def _look(desks: Desks, run: Document, answer: _Answer) -> bool:
         # What was found rests on what is noted of it: its provenance, who shares its folder, who has ended it.
         return _look(desks, fresh, answer)
     step("scan:settled")
-    answer["changes"].append(_change(after, before))
+    _tell_end(desks, answer, _change(after, before), debit, evidence)
+    return False
+
+
+def _tell_end(
+    desks: Desks, answer: _Answer, change: dict[str, Any], debit: dict[str, Any] | None, evidence: str | None
+) -> None:
+    answer["changes"].append(change)
     if debit is not None:
         answer["debits"].append(debit)
     if evidence is not None:
         answer["evidence"].append(to_json(desks.evidence.get(evidence)))
-    return False
+
+
+def _note_pending(desks: Desks, run: Document, seen: Sighting, answer: _Answer) -> None:
+    """Notes that a run waits in its engine's queue, and the engine's words for why."""
+    values = {
+        "status": "launching",
+        "pending": True,
+        "reason": seen.detail or f"in the queue of {run.body['scheduler']}",
+    }
+    values |= {"native_id": seen.native_id} if seen.native_id else {}
+    if _is_in_hand(run) or run.body["status"] != "launching" or _has(run, values):
+        return
+    with desks.ctx.store.transaction() as tx:
+        fresh = desks.ctx.need("run", run.id)
+        if fresh.revision == run.revision:
+            if not run.body.get("pending"):  # its launcher died before it noted so
+                values |= kept_of(desks.runs.log_dir(run.id)).noted(fresh.body)
+            answer["changes"].append(_change(desks.runs.change(tx, fresh, values), "launching"))
+
+
+def _has(run: Document, values: Mapping[str, Any]) -> bool:
+    return all(run.body.get(key) == value for key, value in values.items())
+
+
+def _requeue(desks: Desks, run: Document, seen: Sighting, answer: _Answer) -> bool:
+    """Ends the attempt whose job its engine has started anew, and records the new one: both, or none."""
+    detail = f" ({seen.detail})" if seen.detail and seen.state == "pending" else ""
+    over = Sighting("ended", reason="killed", ended_at=desks.ctx.now())
+    end = _End(over, "killed", f"requeued by the engine{detail}")
+    with desks.ctx.store.transaction() as tx:
+        fresh = desks.ctx.need("run", run.id)
+        is_current = fresh.revision == run.revision
+        if is_current:
+            before = fresh.body["status"]
+            debit, evidence = _settle(desks, tx, fresh, end)
+            step("scan:evidence")
+            made = requeued(desks, tx, desks.ctx.need("run", run.id), seen)
+            desks.experiments.fold(tx, fresh.body["experiment_id"])
+            after = desks.ctx.need("run", run.id)
+    if not is_current:
+        return fresh.body["status"] in ("launching", "running") and _look(desks, fresh, answer)
+    step("scan:settled")
+    _tell_end(desks, answer, _change(after, before), debit, evidence)
+    if made.body.get("cancelled_by"):
+        grace_s = desks.ctx.config.methodology["kill_grace_s"]
+        log_dir = desks.runs.log_dir(made.id)
+        scheduler = scheduler_for(desks.ctx, made)
+        scheduler.cancel(made.body["native_id"], log_dir, by=made.body["cancelled_by"], grace_s=grace_s)
+    return _look(desks, made, answer, seen=seen)
 
 
 def _found(desks: Desks, run: Document, seen: Sighting) -> _End:
     """The end of a run that is over, with all that its folder tells; nothing is written."""
     status, reason = _verdict(seen)
+    _fetch(desks, run, seen)
     metrics, told = measure(desks, run, seen) if seen.state == "ended" else ({}, [])
     symptoms: list[Json] = []
     if status != "done":
@@ -350,6 +492,17 @@ def _found(desks: Desks, run: Document, seen: Sighting) -> _End:
     return _End(seen, status, reason, metrics, [*symptoms, *told], taint)
 
 
+def _fetch(desks: Desks, run: Document, seen: Sighting) -> None:
+    """Has the logs of a run that is over brought here; raises TransientError where they will come later."""
+    if seen.started_at is None and run.body["started_at"] is None:
+        return  # it never wrote
+    try:
+        scheduler_for(desks.ctx, run).fetch_logs(run.body["native_id"], desks.runs.log_dir(run.id))
+    except PerpetualError:
+        if seen.state == "ended":  # those of a lost run may be gone for good
+            raise
+
+
 def _change(run: Document, before: str) -> dict[str, Any]:
     return {
         "run_id": run.id,
@@ -362,13 +515,19 @@ def _change(run: Document, before: str) -> dict[str, Any]:
 
 def _adopt(desks: Desks, run: Document, seen: Sighting, answer: _Answer) -> None:
     """Takes over a run whose launcher died between starting it and noting so."""
-    if _launcher_lives(run) or seen.started_at is None:  # a supervisor that has started nothing yet may still fail
+    if _is_in_hand(run) or seen.started_at is None:  # a supervisor that has started nothing yet may still fail
         return
     with desks.ctx.store.transaction() as tx:
         fresh = desks.ctx.need("run", run.id)
-        if fresh.body["status"] == "launching" and not _launcher_lives(fresh):
-            values = {"status": "running", "pid": seen.pid, "started_at": seen.started_at, "host": seen.host}
-            values |= kept_of(desks.runs.log_dir(run.id)).noted(fresh.body)
+        if fresh.body["status"] == "launching" and not _is_in_hand(fresh):
+            values: dict[str, Any] = {"status": "running", "pid": seen.pid, "started_at": seen.started_at}
+            values |= {"host": seen.host}
+            if fresh.body.get("pending"):
+                values |= {"pending": False, "reason": None}
+            else:
+                values |= kept_of(desks.runs.log_dir(run.id)).noted(fresh.body)
+            values |= {"native_id": seen.native_id} if seen.native_id else {}
+            values |= {"gpus": [*seen.gpus]} if seen.gpus else {}
             answer["changes"].append(_change(desks.runs.change(tx, fresh, values), "launching"))
             desks.experiments.fold(tx, fresh.body["experiment_id"])
 
@@ -384,6 +543,11 @@ def _back_to_queue(desks: Desks, run: Document, answer: _Answer) -> None:
             values = {"status": "queued", "reason": _NEVER, "gpus": []}
             answer["changes"].append(_change(desks.runs.change(tx, fresh, values), "launching"))
             desks.experiments.fold(tx, fresh.body["experiment_id"])
+
+
+def _is_in_hand(run: Document) -> bool:
+    """Whether its launcher is about to note what came of it."""
+    return run.body["status"] == "launching" and not run.body.get("pending") and _launcher_lives(run)
 
 
 def _launcher_lives(run: Document) -> bool:
@@ -428,6 +592,9 @@ def _settle(
     experiment = tx.get("experiment", run.body["experiment_id"])
     assert experiment is not None, run.id
     design = experiment.body["design"]
+    was_lost = run.body["status"] == "lost"
+    if seen.gpus:
+        run = desks.runs.change(tx, run, {"gpus": [*seen.gpus]})
     gpu_hours, run_hours = _hours(desks, run, seen)
     reason = _with_bound(run, end.reason, run_hours) if status == "lost" else end.reason
     values = {name: found.value for name, found in sorted(metrics.items())}
@@ -449,6 +616,7 @@ def _settle(
         {
             **late,
             "status": status,
+            "pending": False,
             "reason": reason,
             "pid": seen.pid or run.body["pid"],
             "host": seen.host or run.body.get("host"),
@@ -469,14 +637,16 @@ def _settle(
     )
     if end.taint:
         ctx.emit(tx, "run_tainted", run.id, {"experiment_id": experiment.id, "reasons": [*end.taint]})
-    debit = desks.budget.settle(tx, run.body, gpu_hours=gpu_hours, run_hours=run_hours)
+    book = desks.budget.correct if was_lost else desks.budget.settle
+    debit = book(tx, run.body, gpu_hours=gpu_hours, run_hours=run_hours)
     told = (status == "done" and value is not None) or (status == "failed" and design.get("on_crash"))
     evidence = _evidence(desks, tx, run, experiment, value) if told else None
     desks.experiments.fold(tx, experiment.id)
     if evidence is None and experiment.body["hypothesis_id"] is not None and design["claim"] is not None:
         refold(desks, tx, experiment.body["hypothesis_id"])  # what was left out of it is told beside it
     refold_users_of(desks, tx, experiment.id)
-    for cause in _causes(run) if evidence is None else ():  # a failure that is a result needs no further attempt
+    # A failure that is a result needs no further attempt; a lost run had its own.
+    for cause in _causes(run) if evidence is None and not was_lost else ():
         if try_again(desks, tx, run, cause) is not None:
             break
     return (to_json(debit) if debit else None), evidence
@@ -532,7 +702,8 @@ def _evidence(desks: Desks, tx: Transaction, run: Document, experiment: Document
     if any(row.body["kind"] == "measured" and row.body.get("metric") == metric
            for row in tx.find("evidence", run_id=run.id)):  # fmt: skip
         return None
-    weightless = run.body["chosen_seed"] or run.body["tainted"]
+    overtaken = _overtaken_by(tx, run)
+    weightless = run.body["chosen_seed"] or run.body["tainted"] or overtaken is not None
     row = {
         "kind": "measured",
         "experiment_id": experiment.id,
@@ -545,10 +716,21 @@ def _evidence(desks: Desks, tx: Transaction, run: Document, experiment: Document
         "seed": run.body["seed"],
         "spec_hash": run.body["spec_hash"],
         "source": run.body["metric_sources"].get(metric),
-        "reason": _why_weightless(run),
+        "reason": _why_weightless(run) or overtaken,
         **({"versions": run.body["versions"]} if run.body.get("versions") else {}),
     }
     return add_evidence(desks, tx, body["hypothesis_id"], row)
+
+
+def _overtaken_by(tx: Transaction, run: Document) -> str | None:
+    """Why a run that was taken for lost counts for nothing: a further attempt was made meanwhile, and may count."""
+    if not any(item["kind"] == "late" for item in run.body.get("annotations", ())):
+        return None
+    for other in tx.find("run", experiment_id=run.body["experiment_id"]):
+        is_later = other.body["replicate"] == run.body["replicate"] and other.body["attempt"] > run.body["attempt"]
+        if is_later and (other.body["status"] in LIVE or tx.find("evidence", run_id=other.id)):
+            return f"{other.id} is a further attempt of it, made while it was taken for lost"
+    return None
 
 
 def _why_weightless(run: Document) -> str | None:

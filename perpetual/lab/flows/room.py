@@ -12,7 +12,7 @@ from typing import Any
 from perpetual.errors import PluginError
 from perpetual.lab.flows import Desks
 from perpetual.lab.placing import Surveys, need_of, placer_of, request_of, view_of
-from perpetual.lab.schedulers import is_of_this_machine, scheduler_name, scheduler_of
+from perpetual.lab.schedulers import is_of_this_machine, queues, scheduler_name, scheduler_of
 from perpetual.slots.placement import Lease, QueuedRun, Waits
 from perpetual.slots.scheduler import LaunchError
 from perpetual.slots.store import Document
@@ -37,6 +37,14 @@ class Moment:
     def busy(self) -> list[Document]:
         """The runs that are launching or running."""
         return [run for run in self._desks.runs.live() if run.body["status"] in ("launching", "running")]
+
+    @cached_property
+    def live(self) -> list[Document]:
+        """Those of `busy` that are in no engine's queue, nor on the way there."""
+        return [run for run in self.busy if run.body["status"] == "running" or not self._is_pending(run)]
+
+    def _is_pending(self, run: Document) -> bool:
+        return bool(run.body.get("pending")) or queues(self._desks.ctx, run.body["scheduler"])
 
     @cached_property
     def queue(self) -> list[tuple[tuple[float, float, float], Document]]:
@@ -113,8 +121,8 @@ def held_back(desks: Desks, experiment: Document, moment: Moment) -> str | None:
     if moment.queue_state == "paused":
         return "the queue is paused (perpetual queue resume)"
     most = desks.ctx.config.methodology["max_concurrent_runs"]
-    if len(moment.busy) >= most:
-        return f"{len(moment.busy)} runs are live, and max_concurrent_runs is {most}"
+    if len(moment.live) >= most:
+        return f"{len(moment.live)} runs are live, and max_concurrent_runs is {most}"
     if not is_of_this_machine(desks.ctx, scheduler_name(desks.ctx, experiment)):
         return None
     return _lacks(desks, experiment, moment, "cpus") or _lacks(desks, experiment, moment, "memory_bytes")
@@ -127,7 +135,7 @@ def _lacks(desks: Desks, experiment: Document, moment: Moment, name: str) -> str
         return None
     held = {
         run.id: _declared(desks.ctx.need("experiment", run.body["experiment_id"]), name)
-        for run in moment.busy
+        for run in moment.live
         if is_of_this_machine(desks.ctx, run.body["scheduler"])
     }
     free = whole - sum(held.values())

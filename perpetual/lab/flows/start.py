@@ -7,27 +7,28 @@ run whose folder tells the next reconciliation what happened. Used by `launch`, 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from perpetual.errors import PerpetualError
+from perpetual.errors import PerpetualError, PluginError, TransientError
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.captures import Kept, capture, kept_of
 from perpetual.lab.flows.code_check import CodeCheck, accepted_of, reason_of
 from perpetual.lab.flows.room import Moment, held_back, room
 from perpetual.lab.flows.specify import prepare, spec_of
 from perpetual.lab.placing import Surveys, needs_driver, placement_of
-from perpetual.lab.schedulers import scheduler_name, scheduler_of
+from perpetual.lab.schedulers import scheduler_name
 from perpetual.lab.sight import is_occupied, leftovers, scheduler_for, set_aside, taken
 from perpetual.records import Run, from_json
 from perpetual.slots.placement import Lease, Waits
-from perpetual.slots.scheduler import LaunchError, Sighting
+from perpetual.slots.scheduler import LIVING, Launched, LaunchError, LaunchSpec, Scheduler, Sighting
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit import platform
 from perpetual.toolkit.hosts import this_host
 from perpetual.toolkit.steps import step
 
-__all__ = ["advance_queue", "start", "waiting", "wanted_gpus"]
+__all__ = ["advance_queue", "start", "start_many", "waiting", "wanted_gpus"]
 
 
 def start(desks: Desks, run_id: str, surveys: Surveys) -> Run:
@@ -39,12 +40,27 @@ def start(desks: Desks, run_id: str, surveys: Surveys) -> Run:
     Raises:
         LaunchError: if it cannot be started; it has failed then, and its reservation is settled.
     """
-    return from_json(Run, _start(desks, run_id, surveys).body)
+    return from_json(Run, start_many(desks, [run_id], surveys)[0].body)
 
 
 def waiting(desks: Desks) -> list[Document]:
     """The queued runs in the order in which they start: by priority, score and age."""
     return [run for _, run in Moment(desks).queue]
+
+
+def start_many(desks: Desks, run_ids: Sequence[str], surveys: Surveys) -> list[Document]:
+    """Starts queued runs for which there is room now, as many in one call of their scheduler as it takes.
+
+    Raises:
+        PerpetualError: the first failure, once each of the others was tried.
+    """
+    batches = _Batches(desks)
+    for id in run_ids:
+        batches.add(id, surveys)
+    batches.hand_over()
+    for problem in batches.problems.values():
+        raise problem
+    return [desks.ctx.need("run", id) for id in run_ids]
 
 
 def advance_queue(desks: Desks, surveys: Surveys) -> tuple[list[Document], list[dict[str, str]]]:
@@ -54,22 +70,25 @@ def advance_queue(desks: Desks, surveys: Surveys) -> tuple[list[Document], list[
         Those that started, or failed to; and `{run_id, code, message}` of each that waits on since it could not be
         looked at.
     """
-    started: list[Document] = []
-    problems: list[dict[str, str]] = []
-    moment, check = Moment(desks), CodeCheck(desks)
+    moment, check, batches = Moment(desks), CodeCheck(desks), _Batches(desks)
     for _, run in moment.queue:
         try:
             if _waits_on(desks, run, surveys, moment) or _held_by_code(desks, run, check):
                 continue
-            document = _start(desks, run.id, surveys)
         except PerpetualError as problem:
-            document = desks.ctx.need("run", run.id)
-            if document.body["status"] == "queued":  # else it is recorded as failed, with its reason
-                problems.append({"run_id": run.id, "code": problem.code, "message": problem.message})
-        if document.body["status"] != "queued":
-            started.append(document)
+            batches.problems[run.id] = problem
+            continue
+        if batches.add(run.id, surveys):
             moment = Moment(desks)
-    return started, problems
+    batches.hand_over()
+    tried = [desks.ctx.need("run", id) for id in [*batches.taken, *batches.problems]]
+    begun = {run.id: run for run in tried if run.body["status"] != "queued"}
+    problems = [
+        {"run_id": id, "code": problem.code, "message": problem.message}
+        for id, problem in batches.problems.items()
+        if id not in begun  # else it is recorded as failed, with its reason
+    ]
+    return [*begun.values()], problems
 
 
 def _waits_on(desks: Desks, run: Document, surveys: Surveys, moment: Moment) -> bool:
@@ -113,8 +132,52 @@ class _Turn(NamedTuple):
     lease: Lease = Lease()  # its hold is to be released once the scheduler has its own
 
 
-def _start(desks: Desks, run_id: str, surveys: Surveys) -> Document:
-    """Starts a queued run if there is room for it; says for what it waits otherwise."""
+class _Batches:
+    """Runs that have their room, until a scheduler is handed as many of them as it takes at once."""
+
+    def __init__(self, desks: Desks) -> None:
+        self._desks = desks
+        self._turns: dict[str, list[_Turn]] = {}  # by scheduler
+        self.taken: list[str] = []  # that are not queued any longer
+        self.problems: dict[str, PerpetualError] = {}  # by run
+
+    def add(self, run_id: str, surveys: Surveys) -> bool:
+        """Takes a queued run if there is room for it; says for what it waits otherwise. Whether it was taken."""
+        try:
+            turn = _turn_of(self._desks, run_id, surveys)
+        except PerpetualError as problem:
+            self.problems[run_id] = problem
+            return False
+        except BaseException:
+            self.hand_over()  # what has its turn is started, whatever befalls the others
+            raise
+        if turn.run.body["status"] == "queued":
+            return False
+        self.taken.append(run_id)
+        if turn.is_fresh:
+            name = str(turn.run.body["scheduler"])
+            waiting = self._turns.setdefault(name, [])
+            waiting.append(turn)
+            if len(waiting) >= max(1, scheduler_for(self._desks.ctx, turn.run).batch):
+                self._spawn(name)
+        return True
+
+    def hand_over(self) -> None:
+        """Hands over those that are left."""
+        for name in [*self._turns]:
+            self._spawn(name)
+
+    def _spawn(self, name: str) -> None:
+        turns = self._turns.pop(name)
+        try:
+            self.problems |= _spawn(self._desks, turns)
+        finally:
+            for turn in turns:
+                _release(self._desks, turn.run.id, turn.lease)  # the supervisor has its own copy, if there is one
+
+
+def _turn_of(desks: Desks, run_id: str, surveys: Surveys) -> _Turn:
+    """The queued run, `launching` if there is room for it; it says for what it waits otherwise."""
     turn = None
     while turn is None:
         experiment = desks.ctx.need("experiment", desks.ctx.need("run", run_id).body["experiment_id"])
@@ -122,12 +185,7 @@ def _start(desks: Desks, run_id: str, surveys: Surveys) -> Document:
         if needs_driver(experiment, wanted, surveys) and held_back(desks, experiment, Moment(desks)) is None:
             surveys.of(experiment).ask()  # now: it may hang, and no transaction waits for it
         turn = _try_start(desks, run_id, surveys)
-    if not turn.is_fresh:
-        return turn.run
-    try:
-        return _spawn(desks, turn, experiment)
-    finally:
-        _release(desks, run_id, turn.lease)  # the supervisor has its own copy, if there is one
+    return turn
 
 
 def _try_start(desks: Desks, run_id: str, surveys: Surveys) -> _Turn | None:
@@ -245,40 +303,95 @@ def _mark_neighbours(desks: Desks, tx: Transaction, run: Document, experiment: D
     return found
 
 
-def _spawn(desks: Desks, turn: _Turn, experiment: Document) -> Document:
-    """Starts the process of a `launching` run and notes what came of it.
+class _Prepared(NamedTuple):
+    """A run whose folder is ready, or why it is not."""
 
-    Where a launcher died over it before, what that one began may have come through since.
-    """
+    turn: _Turn
+    spec: LaunchSpec | None = None
     kept: Kept | None = None
     failure: PerpetualError | None = None
-    values: dict[str, Any] = {}
+
+
+def _spawn(desks: Desks, turns: Sequence[_Turn]) -> dict[str, PerpetualError]:
+    """Starts the processes of `launching` runs of one scheduler and notes what came of each.
+
+    Where a launcher died over one before, what that one began may have come through since.
+
+    Returns:
+        Why those that could not be started could not, by run.
+    """
+    prepared = [_prepare(desks, turn) for turn in turns]
+    specs = [each.spec for each in prepared if each.spec is not None]
+    step("launch:prepared")
+    answers = iter(_handed_over(scheduler_for(desks.ctx, turns[0].run), specs) if specs else ())
+    problems: dict[str, PerpetualError] = {}
+    for each in prepared:
+        try:
+            _note_launch(desks, each, each.failure if each.spec is None else next(answers))
+        except PerpetualError as problem:
+            problems[each.turn.run.id] = problem
+    return problems
+
+
+def _prepare(desks: Desks, turn: _Turn) -> _Prepared:
+    run = turn.run
     try:
-        spec = spec_of(desks, experiment, run_id=turn.run.id, gpus=turn.run.body["gpus"], run=turn.run)
-        _make_room(desks, turn.run)
-        prepare(spec, turn.run, experiment)
-        has_come_through = turn.again and _came_through(desks, turn.run) is not None
-        # What the command was started from stands there already, if it was started.
-        kept = kept_of(spec.log_dir) if has_come_through else capture(desks, turn.run, experiment, spec)
-        step("launch:prepared")
-        held = turn.lease.held
-        launched = scheduler_of(desks.ctx, experiment).launch(spec if held is None else replace(spec, held=held))
+        experiment = desks.ctx.need("experiment", run.body["experiment_id"])
+        spec = spec_of(desks, experiment, run_id=run.id, gpus=run.body["gpus"], run=run)
+        _make_room(desks, run)
+        prepare(spec, run, experiment)
+        has_come_through = turn.again and _came_through(desks, run) is not None
+        # What the command was started from is there already, if it was started.
+        kept = kept_of(spec.log_dir) if has_come_through else capture(desks, run, experiment, spec)
+    except PerpetualError as problem:
+        return _Prepared(turn, failure=problem)
+    except OSError as problem:
+        return _Prepared(turn, failure=LaunchError(f"{run.id} could not be started: {problem}"))
+    held = turn.lease.held
+    return _Prepared(turn, spec if held is None else replace(spec, held=held), kept)
+
+
+def _handed_over(scheduler: Scheduler, specs: Sequence[LaunchSpec]) -> Sequence[Launched | PerpetualError]:
+    """What the scheduler answers for each."""
+    try:
+        answers = scheduler.launch_many(specs)
+        if len(answers) == len(specs):
+            return answers
+        problem: PerpetualError = PluginError(
+            f"its scheduler answered {len(answers)} of {len(specs)} launches, so nothing is known of it",
+            hint="report it to the author of the scheduler",
+        )
+    except PerpetualError as raised:
+        problem = raised
+    except OSError as raised:
+        problem = LaunchError(f"it could not be started: {raised}")
+    return [problem] * len(specs)
+
+
+def _note_launch(desks: Desks, prepared: _Prepared, answer: Launched | PerpetualError | None) -> Document:
+    """Notes what came of a launch; raises why it failed."""
+    turn, kept = prepared.turn, prepared.kept
+    failure = answer if isinstance(answer, PerpetualError) else None
+    values: dict[str, Any] = {}
+    if isinstance(answer, Launched):
         values = {
             "status": "running",
-            "native_id": launched.native_id,
-            "pid": launched.pid,
-            "started_at": launched.started_at,
-            "host": launched.host,
+            "native_id": answer.native_id,
+            "pid": answer.pid,
+            "started_at": answer.started_at,
+            "host": answer.host,
         }
-        if launched.gpus:  # the engine has placed them
-            values["gpus"] = [*launched.gpus]
-    except PerpetualError as problem:
-        failure = problem
-    except OSError as problem:
-        failure = LaunchError(f"{turn.run.id} could not be started: {problem}")
-    seen = _came_through(desks, turn.run) if failure is not None and turn.again else None
+        if answer.started_at is None:
+            reason = f"in the queue of {turn.run.body['scheduler']}"
+            values |= {"status": "launching", "pending": True, "reason": reason}
+        if answer.gpus:  # the engine has placed them
+            values["gpus"] = [*answer.gpus]
+    may_have_begun = turn.again or isinstance(failure, TransientError)  # its engine may have it, and not have said so
+    seen = _came_through(desks, turn.run) if failure is not None and may_have_begun else None
     if seen is not None:
         failure, values = None, {"status": "running", "pid": seen.pid, "started_at": seen.started_at, "host": seen.host}
+        if seen.state == "pending":
+            values |= {"status": "launching", "pending": True, "reason": seen.detail}
     step("launch:started")
     run = _noted(desks, turn.run, values, kept, failure)
     if failure is not None:
@@ -287,7 +400,7 @@ def _spawn(desks: Desks, turn: _Turn, experiment: Document) -> Document:
         raise failure
     step("launch:noted")
     desks.ctx.trust.note(desks.ctx.store.seq())  # a backup of before must not have it run again
-    if run.body["status"] == "running" and run.body.get("cancelled_by"):
+    if (run.body["status"] == "running" or run.body.get("pending")) and run.body.get("cancelled_by"):
         # By somebody who found nothing to end yet, and may have left.
         grace_s = desks.ctx.config.methodology["kill_grace_s"]
         log_dir = desks.runs.log_dir(run.id)
@@ -342,7 +455,7 @@ def _noted(
 def _came_through(desks: Desks, run: Document) -> Sighting | None:
     """The run as it is if its command was executed, whoever started it."""
     seen = taken(desks.ctx, run, scheduler_for(desks.ctx, run).poll(None, desks.runs.log_dir(run.id)))
-    executed = seen.state == "running" or (seen.state == "ended" and seen.reason != "exec_failed")
+    executed = seen.state in LIVING or (seen.state == "ended" and seen.reason != "exec_failed")
     return seen if executed else None
 
 

@@ -103,7 +103,8 @@ def named(desks: Desks, ids: Sequence[str]) -> list[Document]:
 
 def wait_any(desks: Desks, timeout_s: float) -> bool:
     """Until one of the runs that are live now has ended; False if `timeout_s` was over before, or none is live."""
-    return bool(_running(desks)) and bool(_sleep(desks, timeout_s))
+    is_any = any(run.body["status"] == "running" or run.body.get("pending") for run in desks.runs.live())
+    return is_any and bool(_sleep(desks, timeout_s))
 
 
 def _subject(desks: Desks, id: str) -> tuple[str, str]:

@@ -1,0 +1,286 @@
+"""A batch system below the lab: pending jobs, many at once, logs on the nodes, requeues, and truth that comes late."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perpetual.cli.app import run
+
+Json = dict[str, Any]
+Call = Callable[..., Json]
+
+SOURCE = Path(__file__).parents[1] / "fixtures" / "third_party" / "acme-batch"
+CLAIM = ("--metric", "acc", "--direction", "max", "--mde", "0.1", "--baseline", "1.0", "--noise", "0.05")
+_SCAN = "from perpetual.cli.app import run; raise SystemExit(run(['scan', '--json']))"
+
+
+class Batch:
+    """The state of the batch system, and what a test does to it."""
+
+    def __init__(self, state: Path) -> None:
+        self.state = state
+        state.mkdir()
+
+    def hold(self, reason: str = "Priority") -> None:
+        (self.state / "hold").write_text(reason)
+
+    def release(self) -> None:
+        engine = SOURCE / "acme_batch" / "engine.py"
+        subprocess.run([sys.executable, str(engine), str(self.state), "release"], check=True, capture_output=True)
+
+    def calls(self) -> list[str]:
+        """The commands since the last look."""
+        path = self.state / "calls"
+        found = path.read_text().split() if path.exists() else []
+        path.write_text("")
+        return found
+
+
+@pytest.fixture
+def batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Batch]:
+    """The stranger's distribution is installed, for other processes too."""
+    site = tmp_path / "site"
+    shutil.copytree(SOURCE / "acme_batch", site / "acme_batch", ignore=shutil.ignore_patterns("__pycache__"))
+    info = site / "acme_batch-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-batch\nVersion: 1.0\n", "utf-8")
+    (info / "entry_points.txt").write_text("[perpetual.plugins]\nacme-batch = acme_batch.plugin\n", "utf-8")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(site)])
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    importlib.invalidate_caches()
+    yield Batch(tmp_path / "engine")
+    for name in [name for name in sys.modules if name.startswith("acme_batch")]:
+        del sys.modules[name]
+    importlib.invalidate_caches()
+
+
+@pytest.fixture
+def call(project: Path, batch: Batch, capsys: pytest.CaptureFixture[str]) -> Iterator[Call]:
+    """Runs one command with --json and answers its document, an error's too."""
+    assert run(["config", "set", "plugins.acme-batch.state", str(batch.state)]) == 0
+    assert run(["config", "set", "scheduler", "acme-batch"]) == 0
+
+    def run_json(*arguments: str, code: int = 0) -> Json:
+        capsys.readouterr()
+        found = run([*arguments, "--json"])
+        out, err = capsys.readouterr()
+        assert found == code, (out + err)[-500:]
+        document: Json = json.loads(out)
+        return document
+
+    yield run_json
+    (project / "go").touch()  # whatever is left ends with the test
+
+
+def propose(call: Call, *words: str) -> str:
+    made = call("propose", *words, "--cost", "1m")
+    call("approve", made["id"])
+    return str(made["id"])
+
+
+def until(call: Call, run_id: str, *statuses: str) -> Json:
+    """The run once it has one of the statuses; what has ended is recorded on the way."""
+    for _ in range(200):
+        call("scan")
+        found = call("runs", run_id)
+        if found["status"] in statuses:
+            return found
+        time.sleep(0.02)
+    raise AssertionError(found)
+
+
+def dying_at(step: str, project: Path) -> None:
+    """A scan in a process that is killed there."""
+    done = subprocess.run([sys.executable, "-c", _SCAN], cwd=project, capture_output=True,
+                          env={**os.environ, "PERPETUAL_DIE_AT": step}, timeout=60)  # fmt: skip
+    assert done.returncode == -9, done.stderr
+
+
+def two_scans(project: Path) -> None:
+    scans = [subprocess.Popen([sys.executable, "-c", _SCAN], cwd=project, stdout=subprocess.DEVNULL) for _ in range(2)]
+    assert [scan.wait() for scan in scans] == [0, 0]
+
+
+def hours(call: Call) -> tuple[float, float]:
+    found = call("budget")
+    return found["spent_gpu_hours"], found["run_hours"]
+
+
+def test_a_pending_run_is_shown_and_costs_nothing(call: Call, batch: Batch, project: Path) -> None:
+    call("methodology", "set", "max_concurrent_runs", "1")
+    e1 = propose(
+        call, "--command", "sh -c 'while [ ! -e go ]; do sleep 0.01; done'", "--gpus", "2", "--replicates", "2"
+    )
+    here = propose(call, "--command", "true", "--scheduler", "local")
+    batch.hold()
+    call("run", e1, "--all")
+    changes = call("scan")["changes"]
+    assert {change["run_id"]: change["reason"] for change in changes} == dict.fromkeys(
+        ("r1", "r2"), "PENDING (Priority)"
+    )
+    assert call("scan")["changes"] == []
+    batch.hold("Licenses")
+    call("scan")
+    found = call("runs", "r1")
+    assert (found["status"], found["pending"], found["reason"]) == ("launching", True, "PENDING (Licenses)")
+    assert (found["started_at"], found["native_id"], found["gpus"]) == (None, "1", [])
+    shown = call("status")["runs"]["active"]
+    assert [(item["id"], item["started_at"], item["reason"]) for item in shown] == [
+        (id, None, "PENDING (Licenses)") for id in ("r1", "r2")
+    ]
+    assert call("run", here, "--wait")["status"] == "done"  # the engine's queue takes none of the places
+    call("wait", "r1", "--timeout", "0.1", code=3)
+    spent = hours(call)
+    killed = call("kill", "r2")
+    assert (killed["status"], killed["pending"], killed["run_hours"], killed["started_at"]) == (
+        "killed",
+        False,
+        0.0,
+        None,
+    )
+    assert hours(call) == spent
+    batch.release()
+    found = until(call, "r1", "running")
+    assert (found["pending"], found["reason"], found["gpus"], found["host"]) == (
+        False, None, ["GPU-0", "GPU-1"], "node1",
+    )  # fmt: skip
+    (project / "go").touch()
+    found = until(call, "r1", "done")
+    assert found["gpu_hours"] == pytest.approx(2 * found["duration_s"] / 3600)
+    assert call("store", "verify")["problems"] == []
+
+
+def test_many_are_one_call(call: Call, batch: Batch) -> None:
+    e1 = propose(call, "--command", "true", "--replicates", "43")
+    batch.hold()
+    (batch.state / "refuse").write_text("r7")
+    batch.calls()
+    assert "invalid account" in call("run", e1, "--all", code=1)["error"]["message"]
+    assert batch.calls().count("sbatch") == 2  # of at most 40 jobs
+    call("scan")
+    assert batch.calls() == ["squeue"]
+    found = {item["id"]: item for item in call("runs", "--limit", "100")["items"]}
+    assert [id for id, item in found.items() if not item["pending"]] == ["r7"]
+    assert found["r7"]["status"] == "failed"
+    (batch.state / "down").touch()
+    assert {item["code"] for item in call("scan", code=1)["problems"]} == {"busy"}
+    (batch.state / "down").unlink()
+    assert call("scan")["changes"] == []
+
+
+@pytest.mark.slow
+def test_a_launcher_that_dies_has_started_each_once(call: Call, batch: Batch, project: Path) -> None:
+    """Between the call of the batch and the record; each is found by the nonce in its folder."""
+    e1 = propose(call, "--command", "sh -c 'echo x >> count'", "--replicates", "3")
+    call("queue", "pause")
+    call("run", e1, "--all")
+    call("queue", "resume")
+    batch.hold()
+    dying_at("launch:started", project)
+    assert {item["status"] for item in call("runs")["items"]} == {"launching"}
+    changes = call("scan")["changes"]
+    assert {change["reason"] for change in changes} == {"PENDING (Priority)"}
+    assert sorted(item["native_id"] for item in call("runs")["items"]) == ["1", "2", "3"]
+    batch.release()
+    for id in ("r1", "r2", "r3"):
+        until(call, id, "done")
+    assert batch.calls().count("sbatch") == 1
+    assert (project / "count").read_text().split() == ["x"] * 3
+
+
+def test_logs_are_fetched(call: Call, batch: Batch, project: Path) -> None:
+    hypothesis = call("hypotheses", "add", "acc rises")["id"]
+    e1 = propose(call, "--command", "sh -c 'echo begun; while [ ! -e go ]; do sleep 0.01; done; echo acc=1.2'",
+                 "--hypothesis", hypothesis, *CLAIM)  # fmt: skip
+    call("run", e1)
+    until(call, "r1", "running")
+    assert call("logs", "r1")["text"] == "begun\n"
+    (batch.state / "scp-down").touch()
+    (project / "go").touch()
+    for _ in range(200):
+        problems = run(["scan", "--json"])
+        if problems:
+            break
+        time.sleep(0.02)
+    assert call("runs", "r1")["status"] == "running"  # it is not measured yet, and nothing is lost
+    assert call("logs", "r1")["text"] == "begun\n"
+    (batch.state / "scp-down").unlink()
+    assert until(call, "r1", "done")["metrics"] == {"acc": 1.2}
+    assert call("logs", "r1")["text"] == "begun\nacc=1.2\n"
+    assert len(call("evidence", "list")["items"]) == 1
+
+
+@pytest.mark.parametrize(
+    "step", [None, *(pytest.param(step, marks=pytest.mark.slow) for step in ("scan:evidence", "scan:settled"))]
+)
+def test_a_requeued_job_is_a_new_attempt(call: Call, batch: Batch, project: Path, step: str | None) -> None:
+    """Once, also where a scan dies over it, and with two scans at a time."""
+    e1 = propose(call, "--command", "sh -c 'echo acc=1.$PERPETUAL_SEED; while [ ! -e go ]; do sleep 0.01; done'",
+                 "--metric", "acc")  # fmt: skip
+    call("run", e1)
+    first = until(call, "r1", "running")
+    batch.hold("BeginTime")
+    (batch.state / "jobs" / "1" / "requeue-1").touch()
+    for _ in range(200):
+        if not (batch.state / "jobs" / "1" / "running").exists():
+            break
+        time.sleep(0.02)
+    if step is None:
+        call("scan")
+    else:
+        dying_at(step, project)
+        two_scans(project)
+    old, new = call("runs", "r1"), call("runs", "r2")
+    assert (old["status"], old["reason"]) == ("killed", "requeued by the engine (PENDING (BeginTime))")
+    assert old["run_hours"] > 0
+    assert (new["status"], new["pending"], new["attempt"], new["replicate"]) == ("launching", True, 2, 1)
+    assert (new["seed"], new["native_id"], new["log_dir"]) == (first["seed"], "1", first["log_dir"])
+    (batch.state / "hold").unlink()
+    assert until(call, "r2", "running")["started_at"] > first["started_at"]
+    (project / "go").touch()
+    assert until(call, "r2", "done")["metrics"]["acc"] == pytest.approx(float(f"1.{first['seed']}"))
+    assert [item["id"] for item in call("runs")["items"]] == ["r2", "r1"]
+    assert call("store", "verify")["problems"] == []
+
+
+def test_late_truth_is_believed(call: Call, batch: Batch, project: Path) -> None:
+    hypothesis = call("hypotheses", "add", "acc rises")["id"]
+    e1 = propose(call, "--command", "sh -c 'echo acc=1.2; while [ ! -e go ]; do sleep 0.01; done'", "--gpus", "1",
+                 "--hypothesis", hypothesis, *CLAIM)  # fmt: skip
+    call("run", e1)
+    until(call, "r1", "running")
+    (batch.state / "forgotten").write_text("1")
+    lost = until(call, "r1", "lost")
+    charged = hours(call)
+    assert charged[1] == lost["run_hours"]
+    (project / "go").touch()
+    for _ in range(200):
+        if (batch.state / "jobs" / "1" / "ended").exists():
+            break
+        time.sleep(0.02)
+    assert call("scan")["changes"] == []
+    (batch.state / "forgotten").unlink()
+    answer = call("scan")
+    assert [(change["from"], change["to"]) for change in answer["changes"]] == [("lost", "done")]
+    assert ([debit["kind"] for debit in answer["debits"]], len(answer["evidence"])) == (["correct"], 1)
+    found = call("runs", "r1")
+    assert (found["metrics"], found["gpus"]) == ({"acc": 1.2}, ["GPU-0"])
+    assert hours(call) == pytest.approx((found["gpu_hours"], found["run_hours"]))
+    assert hours(call) != charged
+    batch.calls()
+    again = call("scan")
+    assert (again["changes"], again["debits"], again["evidence"], batch.calls()) == ([], [], [], [])
+    told = [event for event in call("events", "--limit", "100")["items"] if event["kind"] == "run_status"]
+    assert told[-1]["payload"]["from"] == "lost"
+    assert call("store", "verify")["problems"] == []
