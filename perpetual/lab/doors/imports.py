@@ -33,9 +33,9 @@ class ImportsDoor:
             TransientError: while another import into this project goes on.
             NotPermitted: for a held project.
         """
-        from perpetual.lab.flows.imports import check_kind, take
+        from perpetual.lab.flows.imports import check_batch, take
 
-        check_kind(self._desks, batch.plugin, batch.kind)
+        check_batch(self._desks, batch)
         name = f"agent:adopt:{batch.kind}" if is_agent(self._desks.ctx.actor) else f"adopt:{batch.kind}"
         other = self._make(self._desks.ctx.acting_as(name))
         return take(other.desks, batch, by=self._desks.ctx.actor)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ from perpetual.toolkit.redact import redact_command, redact_text, redact_value
 from perpetual.toolkit.reserved import is_bundled
 from perpetual.toolkit.steps import step
 
-__all__ = ["imported_id", "take"]
+__all__ = ["check_batch", "imported_id", "take"]
 
 TAG = "adopted"
 SCHEDULER = "adopted"
@@ -51,20 +52,30 @@ _LISTED = 200  # remarks; the rest is counted
 _DEED = "adopt"
 _POST_HOC = "measured before it was predicted"
 _NO_SCORE = Score(None, None, None, "adopted from earlier work: it was not weighed here")
+_LONGEST = 1_000  # characters of a batch's texts
 _WORD = re.compile(r"[a-z][a-z0-9_-]{0,49}")
 
 
-def check_kind(desks: Desks, plugin: str, kind: str) -> None:
-    """Raises UsageError for a kind of source that is not the plugin's; NotFound for an unknown plugin."""
-    info = desks.ctx.registry.named(plugin)
-    owner, _, word = kind.rpartition(".")
-    if owner != ("" if is_bundled(info.qualified_name) else info.name) or not _WORD.fullmatch(word):
-        shown = "a bare word" if is_bundled(info.qualified_name) else f"{info.name}.WORD"
-        raise UsageError(
-            f"the kind of source {redact_text(kind)!r} is not the plugin {info.name}'s",
-            hint=f"name it {shown}",
-            code="bad_import",
-        )
+def check_batch(desks: Desks, batch: Batch) -> None:
+    """Raises UsageError for a wrong field of a batch, or a kind that is not its plugin's; NotFound for no plugin."""
+    given: dict[str, object] = {spec.name: getattr(batch, spec.name) for spec in fields(batch)}
+    for name in ("plugin", "kind", "source"):
+        text = given[name]
+        if not isinstance(text, str) or len(text) > _LONGEST:
+            raise _bad_batch(f"{name} is no text", hint=f"it has at most {_LONGEST} characters")
+    if not isinstance(given["folder"], Path | None) or isinstance(given["records"], str | Mapping):
+        raise _bad_batch("folder is a Path or None, and records a series of records", hint="mend the batch")
+    info = desks.ctx.registry.named(batch.plugin)
+    is_own = is_bundled(info.qualified_name)
+    owner, _, word = batch.kind.rpartition(".")
+    if owner != ("" if is_own else info.name) or not _WORD.fullmatch(word):
+        shown = "a bare word" if is_own else f"{info.name}.WORD"
+        what = f"the kind of source {redact_text(batch.kind)!r} is not the plugin {info.name}'s"
+        raise _bad_batch(what, hint=f"name it {shown}")
+
+
+def _bad_batch(message: str, *, hint: str) -> UsageError:
+    return UsageError(message, hint=hint, code="bad_import")
 
 
 def take(desks: Desks, batch: Batch, *, by: str) -> Taken:

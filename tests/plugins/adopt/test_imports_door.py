@@ -126,7 +126,23 @@ def test_a_kind_of_source_belongs_to_its_plugin(project: Path) -> None:
                 lab.imports.take(Batch("adopt", kind, "mine", [E1]))
             assert caught.value.code == "bad_import"
         with pytest.raises(NotFound):
-            lab.imports.take(Batch("nobody-has-this", "x", "mine", [E1]))
+            lab.imports.take(Batch("absent", "x", "mine", [E1]))
+
+
+def test_a_wrong_field_of_the_batch_is_refused(project: Path) -> None:
+    wrong: tuple[dict[str, Any], ...] = (
+        {"plugin": 5},
+        {"kind": None},
+        {"source": 5},
+        {"source": "x" * 2000},
+        {"folder": "."},
+        {"records": "abc"},
+    )
+    with Lab.open() as lab:
+        for given in wrong:
+            with pytest.raises(UsageError) as caught:
+                lab.imports.take(Batch(**{"plugin": "adopt", "kind": "x", "source": "s", "records": [], **given}))
+            assert caught.value.code == "bad_import", given
 
 
 def test_files_come_from_the_source_alone(project: Path, tmp_path: Path) -> None:
