@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perpetual.api import CliContext, NoProject, NotPermitted, UsageError, json_option, pass_cli, printable, to_json
+from perpetual.api import (
+    CliContext,
+    NoProject,
+    NotPermitted,
+    PerpetualError,
+    UsageError,
+    json_option,
+    pass_cli,
+    printable,
+    to_json,
+)
 from perpetual.toolkit.readers import FOR_A_PERSON
 
 if TYPE_CHECKING:
@@ -82,7 +92,7 @@ def remove(cli: CliContext, name: str, yes: bool, dry_run: bool) -> int:
     First it says what of the project here would stop working, and asks at a terminal.
     """
     from perpetual_devkit.installer import check_environment, find_installer
-    from perpetual_devkit.installing import Removal, affected, named_distribution
+    from perpetual_devkit.installing import Affected, Removal, affected, named_distribution
 
     refuse_agents(cli, "removing a plugin")
     inventory = cli.inventory()
@@ -91,6 +101,11 @@ def remove(cli: CliContext, name: str, yes: bool, dry_run: bool) -> int:
         missed = affected(plugins, inventory, cli.lab)
     except NoProject:
         missed = affected(plugins, inventory, None)
+    except PerpetualError as problem:  # the very plugin may be why: its removal is the way out
+        missed = [
+            *affected(plugins, inventory, None),
+            Affected("project", "here", f"cannot be read: {problem.message}"),
+        ]
     about = Removal(found.name, found.version, tuple(info.qualified_name for info in plugins), tuple(missed))
     if not dry_run:
         tool = find_installer()

@@ -52,7 +52,7 @@ class Installed:
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """Something of a project that a plugin's removal stops; `what` is provider, gate, records or service."""
+    """What a removal stops in a project; `what` is provider, gate, records, service, run or project."""
 
     what: str
     name: str

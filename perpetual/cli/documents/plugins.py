@@ -182,7 +182,7 @@ class PluginsInstall(TypedDict):
 
 
 class Affected(TypedDict):
-    """Something of a project that a plugin's removal stops; `what` is provider, gate, records, service or run."""
+    """What a removal stops in a project; `what` is provider, gate, records, service, run or project."""
 
     what: str
     name: str

@@ -117,6 +117,11 @@ def test_one_that_does_not_load_is_named(program: Program, tmp_path: Path) -> No
     done = program("plugins", "install", str(path), code=1)
     assert [(item["name"], item["state"]) for item in done["plugins"]] == [("bad", "failed")]
     assert "no_such_module" in done["plugins"][0]["reason"]
+    program("init", "-H", "none")
+    config = tmp_path / ".perpetual" / "config.yaml"
+    config.write_text(config.read_text("utf-8").replace("store: tinydb", "store: bad"), "utf-8")
+    planned = program("plugins", "remove", "bad", "--dry-run")
+    assert [one["what"] for one in planned["affected"]] == ["project"]
     plain = wheel(tmp_path / "wheels", "acme-plain", "", plugin=False)
     assert program("plugins", "install", str(plain), code=1)["error"]["code"] == "no_plugin"
 
