@@ -96,8 +96,9 @@ def perpetual_schedulers() -> list[Provider]:
 
     When: once, at discovery. Return: Providers with slot "scheduler"; the experiment chooses one (`--scheduler`), else
     `scheduler` of the configuration. Factory: `(options) -> perpetual.api.Scheduler`. What the class says of itself:
-    `engine_options` (that `--engine KEY=VALUE` takes), `inherits_env`, `passes_env`, `queues`, `places_gpus`. Failure:
-    a launch that raises leaves the run `failed` with the reason, its reservation released.
+    `engine_options` (that `--engine KEY=VALUE` takes), `inherits_env`, `passes_env`, `queues`, `places_gpus`, `batch`,
+    `lost_is_final`. An engine with a queue says `pending` and its reason, and may override `launch_many`, `poll_many`
+    and `fetch_logs`. Failure: a launch that raises leaves the run `failed` with the reason, its reservation released.
 
     Example::
 
@@ -105,6 +106,7 @@ def perpetual_schedulers() -> list[Provider]:
 
         class Slurm(Scheduler):
             queues = places_gpus = True
+            batch = 500  # runs in one `launch_many`: an array
             engine_options = {"partition": Option("str", "short", "the queue", choices=("short", "long"))}
     """
 

@@ -10,12 +10,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from perpetual.cli.app import run
+from perpetual.testing.scheduler_site import Run, Site, make_site
+from perpetual.testing.schedulers.engines import Engines
 
 Json = dict[str, Any]
 Call = Callable[..., Json]
@@ -284,3 +287,28 @@ def test_late_truth_is_believed(call: Call, batch: Batch, project: Path) -> None
     told = [event for event in call("events", "--limit", "100")["items"] if event["kind"] == "run_status"]
     assert told[-1]["payload"]["from"] == "lost"
     assert call("store", "verify")["problems"] == []
+
+
+class TestBatchKeepsTheContract(Engines):
+    """The part of the slot's suite that asks for an engine's queue."""
+
+    settles_s: ClassVar[float] = 0.5
+
+    @pytest.fixture
+    def site(self, batch: Batch, tmp_path: Path) -> Iterator[Site]:
+        """Where its runs live."""
+        scheduler = importlib.import_module("acme_batch.scheduler").build({"state": str(batch.state)})
+        with make_site(tmp_path / "runs", scheduler, patience_s=30.0) as site:
+            yield site
+
+    @contextmanager
+    def hold(self, site: Site) -> Iterator[None]:
+        """The controller starts nothing."""
+        held = site.folder.parent / "engine" / "hold"
+        held.write_text("Priority")
+        yield
+        held.unlink()
+
+    def requeue(self, site: Site, run: Run) -> None:
+        """As its administrator does."""
+        (site.folder.parent / "engine" / "jobs" / run.launched.native_id / "requeue-1").touch()

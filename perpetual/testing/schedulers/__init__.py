@@ -8,7 +8,7 @@ The scheduler is built with `factory`, as the kernel does, here and in other pro
 fixture `scheduler` instead, and tests that need another process are skipped then. Nothing but pytest is needed. The
 runs are real processes, which must see this machine's files and processes; each of them ends with its test. Where a
 run's exit code is kept by another process than its parent, override `supervisor_of`; where an engine option is
-compulsory, set `engine`.
+compulsory, set `engine`; where the engine has a queue, override `hold`, and `requeue` where it starts jobs anew.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ import pytest
 from perpetual.errors import PerpetualError
 from perpetual.slots.scheduler import Launched, LaunchError, LaunchSpec, Scheduler
 from perpetual.testing.scheduler_site import KERNELS, LONG_S, Site, make_site, refused, said
+from perpetual.testing.schedulers.engines import Engines
 from perpetual.testing.schedulers.records import Records
 from perpetual.toolkit import platform
 
@@ -32,7 +33,7 @@ _LIMITS_S = (0.8, 8.0)  # of time, to be waited for; the second where a busy mac
 _SILENCES_S = (2.0, 10.0)  # the second where a busy machine has let nobody write within the first
 
 
-class SchedulerContract(Records):
+class SchedulerContract(Records, Engines):
     """For every scheduler."""
 
     factory: ClassVar[str] = ""

@@ -14,7 +14,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,11 +24,13 @@ from typing import Any, ClassVar
 
 import pytest
 
+from perpetual.errors import PerpetualError
 from perpetual.slots import Option
 from perpetual.slots.scheduler import Launched, LaunchError, LaunchSpec, Scheduler, Sighting
-from perpetual.testing.scheduler_site import make_site
+from perpetual.testing.scheduler_site import Run, Site, make_site
 from perpetual.testing.schedulers import SchedulerContract
 from perpetual.testing.schedulers.commands import Commands
+from perpetual.testing.schedulers.engines import Engines
 from perpetual.testing.schedulers.records import Records
 from perpetual.toolkit import platform
 from perpetual.toolkit.units import iso, posix_of
@@ -763,7 +766,130 @@ class TakesAnotherMachineForAReboot(Sound):
         return replace(seen, state="lost", elsewhere=None) if seen.elsewhere is not None else seen
 
 
+# --- several at once, and what an engine does by itself ---------------------------------------------------------------
+
+
+class FailsTogether(Sound):
+    """One that cannot be started fails the others."""
+
+    def launch_many(self, specs: Sequence[LaunchSpec]) -> list[Launched | PerpetualError]:
+        return [self.launch(spec) for spec in specs]
+
+
+class LeavesThemOut(Sound):
+    """What failed is not in the answer."""
+
+    def launch_many(self, specs: Sequence[LaunchSpec]) -> list[Launched | PerpetualError]:
+        return [answer for answer in super().launch_many(specs) if isinstance(answer, Launched)]
+
+
+class SortsThem(Sound):
+    """The answers come in an order of their own."""
+
+    def poll_many(self, runs: Sequence[tuple[str | None, Path]]) -> list[Sighting | Exception]:
+        return super().poll_many(runs)[::-1]
+
+
+class ReadsAllOrNone(Sound):
+    """One record that cannot be read spoils the answer."""
+
+    def poll_many(self, runs: Sequence[tuple[str | None, Path]]) -> list[Sighting | Exception]:
+        return [self.poll(*run) for run in runs]
+
+
+class FetchesTwice(Sound):
+    """What is fetched again is there twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._fetched: set[Path] = set()
+
+    def fetch_logs(self, native_id: str | None, log_dir: Path) -> None:
+        path = log_dir / "stdout.log"
+        if self.poll(native_id, log_dir).state == "ended":
+            path.write_bytes(path.read_bytes() * (2 if log_dir in self._fetched else 1))
+            self._fetched.add(log_dir)
+
+
+class ForgetsTheEnd(Sound):
+    """Ended becomes lost some seconds later."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ended: dict[Path, float] = {}
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        if seen.state != "ended":
+            return seen
+        is_old = time.monotonic() > self._ended.setdefault(log_dir, time.monotonic()) + 2.0
+        return Sighting("lost", detail="it was purged") if is_old else seen
+
+
+class Queued(Sound):
+    """A queue before the sound one; a job may be started anew."""
+
+    queues = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_held = False
+        self.waiting: dict[str, str] = {}  # folders by what became of them
+        self.anew: dict[Path, int] = {}
+
+    def launch(self, spec: LaunchSpec) -> Launched:
+        if not self.is_held:
+            return super().launch(spec)
+        self.waiting[str(spec.log_dir)] = "pending"
+        return Launched(f"queue/{spec.run_id}", None, None)
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        state = self.waiting.get(str(log_dir))
+        if state == "pending":
+            return Sighting("pending", detail="PENDING (Priority)")
+        if state == "killed":
+            return Sighting("ended", reason="killed", ended_at="2026-01-01T00:00:00Z", duration_s=0.0)
+        return replace(seen, requeued=self.anew.get(log_dir, 0))
+
+    def wait_any(self, runs: Sequence[tuple[str | None, Path]], timeout_s: float) -> list[int]:
+        return Scheduler.wait_any(self, runs, timeout_s)
+
+    def cancel(self, native_id: str | None, log_dir: Path, *, by: str, grace_s: float) -> bool:
+        if self.waiting.get(str(log_dir)) == "pending":
+            self.waiting[str(log_dir)] = "killed"
+            return True
+        return super().cancel(native_id, log_dir, by=by, grace_s=grace_s)
+
+
+class StartsInTheQueue(Queued):
+    """What waits counts as started."""
+
+    def launch(self, spec: LaunchSpec) -> Launched:
+        return replace(super().launch(spec), started_at="2026-01-01T00:00:00Z")
+
+
+class CallsItRunning(Queued):
+    """What waits runs."""
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        seen = super().tell(seen, native_id, log_dir)
+        return replace(seen, state="running") if seen.state == "pending" else seen
+
+
+class ForgetsTheRequeue(Queued):
+    """A job that was started anew and has ended is as it was."""
+
+    def tell(self, seen: Sighting, native_id: str | None, log_dir: Path) -> Sighting:
+        seen = super().tell(seen, native_id, log_dir)
+        return replace(seen, requeued=0) if seen.state == "ended" else seen
+
+
 BROKEN: list[tuple[type[Sound], str]] = [
+    (FailsTogether, "test_many_are_launched_at_once"),
+    (SortsThem, "test_many_are_looked_at_at_once"),
+    (FetchesTwice, "test_logs_can_be_fetched"),
+    (ForgetsTheEnd, "test_an_end_stays"),
+    (StartsInTheQueue, "test_a_pending_run_has_not_started"),
+    (ForgetsTheRequeue, "test_a_requeue_is_told"),
     (BelievesTheFolder, "test_no_end_is_believed_while_the_supervisor_lives"),
     (ForgetsTheNonce, "test_records_are_bound_to_the_run"),
     (SignalsByTheId, "test_a_copy_ends_nothing"),
@@ -819,6 +945,9 @@ BROKEN: list[tuple[type[Sound], str]] = [
 ]
 # Those that take long, and further ways to break the same promises.
 BROKEN_TOO: list[tuple[type[Sound], str]] = [
+    (LeavesThemOut, "test_many_are_launched_at_once"),
+    (ReadsAllOrNone, "test_many_are_looked_at_at_once"),
+    (CallsItRunning, "test_a_pending_run_has_not_started"),
     (LeavesItsMark, "test_a_launcher_that_dies_midway_is_followed"),
     (BelievesTheCode, "test_a_run_over_its_limit_is_ended"),
     (WantsAFolder, "test_what_was_never_started_is_absent"),
@@ -857,19 +986,37 @@ def build(options: Mapping[str, Any]) -> Sound:
     return built
 
 
-class Impatient(SchedulerContract):
+class WithAQueue(SchedulerContract):
+    """The suite for the queue of the twins."""
+
+    @contextmanager
+    def hold(self, site: Site) -> Iterator[None]:
+        """The queue starts nothing."""
+        assert isinstance(site.scheduler, Queued)
+        site.scheduler.is_held = True
+        yield
+        site.scheduler.is_held = False
+
+    def requeue(self, site: Site, run: Run) -> None:
+        """As far as can be seen it was."""
+        assert isinstance(site.scheduler, Queued)
+        site.scheduler.anew[run.spec.log_dir] = 1
+
+
+class Impatient(WithAQueue):
     """The suite, which here waits for what never comes."""
 
     patience_s: ClassVar[float] = 0.4
 
 
-class LessImpatient(SchedulerContract):
+class LessImpatient(WithAQueue):
     """The suite where a limit of time is waited for."""
 
     patience_s: ClassVar[float] = 2.0
 
 
 SLOWLY_TOLD = {
+    "test_logs_can_be_fetched",
     "test_a_run_over_its_limit_is_ended",
     "test_a_silent_run_is_ended",
     "test_a_run_that_writes_is_not_silent",
@@ -879,7 +1026,7 @@ SLOWLY_TOLD = {
 
 
 def _tests() -> dict[str, Callable[..., None]]:
-    rooms = (Commands, Records, SchedulerContract)
+    rooms = (Commands, Records, Engines, SchedulerContract)
     return {name: test for room in rooms for name, test in vars(room).items() if name.startswith("test_")}
 
 
@@ -909,6 +1056,12 @@ def test_looking_in_turns_is_sound_too(tmp_path: Path, monkeypatch: pytest.Monke
     """What the slot gives to a scheduler that cannot watch many at once."""
     name = "test_waiting_for_any_ends_with_the_first"
     _run(SchedulerContract(), name, LooksInTurns, tmp_path / "site", monkeypatch)
+
+
+@pytest.mark.parametrize("name", ["test_a_pending_run_has_not_started", "test_a_requeue_is_told", "test_an_end_stays"])
+def test_a_sound_queue_passes(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twins' queue before it is broken."""
+    _run(WithAQueue(), name, Queued, tmp_path / "site", monkeypatch)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,11 @@ class TestLocalScheduler(SchedulerContract):
     options: ClassVar[dict[str, Any]] = {"max_log_bytes": 100_000_000}
 
     @pytest.mark.slow
+    def test_an_end_stays(self, site: Site) -> None:
+        """Some seconds."""
+        super().test_an_end_stays(site)
+
+    @pytest.mark.slow
     def test_a_launcher_that_dies_midway_is_followed(self, site: Site) -> None:
         """Three launchers."""
         super().test_a_launcher_that_dies_midway_is_followed(site)
