@@ -80,9 +80,12 @@ class UnsafePath(OSError):
 class Confined:
     """Opens files below one folder; nothing outside of it is ever reached through a relative path."""
 
-    def __init__(self, root: _Path) -> None:
-        """Opens nothing yet. Components of `root` above `.perpetual` may be links."""
-        self.root = os.fspath(root)
+    def __init__(self, root: _Path, *, any_owner: bool = False) -> None:
+        """Opens nothing yet. Components of `root` above `.perpetual` may be links.
+
+        With `any_owner` files of other users are opened too: for a folder that is no part of a project.
+        """
+        self.root, self._any_owner = os.fspath(root), any_owner
 
     def open(self, relative: _Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
         """Returns a descriptor of a regular file. Raises UnsafePath, OSError."""
@@ -102,7 +105,7 @@ class Confined:
         if os.path.isabs(text):
             raise UnsafePath(errno.ENXIO, "it is not a relative path", text)
         root, above, _ = _split(self.root, is_folder=True)
-        return root, above + _names(text, os.path.join(self.root, text)), True
+        return root, above + _names(text, os.path.join(self.root, text)), not self._any_owner
 
 
 def is_inside(path: _Path) -> bool:

@@ -82,7 +82,7 @@ def _is_number(value: object) -> bool:
 
 
 def _is_amount(value: object) -> bool:
-    return isinstance(value, int | float) and _is_number(value) and 0 <= value < 1e12
+    return isinstance(value, int | float) and _is_number(value) and value >= 0
 
 
 def _is_whole(value: object) -> bool:

@@ -77,7 +77,7 @@ class Files:
             root = self._source.resolve(strict=True)
             path = item.logs[name].absolute()
             inside = path.relative_to(root if path.is_relative_to(root) else self._source.absolute())
-            descriptor = Confined(root).open(inside)
+            descriptor = Confined(root, any_owner=True).open(inside)
         except ValueError as problem:
             raise _refusal(item, name, "it lies outside the batch's folder") from problem
         except OSError as problem:

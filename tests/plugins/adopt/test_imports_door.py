@@ -207,3 +207,13 @@ def test_a_plugin_of_another_distribution_has_kinds_of_its_own(project: Path) ->
         assert lab.imports.take(Batch("mlflow", "mlflow.runs", "mine", [E1])).experiments == 1
         assert (lab.imports.id_of("mlflow", "e"), lab.imports.id_of("mlflow.runs", "e")) == ("e1", "e2")
         assert lab.experiments.get("e2").proposed_by == "adopt:mlflow.runs"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a file to another user")
+def test_a_source_may_belong_to_another_user(project: Path, tmp_path: Path) -> None:
+    log = tmp_path / "a"
+    log.write_text("text")
+    os.chown(log, 1234, -1)
+    with Lab.open() as lab:
+        take(lab, E1, ImportedRun("r", "e", "done", logs={"a": log}), folder=tmp_path)
+        assert (lab.root / ".perpetual/runs/r1/a").read_text() == "text"
