@@ -323,6 +323,13 @@ def scan(cli: CliContext) -> int:
     return 1 if found["problems"] else 0
 
 
+def _debit_text(item: Json) -> str:
+    if item["kind"] == "correct":
+        hours = f"{item['gpu_hours']:+.3f} GPU-hours, {item['run_hours']:+.3f} run-hours"
+        return f"{item['run_id']} is charged anew, now that its end is known: {hours}"
+    return f"{item['run_id']} used {item['gpu_hours']:.3f} GPU-hours, {shown_hours(item['run_hours'])} of run time"
+
+
 def _scan_text(found: Json) -> str:
     lines = [
         f"{item['run_id']} of {item['experiment_id']}: {item['from']}"
@@ -330,10 +337,7 @@ def _scan_text(found: Json) -> str:
         + (f" ({printable(item['reason'])})" if item["reason"] else "")
         for item in found["changes"]
     ]
-    lines += [
-        f"{item['run_id']} used {item['gpu_hours']:.3f} GPU-hours, {shown_hours(item['run_hours'])} of run time"
-        for item in found["debits"]
-    ]
+    lines += map(_debit_text, found["debits"])
     lines += [
         f"{item['id']}: {item['hypothesis_id']} {item['log_bayes_factor']:+.3f} nats from {item['run_id']}"
         for item in found["evidence"]

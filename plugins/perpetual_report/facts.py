@@ -168,7 +168,7 @@ def _budget(snapshot: Snapshot, book: Book) -> dict[str, Any]:
         spent += row.gpu_hours
         used += row.run_hours
         line = by.setdefault(row.hypothesis_id or "", [0.0, 0.0, 0])
-        line[0], line[1], line[2] = line[0] + row.gpu_hours, line[1] + row.run_hours, line[2] + 1
+        line[0], line[1], line[2] = line[0] + row.gpu_hours, line[1] + row.run_hours, line[2] + (row.kind == "settle")
     limit = snapshot.limits[-1][1] if snapshot.limits else None
     held = sum(reserved.values())
     source = f"budget{snapshot.at}"

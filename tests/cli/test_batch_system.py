@@ -281,11 +281,37 @@ def test_late_truth_is_believed(call: Call, batch: Batch, project: Path) -> None
     assert (found["metrics"], found["gpus"]) == ({"acc": 1.2}, ["GPU-0"])
     assert hours(call) == pytest.approx((found["gpu_hours"], found["run_hours"]))
     assert hours(call) != charged
+    assert call("budget")["by_hypothesis"][hypothesis]["runs"] == 1
     batch.calls()
     again = call("scan")
     assert (again["changes"], again["debits"], again["evidence"], batch.calls()) == ([], [], [], [])
     told = [event for event in call("events", "--limit", "100")["items"] if event["kind"] == "run_status"]
     assert told[-1]["payload"]["from"] == "lost"
+    assert call("store", "verify")["problems"] == []
+
+
+def test_of_two_attempts_one_counts(call: Call, batch: Batch, project: Path) -> None:
+    """A lost run was tried again before its end came to be known."""
+    hypothesis = call("hypotheses", "add", "acc rises")["id"]
+    call("methodology", "set", "auto_retry", "lost")
+    e1 = propose(call, "--command", "sh -c 'echo acc=1.2; while [ ! -e go ]; do sleep 0.01; done'",
+                 "--hypothesis", hypothesis, *CLAIM)  # fmt: skip
+    call("run", e1)
+    until(call, "r1", "running")
+    batch.hold()
+    (batch.state / "forgotten").write_text("1")
+    until(call, "r1", "lost")
+    assert call("runs", "r2")["attempt"] == 2
+    (project / "go").touch()
+    (batch.state / "forgotten").unlink()
+    until(call, "r1", "done")
+    batch.release()
+    until(call, "r2", "done")
+    weights = {row["run_id"]: (row["weight"], row["reason"]) for row in call("evidence", "list")["items"]}
+    assert weights == {
+        "r1": (0.0, "r2 is a further attempt of it, made while it was taken for lost"),
+        "r2": (1.0, None),
+    }
     assert call("store", "verify")["problems"] == []
 
 
