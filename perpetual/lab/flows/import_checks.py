@@ -1,4 +1,7 @@
-"""Checks each imported record before anything of it is written: the error names the row and the field."""
+"""Checks each imported record before anything of it is written: the error names the row and the field.
+
+A field holds what its annotation says, with finite numbers and bounded texts; `_RULES` says more of some.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from datetime import datetime
+from functools import cache
 from pathlib import Path
+from typing import get_args, get_origin, get_type_hints
 
 from perpetual.errors import PerpetualError, UsageError
 from perpetual.lab.redaction import refuse_key
@@ -22,15 +27,15 @@ from perpetual.toolkit.jsoncopy import json_copy
 from perpetual.toolkit.limits import fits
 from perpetual.toolkit.redact import redact_text
 
-__all__ = ["MOST_FILES", "check_record"]
+__all__ = ["check_record"]
 
-MOST_FILES = 32  # of one run
-_LONGEST_TEXT, _LONGEST_NAME, _LARGEST_JSON = 100_000, 1_000, 16_000_000  # characters; bytes
-_LARGEST_NOTE = 1_000_000  # characters; the gates are narrower
+_MOST_FILES = 32  # of one run
+_LONGEST_TEXT, _LONGEST_NOTE, _LONGEST_NAME = 100_000, 1_000_000, 1_000  # characters
+_LARGEST_JSON = 16_000_000  # bytes
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _OWN = frozenset({"adopted.json", "metrics.jsonl"})  # which the lab writes itself
 _COMMIT = re.compile(r"[0-9a-fA-F]{4,64}")
-_Check = tuple[Callable[[object], bool], str]
+_HINT = "mend the plugin that reads the source; perpetual.toolkit.import_records says what each field holds"
 
 
 def check_record(record: object, row: int) -> ImportedRecord:
@@ -40,19 +45,20 @@ def check_record(record: object, row: int) -> ImportedRecord:
         UsageError: (bad_import) naming the row, counted from 1, the record's key and the field.
     """
     if not isinstance(record, ImportedHypothesis | ImportedExperiment | ImportedRun | ImportedNote):
-        raise UsageError(f"row {row} is {type(record).__name__}, no imported record", hint=_HINT, code="bad_import")
-    where = f"row {row} ({record.key if _is_name(record.key) else type(record).__name__})"
-    checks = _CHECKS[type(record)]
-    for spec in fields(record):
-        is_right, words = checks[spec.name]
-        value = getattr(record, spec.name)
-        if not is_right(value):
-            raise _refusal(f"{where}: {spec.name} is no {words}")
+        raise _refusal(f"row {row} is {type(record).__name__}, no imported record")
+    kind: type = type(record)
+    where = f"row {row} ({str(record.key)[:_LONGEST_NAME]})"
+    for name, hint, words in _shape(kind):
+        value: object = getattr(record, name)
+        if not _fits(value, hint, _LONGEST_NOTE if name == "text" else _LONGEST_TEXT):
+            raise _refusal(f"{where}: {name} is no {words}, finite and bounded")
+        rule = _RULES.get(name)
+        if rule is not None and value is not None and not rule[0](value):
+            raise _refusal(f"{where}: {name} is no {rule[1]}")
     try:
         refuse_key(record.key)
         if isinstance(record, ImportedExperiment | ImportedRun):
-            name = "config" if isinstance(record, ImportedExperiment) else "origin"
-            data = record.config if isinstance(record, ImportedExperiment) else record.origin
+            name, data = ("origin", record.origin) if isinstance(record, ImportedRun) else ("config", record.config)
             json_copy(dict(data), name)
             fits(data, name, _LARGEST_JSON)
     except PerpetualError as problem:
@@ -60,150 +66,104 @@ def check_record(record: object, row: int) -> ImportedRecord:
     return record
 
 
-_HINT = "mend the plugin that reads the source; perpetual.toolkit.import_records says what each field holds"
-
-
 def _refusal(message: str) -> UsageError:
     return UsageError(redact_text(message), hint=_HINT, code="bad_import")
 
 
-def _is_text(value: object, most: int = _LONGEST_TEXT) -> bool:
-    if not isinstance(value, str) or len(value) > most:
-        return False
-    return value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
+@cache
+def _shape(kind: type) -> list[tuple[str, object, str]]:
+    """Returns each field's name, type, and type in words."""
+    hints = get_type_hints(kind)
+    return [(spec.name, hints[spec.name], str(spec.type)) for spec in fields(kind)]
+
+
+def _fits(value: object, hint: object, most: int) -> bool:
+    """Returns whether a value has a type; a text has at most `most` characters."""
+    if hint is object:
+        return True
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is None:
+        return _is_plain(value, hint, most)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_fits(one, parts[0], most) for one in value)
+    if origin is Mapping:
+        return isinstance(value, Mapping) and all(
+            _fits(name, parts[0], most) and _fits(one, parts[1], most) for name, one in value.items()
+        )
+    if origin is Iterable:  # its points are checked when they are read
+        return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+    return any(_fits(value, part, most) for part in parts)
+
+
+def _is_plain(value: object, hint: object, most: int) -> bool:
+    if hint is str:
+        if not isinstance(value, str) or len(value) > most:
+            return False
+        return value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
+    if hint is Path:
+        return isinstance(value, Path)
+    if hint is float:
+        return not isinstance(value, bool) and _is_finite(value)
+    if hint is int:
+        return type(value) is int and -(2**63) <= value < 2**63
+    return type(value) is hint  # bool, and None
+
+
+def _between(low: float, high: float) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, int | float) and low <= value <= high  # NaN is not
+
+
+_is_finite = _between(-sys.float_info.max, sys.float_info.max)
 
 
 def _is_name(value: object) -> bool:
-    return _is_text(value, _LONGEST_NAME) and bool(str(value).strip())
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
-
-
-def _is_amount(value: object) -> bool:
-    return isinstance(value, int | float) and _is_number(value) and value >= 0
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+    return bool(str(value).strip()) and len(str(value)) <= _LONGEST_NAME
 
 
 def _is_moment(value: object) -> bool:
-    if not isinstance(value, str) or len(value) > 40 or not value.isascii():
-        return False
     try:
-        return datetime.fromisoformat(value).tzinfo is not None
+        return str(value).isascii() and datetime.fromisoformat(str(value)).tzinfo is not None
     except ValueError:
         return False
 
 
 def _is_metric(value: object) -> bool:
-    return _is_text(value, 200) and bool(str(value).strip()) and redact_text(str(value)) == value
+    return bool(str(value).strip()) and len(str(value)) <= 200 and redact_text(str(value)) == value
 
 
-def _is_mapping(value: object, key: Callable[[object], bool], item: Callable[[object], bool]) -> bool:
-    return isinstance(value, Mapping) and all(key(name) and item(one) for name, one in value.items())
+def _are_gpus(value: object) -> bool:
+    return all(map(_is_metric, value)) if isinstance(value, tuple) else _between(0, 1_000_000)(value)
 
 
-def _is_file(name: object) -> bool:
-    return isinstance(name, str) and _FILE.fullmatch(name) is not None and name not in _OWN
+def _are_logs(value: object) -> bool:
+    names = [*value] if isinstance(value, Mapping) else []
+    return len(names) <= _MOST_FILES and all(_FILE.fullmatch(name) and name not in _OWN for name in names)
 
 
-def _is_logs(value: object) -> bool:
-    return _is_mapping(value, _is_file, lambda path: isinstance(path, Path)) and len(dict(value)) <= MOST_FILES  # type: ignore[call-overload]
+def _are_annotations(value: object) -> bool:
+    return isinstance(value, tuple) and all("text" in one for one in value)
 
 
-def _is_annotation(value: object) -> bool:
-    return isinstance(value, Mapping) and "text" in value and _is_mapping(value, _is_text, _is_text)
+def _word(*known: str) -> tuple[Callable[[object], bool], str]:
+    return lambda value: value in known, f"word of {', '.join(known)}"
 
 
-def _words(*known: str) -> _Check:
-    return lambda value: isinstance(value, str) and value in known, f"word of {', '.join(known)}"
-
-
-def _many(check: _Check) -> _Check:
-    is_right, words = check
-    return lambda value: isinstance(value, tuple) and all(is_right(one) for one in value), f"tuple of {words}s"
-
-
-def _or_none(check: _Check) -> _Check:
-    is_right, words = check
-    return lambda value: value is None or is_right(value), f"{words}, nor None"
-
-
-_NAME: _Check = (_is_name, f"text of 1 to {_LONGEST_NAME:,} characters")
-_TEXT: _Check = (_is_text, f"text of at most {_LONGEST_TEXT:,} characters")
-_FLAG: _Check = (lambda value: isinstance(value, bool), "true or false")
-_MOMENT = _or_none((_is_moment, "ISO 8601 time with its zone"))
-_AMOUNT = _or_none((_is_amount, "finite number of at least 0"))
-_WHOLE: _Check = (_is_whole, "whole number of 64 bits")
-_METRIC = _or_none((_is_metric, "name of a metric, without secrets, of at most 200 characters"))
-_DIRECTION = _or_none(_words("max", "min"))
-_JSON: _Check = (lambda value: _is_mapping(value, lambda name: isinstance(name, str), lambda _: True), "JSON object")
-_CHECKS: dict[type, dict[str, _Check]] = {
-    ImportedHypothesis: {
-        "key": _NAME,
-        "statement": (lambda value: _is_text(value) and bool(str(value).strip()), "text"),
-        "prior": (lambda value: _is_number(value) and 0 <= value <= 1, "number from 0 to 1"),  # type: ignore[operator]
-        "metric": _METRIC,
-        "direction": _DIRECTION,
-        "tags": _many(_NAME),
-        "created_at": _MOMENT,
-        "parked": _FLAG,
-        "confidence": _or_none((lambda value: _is_number(value) and 0 < value < 1, "number between 0 and 1")),  # type: ignore[operator]
-        "verdict": _or_none(_words("supported", "refuted")),
-        "why": _TEXT,
-    },
-    ImportedExperiment: {
-        "key": _NAME,
-        "hypothesis": _or_none(_NAME),
-        "title": _TEXT,
-        "command": _or_none(_TEXT),
-        "config": _JSON,
-        "notes": _TEXT,
-        "tags": _many(_NAME),
-        "metric": _METRIC,
-        "direction": _DIRECTION,
-        "gpus": (lambda value: _is_whole(value) and 0 <= value <= 1_000_000, "count"),  # type: ignore[operator]
-        "created_at": _MOMENT,
-        "is_rejected": _FLAG,
-        "hypothesis_id": _or_none(_NAME),
-    },
-    ImportedRun: {
-        "key": _NAME,
-        "experiment": _NAME,
-        "status": _words("done", "failed", "killed", "timeout", "lost"),
-        "reason": _or_none(_TEXT),
-        "seed": _or_none(_WHOLE),
-        "started_at": _MOMENT,
-        "ended_at": _MOMENT,
-        "duration_s": _AMOUNT,
-        "exit_code": _or_none(_WHOLE),
-        "gpus": _many((_is_metric, "name, without secrets,")),
-        "gpu_hours": _AMOUNT,
-        "run_hours": _AMOUNT,
-        "metrics": (
-            lambda value: _is_mapping(
-                value, lambda name: _is_text(name, 300), lambda one: one is None or _is_number(one)
-            ),
-            "mapping of names to finite numbers or None",
-        ),
-        "sources": (lambda value: _is_mapping(value, _is_text, _is_text), "mapping of texts"),
-        "commit": _or_none(
-            (lambda value: isinstance(value, str) and _COMMIT.fullmatch(value) is not None, "git commit")
-        ),
-        "logs": (_is_logs, f"mapping of at most {MOST_FILES} plain file names to paths"),
-        "series": _or_none(
-            (lambda value: isinstance(value, Iterable) and not isinstance(value, str | bytes), "series")
-        ),
-        "annotations": _many((_is_annotation, "mapping with text")),
-        "origin": _JSON,
-    },
-    ImportedNote: {
-        "key": _NAME,
-        "path": _NAME,
-        "text": (lambda value: _is_text(value, _LARGEST_NOTE), f"text of at most {_LARGEST_NOTE:,} characters"),
-        "message": _or_none(_TEXT),
-    },
+_NAME = (_is_name, f"text of 1 to {_LONGEST_NAME:,} characters")
+_MOMENT = (_is_moment, "ISO 8601 time with its zone")
+_AMOUNT = (_between(0, sys.float_info.max), "number of at least 0")
+_RULES: dict[str, tuple[Callable[[object], bool], str]] = {
+    **dict.fromkeys(("key", "hypothesis", "hypothesis_id", "experiment", "path"), _NAME),
+    **dict.fromkeys(("created_at", "started_at", "ended_at"), _MOMENT),
+    **dict.fromkeys(("duration_s", "gpu_hours", "run_hours"), _AMOUNT),
+    "statement": (lambda value: bool(str(value).strip()), "statement: it is empty"),
+    "prior": (_between(0, 1), "number from 0 to 1"),
+    "confidence": (lambda value: _between(0, 1)(value) and value not in (0, 1), "number between 0 and 1"),
+    "verdict": _word("supported", "refuted"),
+    "direction": _word("max", "min"),
+    "metric": (_is_metric, "name of a metric, without secrets, of at most 200 characters"),
+    "status": _word("done", "failed", "killed", "timeout", "lost"),
+    "commit": (lambda value: _COMMIT.fullmatch(str(value)) is not None, "git commit"),
+    "gpus": (_are_gpus, "count of GPUs, or names without secrets"),
+    "logs": (_are_logs, f"mapping of at most {_MOST_FILES} plain file names to paths"),
+    "annotations": (_are_annotations, "tuple of mappings with text"),
 }
