@@ -465,7 +465,8 @@ def _since(lab: Lab, run: Run) -> list[str]:
         return [f"  {printable(problem.message)}"]
     told = f" ({printable(reason)})" if reason else ""
     if status in _LIVE:
-        return [f"  {printable(reason)}"] if reason and (status == "running" or run.pending) else []
+        is_news = status == "running" or (run.pending and reason != run.reason)
+        return [f"  {printable(reason)}"] if reason and is_news else []
     return [f"  it has ended since: {status}{told}; perpetual scan records it"]
 
 

@@ -182,7 +182,7 @@ class Elsewhere:
         """What a method answers there."""
         self._tell([deed, native_id, str(log_dir), given])
         answer = self._hear()
-        return Sighting(**answer) if deed in ("poll", "wait") else answer
+        return Sighting(**{**answer, "gpus": tuple(answer["gpus"])}) if deed in ("poll", "wait") else answer
 
     def kill(self) -> None:
         """Ends the process at once, and what stayed in its session."""
