@@ -1,6 +1,6 @@
 """The command `perpetual` starts here: the fast path first, the full command line otherwise.
 
-`status`, `brief`, `hook` and `--version` are what shells and agents call at every turn; `perpetual.fast` answers them
+`status`, `brief`, `hook`, `--help` and `--version` are what shells and agents call at every turn; `perpetual.fast` answers them
 from the kept status without click and pluggy, or declines, and then the full command does the same more slowly.
 """
 
@@ -18,6 +18,8 @@ else:
         import signal
 
 __all__ = ["main"]
+
+_GC_THRESHOLD = 50_000  # new objects before the garbage is looked for; Python's own is 700
 
 
 def main() -> None:
@@ -60,7 +62,7 @@ def _speaks_utf8() -> bool:
 
 def _run(arguments: list[str]) -> int:
     gc.disable()  # importing makes thousands of objects and no garbage; collecting in between is a tenth of a start
-    if arguments and arguments[0] in ("status", "brief", "hook", "--version", "--json"):
+    if arguments and arguments[0] in ("status", "brief", "hook", "--version", "--help", "--json"):
         from perpetual.fast import answer
 
         text = answer(arguments)
@@ -77,6 +79,8 @@ def _run(arguments: list[str]) -> int:
             return 0
     from perpetual.cli.app import run
 
+    gc.freeze()
+    gc.set_threshold(_GC_THRESHOLD)  # what the command imports yet is no garbage either
     gc.enable()
     return run(arguments)
 

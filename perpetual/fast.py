@@ -1,4 +1,4 @@
-"""The fast path: `--version`, `status`, `brief` and `hook` answered from files that are kept anyway.
+"""The fast path: `--version`, `--help`, `status`, `brief` and `hook` answered from files that are kept anyway.
 
 Imported by `perpetual.entry`, and for its renderers by the commands that do the same the long way. It declines (answers
 None) whenever something is not exactly as expected: an option it does not know, a stale status, a cache that is
@@ -44,6 +44,10 @@ def answer(arguments: list[str]) -> str | None:
     as_json = len(words) != len(arguments)
     if words == ["--version"]:
         return _version(as_json)
+    if arguments == ["--help"]:
+        from perpetual import kept
+
+        return kept.help_text()
     options = _options(words)
     if options is None:
         return None

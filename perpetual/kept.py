@@ -28,6 +28,8 @@ __all__ = [
     "agent_marks",
     "commands",
     "folder",
+    "help_text",
+    "keep_help",
     "read_status",
     "status",
     "token_of",
@@ -153,6 +155,31 @@ def commands(*, safe: bool = False) -> dict[str, tuple[str, str, str]] | None:
         name: (offer["provider"]["factory"], offer["provider"]["summary"], offer["qualified_name"])
         for name, offer in zip(names, offers, strict=True)
     }
+
+
+def help_text() -> str | None:
+    """The text of `perpetual --help` for this terminal, if the one that was kept would be written again."""
+    key = _help_key()
+    text = caches.load("help", key) if key is not None else None
+    return text if isinstance(text, str) else None
+
+
+def keep_help(text: str, sources: list[str]) -> None:
+    """Keeps the text of `perpetual --help`; a change of a source file, a plugin or the terminal's width ends it."""
+    key = _help_key()
+    if key is not None and caches.load("help", key) != text:
+        caches.save("help", key, text, sources)
+
+
+def _help_key() -> str | None:
+    """All that the text depends on, but for the program's own files; None where a plugin is to be looked up first."""
+    offered = commands()
+    if offered is None:
+        return None
+    from shutil import get_terminal_size
+
+    language = [os.environ.get(name) for name in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")]
+    return repr((caches.plugins_key(), get_terminal_size().columns, language, sorted(offered.items())))
 
 
 def status(project: str | None = None) -> dict[str, Any] | None:

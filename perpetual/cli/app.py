@@ -67,6 +67,16 @@ class LazyGroup(click.Group):
             raise UsageError(unknown("command", args[0], self.list_commands(ctx)), hint="perpetual --help")
         return super().resolve_command(ctx, args)
 
+    def get_help(self, ctx: click.Context) -> str:
+        """Returns the text, and keeps it for the fast path."""
+        text = super().get_help(ctx)
+        if ctx.obj is None or not ctx.ensure_object(CliContext).safe:
+            from perpetual import kept
+            from perpetual.cli import table
+
+            kept.keep_help(f"{text}\n", [__file__, table.__file__])
+        return text
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list from the table: asking each command for its help would import them all."""
         with formatter.section("Commands"):

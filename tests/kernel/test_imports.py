@@ -89,7 +89,11 @@ def test_help_loads_little(project: Path, tmp_path: Path, monkeypatch: pytest.Mo
     warm, modules = _python(_PROGRAM, "--help")
     assert warm == cold
     assert "Commands" in warm
-    assert not _loaded(modules, HEAVY | {"pluggy", "perpetual.lab"})
+    assert not _loaded(modules, HEAVY | {"pluggy", "perpetual.lab", "click"})
+    for environment in ({"COLUMNS": "60"}, {"PERPETUAL_WITHOUT": "demo"}):  # another text each, not the one kept
+        slow, _ = _python(_LONG_WAY, "--help", **environment)
+        fast, _ = _python(_PROGRAM, "--help", **environment)
+        assert fast == slow != warm
 
 
 def test_a_plain_command_loads_what_it_needs(project: Path) -> None:
