@@ -1,7 +1,7 @@
 """The command `perpetual` starts here: the fast path first, the full command line otherwise.
 
-`status`, `brief`, `hook`, `--help` and `--version` are what shells and agents call at every turn; `perpetual.fast` answers them
-from the kept status without click and pluggy, or declines, and then the full command does the same more slowly.
+`status`, `brief`, `hook`, `--help` and `--version` are what shells and agents call at every turn; `perpetual.fast`
+answers them from what is kept, without click and pluggy, or declines, and then the full command does it more slowly.
 """
 
 import gc

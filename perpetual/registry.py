@@ -29,7 +29,6 @@ from perpetual.errors import (
 )
 from perpetual.schema import check, key_of_option
 from perpetual.slots import ADAPTERS, API, SERVED, Option, Provider, thaw_option
-from perpetual.slots.kinds import EventKind, RecordKind, kind_problem, thaw_kind
 from perpetual.slots.table import METHODOLOGY, SLOTS, Slot, thaw_slot
 from perpetual.toolkit import caches, plugin_failures
 from perpetual.toolkit.contained import contained
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     import pluggy
 
     from perpetual.config import Config
+    from perpetual.slots.kinds import EventKind, RecordKind
 
 __all__ = ["DISTRIBUTION", "Called", "Offer", "PluginInfo", "Registry", "discover"]
 
@@ -328,10 +328,10 @@ def _ask(result: _Discovery, loaded: list[tuple[PluginInfo, object]]) -> None:
                     offers=tuple(offers),
                     hooks=tuple(sorted(later)),
                     slots=tuple(brought.get(info.qualified_name, ())),
-                    kinds=tuple(kind for kind in kinds if isinstance(kind, RecordKind)),
+                    kinds=_records(kinds),
                     options=options,
                     methodology=keys,
-                    events=tuple(kind for kind in kinds if isinstance(kind, EventKind)),
+                    events=_events(kinds),
                     deprecations=(*info.deprecations, *_older(offers)),
                 )
             )
@@ -433,10 +433,24 @@ def _add_slots(
     return brought
 
 
+def _records(kinds: Sequence[RecordKind | EventKind]) -> tuple[RecordKind, ...]:
+    from perpetual.slots.kinds import RecordKind
+
+    return tuple(kind for kind in kinds if isinstance(kind, RecordKind))
+
+
+def _events(kinds: Sequence[RecordKind | EventKind]) -> tuple[EventKind, ...]:
+    from perpetual.slots.kinds import EventKind
+
+    return tuple(kind for kind in kinds if isinstance(kind, EventKind))
+
+
 def _kinds(result: _Discovery, info: PluginInfo, plugin: object) -> tuple[list[RecordKind | EventKind], str | None]:
     """The kinds that a plugin brings, and why it fails as a whole, if it does."""
     if _KINDS not in _implemented(result.manager, plugin):
         return [], None
+    from perpetual.slots.kinds import kind_problem
+
     called = result.ask(_KINDS, plugin, info.qualified_name)
     if called.error:
         return [], f"{_KINDS}: {called.error}"
@@ -515,6 +529,13 @@ def _thaw(data: Mapping[str, Any]) -> PluginInfo:
             provider["options"] = {key: thaw_option(option) for key, option in provider["options"].items()}
         provider["requires"] = tuple(provider["requires"])
         offers.append(Offer(**{**offer, "provider": Provider(**provider)}))
+    kinds: tuple[RecordKind, ...] = ()
+    events: tuple[EventKind, ...] = ()
+    if data["kinds"] or data["events"]:
+        from perpetual.slots.kinds import EventKind, thaw_kind
+
+        kinds = tuple(thaw_kind(kind) for kind in data["kinds"])
+        events = tuple(EventKind(**kind) for kind in data["events"])
     return PluginInfo(
         **{
             **data,
@@ -522,8 +543,8 @@ def _thaw(data: Mapping[str, Any]) -> PluginInfo:
             "hooks": tuple(data["hooks"]),
             "deprecations": tuple(data["deprecations"]),
             "slots": tuple(thaw_slot(slot) for slot in data["slots"]),
-            "kinds": tuple(thaw_kind(kind) for kind in data["kinds"]),
-            "events": tuple(EventKind(**kind) for kind in data["events"]),
+            "kinds": kinds,
+            "events": events,
             "methodology": {key: thaw_option(option) for key, option in data["methodology"].items()},
             "options": data["options"] and {key: thaw_option(option) for key, option in data["options"].items()},
         }

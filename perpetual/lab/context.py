@@ -28,14 +28,13 @@ from perpetual.errors import (
     unknown,
 )
 from perpetual.events import KINDS as EVENT_KINDS
-from perpetual.lab import housing, plugin_kinds, remains, upgrades
-from perpetual.lab.redaction import cleaned, cleaned_fields, refuse_key
+from perpetual.lab import housing, remains, upgrades
 from perpetual.lab.trust import Trust
 from perpetual.lab.unbuilt import Unbuilt
 from perpetual.options import PluginOptions
 from perpetual.registry import Offer, Registry
 from perpetual.schema import Key, key_of_option
-from perpetual.slots.store import Document, Row, StoreBase, Transaction
+from perpetual.slots.store import KINDS, Document, Row, StoreBase, Transaction
 from perpetual.slots.table import Slot
 from perpetual.toolkit import confined
 from perpetual.toolkit.jsoncopy import json_copy
@@ -43,7 +42,7 @@ from perpetual.toolkit.limits import fits_text
 from perpetual.toolkit.units import identifier, iso
 
 if TYPE_CHECKING:
-    from perpetual.lab import helped
+    from perpetual.lab import helped, plugin_kinds
     from perpetual.plugin_process import PluginProcess
 
 __all__ = ["Clock", "Context"]
@@ -120,23 +119,41 @@ class Context:
                 self._store, self._inode = store, inode  # only once it may be written
                 store.fence = self._fence
                 self._remains = remains.found(self.folder) if not store.seq() else None
-                self.kinds = plugin_kinds.declare(store, self.registry)
+                self.kinds = self._declared(store)
                 store.clean = self._cleaned
                 if self.trust.record is not None and self.trust.record.commit:
                     self.trust.see(store.seq())
-                older = {**upgrades.outdated(store), **plugin_kinds.outdated(store, self.kinds)}
+                older = {**upgrades.outdated(store), **self._outdated(store)}
                 if older:
                     self._upgrade(store, older)
                     return self.store
             return self._store
 
+    def _declared(self, store: StoreBase) -> dict[str, plugin_kinds.KnownKind]:
+        """Declares the kinds of plugins; where there is none, nothing is imported for them."""
+        if not self.registry.kinds and all(name in KINDS for name in store.meta().counters):
+            return {}
+        from perpetual.lab import plugin_kinds
+
+        return plugin_kinds.declare(store, self.registry)
+
+    def _outdated(self, store: StoreBase) -> dict[str, int]:
+        """Returns the kinds of plugins whose rows an older version wrote."""
+        if not self.kinds:
+            return {}
+        from perpetual.lab import plugin_kinds
+
+        return plugin_kinds.outdated(store, self.kinds)
+
     def _cleaned(self, kind: str, body: dict[str, Any]) -> dict[str, Any]:
         """What a row becomes before it is staged: without secrets."""
+        from perpetual.lab import redaction
+
         known = self.kinds.get(kind)
         if known is None:
-            return cleaned(kind, body)
+            return redaction.cleaned(kind, body)
         verbatim = {name for name, field in known.kind.fields.items() if field.verbatim}
-        return cleaned_fields(kind, body, verbatim)
+        return redaction.cleaned_fields(kind, body, verbatim)
 
     def _check_folders(self) -> None:
         """Raises PerpetualError where a folder of the project is a link: the files below it are not this project's."""
@@ -279,6 +296,8 @@ class Context:
     def _upgrade(self, store: StoreBase, older: Mapping[str, int]) -> None:
         """Rewrites the bodies of older kinds into a new store, and keeps the old one whole."""
         name = self.config["store"]
+
+        from perpetual.lab import plugin_kinds
 
         steps = {
             name: plugin_kinds.upgraded(self.kinds[name], have) for name, have in older.items() if name in self.kinds
@@ -489,6 +508,8 @@ class Context:
             raise UsageError("the idempotency key is empty", hint="any text that names this one request")
         fits_text(key, "the idempotency key", _LONGEST_KEY)
         json_copy(key, "the idempotency key")
+        from perpetual.lab.redaction import refuse_key
+
         refuse_key(key)
         found = tx.get("key", key)
         if found is None:

@@ -14,19 +14,19 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perpetual.errors import Conflict, CorruptData, PerpetualError
-from perpetual.lab import move_records
-from perpetual.slots.store import Meta, Row, StoreBase
-from perpetual.toolkit import confined, yamlfile
-from perpetual.toolkit.atomic import dump_json, fsync_dir, read_json, write_atomic
+from perpetual.toolkit import confined
 from perpetual.toolkit.lock import FileLock
 from perpetual.toolkit.steps import step
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from perpetual.slots.store import Meta, Row, StoreBase
 
 __all__ = ["LOCK", "MOVING", "STORE", "alone", "check_kinds", "fill", "finish", "is_pending", "move", "rows_of", "wait"]
 
@@ -63,6 +63,12 @@ def finish(folder: Path) -> None:
 
 
 def _finish(folder: Path) -> None:
+    import shutil
+
+    from perpetual.lab import move_records
+    from perpetual.toolkit import yamlfile
+    from perpetual.toolkit.atomic import fsync_dir, read_json
+
     try:
         plan = read_json(folder / _PLAN)
         if plan is None:
@@ -197,6 +203,11 @@ def move(
         TransientError: (store_moved) if another one has just ended, and `source` is in force no more.
         CorruptData: if the new store does not hold what was put into it; the old one stays in force.
     """
+    import shutil
+
+    from perpetual.lab import move_records
+    from perpetual.toolkit.atomic import dump_json, write_atomic
+
     lock = alone(folder)
     if not lock.acquire(blocking=False):
         raise Conflict("the store is being moved by another process", hint="wait until it is done", code=MOVING)
@@ -231,6 +242,8 @@ def move(
 
 
 def _built(new: Path, build: Callable[[Path], StoreBase], load: Callable[[StoreBase], int]) -> dict[str, Any]:
+    from perpetual.toolkit.atomic import fsync_dir
+
     target = build(new)
     try:
         rows = load(target)

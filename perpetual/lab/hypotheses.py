@@ -13,7 +13,6 @@ from perpetual.lab.states import HYPOTHESIS_STATES
 from perpetual.records import Hypothesis, Listing, Prediction, from_json, to_json
 from perpetual.slots.store import Document, Page
 from perpetual.toolkit.limits import fits, fits_tags, fits_text
-from perpetual.toolkit.redact import redact_value
 from perpetual.toolkit.units import bounded, finite, identifier
 
 __all__ = [
@@ -122,6 +121,8 @@ class Hypotheses:
         Raises:
             UsageError: for an empty statement, an impossible number, or a prior outside 0.25 to 0.75.
         """
+        from perpetual.toolkit.redact import redact_value
+
         text = bounded(" ".join(statement.split()), "the statement")
         if not text:
             raise UsageError("a hypothesis needs a statement", hint='for example "warm-up lowers val_loss"')

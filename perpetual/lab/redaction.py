@@ -12,15 +12,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from perpetual.errors import UsageError
-from perpetual.toolkit.redact import (
-    redact_command,
-    redact_environment,
-    redact_text,
-    redact_value,
-    secret_in_command,
-    secret_in_value,
-    secret_in_variables,
-)
 
 __all__ = [
     "CHECKED",
@@ -74,6 +65,8 @@ def cleaned_fields(kind: str, body: dict[str, Any], verbatim: set[str]) -> dict[
     Raises:
         UsageError: if one of those holds a secret.
     """
+    from perpetual.toolkit.redact import secret_in_value
+
     for name in verbatim:
         place = secret_in_value(body.get(name))
         if place is not None:
@@ -83,6 +76,8 @@ def cleaned_fields(kind: str, body: dict[str, Any], verbatim: set[str]) -> dict[
 
 def _cleaned(value: Any) -> Any:
     """Replaces by form alone: the names in a row are the kernel's own."""
+    from perpetual.toolkit.redact import redact_text
+
     if isinstance(value, str):
         return redact_text(value)
     if isinstance(value, dict):
@@ -94,18 +89,24 @@ def _cleaned(value: Any) -> Any:
 
 def refuse_command(command: str | None) -> None:
     """Raises UsageError for a command that holds a secret."""
+    from perpetual.toolkit.redact import secret_in_command
+
     if command is not None and secret_in_command(command):
         raise _refusal("the command holds a secret")
 
 
 def refuse_key(key: str) -> None:
     """Raises UsageError for an idempotency key that holds a secret."""
+    from perpetual.toolkit.redact import redact_text
+
     if redact_text(key) != key:
         raise _refusal("the idempotency key holds a secret")
 
 
 def refuse_secrets(body: Mapping[str, Any]) -> None:
     """Raises UsageError for a specification that holds a secret, in its command, environment, settings or options."""
+    from perpetual.toolkit.redact import secret_in_value, secret_in_variables
+
     refuse_command(body.get("command"))
     variable = secret_in_variables(body.get("env") or {})
     if variable is not None:
@@ -142,6 +143,8 @@ def only_removes(text: str, redacted: str) -> bool:
 
 def shown_specification(body: Mapping[str, Any]) -> dict[str, Any]:
     """Returns an experiment's body for a reader: an older specification without its secrets."""
+    from perpetual.toolkit.redact import redact_command, redact_environment, redact_text, redact_value
+
     if body.get(CHECKED):
         return dict(body)
     shown = {**body, "config": redact_value(body["config"])}

@@ -7,7 +7,6 @@ hash of this project's record. `perpetual.lab.trust_review` shows and accepts wh
 
 from __future__ import annotations
 
-import hmac
 import json
 import os
 import threading
@@ -127,6 +126,8 @@ class Trust:
         """Whether the approval of an experiment was made or accepted here."""
         if self.is_held:
             return False
+        import hmac
+
         given = body.get(MARK)
         return isinstance(given, str) and hmac.compare_digest(given, self._mark(id, body))
 
@@ -142,6 +143,8 @@ class Trust:
 
     def vouch(self, subject: str, values: Sequence[str]) -> str:
         """Returns the mark of what a person has accepted of a subject; `vouches` knows it again."""
+        import hmac
+
         record = self.record
         assert record is not None, "a held project has no key"
         text = json.dumps(["accepted", subject, record.project_id, [*values]], separators=(",", ":"))
@@ -149,9 +152,13 @@ class Trust:
 
     def vouches(self, subject: str, values: Sequence[str], given: object) -> bool:
         """Whether these values were accepted here."""
+        import hmac
+
         return not self.is_held and isinstance(given, str) and hmac.compare_digest(given, self.vouch(subject, values))
 
     def _mark(self, id: str, body: Mapping[str, Any]) -> str:
+        import hmac
+
         record = self.record
         assert record is not None, "a held project has no key"
         bound = {name: value for name, value in body.items() if name.startswith(_BOUND) and name != MARK}

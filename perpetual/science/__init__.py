@@ -5,10 +5,34 @@ part of Perpetual, so each rule can be benched in a simulated world. `perpetual.
 and gate plugins import from here; `perpetual.science.bridge` answers other languages.
 """
 
-from perpetual.science.evidence import confidence
-from perpetual.science.information import propose, score_candidates
-from perpetual.science.outcomes import outlook
-from perpetual.science.replay import gate
-from perpetual.science.strategies import STRATEGIES
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from perpetual.science.evidence import confidence
+    from perpetual.science.information import propose, score_candidates
+    from perpetual.science.outcomes import outlook
+    from perpetual.science.replay import gate
+    from perpetual.science.strategies import STRATEGIES
 
 __all__ = ["STRATEGIES", "confidence", "outlook", "propose", "score_candidates", "gate"]
+
+_HOMES = {
+    "STRATEGIES": "strategies",
+    "confidence": "evidence",
+    "gate": "replay",
+    "outlook": "outcomes",
+    "propose": "information",
+    "score_candidates": "information",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports the module of a name at its first use: a list of hypotheses computes nothing."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = found
+    return found

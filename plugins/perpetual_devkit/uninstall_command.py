@@ -32,21 +32,22 @@ def uninstall(cli: CliContext, yes: bool, dry_run: bool) -> int:
     refuse_agents(cli, "uninstalling Perpetual")
     if yes and dry_run:
         raise UsageError("--yes and --dry-run exclude each other")
-    if not dry_run and not yes and not _agreed(cli, take_out(dry_run=True)):
-        cli.progress("nothing was removed")
-        return 1
+    if not dry_run and not yes:
+        if cli.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise UsageError(
+                "uninstalling needs a person at a terminal, or --yes",
+                hint="perpetual uninstall --dry-run lists what would go",
+            )
+        if not _agreed(take_out(dry_run=True)):
+            cli.progress("nothing was removed")
+            return 1
     done = take_out(dry_run=dry_run)
     document = {**to_json(done), **({"dry_run": True} if dry_run else {})}
     cli.answer("uninstall", document, lambda: _text(done, dry_run=dry_run))
     return 0
 
 
-def _agreed(cli: CliContext, planned: Uninstalled) -> bool:
-    if cli.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError(
-            "uninstalling needs a person at a terminal, or --yes",
-            hint="perpetual uninstall --dry-run lists what would go",
-        )
+def _agreed(planned: Uninstalled) -> bool:
     click.echo(_lines(planned), err=True)
     return click.confirm("Remove all of this?", default=False, err=True)
 

@@ -20,7 +20,6 @@ from tinydb.table import Document as TinyDocument
 from perpetual.api import META, Capabilities, Change, Meta, PerpetualError, Row, StoreBase, TransientError, UsageError
 from perpetual.toolkit.confined import UnsafePath, explain, make_folder
 from perpetual.toolkit.lock import FileLock
-from perpetual_tinydb.examine import examine
 from perpetual_tinydb.journal import Journal
 from perpetual_tinydb.tables import Database, JournalStorage, JournalTable
 from perpetual_tinydb.view import View
@@ -205,6 +204,8 @@ class TinyStore(StoreBase):
     def verify(self) -> list[str]:
         """Every checksum, the order of the commits, and the indexes against the rows; read anew from the disk."""
         with self._undisturbed():
+            from perpetual_tinydb.examine import examine
+
             return examine(View(self.folder, self._fields))
 
     @contextmanager
