@@ -108,7 +108,7 @@ def test_who_ended_a_run_is_known_when_it_is_measured(lab: Lab, other: Lab, monk
         platform.signal_process(command, signal.SIGTERM)
         assert other.part("scheduler").wait(run.native_id, other.runs.log_dir(run.id), LONG_S).state == "ended"
 
-    monkeypatch.setattr(reconcile, "_look", _once(meanwhile, reconcile._look))
+    monkeypatch.setattr(reconcile, "_seen_many", _once(meanwhile, reconcile._seen_many))
     lab.scan()
     ended = lab.runs.get(run.id)
     assert ended.status == "failed"
