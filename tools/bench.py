@@ -64,6 +64,32 @@ lab.status()
     return folder
 
 
+_PLUGIN = """
+from perpetual.api import Provider, hookimpl
+
+
+@hookimpl
+def perpetual_commands():
+    return [Provider(slot="command", name="bench-{0}", factory="bench_{0}:nothing", summary="Does nothing.")]
+
+
+@hookimpl
+def perpetual_metric_readers():
+    return [Provider(slot="metric_reader", name="bench-{0}", factory="bench_{0}:nothing")]
+"""
+
+
+def plugins(folder: str, count: int) -> str:
+    """Small plugins, each in a distribution of its own, as an installer would lay them."""
+    for number in range(count):
+        info = Path(folder, f"bench_{number}-1.0.dist-info")
+        info.mkdir(parents=True)
+        Path(folder, f"bench_{number}.py").write_text(_PLUGIN.format(number), "utf-8")
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: bench-{number}\nVersion: 1.0\n", "utf-8")
+        (info / "entry_points.txt").write_text(f"[perpetual.plugins]\nbench-{number} = bench_{number}\n", "utf-8")
+    return folder
+
+
 def main() -> None:
     """Prints the table; `--json` prints one document instead."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -83,23 +109,28 @@ def main() -> None:
             ("perpetual --version", [PERPETUAL, "--version"], 2.5),
             ("perpetual brief", [PERPETUAL, "brief"], 2.5),
             ("perpetual hook session-start", [PERPETUAL, "hook", "session-start"], 2.5),
-            ("perpetual --help", [PERPETUAL, "--help"], 5.0),
+            ("perpetual --help", [PERPETUAL, "--help"], 2.5),
             ("perpetual status", [PERPETUAL, "status"], 5.0),
             ("perpetual status --json", [PERPETUAL, "status", "--json"], 5.0),
-            ("perpetual hypotheses list", [PERPETUAL, "hypotheses", "list", "--json"], None),
+            ("perpetual hypotheses list", [PERPETUAL, "hypotheses", "list", "--json"], 6.0),
+            ("python -c 'import click'", [sys.executable, "-c", "import click"], None),
+            ("perpetual --help, 30 plugins", [PERPETUAL, "--help"], 2.5),
+            ("perpetual hypotheses list, 30 plugins", [PERPETUAL, "hypotheses", "list", "--json"], 6.0),
         ]
         if large:
             # to be compared with the status above: at most 1.5 times as dear
             commands.append(("perpetual status, 10,000 experiments", [PERPETUAL, "status"], 5.0))
+        many = {**environment, "PYTHONPATH": plugins(os.path.join(scratch, "site"), 30)}
+        environments = [many if name.endswith("30 plugins") else environment for name, _, _ in commands]
         places = [folder] * len(commands)
         if large:
             places[-1] = large
         best = [float("inf")] * len(commands)
-        for place, (_, arguments, _) in zip(places, commands, strict=True):
-            cpu_s(arguments, place, environment)  # warms the caches, whose first filling has no goal
+        for place, own, (_, arguments, _) in zip(places, environments, commands, strict=True):
+            cpu_s(arguments, place, own)  # warms the caches, whose first filling has no goal
         for _ in range(options.rounds):
             for index, (_, arguments, _) in enumerate(commands):
-                best[index] = min(best[index], cpu_s(arguments, places[index], environment))
+                best[index] = min(best[index], cpu_s(arguments, places[index], environments[index]))
     rows = [
         Row(name, round(1000 * seconds, 1), round(seconds / best[0], 2), goal)
         for (name, _, goal), seconds in zip(commands, best, strict=True)
