@@ -4,6 +4,7 @@
 answers them from what is kept, without click and pluggy, or declines, and then the full command does it more slowly.
 """
 
+import atexit
 import gc
 import io
 import sys
@@ -19,6 +20,7 @@ else:
 
 __all__ = ["main"]
 
+_INTERRUPTED = 130
 _GC_THRESHOLD = 50_000  # new objects before the garbage is looked for; Python's own is 700
 
 
@@ -35,6 +37,10 @@ def main() -> None:
         status = _run(arguments)
     except BaseException as problem:  # noqa: BLE001 - raised again, if Ctrl-C is not behind it
         status = _interrupted(problem, arguments)
+    if status == _INTERRUPTED and hasattr(signal, "pthread_sigmask"):
+        # An interrupt that struck while a class was made (`exec` of a text) would have the interpreter end itself by
+        # SIGINT after all its cleaning up, for a caller to read -2.
+        atexit.register(signal.pthread_sigmask, signal.SIG_BLOCK, [signal.SIGINT])
     # Who asks again while the interpreter leaves means it, and wants no traceback of its cleaning up.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 from perpetual.cli.app import program, run
 from perpetual.cli.plugin_commands import OpenGroup, load_command
 from perpetual.cli.table import COMMANDS
+from perpetual.testing.plugin import write_distribution
 from perpetual.toolkit.reserved import GROUPS, command_problem, subcommand_of
 
 Install = Callable[..., None]
@@ -130,3 +133,23 @@ def test_without_plugins_of_others_there_is_none(weigh: None, capsys: pytest.Cap
     assert run(["--safe", "store", "weigh"]) == 2
     assert run(["--safe", "store", "--help"]) == 0
     assert "Weigh the record" not in capsys.readouterr().out
+
+
+def test_an_interrupt_inside_of_a_made_text_is_130(tmp_path: Path) -> None:
+    """As of a class that is just being made: the interpreter would end itself by SIGINT after its cleaning up."""
+    code = (
+        "import click\n"
+        "from perpetual.api import Provider, hookimpl\n\n\n"
+        "@click.command()\n"
+        "def stop():\n"
+        "    exec('raise KeyboardInterrupt')\n\n\n"
+        "@hookimpl\n"
+        "def perpetual_commands():\n"
+        "    return [Provider(slot='command', name='stop', factory='acme_stop:stop', summary='Stops.')]\n"
+    )
+    write_distribution(tmp_path, {"acme_stop.py": code}, {"acme-stop": "acme_stop"})
+    done = subprocess.run(
+        [sys.executable, "-m", "perpetual", "stop"], cwd=tmp_path, capture_output=True, text=True, timeout=60,
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "PERPETUAL_CACHE_DIR": str(tmp_path / "cache")},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr.strip()) == (130, "error: interrupted")
