@@ -19,9 +19,10 @@ __all__ = ["uninstall"]
 @click.command()
 @click.option("--yes", is_flag=True, help="Remove it without asking.")
 @click.option("--dry-run", is_flag=True, help="List what would be removed, and remove nothing.")
+@click.option("--forget-missing", is_flag=True, help="Pass over projects that are not where they were.")
 @json_option
 @pass_cli
-def uninstall(cli: CliContext, yes: bool, dry_run: bool) -> int:
+def uninstall(cli: CliContext, yes: bool, dry_run: bool, forget_missing: bool) -> int:
     """Remove what Perpetual laid on this machine outside of records: state, caches, agents' files of known projects.
 
     The files of agents are as they were before `init`; each project's .perpetual folder stays. Live runs and services
@@ -38,10 +39,10 @@ def uninstall(cli: CliContext, yes: bool, dry_run: bool) -> int:
                 "uninstalling needs a person at a terminal, or --yes",
                 hint="perpetual uninstall --dry-run lists what would go",
             )
-        if not _agreed(take_out(dry_run=True)):
+        if not _agreed(take_out(dry_run=True, forget_missing=forget_missing)):
             cli.progress("nothing was removed")
             return 1
-    done = take_out(dry_run=dry_run)
+    done = take_out(dry_run=dry_run, forget_missing=forget_missing)
     document = {**to_json(done), **({"dry_run": True} if dry_run else {})}
     cli.answer("uninstall", document, lambda: _text(done, dry_run=dry_run))
     return 0

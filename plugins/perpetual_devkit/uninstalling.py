@@ -47,7 +47,7 @@ class Uninstalled:
     command: str
 
 
-def uninstall(*, dry_run: bool = False) -> Uninstalled:
+def uninstall(*, dry_run: bool = False, forget_missing: bool = False) -> Uninstalled:
     """Removes agents' files of known projects, caches and the state folder; records stay. A second call does nothing.
 
     Raises:
@@ -58,12 +58,13 @@ def uninstall(*, dry_run: bool = False) -> Uninstalled:
     gone = [record.path for record in trust_record.stored() if not _is_there(record)]
     _refuse_live(roots)
     items = [item for root in roots for item in _scaffold(root, dry_run=dry_run)]
-    items += [Left(root, "gone", "the project is not there any more") for root in gone]
+    absent = "its place is empty: agents' files that were moved away with it could not be taken out later"
+    items += [Left(root, "gone" if forget_missing else "conflict", absent) for root in gone]
     failed = [item for item in items if item.action == "conflict"]
     if failed:
         raise Conflict(
             "; ".join(f"{item.path}: {item.reason}" for item in failed),
-            hint="mend these, then repeat the command; your state is as it was",
+            hint="mend these, or pass over projects that are deleted with --forget-missing; your state is as it was",
             data={"schema": "perpetual.uninstall/1", **to_json(Uninstalled(tuple(items), removal_words()))},
         )
     items += [*_caches(dry_run=dry_run), *_state(dry_run=dry_run)]

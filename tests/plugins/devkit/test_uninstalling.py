@@ -73,9 +73,22 @@ def test_what_a_person_keeps_there_stays(home: Path) -> None:
     assert [*below(home / "cache")] == ["other.json"]
 
 
+def test_a_project_that_is_away_keeps_the_state(home: Path) -> None:
+    """It may come back, and then its agents' files can still be taken out."""
+    (home / "project").rename(home / "elsewhere")
+    before = below(home / "state")
+    with pytest.raises(Conflict, match=f"{home / 'project'}: its place is empty") as refused:
+        uninstall()
+    assert "--forget-missing" in str(refused.value.hint)
+    assert below(home / "state") == before
+    (home / "elsewhere").rename(home / "project")
+    uninstall()
+    assert (home / "project" / "AGENTS.md").read_bytes() == MINE.encode()
+
+
 def test_a_project_that_was_removed_is_named(home: Path) -> None:
     (home / "project").rename(home / "elsewhere")
-    items = uninstall().items
+    items = uninstall(forget_missing=True).items
     assert [(item.path, item.action) for item in items if item.action == "gone"] == [(str(home / "project"), "gone")]
     assert not (home / "state").exists()
 
