@@ -397,7 +397,10 @@ class _Taking:
 
     def _remember(self, item: ImportedNote) -> None:
         """Writes a note through the gates; one that they refuse is a remark."""
-        is_new = imported_id(self._desks, self._kind, item.key) is None
+        earlier = imported_id(self._desks, self._kind, item.key)
+        if earlier is not None and _noun_of(earlier) != _NOUNS[ImportedNote]:
+            raise _other_record(item.key)
+        is_new = earlier is None
         try:
             answer = self._desks.notes.write(
                 item.path, item.text, message=item.message, idempotency_key=f"{_name(self._kind, item.key)}:note"

@@ -44,6 +44,9 @@ BAD = {
     "prior": (loose(ImportedHypothesis, "h", "is it", prior=math.nan), "prior"),
     "confidence": (loose(ImportedHypothesis, "h", "is it", confidence=1), "confidence"),
     "verdict": (loose(ImportedHypothesis, "h", "is it", verdict="maybe"), "verdict"),
+    "long statement": (loose(ImportedHypothesis, "h", "x" * 4_001), "statement"),
+    "long tag": (loose(ImportedHypothesis, "h", "is it", tags=("z" * 101,)), "tags"),
+    "secret in a metric's name": (loose(ImportedRun, "r", "e", "done", metrics={SECRET: 1.0}), "metrics"),
     "tags": (loose(ImportedHypothesis, "h", "is it", tags="one"), "tags"),
     "time": (loose(ImportedExperiment, "x", None, "t", created_at="yesterday"), "created_at"),
     "time without zone": (loose(ImportedExperiment, "x", None, "t", created_at="2026-01-01T00:00"), "created_at"),
@@ -217,3 +220,12 @@ def test_a_source_may_belong_to_another_user(project: Path, tmp_path: Path) -> N
     with Lab.open() as lab:
         take(lab, E1, ImportedRun("r", "e", "done", logs={"a": log}), folder=tmp_path)
         assert (lab.root / ".perpetual/runs/r1/a").read_text() == "text"
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_note_does_not_take_the_key_of_another_record(project: Path, dry_run: bool) -> None:
+    with Lab.open() as lab:
+        take(lab, ImportedHypothesis("d", "is it"))
+        with pytest.raises(Conflict, match="d was imported as another record"):
+            take(lab, ImportedNote("d", "notes/clash.md", "text"), dry_run=dry_run)
+        assert lab.memory.list().items == ()
