@@ -88,6 +88,8 @@ def wanted(
         UsageError: for what is none of these, and for a bundled plugin.
         NotFound: for a path that does not exist.
     """
+    if not all(map(str.strip, editable)):
+        raise UsageError("an empty text is no name, no path and no address", hint="-e PATH, a folder of a distribution")
     found = [_from_path(text, is_editable=True) for text in editable]
     found += [_wanted(text, exact=exact, bundled=bundled) for text in texts]
     if not found:

@@ -74,7 +74,11 @@ def listed(index: str, *, refresh: bool = False) -> Listed:
 
 def _parted(index: str) -> tuple[str, str | None]:
     """Returns the address without user and password, and the header that carries them."""
-    parts = urlsplit(index)
+    try:
+        parts = urlsplit(index)
+        _ = parts.port
+    except ValueError as problem:
+        raise UsageError(f"the package index is no address: {problem}", hint="see pip config list") from problem
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(
             f"the package index {parts.scheme or index!r} is not asked over HTTP: its names cannot be listed"

@@ -224,6 +224,11 @@ def test_what_is_no_name_is_refused(text: str) -> None:
         wanted([text], [])
 
 
+def test_an_empty_path_is_not_the_working_directory() -> None:
+    with pytest.raises(UsageError, match="is no name, no path"):
+        wanted([], [""])
+
+
 @pytest.mark.parametrize("name", ["sqlite", "perpetual-lab", "perpetual_lab==1"])
 def test_what_is_perpetuals_own_is_not_installed(name: str) -> None:
     with pytest.raises(UsageError):

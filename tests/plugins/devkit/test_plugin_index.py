@@ -138,6 +138,7 @@ def test_the_command(index: Index, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "no_index"
 
 
+@pytest.mark.slow
 def test_pip_says_which_index_it_uses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Where nothing sets one, its help does: no address is written here."""
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
@@ -149,3 +150,10 @@ def test_pip_says_which_index_it_uses(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert index_url(uv, {"UV_DEFAULT_INDEX": "own=http://127.0.0.1/x"}) == "http://127.0.0.1/x"
     with pytest.raises(TransientError, match="uv names no package index"):
         index_url(uv, {})
+
+
+@pytest.mark.parametrize("address", ["http://[bad/", "http://localhost:port/simple"])
+def test_an_address_that_is_none_is_a_usage_error(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", address)
+    with pytest.raises(UsageError, match="the package index is no address"):
+        listed(address)
