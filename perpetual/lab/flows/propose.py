@@ -211,7 +211,7 @@ def _scheduler(desks: Desks, spec: Specification) -> tuple[str | None, dict[str,
     """
     if spec.scheduler is None and not spec.engine:
         return None, {}
-    name = spec.scheduler or desks.ctx.config["scheduler"]
+    name = desks.ctx.config["scheduler"] if spec.scheduler is None else spec.scheduler
     return name, engine_options(named(desks.ctx, name), name, json_copy(spec.engine or {}, "engine options"))
 
 

@@ -109,6 +109,10 @@ def _seen_many(desks: Desks, runs: Sequence[Document]) -> dict[str, Sighting | E
         answers: Sequence[Sighting | Exception]
         try:
             scheduler = scheduler_for(desks.ctx, group[0])
+        except PerpetualError:
+            found |= {run.id: _unreachable(desks, run) for run in group}  # each says its own name
+            continue
+        try:
             answers = scheduler.poll_many([(run.body["native_id"], desks.runs.log_dir(run.id)) for run in group])
             if len(answers) != len(group):
                 raise PluginError(f"its scheduler answered {len(answers)} of {len(group)} questions")
@@ -116,6 +120,15 @@ def _seen_many(desks: Desks, runs: Sequence[Document]) -> dict[str, Sighting | E
             answers = [problem] * len(group)
         found |= {run.id: said for run, said in zip(group, answers, strict=True)}
     return found
+
+
+def _unreachable(desks: Desks, run: Document) -> Exception:
+    """Returns why the scheduler of a run cannot be asked."""
+    try:
+        scheduler_for(desks.ctx, run)
+    except PerpetualError as problem:
+        return problem
+    return TransientError(f"the scheduler of {run.id} could not be asked just now", hint="perpetual scan")
 
 
 def believe_late(desks: Desks, answer: _Answer) -> None:
