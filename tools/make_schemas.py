@@ -19,7 +19,7 @@ from perpetual.cli.documents import DOCUMENTS, DRY_RUN, FOREIGN
 
 FOLDER = Path(__file__).resolve().parent.parent / "perpetual" / "cli" / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_RECORDS = {name for name, value in vars(records).items() if isinstance(value, type) and is_dataclass(value)}
+_RECORDS = {name for name in records.__all__ if is_dataclass(getattr(records, name))}
 
 
 def schema_of(name: str, document: Any, *, ours: bool = True) -> dict[str, Any]:

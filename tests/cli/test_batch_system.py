@@ -164,6 +164,7 @@ def test_a_pending_run_is_shown_and_costs_nothing(call: Call, batch: Batch, proj
     assert call("store", "verify")["problems"] == []
 
 
+@pytest.mark.slow
 def test_many_are_one_call(call: Call, batch: Batch) -> None:
     e1 = propose(call, "--command", "true", "--replicates", "43")
     batch.hold()
@@ -202,6 +203,7 @@ def test_a_launcher_that_dies_has_started_each_once(call: Call, batch: Batch, pr
     assert (project / "count").read_text().split() == ["x"] * 3
 
 
+@pytest.mark.slow
 def test_logs_are_fetched(call: Call, batch: Batch, project: Path) -> None:
     hypothesis = call("hypotheses", "add", "acc rises")["id"]
     e1 = propose(call, "--command", "sh -c 'echo begun; while [ ! -e go ]; do sleep 0.01; done; echo acc=1.2'",
@@ -290,6 +292,7 @@ def test_late_truth_is_believed(call: Call, batch: Batch, project: Path) -> None
     assert call("store", "verify")["problems"] == []
 
 
+@pytest.mark.slow
 def test_of_two_attempts_one_counts(call: Call, batch: Batch, project: Path) -> None:
     """A lost run was tried again before its end came to be known."""
     hypothesis = call("hypotheses", "add", "acc rises")["id"]

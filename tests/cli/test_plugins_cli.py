@@ -81,6 +81,7 @@ def test_the_scorer_of_the_methodology_is_the_active_one(
     assert bundled == dict.fromkeys(bundled, "available") | {"bench-policy": "active"}
 
 
+@pytest.mark.slow
 def test_it_works_outside_a_project_but_not_in_one_that_was_named_and_is_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,6 +121,7 @@ def test_each_experiment_has_its_scheduler(
     assert "OF_THE_LAUNCHER=x" in (project / ".perpetual" / "runs" / "r2" / "stdout.log").read_text().splitlines()
 
 
+@pytest.mark.slow
 def test_the_record_keeps_it_whatever_is_configured(call: Call, cluster: Path, project: Path) -> None:
     """The hash binds it; a run is ended with its own scheduler; without the plugin it stays as it is, and says so."""
     cluster_s = ("--scheduler", "acme-cluster", "--replicates", "2")

@@ -123,6 +123,7 @@ BAD = {
 LOUD = "import threading, time\nprint('{}')\nthreading.Thread(target=time.sleep, args=(600,)).start()\n"
 
 
+@pytest.mark.slow
 def test_bad_plugins_are_named_and_the_others_are_found(install: Install, no_failures: None) -> None:
     for name, (source, _) in BAD.items():
         install(name, f"acme_{name}", source)  # a hyphen ends the name by which metadata is found
@@ -193,6 +194,7 @@ def test_failures_survive_a_broken_file(tmp_path: Path, monkeypatch: pytest.Monk
     assert not failures.clear("a/b")
 
 
+@pytest.mark.slow
 def test_times_of_plugins_are_measured(install: Install, no_failures: None, capsys: pytest.CaptureFixture[str]) -> None:
     install("acme-heavy", "acme_heavy", "import time; time.sleep(0.2)", name="heavy")
     assert found("heavy").state == "loaded"
@@ -242,6 +244,7 @@ def test_no_note_is_written_without_a_required_gate(project: Path, monkeypatch: 
 # --- gates ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_gate_is_asked_in_a_helper_process(
     install: Install, no_failures: None, project: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -258,6 +261,7 @@ def test_a_gate_is_asked_in_a_helper_process(
     assert "scanning" not in capfd.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_gate_that_cannot_be_built_is_left_out_unless_it_is_required(
     install: Install, no_failures: None, at_once: None, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,6 +288,7 @@ def test_a_gate_that_cannot_be_built_is_left_out_unless_it_is_required(
 # --- observers ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_observer_that_hangs_is_ended_and_hears_the_event_again(
     install: Install, no_failures: None, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -303,6 +303,7 @@ def test_a_further_capture_adds_its_facts(lab: Lab, campaign: Campaign, capsys: 
     assert '  dvc: {"md5": "abc"}\n' in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("part", "why"),
     [(Raises, "ValueError"), (Leaves, "PartEnded: SystemExit: 3"), (Hangs, "OutOfTime: stopped after 1 s"),

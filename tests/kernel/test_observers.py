@@ -28,6 +28,7 @@ def perpetual_event(event, lab, options):
 """
 
 
+@pytest.mark.slow
 def test_an_observer_of_another_distribution_works_in_the_lab(
     project: Path,
     fake_distribution: Callable[..., FakeDistribution],  # noqa: F811 - the fixture

@@ -406,6 +406,7 @@ def test_a_secret_is_referred_to_and_revealed(
     assert WORD not in (project / CONFIG).read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_errors_of_plugins_do_not_quote_a_secret_that_they_were_given(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -183,6 +183,7 @@ def left(place: Path) -> Path:
     return place
 
 
+@pytest.mark.slow
 def test_records_stay_when_the_plugin_has_gone(left: Path) -> None:
     with Lab.open(left) as lab:
         assert lab.records("alarm").get("alarm-1")["loudness"] == 80.0

@@ -74,6 +74,7 @@ def test_it_says_where_the_record_is(program: Program, server: Path, tmp_path: P
     assert program("hypotheses", "list", code=3)["error"]["code"] == "busy"
 
 
+@pytest.mark.slow
 def test_the_status_is_kept_while_the_head_is_the_same(program: Program, tmp_path: Path) -> None:
     """A commit from another machine, which changes no file here, makes it anew."""
     project = tmp_path / "project"
@@ -106,6 +107,7 @@ def test_a_writer_on_another_machine_is_refused_once_the_record_was_replaced(
     assert vault(server, backup / "record.json").location() == old.location()
 
 
+@pytest.mark.slow
 def test_a_lab_that_was_open_goes_on_in_the_new_record(program: Program, tmp_path: Path) -> None:
     """What it held is let go of; the write that was refused succeeds when it is repeated."""
     project = tmp_path / "project"
@@ -141,6 +143,7 @@ def test_a_migration_that_was_killed_can_be_repeated_at_once(program: Program) -
     assert program("store", "verify")["ok"] is True
 
 
+@pytest.mark.slow
 def test_a_backup_that_is_put_back_is_in_force(program: Program, tmp_path: Path) -> None:
     """Its mark is taken off by the first write."""
     folder = tmp_path / "project" / ".perpetual"

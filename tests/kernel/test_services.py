@@ -138,6 +138,7 @@ def test_a_service_is_started_shown_and_stopped(lab: Lab) -> None:
     assert "service bell" not in status_text(lab.status())
 
 
+@pytest.mark.slow
 def test_observers_hear_at_once_while_a_service_runs(lab: Lab, acme: Path) -> None:
     lab.services.start("bell")
     lab.hypotheses.add("heard")
@@ -145,6 +146,7 @@ def test_observers_hear_at_once_while_a_service_runs(lab: Lab, acme: Path) -> No
     lab.services.stop("bell")
 
 
+@pytest.mark.slow
 def test_a_killed_service_is_seen_at_once(lab: Lab) -> None:
     pid = lab.services.start("bell")["pid"]
     os.kill(pid, signal.SIGKILL)
@@ -158,6 +160,7 @@ def test_a_killed_service_is_seen_at_once(lab: Lab) -> None:
     assert lab.services.stop("bell")["state"] == "stopped"
 
 
+@pytest.mark.slow
 def test_a_service_that_does_not_hear_is_killed(lab: Lab) -> None:
     started = lab.services.start("deaf")
     ended = lab.services.stop("deaf", grace_s=0.2)
@@ -165,6 +168,7 @@ def test_a_service_that_does_not_hear_is_killed(lab: Lab) -> None:
     until(lambda: not psutil.pid_exists(started["pid"]))
 
 
+@pytest.mark.slow
 def test_a_forged_process_is_not_killed(lab: Lab) -> None:
     """What a file says of the process is not believed: only the holder of the lock is signalled."""
     lab.services.start("deaf")
@@ -183,6 +187,7 @@ def test_a_forged_process_is_not_killed(lab: Lab) -> None:
         bystander.wait()
 
 
+@pytest.mark.slow
 def test_a_service_that_fails_says_why(lab: Lab) -> None:
     with pytest.raises(PerpetualError, match="the service broken did not start: RuntimeError: no licence") as caught:
         lab.services.start("broken")
@@ -194,6 +199,7 @@ def test_a_service_that_fails_says_why(lab: Lab) -> None:
     assert [item.statement for item in lab.hypotheses.list().items] == ["nothing to do"]
 
 
+@pytest.mark.slow
 def test_health_is_seen_by_the_doctor(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Doctor, "_mcp", lambda _: (True, "not asked", None))
     lab.services.start("sick")
@@ -204,6 +210,7 @@ def test_health_is_seen_by_the_doctor(lab: Lab, monkeypatch: pytest.MonkeyPatch)
     assert "service sick: running: out of paper" in status_text(lab.status())
 
 
+@pytest.mark.slow
 def test_agents_neither_start_nor_stop_one(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.services.start("bell")
     monkeypatch.setenv("CLAUDECODE", "1")
@@ -229,6 +236,7 @@ def test_nonsense_in_the_files_is_no_error(tmp_path: Path) -> None:
         assert state_of(str(tmp_path), "bell")["state"] == "starting"
 
 
+@pytest.mark.slow
 def test_the_command(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     def answer(*words: str, code: int = 0) -> Any:
         assert run([*words, "--json"]) == code
@@ -305,6 +313,7 @@ BROKEN: list[tuple[type[Service], str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("twin", "name"), BROKEN)
 def test_a_twin_with_one_broken_promise_fails(
     project: Path, monkeypatch: pytest.MonkeyPatch, twin: type[Service], name: str

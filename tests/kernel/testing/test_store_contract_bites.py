@@ -961,7 +961,7 @@ def test_an_outsider_gets_the_failures_from_pytest(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     failed = [line for line in found.stdout.splitlines() if line.startswith("FAILED")]
     assert [line.split(" ")[1] for line in failed] == ["test_acme.py::TestBad::test_only_declared_indexes_are_searched"]

@@ -90,7 +90,7 @@ def test_without_a_suite_or_without_pytest_nothing_is_told(monkeypatch: pytest.M
 def test_the_command_shows_each_promise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plugins", "check", "harnesses", "--json"]) == 0
     items = json.loads(capsys.readouterr().out)["items"]
-    assert {item["slot"] for item in items} == {"harness"}
+    assert {item["slot"] for item in items} == {"harness", "scaffolder"}
     assert all(one["ok"] for item in items for one in item["promises"])
     assert all(len(item["promises"]) > 4 for item in items)
     assert run(["plugins", "check", "harnesses"]) == 0

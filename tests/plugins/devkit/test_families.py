@@ -82,6 +82,7 @@ def registry() -> Registry:
     return Registry(extra=[("aa-fills", "fills", "1", FILLS), ("zz-family", "family", "1", brings(CRITIC))])
 
 
+@pytest.mark.slow
 def test_the_suite_of_a_family_bites() -> None:
     good = run_suite(CRITIC, "aa-fills/mild", "acme_family:mild", {"bonus": 1})
     assert (good.ok, good.suite) == (True, "acme_family.CriticContract")
@@ -89,6 +90,7 @@ def test_the_suite_of_a_family_bites() -> None:
     assert [(promise.promise, promise.ok) for promise in bad.promises] == [("no grade is negative", False)]
 
 
+@pytest.mark.slow
 def test_plugins_check_covers_a_family(project: Path) -> None:
     with Lab.open(registry=registry()) as lab:
         mild, stern = check_plugins(lab.inventory(), "fills", suites=True)

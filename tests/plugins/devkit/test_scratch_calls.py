@@ -137,6 +137,7 @@ def test_what_is_called(call: Call, slot: str, attribute: str, ok: bool | None, 
     assert (found.ok, words in found.detail) == (ok, True), found
 
 
+@pytest.mark.slow
 def test_what_hangs_is_ended(call: Call) -> None:
     assert call("report_section", "hangs", limit_s=1.0) == CallResult(False, "it had not ended after 1 s")
 
@@ -163,6 +164,7 @@ def perpetual_event(event):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "ok"), [("nothing", True), ("hypothesis_added", False)])
 def test_observers_hear_the_events_of_a_scratch_lab(
     install: Callable[..., None], project: Path, capsys: pytest.CaptureFixture[str], kind: str, ok: bool

@@ -61,6 +61,7 @@ def test_a_run_that_is_queued_already_waits(project: Path, lab: Lab) -> None:
     assert WHY in str(found.reason)
 
 
+@pytest.mark.slow
 def test_the_devices_and_the_doctor_say_so(lab: Lab) -> None:
     with pytest.raises(PluginError, match="gpus"):
         lab.inventory().devices()

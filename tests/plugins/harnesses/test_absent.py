@@ -40,6 +40,7 @@ def test_a_project_that_knew_an_agent_goes_on(project: Path) -> None:
     assert not (project / ".mcp.json").exists()
 
 
+@pytest.mark.slow
 def test_a_project_that_knew_none_misses_nothing(project: Path) -> None:
     with opened(project) as lab:
         assert [item for item in lab.doctor() if item["check"].startswith("harness")] == []
