@@ -345,6 +345,7 @@ def test_the_tail_of_a_log(
     assert capsys.readouterr().out == kept
 
 
+@pytest.mark.slow
 def test_a_long_log_is_bounded_as_json_and_whole_as_text(
     call: Call, approved: Approved, capsys: pytest.CaptureFixture[str]
 ) -> None:

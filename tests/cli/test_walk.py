@@ -371,6 +371,7 @@ def test_help_is_shown_without_a_project(
     assert capsys.readouterr().out.startswith("Usage: perpetual ")
 
 
+@pytest.mark.slow
 def test_the_mcp_server_ends_with_its_client_and_prints_nothing_else(place: Path) -> None:
     command = [sys.executable, "-m", "perpetual", "mcp"]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)

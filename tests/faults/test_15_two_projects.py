@@ -259,6 +259,7 @@ def test_projects_that_declare_their_memory_share(machine: GpuMachine, gpu_lab: 
     assert f"GPU 0 is held by {little.id}, r1 of {gpu_lab.root}" in (alone.reason or "")
 
 
+@pytest.mark.slow
 def test_gpu_status_names_the_other_project(
     machine: GpuMachine, gpu_lab: Lab, other_lab: Lab, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path,

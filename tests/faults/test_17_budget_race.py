@@ -84,6 +84,7 @@ def _experiments(lab: Lab, count: int, **design: Any) -> list[str]:
     return [approved(lab, "exec sleep 600", config={"n": n}, **design) for n in range(count)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", ["tinydb", "sqlite"])
 def test_ten_launches_for_the_last_hour(project: Path, store: str) -> None:
     """One run of one GPU for one hour fits: one is started, and never two."""

@@ -247,6 +247,7 @@ def test_every_key_of_the_methodology_has_a_case() -> None:
     assert set(_KEYS) == set(KEYS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", _KEYS)
 def test_every_key_of_the_methodology_changes_something(
     key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -257,6 +257,7 @@ def test_discovery_is_light_and_its_cache_is_lighter(
     assert not modules & ({"pluggy", "importlib.metadata", "perpetual_tinydb.plugin"} | HEAVY)
 
 
+@pytest.mark.slow
 def test_a_changed_path_is_seen(folder: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")  # a __pycache__ written beside the modules is a change as well
     before, _, _ = _ask(folder)

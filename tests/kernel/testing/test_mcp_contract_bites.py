@@ -197,6 +197,7 @@ def test_a_broken_server_fails(fault: str, name: str, server: Path, tmp_path: Pa
     assert fault == "fragile" or "the conversation failed" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_an_outsider_chooses_the_server_by_a_variable(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

@@ -938,6 +938,7 @@ def test_a_store_that_processes_cannot_share_fails(
         _share(name, broken(), peer)
 
 
+@pytest.mark.slow
 def test_an_outsider_gets_the_failures_from_pytest(tmp_path: Path) -> None:
     import subprocess
     import sys

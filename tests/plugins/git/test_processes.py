@@ -126,6 +126,7 @@ def run_victim(folder: Path, intent: int, last_step: int) -> tuple[int, str]:
     return victim.returncode, said
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="nothing kills like SIGKILL there")
 def test_a_committer_killed_at_any_step_leaves_each_intent_to_be_done_exactly_once(folder: Path, git: Git) -> None:
     with NoteRepository.open(folder) as notes:

@@ -62,6 +62,7 @@ def _dumped(document: Any, indent: int | str | None, ascii_only: bool, end: str,
     return (text.replace("\n", "\r\n") if crlf else text).encode("utf-8")
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(
     servers=_SERVERS,

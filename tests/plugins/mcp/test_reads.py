@@ -191,6 +191,7 @@ def test_a_client_completes(filled: Path) -> None:
     assert talk(opener(filled), deed) == ["h1"]
 
 
+@pytest.mark.slow
 def test_a_long_report_comes_in_parts(project: Path) -> None:
     with Lab.open(project) as lab:
         for number in range(40):

@@ -127,6 +127,7 @@ def test_every_handshake_revision_is_served(project: Path, version: str) -> None
             assert told(server, "notifications/resources/updated") == {"uri": "hypothesis://h2"}
 
 
+@pytest.mark.slow
 def test_a_client_that_asks_to_discover_first_is_served_without_a_handshake(project: Path) -> None:
     with raw(project) as server:
         # Both openings wait before the server reads anything; the first one decides.

@@ -218,6 +218,7 @@ def open_store(options, *, path):
 """
 
 
+@pytest.mark.slow
 def test_what_a_store_prints_as_it_opens_stays_out_of_the_stream(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,6 +278,7 @@ def test_a_socket_is_served_as_a_pipe_is(project: Path) -> None:
         assert process.wait(timeout=60) == 0
 
 
+@pytest.mark.slow
 def test_a_client_that_listens_no_more_ends_the_server(project: Path) -> None:
     """Although it would still speak: nothing that it asks for could be answered."""
     server = Raw(project)

@@ -81,6 +81,7 @@ def test_no_seed_can_be_picked_over_mcp(filled: Path) -> None:
         assert all(run.seed != 7 for run in lab.runs.list().items)
 
 
+@pytest.mark.slow
 def test_a_campaign_over_the_tools_alone(project: Path) -> None:
     """What a person does besides is one approval."""
 

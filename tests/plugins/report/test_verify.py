@@ -288,6 +288,7 @@ def test_a_log_that_is_gone_is_found(lab: Lab, study: Path, page: str) -> None:
     assert {problem["found"] for problem in problems} == {"the source is gone"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("told", [True, False], ids=["a feed that says what was", "an old feed, which does not"])
 def test_thresholds_that_were_set_later_do_not_turn_what_was_written(
     lab: Lab, study: Path, monkeypatch: pytest.MonkeyPatch, told: bool

@@ -253,6 +253,7 @@ print(number)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_torn", [False, True])
 def test_a_compaction_that_dies_at_any_step_leaves_one_generation_whole(
     folder: Path, store: TinyStore, tmp_path: Path, is_torn: bool
