@@ -121,6 +121,24 @@ def test_what_the_budget_does_not_hold_is_told_and_left(project: Path) -> None:
         assert [item.id for item in lab.runs.list().items] == [other.id, first.id]
 
 
+def test_a_run_of_a_decided_hypothesis_is_not_tried_again_and_says_so(project: Path) -> None:
+    """The others decide it first, and then the one without memory ends."""
+    with opened(project, auto_retry="oom") as lab:
+        design = {"metric": "acc", "direction": "max", "mde": 0.1, "baseline": 1.0, "noise": 0.05, "replicates": 6}
+        waits = f"while test ! -e go; do sleep 0.02; done; {CUDA}"
+        script = f"if test $PERPETUAL_RUN = r1; then {waits}; fi; echo acc=2.$PERPETUAL_SEED"
+        hypothesis = lab.hypotheses.add("acc rises").id
+        lab.runs.launch(approved(lab, script, **design, hypothesis_id=hypothesis), every=True)
+        lab.wait(["r2", "r3", "r4", "r5", "r6"], timeout_s=LONG_S)
+        assert lab.hypotheses.get(hypothesis).status == "supported"
+        (project / "go").touch()
+        lab.wait(["r1"], timeout_s=LONG_S)
+        (note,) = (note for note in lab.runs.get("r1").annotations if note["kind"] == "retry")
+        text = f"not tried again by itself: what it would measure is decided, {hypothesis} is supported"
+        assert note == {"kind": "retry", "text": text, "source": "oom"}
+        assert len(lab.runs.list().items) == 6
+
+
 def test_two_scans_at_once_try_it_again_once(project: Path) -> None:
     with opened(project, auto_retry="oom", max_attempts="9") as lab:
         lab.queue.set_state("running")

@@ -110,7 +110,7 @@ def test_a_kind_without_analyser_has_no_hint_and_the_kernel_s_own_has_one(
     ended = _failed(lab, monkeypatch)
     assert ended.annotations == ()
     noted = replace(ended, annotations=tuple({"kind": kind, "text": "", "source": ""} for kind in ("oom", "retry")))
-    assert lab.runs.hints(noted) == [f"perpetual retry {ended.id} once there is room"]
+    assert lab.runs.hints(noted) == [f"perpetual retry {ended.id} makes a further attempt all the same"]
 
 
 def test_runs_that_earlier_versions_recorded_have_hints(lab: Lab) -> None:

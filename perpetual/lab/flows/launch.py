@@ -178,17 +178,22 @@ def try_again(desks: Desks, tx: Transaction, run: Document, cause: str) -> Docum
     experiment = desks.ctx.need("experiment", run.body["experiment_id"])
     hypothesis = tx.get("hypothesis", experiment.body["hypothesis_id"] or "")
     if hypothesis is not None and hypothesis.body["status"] in ("supported", "refuted"):
-        return None  # what it would measure is decided
+        why = f"{hypothesis.id} is {hypothesis.body['status']}"
+        _note_untried(desks, tx, run, cause, f"not tried again by itself: what it would measure is decided, {why}")
+        return None
     try:
         with desks.ctx.store.transaction():  # all of it, or none
             made = _next_attempt(desks, tx, run.id)
             payload = {"run_id": run.id, "attempt": made.body["attempt"], "cause": cause}
             desks.ctx.emit(tx, "run_retried", made.id, payload)
     except PerpetualError as problem:
-        text = f"not tried again by itself: {problem.message}"
-        desks.runs.annotate(tx, desks.ctx.need("run", run.id), [{"kind": "retry", "text": text, "source": cause}])
+        _note_untried(desks, tx, run, cause, f"not tried again by itself: {problem.message}")
         return None
     return made
+
+
+def _note_untried(desks: Desks, tx: Transaction, run: Document, cause: str, text: str) -> None:
+    desks.runs.annotate(tx, desks.ctx.need("run", run.id), [{"kind": "retry", "text": text, "source": cause}])
 
 
 def plan(

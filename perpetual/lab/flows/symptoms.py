@@ -33,7 +33,7 @@ _KIND = re.compile(r"[a-z][a-z0-9_-]{0,39}\Z")
 # Ways out of what the kernel itself notes beside a run.
 _HINTS = {
     "overrun": "it lasted longer than its wall limit: propose it with a longer --wall, or perpetual kill {run}",
-    "retry": "perpetual retry {run} once there is room",
+    "retry": "perpetual retry {run} makes a further attempt all the same",
 }
 
 
