@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from perpetual.catalogue import Offer, PluginInfo
     from perpetual.commands import CliContext, json_option, page_options, pass_cli, printable
     from perpetual.errors import (
         ConfigError,
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
         from_json,
         to_json,
     )
-    from perpetual.registry import Offer, PluginInfo
     from perpetual.slots import API, Option, Provider
     from perpetual.slots.analyser import (
         Analyser,
@@ -295,7 +295,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "from_json",
         "to_json",
     ),
-    "perpetual.registry": ("Offer", "PluginInfo"),
+    "perpetual.catalogue": ("Offer", "PluginInfo"),
     "perpetual.slots": ("API", "Option", "Provider"),
     "perpetual.slots.analyser": (
         "Analyser",

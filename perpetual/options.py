@@ -24,9 +24,10 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from perpetual.catalogue import Offer, PluginInfo
 from perpetual.config import FILE, PLUGINS, Config, inside, option_forms, user_file
 from perpetual.errors import ConfigError, NotFound, NotPermitted, UsageError, unknown
-from perpetual.registry import Offer, PluginInfo, Registry
+from perpetual.registry import Registry
 from perpetual.schema import check, key_of_option, parse_text
 from perpetual.slots import OPTION_TYPES, Option
 from perpetual.toolkit import yamlfile

@@ -30,6 +30,7 @@ from perpetual.registry import Registry
 from perpetual.toolkit.named_path import named_path
 
 if TYPE_CHECKING:
+    from perpetual.catalogue import Offer
     from perpetual.lab.budget import Budget
     from perpetual.lab.doors.evidence import EvidenceDoor
     from perpetual.lab.doors.experiments import ExperimentsDoor
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from perpetual.lab.status import Status
     from perpetual.lab.trust_review import TrustReview
     from perpetual.records import Event
-    from perpetual.registry import Offer
 
 __all__ = ["Lab"]
 

@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perpetual.catalogue import Offer
 from perpetual.config import Config
 from perpetual.errors import (
     ConfigError,
@@ -32,7 +33,7 @@ from perpetual.lab import housing, remains, upgrades
 from perpetual.lab.trust import Trust
 from perpetual.lab.unbuilt import Unbuilt
 from perpetual.options import PluginOptions
-from perpetual.registry import Offer, Registry
+from perpetual.registry import Registry
 from perpetual.schema import Key, key_of_option
 from perpetual.slots.store import KINDS, Document, Row, StoreBase, Transaction
 from perpetual.slots.table import Slot
@@ -43,7 +44,7 @@ from perpetual.toolkit.units import identifier, iso
 
 if TYPE_CHECKING:
     from perpetual.lab import helped, plugin_kinds
-    from perpetual.plugin_process import PluginProcess
+    from perpetual.toolkit.helper_process import HelperProcess
 
 __all__ = ["Clock", "Context"]
 
@@ -435,11 +436,9 @@ class Context:
         return part
 
     @cached_property
-    def helper(self) -> PluginProcess:
+    def helper(self) -> HelperProcess:
         """The process in which gates and observers of other distributions are called; started by the first call."""
-        from perpetual.plugin_process import PluginProcess
-
-        return PluginProcess()
+        return self.registry.helper()
 
     @cached_property
     def failures(self) -> helped.PartFailures:
@@ -450,8 +449,8 @@ class Context:
 
     def _gate_apart(self, offer: Offer, options: Mapping[str, Any]) -> helped.HelperGate:
         from perpetual.lab import helped
-        from perpetual.plugin_process import HelperEnded
         from perpetual.toolkit.deadline import OutOfTime
+        from perpetual.toolkit.helper_process import HelperEnded
 
         limit_s = self.config["plugin_gate_s"]
         try:

@@ -13,8 +13,8 @@ from perpetual.lab.present import Present
 from perpetual.lab.redaction import shown_event
 from perpetual.lab.upgrades import VERSIONS, versions_of
 from perpetual.records import Event, from_json
-from perpetual.registry import Called
 from perpetual.slots.store import Document
+from perpetual.toolkit.hook_calls import Called
 from perpetual.toolkit.reserved import is_bundled
 
 if TYPE_CHECKING:

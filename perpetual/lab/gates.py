@@ -12,12 +12,12 @@ from perpetual.errors import PluginError
 from perpetual.lab.context import Context
 from perpetual.lab.helped import HelperGate, PartRaised
 from perpetual.lab.redaction import only_removes
-from perpetual.plugin_process import HelperEnded
 from perpetual.records import Verdict
 from perpetual.slots.gate import OUTCOMES, Gate, GateVerdict, Provenance
 from perpetual.slots.memory import PathRefused
 from perpetual.toolkit.contained import contained
 from perpetual.toolkit.deadline import OutOfTime, call
+from perpetual.toolkit.helper_process import HelperEnded
 from perpetual.toolkit.redact import redact_text
 from perpetual.toolkit.reserved import is_bundled
 

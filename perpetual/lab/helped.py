@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from perpetual.catalogue import PluginInfo
 from perpetual.errors import masked
-from perpetual.plugin_process import HelperEnded, HelperHung, PluginProcess
 from perpetual.records import Event, to_json
-from perpetual.registry import Called, PluginInfo, Registry
+from perpetual.registry import Registry
 from perpetual.slots.gate import Gate, GateVerdict, Provenance, thaw_verdict
 from perpetual.toolkit.deadline import OutOfTime
+from perpetual.toolkit.helper_process import HelperEnded, HelperHung, HelperProcess
+from perpetual.toolkit.hook_calls import Called
 from perpetual.toolkit.plugin_failures import Failures, PluginFailures
 from perpetual.toolkit.secret import carried
 
@@ -33,7 +35,7 @@ class PartRaised(Exception):
 class HelperGate(Gate):
     """A gate that is built and asked in the helper process."""
 
-    def __init__(self, helper: PluginProcess, factory: str, options: Mapping[str, Any], limit_s: float) -> None:
+    def __init__(self, helper: HelperProcess, factory: str, options: Mapping[str, Any], limit_s: float) -> None:
         self._helper, self._limit_s = helper, limit_s
         self._gate = {"factory": factory, "options": carried(dict(options))}
         self._ask("build")
@@ -59,7 +61,7 @@ class HelperGate(Gate):
 
 
 def observe(
-    helper: PluginProcess,
+    helper: HelperProcess,
     plugin: str,
     event: Event,
     options: Mapping[str, Any],

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from perpetual.catalogue import Offer
 from perpetual.config import Config
 from perpetual.errors import PerpetualError, PluginError
 from perpetual.lab.held import DEFAULT_COMMAND, SCAFFOLD
 from perpetual.options import PluginOptions
-from perpetual.registry import Offer, Registry
+from perpetual.registry import Registry
 from perpetual.slots.harness import Harness
 from perpetual.slots.scaffolder import OfferedHarness, ScaffoldAnswer, Scaffolder, ScaffoldView
 

@@ -16,11 +16,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perpetual.catalogue import Offer
 from perpetual.errors import Conflict, NotFound, PerpetualError, TransientError, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.events import Feed
 from perpetual.lab.rights import person_only
-from perpetual.registry import Offer
 from perpetual.slots.service import Service
 from perpetual.toolkit import confined
 from perpetual.toolkit.atomic import dump_json, write_atomic

@@ -18,7 +18,7 @@ from types import ModuleType
 
 import pytest
 
-from perpetual.registry import discover
+from perpetual.discovery import discover
 from perpetual_devkit.chaos_judge import Told, judge
 from perpetual_devkit.chaos_writer import build_store
 from perpetual_git.memory import open_memory

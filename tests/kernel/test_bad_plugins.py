@@ -12,14 +12,15 @@ from pathlib import Path
 import pytest
 
 from perpetual import Lab
+from perpetual.catalogue import PluginInfo
 from perpetual.cli.app import run
 from perpetual.errors import PerpetualError, PluginError
 from perpetual.kept import commands
 from perpetual.lab.doctor import Doctor
-from perpetual.plugin_process import HelperEnded, HelperHung, PluginProcess
-from perpetual.registry import PluginInfo, Registry
+from perpetual.registry import Registry
 from perpetual.toolkit import contained, plugin_failures
 from perpetual.toolkit.deadline import OutOfTime
+from perpetual.toolkit.helper_process import HelperEnded, HelperHung, HelperProcess
 from perpetual.toolkit.plugin_failures import PluginFailures
 
 Install = Callable[..., None]
@@ -98,8 +99,8 @@ def _in(folder: Path) -> Callable[[PluginFailures, str], None]:
 
 
 @pytest.fixture
-def helper() -> Iterator[PluginProcess]:
-    with PluginProcess() as made:
+def helper() -> Iterator[HelperProcess]:
+    with Registry.helper() as made:
         yield made
 
 
@@ -331,7 +332,7 @@ def test_an_observer_is_left_out_after_three_failures(
 # --- the helper process ---------------------------------------------------------------------------------------------
 
 
-def test_a_helper_answers_dies_and_is_started_again(helper: PluginProcess) -> None:
+def test_a_helper_answers_dies_and_is_started_again(helper: HelperProcess) -> None:
     assert "KeyError" in helper.ask("nothing", 10.0)["error"]
     assert helper._process is not None
     first = helper._process.pid
@@ -349,7 +350,7 @@ def test_a_helper_answers_dies_and_is_started_again(helper: PluginProcess) -> No
 @pytest.mark.slow
 def test_a_helper_leaves_with_the_process_that_started_it() -> None:
     code = (
-        "import os\nfrom perpetual.plugin_process import PluginProcess\nhelper = PluginProcess()\n"
+        "import os\nfrom perpetual.registry import Registry\nhelper = Registry.helper()\n"
         "helper.ask('nothing', 10.0)\nprint(helper._process.pid, flush=True)\nos._exit(0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from perpetual import Lab, hookspecs, registry, slots
+from perpetual import Lab, discovery, hookspecs, slots
 from perpetual.api import PerpetualDeprecationWarning, Provider, hookimpl
+from perpetual.catalogue import PluginInfo
 from perpetual.cli.app import run
 from perpetual.hookspecs import Replaced
-from perpetual.registry import PluginInfo, Registry
+from perpetual.registry import Registry
 from perpetual.toolkit.deprecation import announced, collected, warn_replaced
 
 GATE = (
@@ -134,8 +135,8 @@ def test_a_plugin_with_a_hooks_old_name_serves(monkeypatch: pytest.MonkeyPatch) 
 
 def test_two_interfaces_are_served_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     """One plugin offers parts of both; the part of the older one serves through its slot's adapter."""
-    monkeypatch.setattr(registry, "SERVED", (1, 2))
-    monkeypatch.setattr(registry, "API", 2)
+    monkeypatch.setattr(discovery, "SERVED", (1, 2))
+    monkeypatch.setattr(discovery, "API", 2)
     monkeypatch.setitem(slots.ADAPTERS, (1, "proposer"), "builtins:tuple")
     module = ModuleType("acme_parts")
     module.build = lambda options: ["a part"]  # type: ignore[attr-defined]

@@ -346,10 +346,10 @@ def test_a_variable_gives_the_value(project: Path, monkeypatch: pytest.MonkeyPat
 def test_options_survive_the_cache_of_plugins(typed: Registry) -> None:
     from dataclasses import asdict
 
-    from perpetual.registry import _thaw
+    from perpetual.catalogue import thaw
 
     info = next(info for info in typed.plugins if info.qualified_name == "acme/typed")
-    assert _thaw(json.loads(json.dumps(asdict(info)))) == info
+    assert thaw(json.loads(json.dumps(asdict(info)))) == info
 
 
 def test_options_of_api_1_are_as_they_were() -> None:

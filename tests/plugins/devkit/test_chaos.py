@@ -16,8 +16,8 @@ import psutil
 import pytest
 
 from perpetual.cli.app import run
+from perpetual.discovery import discover
 from perpetual.errors import CorruptData, PerpetualError, TransientError, UsageError
-from perpetual.registry import discover
 from perpetual.slots.store import Change, Row, StoreBase, Transaction
 from perpetual.testing.memory_store import InMemoryStore
 from perpetual.toolkit.secret import Secret

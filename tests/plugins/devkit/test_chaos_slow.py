@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perpetual.cli.app import run
-from perpetual.registry import discover
+from perpetual.discovery import discover
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -1,7 +1,8 @@
-"""A helper process in which plugins of other distributions are called: one that hangs is killed. Floor 1.
+"""A helper process in which foreign code is called: one that hangs is killed. Floor 0.
 
-The program is `perpetual.plugin_worker`; questions and answers are lines of JSON. What plugins print there goes to
-standard error. The process is started at the first question, and again after it was killed.
+Its program is `perpetual.toolkit.helper_worker`, which answers by the deeds that are named; questions and answers are
+lines of JSON. What foreign code prints there goes to standard error. The process is started at the first question, and
+again after it was killed.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import sys
 import threading
 from typing import IO, Any
 
-__all__ = ["HelperEnded", "HelperHung", "PluginProcess"]
+__all__ = ["HelperEnded", "HelperHung", "HelperProcess"]
 
-_START = "import sys; sys.path[:] = {path!r}; from perpetual.plugin_worker import main; main()"
+_START = "import sys; sys.path[:] = {path!r}; from perpetual.toolkit.helper_worker import main; main({deeds!r})"
 _LEAVE_S = 2.0  # for the helper to leave by itself
 
 
@@ -37,15 +38,20 @@ class HelperEnded(Exception):
         super().__init__(f"it ended its process (status {status})")
 
 
-class PluginProcess:
-    """The helper process; usable as a context manager and from several threads, one question at a time."""
+class HelperProcess:
+    """The helper process; usable as a context manager and from several threads, one question at a time.
 
-    def __init__(self) -> None:
+    Args:
+        deeds: `module:table` of what it can do; see `perpetual.toolkit.helper_worker`.
+    """
+
+    def __init__(self, deeds: str) -> None:
+        self._deeds = deeds
         self._turn = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
-    def __enter__(self) -> PluginProcess:
+    def __enter__(self) -> HelperProcess:
         return self
 
     def __exit__(self, *problem: object) -> None:
@@ -107,7 +113,7 @@ class PluginProcess:
         self.kill()
         self._answers = queue.SimpleQueue()
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _START.format(path=sys.path)],
+            [sys.executable, "-P", "-c", _START.format(path=sys.path, deeds=self._deeds)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,

@@ -1,4 +1,4 @@
-"""Discovery of other distributions' plugins in a helper process: one that hangs or dies is named and left out. Floor 1.
+"""Discovery of other distributions' plugins in a helper process: one that hangs or dies is named and left out. Floor 0.
 
 The helper says what it begins, so that the time of each plugin is known. When one exceeds its limit the helper is
 killed, and another one finds the rest.
@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
-from perpetual.plugin_process import HelperEnded, HelperHung, PluginProcess
 from perpetual.toolkit import plugin_failures
+from perpetual.toolkit.helper_process import HelperEnded, HelperHung, HelperProcess
 from perpetual.toolkit.plugin_failures import Failures, PluginFailures
 from perpetual.toolkit.reserved import is_bundled
 
@@ -72,14 +72,26 @@ def forget(plugin: str) -> None:
     _failures().clear(plugin)
 
 
-def discovered(disabled: Sequence[str], limit_s: float, *, safe: bool = False, always: bool = False) -> Found | None:
+def discovered(
+    group: str,
+    start: Callable[[], HelperProcess],
+    disabled: Sequence[str],
+    limit_s: float,
+    *,
+    safe: bool = False,
+    always: bool = False,
+) -> Found | None:
     """Returns what a helper process finds; None if there are bundled plugins only, or no helper can be started.
 
     Args:
+        group: the group of entry points by which distributions bring plugins.
+        start: makes a helper process whose deed `discover` answers plugins, files and times.
+        disabled: names of plugins, bare or qualified, that are not loaded.
+        safe: loads bundled plugins only.
         limit_s: seconds for each plugin of another distribution, its import and all of its hooks together.
         always: asks the helper in any case, and every plugin anew.
     """
-    foreign = _foreign()
+    foreign = _foreign(group)
     if not foreign and not always:
         return None
     stamps = {name: _stamp(point) for name, point in foreign.items()}
@@ -91,7 +103,7 @@ def discovered(disabled: Sequence[str], limit_s: float, *, safe: bool = False, a
     skip = {name: one.reason for name, one in known.items()}
     try:
         while True:
-            helper = PluginProcess()
+            helper = start()
             try:
                 answer = _asked(helper, {"disabled": [*disabled], "safe": safe, "skip": skip}, limit_s)
             finally:
@@ -106,7 +118,7 @@ def discovered(disabled: Sequence[str], limit_s: float, *, safe: bool = False, a
         return None
 
 
-def _asked(helper: PluginProcess, question: dict[str, Any], limit_s: float) -> dict[str, Any]:
+def _asked(helper: HelperProcess, question: dict[str, Any], limit_s: float) -> dict[str, Any]:
     """Returns the helper's answer, or `{plugin: reason}` for the one that kept it from answering."""
     helper.send("discover", limit_s + _OWN_S, **question)
     spent: dict[str, float] = {}
@@ -131,13 +143,11 @@ def _asked(helper: PluginProcess, question: dict[str, Any], limit_s: float) -> d
         plugin, step = answer["at"], answer["step"]
 
 
-def _foreign() -> dict[str, EntryPoint]:
+def _foreign(group: str) -> dict[str, EntryPoint]:
     """Returns the entry points of other distributions' plugins, by qualified name."""
     from importlib.metadata import entry_points
 
-    from perpetual.hookspecs import GROUP
-
-    found = {f"{'?' if one.dist is None else one.dist.name}/{one.name}": one for one in entry_points(group=GROUP)}
+    found = {f"{'?' if one.dist is None else one.dist.name}/{one.name}": one for one in entry_points(group=group)}
     return {name: point for name, point in found.items() if not is_bundled(name)}
 
 
