@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from perpetual.hookspecs import hookimpl
     from perpetual.lab import Lab
-    from perpetual.runlog import log
     from perpetual.slots import Provider
+    from perpetual.toolkit.run_log import log
 
 _HOMES = {
     "Lab": "perpetual.lab",
     "Provider": "perpetual.slots",
     "hookimpl": "perpetual.hookspecs",
-    "log": "perpetual.runlog",
+    "log": "perpetual.toolkit.run_log",
 }
 
 

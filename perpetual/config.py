@@ -18,7 +18,10 @@ from perpetual.errors import ConfigError, ForeignProject, NoProject, UsageError,
 from perpetual.methodology import FILE as METHODOLOGY_FILE
 from perpetual.methodology import KEYS as METHODOLOGY_KEYS
 from perpetual.methodology import Methodology
-from perpetual.schema import (
+from perpetual.slots.table import METHODOLOGY as BY_METHODOLOGY
+from perpetual.slots.table import SLOTS, Slot
+from perpetual.toolkit import confined, trust_record, yamlfile
+from perpetual.toolkit.config_keys import (
     ABSENT,
     Item,
     Key,
@@ -32,9 +35,6 @@ from perpetual.schema import (
     order_is_weaker,
     parse_text,
 )
-from perpetual.slots.table import METHODOLOGY as BY_METHODOLOGY
-from perpetual.slots.table import SLOTS, Slot
-from perpetual.toolkit import confined, trust_record, yamlfile
 from perpetual.toolkit.named_path import named_path
 from perpetual.toolkit.reserved import DISTRIBUTION
 

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from perpetual import hookspecs
 from perpetual.catalogue import UPGRADE, Offer, PluginInfo, import_problem
 from perpetual.errors import ConfigError
-from perpetual.schema import check, key_of_option
-from perpetual.slots import API, SERVED, Option, Provider
+from perpetual.slots import API, SERVED, Option, Provider, key_of_option
 from perpetual.slots.kinds import EventKind, RecordKind, kind_problem
 from perpetual.slots.table import METHODOLOGY, SLOTS, Slot
 from perpetual.toolkit import caches
+from perpetual.toolkit.config_keys import check
 from perpetual.toolkit.deadline import call as call_within
 from perpetual.toolkit.deprecation import collected
 from perpetual.toolkit.hook_calls import Called, call, implemented, misfit, specified

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from perpetual.errors import ConfigError, UsageError, unknown
-from perpetual.schema import (
+from perpetual.toolkit import yamlfile
+from perpetual.toolkit.config_keys import (
     ABSENT,
     Guarded,
     Item,
@@ -25,7 +26,6 @@ from perpetual.schema import (
     parse_text,
     true_is_weaker,
 )
-from perpetual.toolkit import yamlfile
 
 __all__ = ["FILE", "KEYS", "STRATEGY_SCORERS", "Methodology"]
 

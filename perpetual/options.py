@@ -28,9 +28,9 @@ from perpetual.catalogue import Offer, PluginInfo
 from perpetual.config import FILE, PLUGINS, Config, inside, option_forms, user_file
 from perpetual.errors import ConfigError, NotFound, NotPermitted, UsageError, unknown
 from perpetual.registry import Registry
-from perpetual.schema import check, key_of_option, parse_text
-from perpetual.slots import OPTION_TYPES, Option
+from perpetual.slots import OPTION_TYPES, Option, key_of_option
 from perpetual.toolkit import yamlfile
+from perpetual.toolkit.config_keys import check, parse_text
 from perpetual.toolkit.reserved import is_bundled
 from perpetual.toolkit.secret import FORMS, Secret, follow, is_reference
 
@@ -289,7 +289,7 @@ def leaves_of(spec: Mapping[str, Option], keys: tuple[str, ...] = ()) -> Iterato
 
 
 def checked(name: str, option: Option, value: Any, where: str) -> Any:
-    """Returns the value of an option in its type; raises ConfigError as `perpetual.schema.check` does."""
+    """Returns the value of an option in its type; raises ConfigError as `perpetual.toolkit.config_keys.check` does."""
     if (option.type, option.items) != ("list", "section") or (value is None and option.nullable):
         return check(key_of_option(name, option), value, where)
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):

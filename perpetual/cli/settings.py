@@ -10,7 +10,7 @@ import click
 
 from perpetual.cli.plugin_commands import OpenGroup
 from perpetual.commands import CliContext, json_option, pass_cli
-from perpetual.schema import Item
+from perpetual.toolkit.config_keys import Item
 
 __all__ = ["config", "methodology"]
 

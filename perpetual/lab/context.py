@@ -34,10 +34,11 @@ from perpetual.lab.trust import Trust
 from perpetual.lab.unbuilt import Unbuilt
 from perpetual.options import PluginOptions
 from perpetual.registry import Registry
-from perpetual.schema import Key, key_of_option
+from perpetual.slots import key_of_option
 from perpetual.slots.store import KINDS, Document, Row, StoreBase, Transaction
 from perpetual.slots.table import Slot
 from perpetual.toolkit import confined
+from perpetual.toolkit.config_keys import Key
 from perpetual.toolkit.jsoncopy import json_copy
 from perpetual.toolkit.limits import fits_text
 from perpetual.toolkit.units import identifier, iso

@@ -18,9 +18,9 @@ from perpetual.lab.rights import require_person
 from perpetual.methodology import FILE as METHODOLOGY_FILE
 from perpetual.methodology import KEYS, Methodology
 from perpetual.registry import Registry
-from perpetual.schema import check, check_names
 from perpetual.toolkit import confined, trust_record, user_state
 from perpetual.toolkit.atomic import write_atomic
+from perpetual.toolkit.config_keys import check, check_names
 from perpetual.toolkit.steps import step
 from perpetual.toolkit.units import iso
 

@@ -121,7 +121,7 @@ class Doctor:
 
     def _options(self) -> _Finding:
         """What config.yaml says of plugins' options that cannot be used, or that nothing reads."""
-        from perpetual.options_edit import problems
+        from perpetual.lab.plugin_options import problems
 
         found = problems(self._ctx.options)
         dead = self._ctx.config.methodology.dead()

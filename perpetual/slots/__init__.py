@@ -6,9 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["ADAPTERS", "API", "OPTION_TYPES", "SERVED", "Option", "Provider", "thaw_option"]
+if TYPE_CHECKING:
+    from perpetual.toolkit.config_keys import Key
+
+__all__ = ["ADAPTERS", "API", "OPTION_TYPES", "SERVED", "Option", "Provider", "key_of_option", "thaw_option"]
 
 API = 1  # the newest plugin interface that this kernel speaks; a provider that states a newer number is refused
 SERVED = (1,)  # the numbers that are served side by side
@@ -44,6 +47,14 @@ class Option:
     fields: dict[str, Option] | None = field(default=None, kw_only=True)
     secret: bool = field(default=False, kw_only=True)
     variable: str | None = field(default=None, kw_only=True)
+
+
+def key_of_option(name: str, option: Option) -> Key:
+    """Returns the key of a configuration file that an option is."""
+    from perpetual.toolkit.config_keys import Key
+
+    return Key(name, option.type, option.default, option.meaning, option.choices, option.minimum, option.maximum,
+               option.nullable, items=option.items)  # fmt: skip
 
 
 def thaw_option(data: Mapping[str, Any]) -> Option:

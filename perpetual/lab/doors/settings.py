@@ -7,7 +7,7 @@ from typing import Any
 
 from perpetual.lab.doors.connected import Connected
 from perpetual.lab.settings import Settings
-from perpetual.schema import Item
+from perpetual.toolkit.config_keys import Item
 
 __all__ = ["SettingsDoor"]
 

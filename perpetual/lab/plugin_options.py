@@ -1,4 +1,4 @@
-"""Options of plugins for `config show`, `config set` and `config unset`, and what is wrong with a file. Floor 1.
+"""Options of plugins for `config show`, `config set` and `config unset`, and what is wrong with a file. Floor 2.
 
 `perpetual.options` reads the same sections for the parts that use them, and says which section is whose.
 """
@@ -20,8 +20,8 @@ from perpetual.options import (
     parsed,
     settled,
 )
-from perpetual.schema import ABSENT, Item
 from perpetual.slots import Option
+from perpetual.toolkit.config_keys import ABSENT, Item
 from perpetual.toolkit.reserved import is_bundled
 from perpetual.toolkit.secret import FORMS, is_reference
 

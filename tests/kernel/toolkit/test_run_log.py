@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import perpetual
-from perpetual import runlog
+from perpetual.toolkit import run_log
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def log_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where lines go."""
     path = tmp_path / "metrics.jsonl"
     monkeypatch.setenv("PERPETUAL_METRICS", str(path))
-    monkeypatch.setattr(runlog, "_failed", False)
+    monkeypatch.setattr(run_log, "_failed", False)
     return path
 
 
@@ -137,15 +137,15 @@ def test_a_torn_line_swallows_no_other(log_file: Path) -> None:
 def test_one_that_is_killed_just_before_swallows_no_other(log_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the look at the file's end and our own line."""
     perpetual.log(step=1)
-    write = runlog._write
+    write = run_log._write
 
     def late(descriptor: int, line: bytes) -> None:
-        monkeypatch.setattr(runlog, "_write", write)
+        monkeypatch.setattr(run_log, "_write", write)
         with log_file.open("ab") as other:
             other.write(b'{"step": 2, "lo')
         write(descriptor, line)
 
-    monkeypatch.setattr(runlog, "_write", late)
+    monkeypatch.setattr(run_log, "_write", late)
     perpetual.log(step=3)
     lines = log_file.read_bytes().splitlines()
     assert lines[0] == b'{"step": 1}'
@@ -235,7 +235,7 @@ def test_it_costs_a_training_next_to_nothing(log_file: Path) -> None:
         set(subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout.split())
         for text in (bare, code)
     ]
-    assert found[1] - found[0] <= {"perpetual", "perpetual.runlog", "__future__", "_json"}
+    assert found[1] - found[0] <= {"perpetual", "perpetual.toolkit", "perpetual.toolkit.run_log", "__future__", "_json"}
     assert _rows(log_file) == [{"step": 1, "loss": 2.0}]
 
 

@@ -1,4 +1,4 @@
-"""Keys of configuration files: type, default, meaning, limits; and what a wrong value is told. Floor 1."""
+"""Keys of configuration files: type, default, meaning, limits; and what a wrong value is told. Floor 0."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from perpetual.errors import ConfigError, unknown
-from perpetual.slots import Option
 from perpetual.toolkit import yamlfile
 
 __all__ = [
@@ -22,7 +21,6 @@ __all__ = [
     "false_is_weaker",
     "fewer_is_weaker",
     "guarded",
-    "key_of_option",
     "higher_is_weaker",
     "lower_is_weaker",
     "more_is_weaker",
@@ -49,12 +47,6 @@ class Key(NamedTuple):
     nullable: bool = False
     weaker: Callable[[Any, Any], bool] | None = None
     items: str = "str"
-
-
-def key_of_option(name: str, option: Option) -> Key:
-    """Returns the key of a configuration file that an option is."""
-    return Key(name, option.type, option.default, option.meaning, option.choices, option.minimum, option.maximum,
-               option.nullable, items=option.items)  # fmt: skip
 
 
 class Guarded(NamedTuple):
