@@ -16,7 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perpetual.catalogue import Offer, PluginInfo
-    from perpetual.commands import CliContext, json_option, page_options, pass_cli, printable
+    from perpetual.commands import (
+        CliContext,
+        PersonOption,
+        json_object,
+        json_option,
+        key_option,
+        line,
+        page_options,
+        pass_cli,
+        printable,
+    )
+    from perpetual.commands.offered import OpenGroup
     from perpetual.errors import (
         ConfigError,
         Conflict,
@@ -35,6 +46,7 @@ if TYPE_CHECKING:
     )
     from perpetual.hookspecs import hookimpl, hookspec
     from perpetual.lab.inventory import Inventory
+    from perpetual.lab.records import Record
     from perpetual.records import (
         Debit,
         Design,
@@ -127,7 +139,12 @@ __all__ = [
     "PerpetualDeprecationWarning",
     # commands
     "CliContext",
+    "OpenGroup",
+    "PersonOption",
+    "json_object",
     "json_option",
+    "key_option",
+    "line",
     "page_options",
     "pass_cli",
     "printable",
@@ -235,6 +252,7 @@ __all__ = [
     "GitState",
     "Hypothesis",
     "Note",
+    "Record",
     "Resources",
     "Run",
     "Score",
@@ -260,7 +278,18 @@ __all__ = [
 
 # module -> what is imported from it when it is first asked for: a plugin pays for what it uses
 _HOMES: dict[str, tuple[str, ...]] = {
-    "perpetual.commands": ("CliContext", "json_option", "page_options", "pass_cli", "printable"),
+    "perpetual.commands": (
+        "CliContext",
+        "PersonOption",
+        "json_object",
+        "json_option",
+        "key_option",
+        "line",
+        "page_options",
+        "pass_cli",
+        "printable",
+    ),
+    "perpetual.commands.offered": ("OpenGroup",),
     "perpetual.errors": (
         "ConfigError",
         "Conflict",
@@ -279,6 +308,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     ),
     "perpetual.hookspecs": ("hookimpl", "hookspec"),
     "perpetual.lab.inventory": ("Inventory",),
+    "perpetual.lab.records": ("Record",),
     "perpetual.records": (
         "Debit",
         "Design",

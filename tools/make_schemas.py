@@ -1,6 +1,6 @@
-"""Writes `perpetual/cli/schemas/NAME.json`, the JSON schema of each document that a command answers.
+"""Writes `plugins/perpetual_cli/schemas/NAME.json`, the JSON schema of each document that a command answers.
 
-Derived from the records and from `perpetual.cli.documents`; run after changing one of them (`make schemas`). With
+Derived from the records and from `perpetual_cli.documents`; run after changing one of them (`make schemas`). With
 `--check` nothing is written, and the exit status is 1 if a file is not what would be written now.
 """
 
@@ -15,9 +15,9 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from perpetual import records
-from perpetual.cli.documents import DOCUMENTS, DRY_RUN, FOREIGN
+from perpetual_cli.documents import DOCUMENTS, DRY_RUN, FOREIGN
 
-FOLDER = Path(__file__).resolve().parent.parent / "perpetual" / "cli" / "schemas"
+FOLDER = Path(__file__).resolve().parent.parent / "plugins" / "perpetual_cli" / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _RECORDS = {name for name in records.__all__ if is_dataclass(getattr(records, name))}
 

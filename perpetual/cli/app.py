@@ -14,10 +14,10 @@ import click
 
 from perpetual import __version__
 from perpetual.cli import interrupt
-from perpetual.cli.plugin_commands import load_command, plugin_command, program_commands
-from perpetual.cli.table import COMMANDS
+from perpetual.cli.table import KERNEL, ORDER, OWN_WORDS
 from perpetual.commands import CliContext, carried, printable
 from perpetual.commands.agent_output import fenced, for_agent, sealed
+from perpetual.commands.offered import load_command, plugin_command, program_commands
 from perpetual.errors import PerpetualError, UsageError, masked, unknown
 from perpetual.toolkit import caches
 from perpetual.toolkit.deprecation import announced
@@ -36,22 +36,22 @@ class LazyGroup(click.Group):
     """Knows its commands by name and summary; imports the one that is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The kernel's commands in their order, then the plugins'."""
-        return [*COMMANDS, *sorted(program_commands(ctx))]
+        """The program's commands in their order, then the plugins'."""
+        own, offered = _listed(ctx)
+        return [*own, *offered]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command, imported; None for an unknown name."""
-        entry = COMMANDS.get(cmd_name)
-        if entry is not None:
-            return load_command(entry.factory)
+        if cmd_name in KERNEL:
+            return load_command(KERNEL[cmd_name][0])
         return plugin_command(ctx, program_commands(ctx).get(cmd_name))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Names from the table: completing must neither import every command nor fail with one of them."""
         from click.shell_completion import CompletionItem
 
-        offered = {name: summary for name, (_, summary, _) in program_commands(ctx).items()}
-        known = {name: entry.summary for name, entry in COMMANDS.items()} | offered
+        own, offered = _listed(ctx)
+        known = {**own, **offered}
         found = [CompletionItem(name, help=line) for name, line in known.items() if name.startswith(incomplete)]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
@@ -63,7 +63,8 @@ class LazyGroup(click.Group):
             from perpetual.toolkit.reserved import RESERVED
 
             if args[0] in RESERVED["command"]:
-                raise UsageError(f"no plugin that is loaded offers {args[0]!r}", hint="perpetual plugins list")
+                hint = "perpetual plugins list shows which plugins are left out, and why"
+                raise UsageError(f"no plugin that is loaded offers {args[0]!r}", hint=hint)
             raise UsageError(unknown("command", args[0], self.list_commands(ctx)), hint="perpetual --help")
         return super().resolve_command(ctx, args)
 
@@ -79,12 +80,20 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list from the table: asking each command for its help would import them all."""
+        own, offered = _listed(ctx)
         with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
-        offered = program_commands(ctx)
+            formatter.write_dl([*own.items()])
         if offered:
             with formatter.section("Commands of plugins"):
-                formatter.write_dl([(name, summary) for name, (_, summary, _) in sorted(offered.items())])
+                formatter.write_dl([*offered.items()])
+
+
+def _listed(ctx: click.Context) -> tuple[dict[str, str], dict[str, str]]:
+    """The lines of the program's own commands in their order, and those of the others by name."""
+    offered = {name: summary for name, (_, summary, _) in program_commands(ctx).items()}
+    known = offered | {name: summary for name, (_, summary) in KERNEL.items()}
+    own = {name: known[name] for name in ORDER if name in known}
+    return own, {name: offered[name] for name in sorted(offered) if name not in own}
 
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -136,10 +145,9 @@ def program(ctx: click.Context, project: str | None, as_json: bool, safe: bool, 
     cli.project, cli.safe, cli.debug = project, safe, debug
     cli.as_json = cli.as_json or as_json
     cli.for_agent = not cli.is_for_help and for_agent(project)
-    entry = COMMANDS.get(ctx.invoked_subcommand or "")
-    if cli.for_agent and not cli.as_json and not (entry is not None and entry.is_own):
+    if cli.for_agent and not cli.as_json and ctx.invoked_subcommand not in OWN_WORDS:
         ctx.with_resource(fenced())
-    if cli.as_json and ctx.invoked_subcommand in COMMANDS and not cli.is_for_help:
+    if cli.as_json and ctx.invoked_subcommand in ORDER and not cli.is_for_help:
         ctx.with_resource(cli.alone())  # a plugin's own command may have its own way to answer
     ctx.call_on_close(cli.close)
 

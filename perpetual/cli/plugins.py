@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from perpetual.cli.plugin_commands import OpenGroup
 from perpetual.commands import CliContext, json_option, pass_cli, printable
+from perpetual.commands.offered import OpenGroup
 
 __all__ = ["plugins"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from perpetual.cli.plugin_commands import OpenGroup
 from perpetual.commands import CliContext, json_option, pass_cli
+from perpetual.commands.offered import OpenGroup
 from perpetual.toolkit.config_keys import Item
 
 __all__ = ["config", "methodology"]

@@ -1,54 +1,34 @@
-"""The table of commands: name, where it lives, its line in `--help`. Read without importing any of them."""
+"""The commands of the program: which the kernel has itself, and the order of all in `--help`.
+
+The kernel keeps what creates a project, tells of it, and mends one whose plugins are broken or left out; the plugin
+`cli` offers the others.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+__all__ = ["KERNEL", "ORDER", "OWN_WORDS"]
 
-__all__ = ["COMMANDS", "Entry"]
-
-
-class Entry(NamedTuple):
-    """One command: `factory` is `module:attribute` of a click command.
-
-    Under an agent's shell what a command writes is fenced, unless it `is_own`: it quotes nothing that others wrote.
-    """
-
-    factory: str
-    summary: str
-    is_own: bool = False
-
-
-COMMANDS: dict[str, Entry] = {
-    "init": Entry("perpetual.cli.init:init", "Create a project here and register it with coding agents.", is_own=True),
-    "status": Entry("perpetual.cli.overview:status", "Where the research stands."),
-    "brief": Entry("perpetual.cli.overview:brief", "The same for an agent, within a number of tokens."),
-    "hook": Entry("perpetual.cli.overview:hook", "The brief as a harness hook's JSON."),
-    "hypotheses": Entry("perpetual.cli.hypotheses:hypotheses", "Add, list, show and update hypotheses."),
-    "propose": Entry("perpetual.cli.experiments:propose", "Propose an experiment, or the most informative ones."),
-    "rebaseline": Entry("perpetual.cli.experiments:rebaseline", "Propose a baseline anew under today's code."),
-    "approve": Entry("perpetual.cli.experiments:approve", "Approve proposed experiments."),
-    "reject": Entry("perpetual.cli.experiments:reject", "Reject an experiment."),
-    "experiments": Entry("perpetual.cli.experiments:experiments", "List experiments, or show one."),
-    "run": Entry("perpetual.cli.runs:run", "Start the next missing replicate of an approved experiment."),
-    "runs": Entry("perpetual.cli.runs:runs", "List runs, or show one."),
-    "logs": Entry("perpetual.cli.runs:logs", "Show a run's output."),
-    "kill": Entry("perpetual.cli.runs:kill", "End a run and all its processes."),
-    "retry": Entry("perpetual.cli.runs:retry", "Try again a run that ended without a result."),
-    "wait": Entry("perpetual.cli.runs:wait", "Wait until runs or experiments have ended."),
-    "queue": Entry("perpetual.cli.runs:queue", "Show, pause, resume or drain the queue."),
-    "scan": Entry("perpetual.cli.runs:scan", "Record what has happened to the runs."),
-    "evidence": Entry("perpetual.cli.evidence:evidence", "The ledger: list, add, retract, refold."),
-    "records": Entry("perpetual.cli.records:records", "Records of kinds that plugins bring: list them, or show one."),
-    "budget": Entry("perpetual.cli.budget:budget", "What was spent, and the limit."),
-    "memory": Entry("perpetual.cli.memory:memory", "Notes: show, write, list, search, history, promote, reject."),
-    "methodology": Entry("perpetual.cli.settings:methodology", "How research is done here."),
-    "config": Entry("perpetual.cli.settings:config", "What this project is made of."),
-    "mcp": Entry("perpetual.cli.mcp:mcp", "Serve the lab to an agent over MCP.", is_own=True),
-    "trust": Entry("perpetual.cli.trust:trust", "Accept a project that was not created here."),
-    "services": Entry("perpetual.cli.services:services", "Services of plugins: list, start, stop."),
-    "store": Entry("perpetual.cli.store:store", "The record's store: stats, verify, export, import, migrate, compact."),
-    "events": Entry("perpetual.cli.overview:events", "The feed of everything that happened."),
-    "doctor": Entry("perpetual.cli.machine:doctor", "Check machine and project."),
-    "plugins": Entry("perpetual.cli.plugins:plugins", "Which plugins there are, and what they offer."),
-    "completion": Entry("perpetual.cli.machine:completion", "Print a shell's completion script.", is_own=True),
+# name -> `module:attribute` of a click command, and its line in `--help`; read without importing any of them
+KERNEL: dict[str, tuple[str, str]] = {
+    "init": ("perpetual.cli.init:init", "Create a project here and register it with coding agents."),
+    "status": ("perpetual.cli.overview:status", "Where the research stands."),
+    "brief": ("perpetual.cli.overview:brief", "The same for an agent, within a number of tokens."),
+    "hook": ("perpetual.cli.overview:hook", "The brief as a harness hook's JSON."),
+    "methodology": ("perpetual.cli.settings:methodology", "How research is done here."),
+    "config": ("perpetual.cli.settings:config", "What this project is made of."),
+    "trust": ("perpetual.cli.trust:trust", "Accept a project that was not created here."),
+    "events": ("perpetual.cli.overview:events", "The feed of everything that happened."),
+    "doctor": ("perpetual.cli.machine:doctor", "Check machine and project."),
+    "plugins": ("perpetual.cli.plugins:plugins", "Which plugins there are, and what they offer."),
+    "completion": ("perpetual.cli.machine:completion", "Print a shell's completion script."),
 }
+
+# The program's commands, whichever bundled plugin offers them; those of other distributions have a list of their own.
+ORDER = (
+    *("init", "status", "brief", "hook", "hypotheses", "propose", "rebaseline", "approve", "reject", "experiments"),
+    *("run", "runs", "logs", "kill", "retry", "wait", "queue", "scan", "evidence", "records", "budget", "memory"),
+    *("methodology", "config", "mcp", "trust", "services", "store", "events", "doctor", "plugins", "completion"),
+)
+
+# Commands that quote nothing that others wrote: under an agent's shell what they write is not fenced.
+OWN_WORDS = frozenset({"init", "mcp", "completion"})

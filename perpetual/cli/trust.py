@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from perpetual.cli.plugin_commands import OpenGroup
 from perpetual.commands import CliContext, json_option, pass_cli, printable
+from perpetual.commands.offered import OpenGroup
 from perpetual.errors import NotPermitted, UsageError
 from perpetual.toolkit.named_path import named_path
 from perpetual.toolkit.readers import FOR_A_PERSON

@@ -1,7 +1,7 @@
 """The records that Python answers: frozen, typed, with units in the names. Floor 0.
 
 Their JSON is the promise of the machine interface: `to_json(record)` gives exactly these keys, and the schemas in
-`perpetual/cli/schemas/` are derived from these classes. A store keeps the same keys (and may keep more).
+`perpetual_cli/schemas/` are derived from these classes. A store keeps the same keys (and may keep more).
 
 Each module is imported when one of its names is asked for: making a class takes as long as reading a small file.
 """

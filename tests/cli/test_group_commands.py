@@ -13,8 +13,8 @@ import click
 import pytest
 
 from perpetual.cli.app import program, run
-from perpetual.cli.plugin_commands import OpenGroup, load_command
-from perpetual.cli.table import COMMANDS
+from perpetual.cli.table import ORDER
+from perpetual.commands.offered import OpenGroup
 from perpetual.testing.plugin import write_distribution
 from perpetual.toolkit.reserved import GROUPS, command_problem, subcommand_of
 
@@ -51,11 +51,11 @@ def weigh(install: Install, project: Path) -> None:
 
 
 def test_the_groups_are_those_of_the_program() -> None:
-    groups = {name: load_command(entry.factory) for name, entry in COMMANDS.items()}
+    groups = {name: program.get_command(click.Context(program), name) for name in ORDER}
     open_ones = {name: set(group.commands) for name, group in groups.items() if isinstance(group, OpenGroup)}
     assert open_ones == {name: set(names) for name, names in GROUPS.items()}
     assert [name for name, group in groups.items() if isinstance(group, click.Group) and name not in GROUPS] == []
-    assert {name: group.name for name, group in groups.items()} == {name: name for name in groups}
+    assert {name: group and group.name for name, group in groups.items()} == {name: name for name in groups}
 
 
 def test_a_plugin_s_subcommand_is_called_as_its_group_s_are(weigh: None, capsys: pytest.CaptureFixture[str]) -> None:

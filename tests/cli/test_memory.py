@@ -331,7 +331,7 @@ def test_a_search_finds_words_and_shows_where(project: Path, capsys: pytest.Capt
 
 
 def test_a_commit_that_is_no_hash_is_shown_whole() -> None:
-    from perpetual.cli.memory import _short
+    from perpetual_cli.memory import _short
 
     assert _short("a" * 40) == "a" * 10
     assert _short("0000000000000001") == "0000000000000001"

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from perpetual import Lab, entry, fast
-from perpetual.cli import runs
 from perpetual.cli.app import run
 from perpetual.cli.interrupt import is_interrupt
 from perpetual.lab.storage import Storage
+from perpetual_cli import runs
 from perpetual_local.scheduler import LocalScheduler
 
 LONG_S = 60.0

@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from perpetual.cli.documents import DOCUMENTS, FOREIGN
+from perpetual_cli.documents import DOCUMENTS, FOREIGN
 
 TOOL = Path(__file__).parents[2] / "tools" / "make_schemas.py"
 
@@ -30,7 +30,7 @@ def tool() -> ModuleType:
 
 def schema(name: str) -> dict[str, Any]:
     """A shipped schema, read as an installed package's file."""
-    found: dict[str, Any] = json.loads((files("perpetual.cli") / "schemas" / f"{name}.json").read_text("utf-8"))
+    found: dict[str, Any] = json.loads((files("perpetual_cli") / "schemas" / f"{name}.json").read_text("utf-8"))
     return found
 
 
@@ -98,5 +98,5 @@ def test_an_id_is_missing_only_where_nothing_was_proposed() -> None:
 
 
 def test_the_folder_ships_nothing_else() -> None:
-    shipped = {item.name for item in (files("perpetual.cli") / "schemas").iterdir()}
+    shipped = {item.name for item in (files("perpetual_cli") / "schemas").iterdir()}
     assert shipped == {f"{name}.json" for name in (*DOCUMENTS, *FOREIGN)}

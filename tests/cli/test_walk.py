@@ -21,7 +21,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.cli.app import program, run
-from perpetual.cli.table import COMMANDS
+from perpetual.cli.table import ORDER
 from perpetual.lab.doctor import Doctor
 from perpetual.loop import EXITS
 from perpetual.testing.projects import trust_project
@@ -174,7 +174,7 @@ def leaves(tree: dict[str, click.Command]) -> dict[str, click.Command]:
 
 
 def test_every_promised_command_is_there(tree: dict[str, click.Command]) -> None:
-    assert set(COMMANDS) <= set(tree)
+    assert set(ORDER) <= set(tree)
     assert {"report", "demo", "adopt"} <= set(tree)
 
 
@@ -295,7 +295,7 @@ def only_document(text: str) -> dict[str, Any]:
 
 def check(document: dict[str, Any], name: str) -> None:
     """Raises unless the document fits its shipped schema."""
-    shape = json.loads((files("perpetual.cli") / "schemas" / f"{name}.json").read_text("utf-8"))
+    shape = json.loads((files("perpetual_cli") / "schemas" / f"{name}.json").read_text("utf-8"))
     jsonschema.Draft202012Validator(shape).validate(document)
 
 

@@ -24,7 +24,7 @@ from mcp_types import Implementation, PromptReference, ResourceTemplateReference
 from perpetual import Lab
 from perpetual.brief import render, tokens_of
 from perpetual.cli.app import program, run
-from perpetual.cli.table import COMMANDS
+from perpetual.cli.table import ORDER
 from perpetual.testing.projects import trust_project
 from perpetual.toolkit.fence import outside
 from perpetual_git.repository import NoteRepository
@@ -300,7 +300,7 @@ def test_no_command_leaks_under_an_agent_s_shell(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLAUDECODE", "1")
-    assert {*COMMANDS} <= {line.split()[0] for line in leaves()}
+    assert {*ORDER} <= {line.split()[0] for line in leaves()}
     seen = set()
     for line in leaves():
         if line.split()[0] in NOT_ASKED:

@@ -111,7 +111,7 @@ def test_the_command_line_shows_it(
     document = json.loads(capsys.readouterr().out)
     assert (document["schema"], document["run"]) == ("perpetual.provenance/1", id)
     assert document["git"]["untracked"][0]["path"] == "odd\\xff\x1b[31m.py"
-    shape = json.loads((files("perpetual.cli") / "schemas" / "provenance.json").read_text("utf-8"))
+    shape = json.loads((files("perpetual_cli") / "schemas" / "provenance.json").read_text("utf-8"))
     jsonschema.Draft202012Validator(shape).validate(document)
     for words in (["runs", "--provenance"], ["runs", id, "--provenance", "--status", "done"]):
         assert command_line(words) == 2
@@ -355,7 +355,7 @@ def test_without_the_plugin_what_cannot_be_said_is_null(
     assert run.versions == {"code": None, "data": None, "environment": None}
     assert command_line(["runs", run.id, "--provenance", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    shape = json.loads((files("perpetual.cli") / "schemas" / "provenance.json").read_text("utf-8"))
+    shape = json.loads((files("perpetual_cli") / "schemas" / "provenance.json").read_text("utf-8"))
     jsonschema.Draft202012Validator(shape).validate(document)
     assert [document[name] for name in ("git", "environment", "interpreter", "machine")] == [None] * 4
     assert document["protected"] == {"patterns": [], "sha256": None, "files": None, "unmatched": None, "problems": []}

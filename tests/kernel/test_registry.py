@@ -18,7 +18,7 @@ import pytest
 
 from perpetual.api import Option, Provider, hookimpl, hookspec
 from perpetual.catalogue import PluginInfo
-from perpetual.cli.table import COMMANDS
+from perpetual.cli.table import ORDER
 from perpetual.errors import PluginError
 from perpetual.kept import commands
 from perpetual.registry import Registry
@@ -183,7 +183,7 @@ def test_the_reserved_names_are_those_that_are_bundled() -> None:
     for info in Registry(safe=True).plugins:
         for offer in info.offers:
             found.setdefault(offer.provider.slot, set()).add(offer.provider.name)
-    found["command"] |= {*COMMANDS}
+    found["command"] |= {*ORDER}
     missing = {slot: names - RESERVED.get(slot, frozenset()) for slot, names in found.items()}
     assert {slot: names for slot, names in missing.items() if names} == {}
 

@@ -15,7 +15,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from perpetual.api import FilePlan, PluginError
-from perpetual.cli.table import COMMANDS
+from perpetual.cli.table import ORDER
 from perpetual.fast import HOOKS
 from perpetual.registry import Registry
 from perpetual_harnesses.template import TemplateHarness
@@ -130,7 +130,7 @@ def test_agents_are_told_commands_that_exist(path: str) -> None:
     text = files("perpetual_templates").joinpath(path).read_text(encoding="utf-8")
     named = set(re.findall(r"(?:^ {4}|`)perpetual ([a-z-]+)", text, re.M))
     assert named
-    assert named <= {*COMMANDS, *(offer.provider.name for offer in Registry().serving("command"))}
+    assert named <= {*ORDER, *(offer.provider.name for offer in Registry().serving("command"))}
 
 
 def test_agents_are_told_every_tool_by_its_name() -> None:

@@ -1,4 +1,4 @@
-"""The command `budget`: what was spent, and the limit. Loaded by the command table alone."""
+"""The command `budget`: what was spent, and the limit."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from perpetual.cli.plugin_commands import OpenGroup
-from perpetual.commands import CliContext, json_option, pass_cli
+from perpetual.api import CliContext, OpenGroup, json_option, pass_cli
 from perpetual.toolkit.units import hours_of, shown_hours, shown_number
 
 __all__ = ["budget"]

@@ -1,4 +1,4 @@
-"""Commands that plugins offer: listed from the catalogue, imported when one is called. Used by the program's groups.
+"""Commands that plugins offer: listed from the catalogue, imported when one is called; and groups that plugins add to.
 
 A command named `GROUP.NAME` is the subcommand NAME of Perpetual's own group GROUP; any other one is the program's.
 """
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import click
 
 from perpetual import kept
-from perpetual.cli.table import COMMANDS
 from perpetual.commands import CliContext
 from perpetual.errors import PerpetualError, PluginError
 from perpetual.toolkit.contained import PartEnded, contained
@@ -50,9 +49,8 @@ def _discovered(*, safe: bool) -> Offered:
 
 
 def program_commands(ctx: click.Context) -> Offered:
-    """Returns the plugins' commands of the program itself; the kernel's own names win."""
-    found = _offered(ctx)
-    return {name: command for name, command in found.items() if name not in COMMANDS and subcommand_of(name) is None}
+    """Returns the plugins' commands of the program itself, by name."""
+    return {name: command for name, command in _offered(ctx).items() if subcommand_of(name) is None}
 
 
 def subcommands(ctx: click.Context, group: str) -> Offered:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired
 
-from perpetual.cli.documents.typed import TypedDict
+from perpetual_cli.documents.typed import TypedDict
 
 
 class ProviderLine(TypedDict):

@@ -1,4 +1,4 @@
-"""Commands on experiments: propose, approve, reject, experiments. Loaded by the command table alone."""
+"""Commands on experiments: propose, approve, reject, experiments."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perpetual.cli.approval import approved_text, needs, other_command
-from perpetual.commands import (
+from perpetual.api import (
     CliContext,
     PersonOption,
+    UsageError,
     json_object,
     json_option,
     key_option,
@@ -19,14 +19,14 @@ from perpetual.commands import (
     pass_cli,
     printable,
 )
-from perpetual.errors import UsageError
 from perpetual.science.versions import is_stale
 from perpetual.toolkit.claims import claim_in_words
 from perpetual.toolkit.units import bytes_of, counted, hours_of, seconds_of, shown_hours, shown_number, shown_time
+from perpetual_cli.approval import approved_text, needs, other_command
 
 if TYPE_CHECKING:
-    from perpetual.lab import Lab
-    from perpetual.records import Hypothesis
+    from perpetual import Lab
+    from perpetual.api import Hypothesis
 
 __all__ = ["approve", "experiments", "propose", "rebaseline", "reject"]
 
@@ -99,7 +99,7 @@ def propose(cli: CliContext, /, auto: int | None, dry_run: bool, idempotency_key
             raise UsageError(f"--auto picks by itself and takes no {flags.replace('--tags', '--tag')}")
         _propose_auto(cli, auto, dry_run, idempotency_key)
         return
-    from perpetual.records import to_json
+    from perpetual.api import to_json
 
     made = cli.lab.experiments.propose(**_specification(given), dry_run=dry_run, idempotency_key=idempotency_key)
     document = {**to_json(made), **({"id": None} if dry_run else {})}
@@ -174,7 +174,7 @@ def _titled(item: Json) -> str:
 
 
 def _propose_auto(cli: CliContext, count: int, dry_run: bool, key: str | None) -> None:
-    from perpetual.records import to_json
+    from perpetual.api import to_json
 
     picks = cli.lab.experiments.propose_auto(count, dry_run=dry_run, idempotency_key=key)
     new = {index for index, pick in enumerate(picks) if pick.new}
@@ -217,7 +217,7 @@ def rebaseline(
 
     Claims are compared with the runs of the baseline that are of their own version.
     """
-    from perpetual.records import to_json
+    from perpetual.api import to_json
 
     made = cli.lab.experiments.rebaseline(
         id, replicates=replicates, notes=notes, dry_run=dry_run, idempotency_key=idempotency_key
@@ -287,7 +287,7 @@ def reject(cli: CliContext, ids: tuple[str, ...], why: str) -> None:
 
 def _answer(cli: CliContext, changed: list[Any], *, is_approved: bool = False) -> None:
     """One record as itself, several as a list."""
-    from perpetual.records import to_json
+    from perpetual.api import to_json
 
     documents = [to_json(item) for item in changed]
     if is_approved:
@@ -317,7 +317,7 @@ def experiments(
     cli: CliContext, id: str | None, status: str | None, hypothesis_id: str | None, limit: int, cursor: str | None
 ) -> None:
     """Show the experiment ID; without ID, list experiments, oldest first."""
-    from perpetual.records import to_json
+    from perpetual.api import to_json
 
     if id is not None:
         if status or hypothesis_id:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NotRequired
 
-from perpetual.cli.documents.typed import TypedDict
-from perpetual.records import Debit, Evidence, Run
+from perpetual.api import Debit, Evidence, Run
+from perpetual_cli.documents.typed import TypedDict
 
 Change = TypedDict("Change", {"run_id": str, "experiment_id": str, "from": str | None, "to": str, "reason": str | None})
 

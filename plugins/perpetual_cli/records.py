@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from perpetual.commands import CliContext, json_option, page_options, pass_cli
-from perpetual.errors import UsageError
+from perpetual.api import CliContext, UsageError, json_option, page_options, pass_cli
 
 __all__ = ["records"]
 
@@ -27,7 +26,7 @@ def records(
 
     Records stay readable after their plugin is gone. Plugins write them, from Python: `lab.records(KIND).add(...)`.
     """
-    from perpetual.records import to_json
+    from perpetual.api import to_json
 
     if kind is None:
         _kinds(cli)

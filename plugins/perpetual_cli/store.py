@@ -1,4 +1,4 @@
-"""The commands `store ...`: the record's store as a whole. Loaded by the command table alone."""
+"""The commands `store ...`: the record's store as a whole."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import Any
 
 import click
 
-from perpetual.cli.plugin_commands import OpenGroup
-from perpetual.commands import CliContext, json_option, pass_cli, printable
-from perpetual.errors import UsageError
+from perpetual.api import CliContext, OpenGroup, UsageError, json_option, pass_cli, printable
 
 __all__ = ["store"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from perpetual.commands import line
+from perpetual.api import line
 from perpetual.toolkit.units import counted, shown_bytes, shown_hours
 
 __all__ = ["approved_text", "needs", "other_command"]

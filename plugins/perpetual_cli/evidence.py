@@ -1,4 +1,4 @@
-"""Commands on the ledger: list, add, retract, refold. Loaded by the command table alone."""
+"""Commands on the ledger: list, add, retract, refold."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from perpetual.cli.plugin_commands import OpenGroup
-from perpetual.commands import CliContext, json_option, key_option, page_options, pass_cli, printable
+from perpetual.api import CliContext, OpenGroup, json_option, key_option, page_options, pass_cli, printable
 from perpetual.toolkit.units import counted, shown_bound
 
 __all__ = ["evidence"]
@@ -27,7 +26,7 @@ def evidence() -> None:
 @pass_cli
 def list_(cli: CliContext, hypothesis_id: str | None, limit: int, cursor: str | None) -> None:
     """List the rows of the ledger, oldest first; nats are the change in log odds that each one made."""
-    from perpetual.records import to_json
+    from perpetual.api import to_json
 
     page = cli.lab.evidence.list(hypothesis_id=hypothesis_id, limit=limit, cursor=cursor)
     cli.items(
@@ -67,7 +66,7 @@ def add(cli: CliContext, /, hypothesis: str, **fields: Any) -> None:
 
     It can never decide a hypothesis by itself.
     """
-    from perpetual.records import to_json
+    from perpetual.api import to_json
 
     row = to_json(cli.lab.evidence.add(hypothesis, **fields))
     cli.answer("evidence", row, lambda: _text(cli, row))
@@ -80,7 +79,7 @@ def add(cli: CliContext, /, hypothesis: str, **fields: Any) -> None:
 @pass_cli
 def retract(cli: CliContext, id: str, why: str) -> None:
     """Take the row EVIDENCE back by a new row; both stay in the ledger."""
-    from perpetual.records import to_json
+    from perpetual.api import to_json
 
     row = to_json(cli.lab.evidence.retract(id, why=why))
     cli.answer("evidence", row, lambda: _text(cli, row))

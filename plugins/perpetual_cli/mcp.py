@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import click
 
-from perpetual.commands import CliContext, PersonOption, json_option, pass_cli
-from perpetual.lab import Lab
+from perpetual import Lab
+from perpetual.api import CliContext, PersonOption, json_option, pass_cli
 
 __all__ = ["mcp"]
 

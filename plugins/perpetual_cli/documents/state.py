@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NotRequired
 
-from perpetual.cli.documents.trust import TrustNow
-from perpetual.cli.documents.typed import TypedDict
+from perpetual_cli.documents.trust import TrustNow
+from perpetual_cli.documents.typed import TypedDict
 
 
 class Totals(TypedDict):

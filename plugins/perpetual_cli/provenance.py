@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perpetual.commands import printable
-from perpetual.errors import CorruptData, NotFound
+from perpetual.api import CorruptData, NotFound, printable
 
 if TYPE_CHECKING:
-    from perpetual.lab import Lab
-    from perpetual.records import Run
+    from perpetual import Lab
+    from perpetual.api import Run
 
 __all__ = ["provenance_lines", "provenance_text"]
 

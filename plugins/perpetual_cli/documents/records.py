@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perpetual.cli.documents.typed import TypedDict
+from perpetual_cli.documents.typed import TypedDict
 
 __all__ = ["FieldOfRecord", "KindOfRecord"]
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from perpetual.cli.plugin_commands import OpenGroup
-from perpetual.commands import CliContext, json_option, pass_cli
+from perpetual.api import CliContext, OpenGroup, json_option, pass_cli
 from perpetual.toolkit.units import seconds_of
 
 __all__ = ["services"]

@@ -1,4 +1,4 @@
-"""Commands on runs: run, runs, logs, kill, retry, wait, queue, scan. Loaded by the command table alone.
+"""Commands on runs: run, runs, logs, kill, retry, wait, queue, scan.
 
 `run --wait`, `wait` and `scan` bring the record up to date; `runs`, `logs` and `queue` only read it.
 """
@@ -10,14 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perpetual.commands import CliContext, json_option, key_option, page_options, pass_cli, printable
-from perpetual.errors import NotFound, PerpetualError, UsageError, unknown
+from perpetual.api import (
+    CliContext,
+    NotFound,
+    PerpetualError,
+    UsageError,
+    json_option,
+    key_option,
+    page_options,
+    pass_cli,
+    printable,
+    unknown,
+)
 from perpetual.toolkit.causes import reason_with_cause
 from perpetual.toolkit.units import counted, identifier, seconds_of, shown_bound, shown_hours, shown_time, start_of
 
 if TYPE_CHECKING:
-    from perpetual.lab import Lab
-    from perpetual.records import Run
+    from perpetual import Lab
+    from perpetual.api import Run
 
 __all__ = ["kill", "logs", "queue", "retry", "run", "runs", "scan", "wait"]
 
@@ -169,8 +179,8 @@ def runs(
     if id is not None:
         if status or experiment_id:
             raise UsageError("an ID names one run; --status and --experiment are for the list")
-        from perpetual.cli.provenance import provenance_lines, provenance_text
-        from perpetual.records import to_json
+        from perpetual.api import to_json
+        from perpetual_cli.provenance import provenance_lines, provenance_text
 
         if provenance:
             kept = cli.lab.runs.provenance(id)
@@ -349,7 +359,7 @@ def _scan_text(found: Json) -> str:
 
 def _answer(cli: CliContext, found: Sequence[Run], *, single: bool, hint: str | None = None) -> None:
     """One run as itself, several as a list; the hint is a key of its own in JSON."""
-    from perpetual.records import to_json
+    from perpetual.api import to_json
 
     more = {} if hint is None else {"hint": hint}
     if single:
@@ -386,7 +396,7 @@ def _seen(annotation: Json) -> str:
 
 
 def _queue_table(cli: CliContext, found: Any, next_cursor: str | None, extra: Json) -> None:
-    from perpetual.records import to_json
+    from perpetual.api import to_json
 
     by_run = {place["run_id"]: place for place in extra["places"]}
     cli.items(
@@ -415,7 +425,7 @@ def _replicate(item: Json) -> str:
 def _table(
     cli: CliContext, found: Sequence[Run], next_cursor: str | None, *, empty: str, extra: Json | None = None
 ) -> None:
-    from perpetual.records import to_json
+    from perpetual.api import to_json
 
     declared = {} if cli.as_json else _declared(cli.lab, found)
     cli.items(

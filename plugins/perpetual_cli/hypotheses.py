@@ -1,4 +1,4 @@
-"""Commands on hypotheses: add, list, show, update. Loaded by the command table alone."""
+"""Commands on hypotheses: add, list, show, update."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perpetual.cli.plugin_commands import OpenGroup
-from perpetual.commands import CliContext, json_object, json_option, key_option, page_options, pass_cli, printable
+from perpetual.api import CliContext, OpenGroup, json_object, json_option, key_option, page_options, pass_cli, printable
 from perpetual.science.versions import is_stale
 from perpetual.toolkit.claims import claim_in_words, effect_in_words
 from perpetual.toolkit.units import counted, shown_bound, shown_number
 
 if TYPE_CHECKING:
-    from perpetual.records import Prediction
+    from perpetual.api import Prediction
 
 __all__ = ["hypotheses"]
 
@@ -42,7 +41,7 @@ def add(
 
     With --metric, --direction, --mde and --baseline its experiments' runs become evidence.
     """
-    from perpetual.records import to_json
+    from perpetual.api import to_json
 
     made = cli.lab.hypotheses.add(statement, params=json_object(params, "--params"), tags=tags, **fields)
     cli.answer(
@@ -62,7 +61,7 @@ def _next(id: str, prediction: Prediction) -> str:
 @pass_cli
 def list_(cli: CliContext, status: str | None, limit: int, cursor: str | None) -> None:
     """List hypotheses, oldest first."""
-    from perpetual.records import to_json
+    from perpetual.api import to_json
 
     page = cli.lab.hypotheses.list(status=status, limit=limit, cursor=cursor)
     cli.items(
@@ -89,7 +88,7 @@ def list_(cli: CliContext, status: str | None, limit: int, cursor: str | None) -
 @pass_cli
 def show(cli: CliContext, id: str) -> None:
     """Show the hypothesis ID: what is believed of it and why."""
-    from perpetual.records import to_json
+    from perpetual.api import to_json
 
     found = to_json(cli.lab.hypotheses.get(id))
     cli.answer("hypothesis", found, lambda: _text(cli, found))
@@ -107,7 +106,7 @@ def show(cli: CliContext, id: str) -> None:
 @pass_cli
 def update(cli: CliContext, /, id: str, tags: tuple[str, ...], **changes: Any) -> None:
     """Change the hypothesis ID; what its runs have measured stays as it is."""
-    from perpetual.records import to_json
+    from perpetual.api import to_json
 
     changed = to_json(cli.lab.hypotheses.update(id, tags=tags or None, **changes))
     cli.answer("hypothesis", changed, lambda: _text(cli, changed))

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from perpetual.cli.documents.bundled import Adoption, BenchPolicy, Chaos, Comparison, Demo, Report, Verification
-from perpetual.cli.documents.ledger import ApproveToken, Init, Refolded
-from perpetual.cli.documents.machine import Completion, Doctor, Setting
-from perpetual.cli.documents.memory import MemoryDecision, MemoryWrite, NoteHistory, NoteHit, NoteText, NoteWaiting
-from perpetual.cli.documents.page import Page
-from perpetual.cli.documents.plugins import (
+from perpetual.api import Event, Evidence, Experiment, GpuStatus, Hypothesis, Note, Record, Run
+from perpetual_cli.documents.bundled import Adoption, BenchPolicy, Chaos, Comparison, Demo, Report, Verification
+from perpetual_cli.documents.ledger import ApproveToken, Init, Refolded
+from perpetual_cli.documents.machine import Completion, Doctor, Setting
+from perpetual_cli.documents.memory import MemoryDecision, MemoryWrite, NoteHistory, NoteHit, NoteText, NoteWaiting
+from perpetual_cli.documents.page import Page
+from perpetual_cli.documents.plugins import (
     Plugin,
     PluginNew,
     Plugins,
@@ -24,17 +25,14 @@ from perpetual.cli.documents.plugins import (
     PluginsSearch,
     Uninstall,
 )
-from perpetual.cli.documents.provenance import Provenance
-from perpetual.cli.documents.records import KindOfRecord
-from perpetual.cli.documents.runs import Logs, Queue, RunPlan, Scan
-from perpetual.cli.documents.services import ServiceLine
-from perpetual.cli.documents.state import Brief, Budget, Error, Hook, StatusDocument, Version
-from perpetual.cli.documents.store import StoreCompact, StoreExport, StoreImport, StoreMigrate, StoreStats, StoreVerify
-from perpetual.cli.documents.trust import Trust, Trusted, TrustRevoked
-from perpetual.cli.documents.typed import readable
-from perpetual.lab.records import Record
-from perpetual.records import Event, Evidence, Experiment, Hypothesis, Note, Run
-from perpetual.slots.placement import GpuStatus
+from perpetual_cli.documents.provenance import Provenance
+from perpetual_cli.documents.records import KindOfRecord
+from perpetual_cli.documents.runs import Logs, Queue, RunPlan, Scan
+from perpetual_cli.documents.services import ServiceLine
+from perpetual_cli.documents.state import Brief, Budget, Error, Hook, StatusDocument, Version
+from perpetual_cli.documents.store import StoreCompact, StoreExport, StoreImport, StoreMigrate, StoreStats, StoreVerify
+from perpetual_cli.documents.trust import Trust, Trusted, TrustRevoked
+from perpetual_cli.documents.typed import readable
 
 __all__ = ["DOCUMENTS", "DRY_RUN", "FOREIGN"]
 

@@ -1,7 +1,4 @@
-"""Commands on notes: `memory show|write|list|search|history|queue|promote|reject`.
-
-Loaded by `perpetual.cli.app` alone.
-"""
+"""Commands on notes: `memory show|write|list|search|history|queue|promote|reject`."""
 
 from __future__ import annotations
 
@@ -10,10 +7,17 @@ from typing import Any
 
 import click
 
-from perpetual.cli.plugin_commands import OpenGroup
-from perpetual.commands import CliContext, json_option, key_option, page_options, pass_cli, printable
-from perpetual.errors import UsageError
-from perpetual.records import to_json
+from perpetual.api import (
+    CliContext,
+    OpenGroup,
+    UsageError,
+    json_option,
+    key_option,
+    page_options,
+    pass_cli,
+    printable,
+    to_json,
+)
 from perpetual.toolkit.units import shown_time
 
 __all__ = ["memory"]

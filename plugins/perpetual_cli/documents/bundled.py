@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from perpetual.cli.documents.typed import TypedDict
+from perpetual_cli.documents.typed import TypedDict
 
 
 class PolicySaidTrue(TypedDict):

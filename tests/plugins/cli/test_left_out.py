@@ -1,0 +1,43 @@
+"""A project whose command line is left out or disabled: what is left, and the way back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from perpetual.cli.app import run
+from perpetual.cli.table import KERNEL, ORDER
+
+
+def _listed(text: str) -> list[str]:
+    """The names under "Commands:" of a help text, in their order."""
+    lines = text.partition("\nCommands:\n")[2].partition("\n\n")[0].splitlines()
+    return [line.split()[0] for line in lines if line[2:3].strip()]
+
+
+def test_every_command_is_in_its_place(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    assert _listed(capsys.readouterr().out) == [*ORDER]
+
+
+def test_without_it_the_kernel_s_commands_are_left(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--without", "cli", "--help"]) == 0
+    assert _listed(capsys.readouterr().out) == [name for name in ORDER if name in KERNEL]
+    assert run(["--without", "cli", "--json", "hypotheses", "list"]) == 2
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["message"] == "no plugin that is loaded offers 'hypotheses'"
+    assert error["hint"] == "perpetual plugins list shows which plugins are left out, and why"
+
+
+def test_a_project_that_disabled_it_is_mended(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["config", "set", "plugins.disabled", "cli"]) == 0
+    assert run(["hypotheses", "list"]) == 2
+    assert run(["status"]) == 0
+    capsys.readouterr()
+    assert run(["plugins", "list", "--json"]) == 0
+    (left_out,) = (item for item in json.loads(capsys.readouterr().out)["items"] if item["name"] == "cli")
+    assert left_out["state"] == "disabled"
+    assert run(["config", "unset", "plugins.disabled"]) == 0
+    assert run(["hypotheses", "list"]) == 0
