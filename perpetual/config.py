@@ -1,6 +1,6 @@
 """A project's configuration: where it is, what is chosen for each slot, and where every value comes from. Floor 1.
 
-Precedence: command line > environment (`PERPETUAL_<KEY>`) > project (`.perpetual/config.yaml`) > user > default.
+Precedence: environment (`PERPETUAL_<KEY>`) > project (`.perpetual/config.yaml`) > user > default.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from perpetual.toolkit.config_keys import (
     ABSENT,
     Item,
     Key,
-    check,
     check_entry,
     check_names,
     fewer_is_weaker,
@@ -110,13 +109,13 @@ _CHOICE_MEANING = "Provider in force for a slot that a plugin brings."
 _DISABLED = Key("disabled", "list", [], "Plugins that are not loaded, by name or distribution/name.")
 
 
-def _refuse_identity(name: str) -> None:
-    if name in ("format", "project_id"):
-        raise UsageError(f"{name} is written once, by init", hint="perpetual config show")
-
-
-def _is_variable(name: str) -> bool:
-    return name.isascii() and name.isidentifier()
+def _check_marks(names: Sequence[str], where: str | Callable[[], str]) -> None:
+    """Raises ConfigError, saying where, for what is no name of an environment variable."""
+    wrong = next((name for name in names if not (name.isascii() and name.isidentifier())), None)
+    if wrong is not None:
+        place = where if isinstance(where, str) else where()
+        message = f"{place}: {MARKS} must be names of environment variables, not {wrong!r}"
+        raise ConfigError(message, hint=KEYS[MARKS].meaning)
 
 
 def find_project(start: Path | None = None, explicit: str | None = None) -> Path:
@@ -252,8 +251,7 @@ class Config:
         ForeignProject: for a project of a newer version.
     """
 
-    def __init__(self, root: Path, *, flags: Mapping[str, Any] | None = None) -> None:
-        self._flags = dict(flags or {})
+    def __init__(self, root: Path) -> None:
         self.root = root
         self.folder = root / FOLDER
         self.path = self.folder / FILE
@@ -267,7 +265,7 @@ class Config:
         What plugins were built with stays as it is. Raises as the class does; the old values are then in force.
         """
         if self._stamps() != self._seen:
-            fresh = Config(self.root, flags=self._flags)
+            fresh = Config(self.root)
             fresh.methodology_keys = self.methodology_keys
             self.__dict__.update(fresh.__dict__)  # all at once: another thread may be reading
 
@@ -306,8 +304,6 @@ class Config:
             # PERPETUAL_PROJECT is the folder, not the name
             if name not in ("project", "project_id", "format") and variable in os.environ:
                 self._put(name, parse_text(key, os.environ[variable], variable), "environment", variable)
-        for name, value in self._flags.items():
-            self._values[name], self._origins[name] = check(KEYS[name], value, f"--{name}"), "flag"
         self._methodology: Methodology | None = None
 
     def _take(self, path: Path, origin: str) -> None:
@@ -340,11 +336,7 @@ class Config:
     def _put(self, name: str, value: Any, origin: str, where: str | Callable[[], str]) -> None:
         """Takes the value of one key from one place; what marks agents only ever grows."""
         if name == MARKS:
-            if not all(map(_is_variable, value)):
-                place = where if isinstance(where, str) else where()
-                wrong = next(item for item in value if not _is_variable(item))
-                raise ConfigError(f"{place}: {MARKS} must be names of environment variables, not {wrong!r}",
-                                  hint=KEYS[MARKS].meaning)  # fmt: skip
+            _check_marks(value, where)
             value = [*dict.fromkeys((*self._values[name], *value))]
         self._values[name], self._origins[name] = value, origin
 
@@ -522,79 +514,69 @@ class Config:
         own.append(Item("plugins.disabled", list(self.disabled), self._disabled_origin, _DISABLED.meaning))
         return own + [self._choices[name] for name in sorted(self._choices)]
 
-    def item(self, name: str) -> Item | None:
-        """Returns one of the `items`; None for a choice that no file makes, and for what is no key."""
-        return next((item for item in self.items() if item.key == name), None)
+    def item(self, name: str) -> Item:
+        """Returns one of the `items`; the choice of a slot that no file makes has no value."""
+        missing = Item(name, None, "default", _CHOICE_MEANING)
+        return next((item for item in self.items() if item.key == name), missing)
 
-    def set(self, name: str, text: str) -> Item:
-        """Writes one key, given as text, into the project's file, comments kept; answers it as it is in force.
+    def _key(self, name: str) -> tuple[Key, tuple[str, ...]]:
+        """Returns a key that can be changed, and its place in the file.
 
-        A variable of the environment goes on winning over the file, and the answer says so by its origin.
+        Raises:
+            UsageError: for a key that does not exist or that only `init` writes.
+        """
+        if name in ("format", "project_id"):
+            raise UsageError(f"{name} is written once, by init", hint="perpetual config show")
+        if name in KEYS:
+            return KEYS[name], (name,)
+        if name == f"{PLUGINS}.{_DISABLED.name}":
+            return _DISABLED, (PLUGINS, _DISABLED.name)
+        if name.startswith(CHOICES):
+            return Key(name, "str", None, _CHOICE_MEANING), (_SLOTS, name.removeprefix(CHOICES))
+        raise self.unknown_key(name)
+
+    def set(self, name: str, text: str) -> None:
+        """Writes one key, given as text, into the project's file, comments kept.
+
+        A variable of the environment goes on winning over the file, and a value that protects less is held until this
+        user's trust covers it.
 
         Raises:
             UsageError: for a key that does not exist or that only `init` writes.
             ConfigError: for a value that does not fit.
         """
-        _refuse_identity(name)
-        if name in KEYS:
-            value = parse_text(KEYS[name], text, FILE)
-            if name == MARKS:
-                self._put(name, value, "project", FILE)  # checked before it is written
-                yamlfile.set_value(self.path, (name,), value)
-                self.reload()  # those of other places stay
-                # A person who leaves one out is believed: the caller records it.
-                return Item(name, self.held.get(name, self._values[name]), self._origins[name], KEYS[name].meaning)
-            yamlfile.set_value(self.path, (name,), value)
-            self._recorded[name] = value
-            if self._origins[name] not in ("environment", "flag"):
-                self._values[name], self._origins[name] = value, "project"
-            return Item(name, self._values[name], self._origins[name], KEYS[name].meaning)
-        if name == "plugins.disabled":
-            value = parse_text(_DISABLED, text, FILE)
-            yamlfile.set_value(self.path, (PLUGINS, _DISABLED.name), value)
-            self.disabled, self._disabled_origin = tuple(value), "project"
-            return Item(name, value, "project", _DISABLED.meaning)
-        if name.startswith(CHOICES):
-            yamlfile.set_value(self.path, (_SLOTS, name.removeprefix(CHOICES)), text)
-            item = Item(name, text, "project", _CHOICE_MEANING)
-            self._choices[name.removeprefix(CHOICES)] = item
-            return item
-        raise self.unknown_key(name)
+        key, path = self._key(name)
+        value = parse_text(key, text, FILE)
+        if name == MARKS:
+            _check_marks(value, FILE)
+        self.write(path, value)
 
-    def unset(self, name: str) -> Item:
-        """Takes one key out of the project's file, comments kept; answers it as it is in force then.
+    def unset(self, name: str) -> None:
+        """Takes one key out of the project's file, comments kept.
 
         Raises:
             UsageError: for a key that does not exist or that only `init` writes.
         """
-        _refuse_identity(name)
-        if name not in (*KEYS, "plugins.disabled") and not name.startswith(CHOICES):
+        _, path = self._key(name)
+        if name.startswith(CHOICES) and inside(self._recorded, path) is ABSENT:
             raise self.unknown_key(name)
-        first, _, rest = name.partition(".")
-        path = (first, rest) if rest else (first,)
-        is_there = inside(yamlfile.read_yaml(self.path), path) is not ABSENT
-        if name.startswith(CHOICES) and not is_there:
-            raise self.unknown_key(name)
-        yamlfile.remove_value(self.path, path)
-        self.reload()
-        return self.item(name) or Item(name, None, "default", _CHOICE_MEANING)
+        self.remove(path)
 
     def without(self, name: str) -> Any:
         """Returns the value that a key would have if the project's file did not have it."""
-        user = yamlfile.read_yaml(user_file()) or {}
-        if self._origins[name] in ("environment", "flag"):
+        if self._origins[name] == "environment":
             return self._values[name]
-        return user.get(name, KEYS[name].default)
+        return (yamlfile.read_yaml(user_file()) or {}).get(name, KEYS[name].default)
 
-    def set_option(self, path: Sequence[str], value: Any) -> None:
-        """Writes an option of a plugin, at its path below `plugins`, into the project's file."""
-        yamlfile.set_value(self.path, (PLUGINS, *path), value)
-        self.reload()
+    def write(self, path: Sequence[str], value: Any) -> None:
+        """Writes what is at a path of the project's file, comments kept, and reads the file again."""
+        yamlfile.set_value(self.path, tuple(path), value)
+        self.refresh()
 
-    def unset_option(self, path: Sequence[str]) -> None:
-        """Takes what is at a path below `plugins` out of the project's file."""
-        yamlfile.remove_value(self.path, (PLUGINS, *path))
-        self.reload()
+    def remove(self, path: Sequence[str]) -> None:
+        """Takes what is at a path out of the project's file, comments kept, and reads the file again."""
+        yamlfile.remove_value(self.path, tuple(path))
+        self.refresh()
 
     def unknown_key(self, name: str, others: Sequence[str] = ()) -> UsageError:
         """Returns the error for a key that does not exist, with the nearest; `others` are options of plugins."""

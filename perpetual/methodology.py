@@ -166,14 +166,14 @@ class Methodology:
         self.path, self._brought_keys = path, brought
         self._user = {name: check(KEYS[name], value, "methodology") for name, value in (user or {}).items()}
         self._accepted = accepted
+        self._read()
+
+    def _read(self) -> None:
+        found = yamlfile.read_yaml(self.path)
+        self.exists, data = found is not None, found or {}
         self.held: dict[str, Any] = {}
-        data = yamlfile.read_yaml(path)
-        self.exists = data is not None
         self._values: dict[str, Any] = {}
         self._origins: dict[str, str] = {}
-        self._take(data or {})
-
-    def _take(self, data: Mapping[str, Any]) -> None:
         self._brought = {name: value for name, value in data.items() if "." in name}  # checked where they are used
         for name in data:
             if name not in KEYS and name not in self._brought:
@@ -205,9 +205,7 @@ class Methodology:
     def __getitem__(self, name: str) -> Any:
         if "." not in name:
             return self._values[name]
-        key = self._brought_keys().get(name)
-        if key is None:
-            raise UsageError(unknown("key of the methodology", name, [*KEYS, *self._brought_keys()]))
+        key = self._key(name)
         return check_entry(key, self._brought[name], self.path, name) if name in self._brought else key.default
 
     def knows(self, name: str) -> bool:
@@ -237,46 +235,38 @@ class Methodology:
     def _item(self, key: Key) -> Item:
         return Item(key.name, self[key.name], "project" if key.name in self._brought else "default", key.meaning)
 
-    def set(self, name: str, text: str) -> Item:
+    def item(self, name: str) -> Item:
+        """Returns one of the `items`; a key of the file that no plugin brings any more has no value once it is gone."""
+        return next((item for item in self.items() if item.key == name), Item(name, None, "default", _DEAD))
+
+    def _key(self, name: str) -> Key:
+        key = KEYS.get(name) or self._brought_keys().get(name)
+        if key is None:
+            raise UsageError(unknown("key of the methodology", name, [*KEYS, *self._brought_keys()]))
+        return key
+
+    def set(self, name: str, text: str) -> None:
         """Writes one key, given as text, into the file, comments kept.
 
         Raises:
             UsageError: for an unknown key.
             ConfigError: for a value that does not fit.
         """
-        key = KEYS.get(name) or self._brought_keys().get(name)
-        if key is None:
-            raise UsageError(unknown("key of the methodology", name, [*KEYS, *self._brought_keys()]))
-        value = parse_text(key, text, FILE)
-        if name not in KEYS:
-            yamlfile.set_value(self.path, (name,), value)
-            self._brought[name] = value
-            return self._item(key)
+        value = parse_text(self._key(name), text, FILE)
         self._pair(name, value)
         yamlfile.set_value(self.path, (name,), value)
-        self._values[name], self._origins[name] = value, "project"
-        self.held.pop(name, None)
-        return Item(name, value, "project", key.meaning)
+        self._read()
 
-    def unset(self, name: str) -> Item:
-        """Takes one key out of the file, comments kept; answers it as it is in force then.
+    def unset(self, name: str) -> None:
+        """Takes one key out of the file, comments kept.
 
         Raises:
             UsageError: for an unknown key.
         """
-        if name not in KEYS:
-            if name not in self._brought and not self.knows(name):
-                raise UsageError(unknown("key of the methodology", name, [*KEYS, *self._brought_keys()]))
-            before = next(item for item in self.items() if item.key == name)
-            yamlfile.remove_value(self.path, (name,))
-            self._brought.pop(name, None)
-            key = self._brought_keys().get(name)
-            return self._item(key) if key is not None else before._replace(value=None, origin="default")
-        self._pair(name, self._user.get(name, KEYS[name].default))
+        if name not in self._brought:
+            self._pair(name, self._user.get(name, self._key(name).default))
         yamlfile.remove_value(self.path, (name,))
-        self.held, self._values, self._origins = {}, {}, {}
-        self._take(yamlfile.read_yaml(self.path) or {})
-        return next(item for item in self.items() if item.key == name)
+        self._read()
 
     def _pair(self, name: str, value: Any) -> None:
         low = value if name == "confidence_refute_threshold" else self["confidence_refute_threshold"]

@@ -121,7 +121,7 @@ def config_page() -> str:
     lines = ["# Configuration and methodology", "", _NOTE]
     lines.append("Every key of both files and every option of the bundled plugins, with type, default and meaning.\n")
     lines.append(
-        "Precedence: command line > environment (`PERPETUAL_<KEY>`) > project (`.perpetual/config.yaml`) > user "
+        "Precedence: environment (`PERPETUAL_<KEY>`) > project (`.perpetual/config.yaml`) > user "
         "(`~/.config/perpetual/config.yaml`) > default. An unknown key is an error that names the nearest one.\n"
     )
     for title, keys in (("config.yaml", CONFIG), ("methodology.yaml", METHODOLOGY)):

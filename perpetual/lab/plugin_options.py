@@ -208,7 +208,7 @@ def set_option(options: PluginOptions, name: str, text: str) -> Change:
         raise UsageError(f"{name} is a secret: the file takes where it is kept, not the secret", hint=FORMS)
     value = parsed(name, option, text, "config.yaml")
     form = _written_form(options, hit)
-    options.config.set_option((*form, *keys), value)
+    options.config.write((PLUGINS, *form, *keys), value)
     _clear(options, owner, keys, but=form)  # another form might win over the one that was just written
     accepted = {f"config.{key_of(form, keys)}": value} if option.secret else {}
     if guarded := _guarded_key(owner, keys):
@@ -231,7 +231,7 @@ def unset_option(options: PluginOptions, name: str) -> Change:
         raise _unknown(options, name)
     before = {key_of(each, ()): value for each, value in _values(section)}
     if path is not None:
-        options.config.unset_option(path)
+        options.config.remove((PLUGINS, *path))
     if hit is not None:
         _clear(options, hit.owner, hit.keys)
     after = {key_of(each, ()) for each, _ in _values(options.config.sections.get("project", {}))}
@@ -297,7 +297,7 @@ def _clear(options: PluginOptions, owner: Owner, keys: tuple[str, ...], but: tup
         is_read = not (len(form) == 1 and form[0] in slots and len(keys) > 1)
         is_there = is_read and inside(section, (*form, *keys)) is not ABSENT
         if form != but and is_there and options.meant(form, keys[0]) == [owner]:
-            options.config.unset_option((*form, *keys))
+            options.config.remove((PLUGINS, *form, *keys))
 
 
 def _in_force(options: PluginOptions, owner: Owner, keys: tuple[str, ...], name: str) -> Item:

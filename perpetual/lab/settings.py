@@ -108,9 +108,9 @@ class Settings:
             from perpetual.lab.plugin_options import set_option
 
             return self._changed(set_option(self._ctx.options, name, text))
-        item = self._ctx.config.set(name, text)
-        self._trust_anew(f"config.{name}", item)
-        return item
+        self._ctx.config.set(name, text)
+        self._trust_anew(f"config.{name}")
+        return self._ctx.config.item(name)
 
     def unset_config(self, name: str) -> Item:
         """Takes one key out of the project's config.yaml and answers it as it is in force then.
@@ -129,9 +129,9 @@ class Settings:
             return self._changed(unset_option(self._ctx.options, name))
         if name == "store":
             self._check_empty(str(self._ctx.config.without(name)))
-        item = self._ctx.config.unset(name)
-        self._trust_anew(f"config.{name}", item)
-        return item
+        self._ctx.config.unset(name)
+        self._trust_anew(f"config.{name}")
+        return self._ctx.config.item(name)
 
     def _changed(self, change: Change) -> Item:
         """Records what this user has accepted by a change of an option."""
@@ -140,7 +140,7 @@ class Settings:
         accepted = {key: value for key, value in change.accepted.items() if value or key in known}
         if accepted:
             self._ctx.trust.accept(accepted)
-            self._ctx.config.reload()
+            self._ctx.config.refresh()
         return change.look()
 
     def _check_right(self, name: str) -> None:
@@ -150,10 +150,12 @@ class Settings:
             person_only(self._ctx, "setting this key of the configuration")
         self._ctx.trust.require("setting a key of the configuration")
 
-    def _trust_anew(self, key: str, item: Item) -> None:
-        """Records a value that protects less: it was set here, by this user."""
-        if key in self._ctx.config.protections():
-            self._ctx.trust.accept({key: item.value})
+    def _trust_anew(self, key: str) -> None:
+        """Records the present value of a key that protects: it was set here, by this user."""
+        found = {**self._ctx.config.protections(), **self._ctx.config.weakening()}
+        if key in found:
+            self._ctx.trust.accept({key: found[key]})
+            self._ctx.config.refresh()
 
     def _check_empty(self, wanted: str) -> None:
         """Choosing another store leaves what the present one holds behind."""
@@ -205,13 +207,15 @@ class Settings:
         if self._ctx.config.methodology.knows(name) and not is_free("methodology", name):
             person_only(self._ctx, "setting this key of the methodology")
 
-    def _change_methodology(self, name: str, change: Callable[[Methodology], Item]) -> Item:
+    def _change_methodology(self, name: str, change: Callable[[Methodology], None]) -> Item:
         with self._ctx.store.transaction() as tx:  # the feed tells in which order keys were set, and what each was
             self._ctx.config.refresh()
             methodology = self._ctx.config.methodology
             before = methodology[name] if methodology.knows(name) else None  # an unknown key is refused by name below
-            item = change(methodology)
-            self._trust_anew(f"methodology.{name}", item)
+            change(methodology)
+            self._ctx.config.refresh()
+            self._trust_anew(f"methodology.{name}")
+            item = self._ctx.config.methodology.item(name)
             self._ctx.emit(tx, "methodology_set", name, {"value": item.value, "was": before})
         return item
 

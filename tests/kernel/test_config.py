@@ -48,7 +48,6 @@ def test_each_place_wins_over_the_ones_below_it(root: Path, monkeypatch: pytest.
     assert _in_force(Config(root), "gpus") == ("of-project", "project")
     monkeypatch.setenv("PERPETUAL_GPUS", "of-environment")
     assert _in_force(Config(root), "gpus") == ("of-environment", "environment")
-    assert _in_force(Config(root, flags={"gpus": "of-flag"}), "gpus") == ("of-flag", "flag")
 
 
 def test_a_place_decides_only_the_keys_it_names(root: Path) -> None:
@@ -71,8 +70,9 @@ def test_what_makes_a_project_is_not_taken_from_the_environment(
 
 def test_setting_a_key_that_the_environment_decides_says_so(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PERPETUAL_GPUS", "none")
-    item = Config(root).set("gpus", "nvml")
-    assert (item.value, item.origin) == ("none", "environment")
+    config = Config(root)
+    config.set("gpus", "nvml")
+    assert _in_force(config, "gpus") == ("none", "environment")
     monkeypatch.delenv("PERPETUAL_GPUS")
     assert _in_force(Config(root), "gpus") == ("nvml", "project")
 
@@ -205,7 +205,9 @@ def test_the_default_file_says_what_each_key_means_and_reads_as_the_defaults(tmp
 def test_set_takes_text_and_writes_the_keys_own_type(tmp_path: Path, name: str, text: str, value: object) -> None:
     path = tmp_path / METHODOLOGY_FILE
     path.write_text("# mine\nkill_grace_s: 3.0  # short\n", "utf-8")
-    item = Methodology(path).set(name, text)
+    methodology = Methodology(path)
+    methodology.set(name, text)
+    item = methodology.item(name)
     assert (item.value, item.origin) == (value, "project")
     assert Methodology(path)[name] == value
     assert path.read_text("utf-8").startswith("# mine\nkill_grace_s: 3.0  # short\n")
@@ -274,13 +276,13 @@ def test_devices_may_be_excluded_by_number_without_quotes(root: Path) -> None:
 
 
 def test_changed_files_are_read_again(root: Path) -> None:
-    config = Config(root, flags={"scheduler": "of-flag"})
+    config = Config(root)
     known = config.methodology
     config.refresh()
     assert config.methodology is known  # nothing has changed
     _write(root, "format: 1\nproject: renamed\n")
     config.refresh()
-    assert (config["project"], config["scheduler"]) == ("renamed", "of-flag")
+    assert config["project"] == "renamed"
     (root / FOLDER / METHODOLOGY_FILE).write_text("max_concurrent_runs: 7\n")
     config.refresh()
     assert config.methodology["max_concurrent_runs"] == 7
