@@ -1,7 +1,8 @@
 """The command `perpetual` starts here: the fast path first, the full command line otherwise.
 
-`status`, `brief`, `hook`, `--help` and `--version` are what shells and agents call at every turn; `perpetual.fast`
-answers them from what is kept, without click and pluggy, or declines, and then the full command does it more slowly.
+`status`, `brief`, `hook`, `--help` and `--version` are what shells and agents call at every turn;
+`perpetual.cli.fastpath` answers them from what is kept, without click and pluggy, or declines, and then the full
+command does it more slowly.
 """
 
 import atexit
@@ -69,7 +70,7 @@ def _speaks_utf8() -> bool:
 def _run(arguments: list[str]) -> int:
     gc.disable()  # importing makes thousands of objects and no garbage; collecting in between is a tenth of a start
     if arguments and arguments[0] in ("status", "brief", "hook", "--version", "--help", "--json"):
-        from perpetual.fast import answer
+        from perpetual.cli.fastpath import answer
 
         text = answer(arguments)
         if text is not None and (text.isascii() or _speaks_utf8()):

@@ -72,10 +72,10 @@ class LazyGroup(click.Group):
         """Returns the text, and keeps it for the fast path."""
         text = super().get_help(ctx)
         if ctx.obj is None or not ctx.ensure_object(CliContext).safe:
-            from perpetual import kept
             from perpetual.cli import table
+            from perpetual.cli.fastpath import keep_help
 
-            kept.keep_help(f"{text}\n", [__file__, table.__file__])
+            keep_help(f"{text}\n", [__file__, table.__file__])
         return text
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from perpetual.brief import DEFAULT_TOKENS, render
+from perpetual.cli.fastpath import HOOKS, brief_document, hook_document, status_document, status_text
 from perpetual.commands import CliContext, json_option, page_options, pass_cli, printable
 from perpetual.errors import NoProject, UsageError, unknown
-from perpetual.fast import HOOKS, brief_document, hook_document, status_document, status_text
 from perpetual.toolkit.units import shown_time, start_of
 
 __all__ = ["brief", "events", "hook", "status"]

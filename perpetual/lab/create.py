@@ -12,7 +12,6 @@ from typing import Any
 
 from perpetual.config import FILE, FOLDER, Config, foreign, user_marks
 from perpetual.errors import Conflict, ForeignProject, PerpetualError, UsageError
-from perpetual.kept import RULES, RULES_FILE
 from perpetual.lab import housing
 from perpetual.lab.rights import require_person
 from perpetual.methodology import FILE as METHODOLOGY_FILE
@@ -21,6 +20,7 @@ from perpetual.registry import Registry
 from perpetual.toolkit import confined, trust_record, user_state
 from perpetual.toolkit.atomic import write_atomic
 from perpetual.toolkit.config_keys import check, check_names
+from perpetual.toolkit.status_file import RULES, RULES_FILE
 from perpetual.toolkit.steps import step
 from perpetual.toolkit.units import iso
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from perpetual.kept import token_of
 from perpetual.lab.context import Context
+from perpetual.toolkit.status_file import token_of
 
 __all__ = ["Present"]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from perpetual.errors import PerpetualError
-from perpetual.kept import RULES, RULES_FILE
 from perpetual.toolkit.atomic import read_json
+from perpetual.toolkit.status_file import RULES, RULES_FILE
 
 if TYPE_CHECKING:
     from perpetual.lab.context import Context

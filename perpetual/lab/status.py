@@ -12,7 +12,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from perpetual.brief import for_agents
-from perpetual.kept import STATUS_FILE, read_status
 from perpetual.lab.context import Context
 from perpetual.lab.held import held_items
 from perpetual.lab.present import Present
@@ -24,6 +23,7 @@ from perpetual.science.versions import is_stale
 from perpetual.slots.store import Document
 from perpetual.toolkit.causes import reason_with_cause
 from perpetual.toolkit.service_state import service_states
+from perpetual.toolkit.status_file import STATUS_FILE, read_status
 
 if TYPE_CHECKING:  # it is given these departments and imports none
     from perpetual.lab.budget import Budget

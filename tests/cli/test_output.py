@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from perpetual import Lab, entry, fast
+from perpetual import Lab, entry
+from perpetual.cli import fastpath
 from perpetual.cli.app import run
 from perpetual.cli.interrupt import is_interrupt
 from perpetual.lab.storage import Storage
@@ -154,7 +155,7 @@ def test_it_is_told_while_the_program_starts(
     def answer(arguments: list[str]) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fast, "answer", answer)
+    monkeypatch.setattr(fastpath, "answer", answer)
     monkeypatch.setattr(sys, "argv", ["perpetual", *words])
     with pytest.raises(SystemExit) as left:
         entry.main()

@@ -12,9 +12,9 @@ import pytest
 
 from perpetual import Lab
 from perpetual.errors import ConfigError, UsageError
-from perpetual.kept import read_status
 from perpetual.toolkit.atomic import read_json
 from perpetual.toolkit.foreign import check_yaml, parse_json
+from perpetual.toolkit.status_file import read_status
 from perpetual.toolkit.yamlfile import read_yaml
 from perpetual_report.verification import Claims
 from perpetual_tinydb.lines import has_commit

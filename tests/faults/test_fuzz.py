@@ -23,10 +23,10 @@ from perpetual import Lab
 from perpetual.api import RunFolder
 from perpetual.cli.app import run
 from perpetual.errors import PerpetualError, UsageError
-from perpetual.kept import read_status
 from perpetual.lab.flows.measure import read_all
 from perpetual.testing.projects import trust_project
 from perpetual.toolkit import units
+from perpetual.toolkit.status_file import read_status
 from perpetual_adopt.find import find
 from perpetual_adopt.source import Wanted
 from perpetual_git.errors import RepositoryError

@@ -134,7 +134,7 @@ def test_the_environment_chooses_the_store_of_a_new_project(tmp_path: Path, monk
 
 
 def test_a_kept_status_of_another_shape_is_computed_again(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from perpetual.fast import answer
+    from perpetual.cli.fastpath import answer
 
     for text in ("[" * 200_000, "{", "\xff", '{"token": [], "document": 3}'):
         (root / ".perpetual" / "status.json").write_text(text, "latin-1")

@@ -16,7 +16,7 @@ import pytest
 from perpetual import Lab
 from perpetual.api import Check, Finding, Provider, Section, StatusSection, hookimpl
 from perpetual.brief import render
-from perpetual.fast import status_text
+from perpetual.cli.fastpath import status_text
 from perpetual.registry import Registry
 from perpetual.testing import sections as suites
 from perpetual.testing.sections import CheckContract, StatusSectionContract

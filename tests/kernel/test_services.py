@@ -20,8 +20,8 @@ import pytest
 from perpetual import Lab
 from perpetual.api import Finding, Service, StopSignal
 from perpetual.cli.app import run
+from perpetual.cli.fastpath import status_text
 from perpetual.errors import Conflict, NotFound, NotPermitted, PerpetualError
-from perpetual.fast import status_text
 from perpetual.lab.doctor import Doctor
 from perpetual.lab.services import services_check
 from perpetual.testing import services as suites

@@ -15,8 +15,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from perpetual.api import FilePlan, PluginError
+from perpetual.cli.fastpath import HOOKS
 from perpetual.cli.table import ORDER
-from perpetual.fast import HOOKS
 from perpetual.registry import Registry
 from perpetual_harnesses.template import TemplateHarness
 from perpetual_mcp.tools import TOOLS

@@ -9,11 +9,24 @@ from __future__ import annotations
 
 import os
 
+from perpetual import kept
+from perpetual.toolkit import caches
+from perpetual.toolkit.reserved import known_name
+
 TYPE_CHECKING = False  # as typing's, whose import this path cannot afford
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["HOOKS", "answer", "brief_document", "hook_document", "status_document", "status_text"]
+__all__ = [
+    "HOOKS",
+    "answer",
+    "brief_document",
+    "hook_document",
+    "keep_help",
+    "kept_status",
+    "status_document",
+    "status_text",
+]
 
 # hook NAME -> the harness's name of the event; both kinds of event take context for the agent
 HOOKS = {"session-start": "SessionStart", "user-prompt": "UserPromptSubmit"}
@@ -45,20 +58,17 @@ def answer(arguments: list[str]) -> str | None:
     if words == ["--version"]:
         return _version(as_json)
     if arguments == ["--help"]:
-        from perpetual import kept
-
-        return kept.help_text()
+        return _help_text()
     options = _options(words)
     if options is None:
         return None
-    from perpetual import kept
     from perpetual.brief import DEFAULT_TOKENS, for_agents, render
     from perpetual.toolkit.agents import mark
 
-    status = kept.status()
+    status = kept_status()
     if status is None:
         return None
-    is_agent = mark(os.environ, kept.agent_marks()) is not None
+    is_agent = mark(os.environ, _agent_marks()) is not None
     if options.command == "status":
         status = for_agents(status) if is_agent else status
         document = status_document(status)
@@ -111,6 +121,85 @@ def _options(words: list[str]) -> Any:
         return None
     found.tokens = found.tokens or DEFAULT_TOKENS
     return found
+
+
+# --- what is kept ---------------------------------------------------------------------------------------------
+
+
+def kept_status() -> dict[str, Any] | None:
+    """The kept status document of the project, if it is of the store's present state."""
+    found = kept.folder()
+    config = kept.config_of(found) if found else None
+    if found is None or config is None or any(map(os.environ.get, ("PERPETUAL_TRACE_HOOKS", "PERPETUAL_TRUSTED"))):
+        return None
+    reader = _head(kept.plugins_of(config, False), config.get("store"))
+    if reader is None:
+        return None
+    module, _, name = reader.partition(":")
+    from perpetual.toolkit.status_file import read_status, token_of
+
+    try:
+        head = getattr(__import__(module, fromlist=[name]), name)(os.path.join(found, "store"))
+        document = read_status(found, token_of(found, head))
+        return None if document is None else {**document, "services": _services(found)}
+    except OSError:
+        return None  # the full command line says what is wrong
+
+
+def _services(found: str) -> list[dict[str, Any]]:
+    """The services that ran here; whether one still does is asked of the operating system."""
+    if not os.path.isdir(os.path.join(found, "services")):
+        return []
+    from perpetual.toolkit.service_state import service_states
+
+    return service_states(found)
+
+
+def _head(plugins: list[dict[str, Any]] | None, store: object) -> str | None:
+    """The head function of the one provider that the configuration's `store` names."""
+    found = [
+        offer["provider"]["head"]
+        for info in plugins or []
+        for offer in info["offers"]
+        if offer["provider"]["slot"] == "store"
+        and store in (known_name("store", offer["qualified_name"]), offer["qualified_name"])
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _agent_marks() -> list[str]:
+    """The `agent_marks` of the project's configuration file; `status` has answered, so no other place has a say."""
+    found = kept.folder()
+    marks = (kept.config_of(found) or {}).get("agent_marks") if found else None
+    return [name for name in marks if isinstance(name, str)] if isinstance(marks, list) else []
+
+
+def _help_text() -> str | None:
+    """The text of `perpetual --help` for this terminal, if the one that was kept would be written again."""
+    key = _help_key()
+    text = caches.load("help", key) if key is not None else None
+    return text if isinstance(text, str) else None
+
+
+def keep_help(text: str, sources: list[str]) -> None:
+    """Keeps the text of `perpetual --help`; a change of a source file, a plugin or the terminal's width ends it."""
+    key = _help_key()
+    if key is not None and caches.load("help", key) != text:
+        caches.save("help", key, text, sources)
+
+
+def _help_key() -> str | None:
+    """All that the text depends on, but for the program's own files; None where a plugin is to be looked up first."""
+    offered = kept.commands()
+    if offered is None:
+        return None
+    from shutil import get_terminal_size
+
+    language = [os.environ.get(name) for name in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")]
+    return repr((caches.plugins_key(), get_terminal_size().columns, language, sorted(offered.items())))
+
+
+# --- texts ----------------------------------------------------------------------------------------------------
 
 
 def _plain(text: object) -> str:
