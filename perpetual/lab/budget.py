@@ -209,12 +209,16 @@ class Budget:
         return self._append(tx, run, "settle", gpu_hours, run_hours)
 
     def correct(self, tx: Transaction, run: Mapping[str, Any], *, gpu_hours: float, run_hours: float) -> Debit | None:
-        """Changes what a settled run was debited to what it really used; None where that is the same."""
+        """Changes what a settled run was debited to what it really used; None where that is the same.
+
+        What is reserved for it again, since it was found to go on, is closed.
+        """
         booked = [counted(row.body) for row in tx.find("debit", run_id=run["id"]) if row.body["kind"] != "reserve"]
         change = [
             used - sum(each) for used, each in zip((gpu_hours, run_hours), zip(*booked, strict=True), strict=True)
         ]
-        return self._append(tx, run, "correct", *change) if any(change) else None
+        is_open = self.reserved_for(run["id"]) is not None
+        return self._append(tx, run, "correct", *change) if is_open or any(change) else None
 
     def _append(self, tx: Transaction, run: Mapping[str, Any], kind: str, gpu_hours: float, run_hours: float) -> Debit:
         row = {

@@ -64,8 +64,8 @@ wait, unlike `poll`; called again it changes nothing. Where it raises TransientE
 *Requeueing.* Where the engine starts a job anew, each sighting says how often in `requeued`, or has a new `native_id`.
 The lab ends the attempt and records a new one, of the same nonce and folder.
 
-*Late truth.* `ended` is final. `lost` is not, unless `lost_is_final`: an engine that remembers later is believed, for
-the newest lost runs, for some days.
+*Late truth.* `ended` is final. `lost` is not, unless `lost_is_final`: an engine that remembers later how a run ended,
+or that it goes on, is believed, for the newest lost runs, for some days.
 
 *Limits without a supervisor.* A command whose supervisor is lost is kept to `wall_s` by its engine, or `poll` says from
 then on that it is `overdue`; whoever hears that calls `cancel`.

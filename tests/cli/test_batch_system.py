@@ -318,6 +318,86 @@ def test_of_two_attempts_one_counts(call: Call, batch: Batch, project: Path) -> 
     assert call("store", "verify")["problems"] == []
 
 
+@pytest.mark.slow
+def test_a_lost_run_that_goes_on_is_found_again(call: Call, batch: Batch, project: Path) -> None:
+    """Its engine forgets it for a while, remembers it as running, and then how it ended."""
+    hypothesis = call("hypotheses", "add", "acc rises")["id"]
+    e1 = propose(call, "--command", "sh -c 'echo acc=1.2; while [ ! -e go ]; do sleep 0.01; done'", "--gpus", "1",
+                 "--hypothesis", hypothesis, *CLAIM)  # fmt: skip
+    call("run", e1)
+    until(call, "r1", "running")
+    held = call("budget")["reserved_gpu_hours"]
+    (batch.state / "forgotten").write_text("1")
+    until(call, "r1", "lost")
+    assert call("budget")["reserved_gpu_hours"] == 0
+    (batch.state / "forgotten").unlink()
+    answer = call("scan")
+    assert [(change["from"], change["to"]) for change in answer["changes"]] == [("lost", "running")]
+    found = call("runs", "r1")
+    assert [note["kind"] for note in found["annotations"]] == ["late"]
+    assert (found["ended_at"], found["run_hours"]) == (None, None)
+    assert call("budget")["reserved_gpu_hours"] == held
+    assert call("status")["runs"]["active"][0]["id"] == "r1"
+    assert call("scan")["changes"] == []
+    assert call("store", "verify")["problems"] == []
+    (project / "go").touch()
+    until(call, "r1", "done")
+    found = call("runs", "r1")
+    assert hours(call) == pytest.approx((found["gpu_hours"], found["run_hours"]))
+    assert call("budget")["reserved_gpu_hours"] == 0
+    assert [row["weight"] for row in call("evidence", "list")["items"]] == [1.0]
+    assert call("store", "verify")["problems"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("again", [False, True], ids=["once", "lost twice"])
+def test_a_lost_run_that_goes_on_is_ended(call: Call, batch: Batch, again: bool) -> None:
+    e1 = propose(call, "--command", "sleep 600")
+    call("run", e1)
+    until(call, "r1", "running")
+    for _ in range(1 + again):
+        (batch.state / "forgotten").write_text("1")
+        until(call, "r1", "lost")
+        (batch.state / "forgotten").unlink()
+        if again:
+            call("scan")
+    call("kill", "r1")
+    until(call, "r1", "killed")
+    assert (batch.state / "jobs" / "1" / "ended").exists()
+    assert call("budget")["reserved_gpu_hours"] == 0
+    assert call("store", "verify")["problems"] == []
+
+
+@pytest.mark.slow
+def test_a_lost_run_that_was_tried_again_and_requeued_counts_once(call: Call, batch: Batch, project: Path) -> None:
+    """Three attempts of one replicate: the lost one, the lab's and the engine's."""
+    hypothesis = call("hypotheses", "add", "acc rises")["id"]
+    call("methodology", "set", "auto_retry", "lost")
+    e1 = propose(call, "--command", "sh -c 'echo acc=1.2; while [ ! -e go ]; do sleep 0.01; done'",
+                 "--hypothesis", hypothesis, *CLAIM)  # fmt: skip
+    call("run", e1)
+    until(call, "r1", "running")
+    batch.hold()
+    (batch.state / "forgotten").write_text("1")
+    until(call, "r1", "lost")
+    assert call("runs", "r2")["attempt"] == 2
+    (batch.state / "jobs" / "1" / "requeue-1").touch()
+    for _ in range(200):
+        if not (batch.state / "jobs" / "1" / "running").exists():
+            break
+        time.sleep(0.02)
+    (batch.state / "forgotten").unlink()
+    until(call, "r1", "killed")
+    assert (call("runs", "r3")["attempt"], call("runs", "r3")["reason"]) == (3, "PENDING (Priority)")
+    (project / "go").touch()
+    batch.release()
+    until(call, "r2", "done")
+    until(call, "r3", "done")
+    weights = {row["run_id"]: row["weight"] for row in call("evidence", "list")["items"]}
+    assert sorted(weights.values()) == [0.0, 1.0]
+    assert call("store", "verify")["problems"] == []
+
+
 class TestBatchKeepsTheContract(Engines):
     """The part of the slot's suite that asks for an engine's queue."""
 

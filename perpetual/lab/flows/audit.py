@@ -109,9 +109,10 @@ def _examine_row(
     id, kind = row["run_id"], row["kind"]
     problems = []
     earlier = [one["kind"] for one in books[id]]
-    if kind == "reserve" and "reserve" in earlier and not is_told(runs[id]):
+    found_again = bool(runs[id].get("found_again"))  # by its scheduler, after it was taken for lost
+    if kind == "reserve" and "reserve" in earlier and not (found_again or is_told(runs[id])):
         problems.append(f"{id} has a second reserve, and it never went past its limit")
-    if kind == "reserve" and "settle" in earlier:
+    if kind == "reserve" and "settle" in earlier and not found_again:
         problems.append(f"{id} is reserved after it was settled")
     if kind == "settle" and "settle" in earlier:
         problems.append(f"{id} has a second settle")
@@ -137,10 +138,11 @@ def _examine_books(id: str, run: Mapping[str, Any], rows: Sequence[Mapping[str, 
     settled = [row for row in rows if row["kind"] != "reserve"]
     booked = {key: fsum(row[key] for row in settled) for key in _HOURS}
     if run["status"] in LIVE:
-        problems = [f"{id} is {run['status']}, and its reservation is closed"] if settled else []
+        is_held = not settled or (run.get("found_again") and rows[-1]["kind"] == "reserve")
+        problems = [] if is_held else [f"{id} is {run['status']}, and its reservation is closed"]
         return problems if rows else [f"{id} is {run['status']}, and nothing is reserved for it"]
     is_adopted = "adopted" in run  # it was paid for where it ran; what of it was charged here is what that told
-    if not settled:
+    if not settled or (run.get("found_again") and rows[-1]["kind"] == "reserve"):
         return [] if is_adopted else [f"{id} is {run['status']}, and its reservation is still open"]
     problems = [
         f"{id} was debited {booked[key]!r} {words}, and says {run[key]!r}"

@@ -244,7 +244,7 @@ def requeued(desks: Desks, tx: Transaction, run: Document, seen: Sighting) -> Do
         tx,
         experiment,
         replicate=run.body["replicate"],
-        attempt=run.body["attempt"] + 1,
+        attempt=1 + max(other.body["attempt"] for other in _attempts(tx, run)),
         seed=run.body["seed"],
         chosen_seed=run.body["chosen_seed"],
         scheduler=run.body["scheduler"],
@@ -265,6 +265,7 @@ def requeued(desks: Desks, tx: Transaction, run: Document, seen: Sighting) -> Do
             "reason": seen.detail or f"started anew by {run.body['scheduler']}",
             "native_id": seen.native_id or run.body["native_id"],
             "requeued": seen.requeued,
+            "annotations": [note for note in run.body.get("annotations", ()) if note["kind"] == "late"],
             "lives_in": home,
             "log_dir": f".perpetual/runs/{home}",
         },
@@ -272,6 +273,18 @@ def requeued(desks: Desks, tx: Transaction, run: Document, seen: Sighting) -> Do
     payload = {"run_id": run.id, "attempt": made.body["attempt"], "cause": "requeued"}
     desks.ctx.emit(tx, "run_retried", made.id, payload)
     return made
+
+
+def _attempts(tx: Transaction, run: Document) -> list[Document]:
+    """The attempts of a run's replicate, itself among them."""
+    runs = tx.find("run", experiment_id=run.body["experiment_id"])
+    return [other for other in runs if other.body["replicate"] == run.body["replicate"]]
+
+
+def reserve_anew(desks: Desks, tx: Transaction, run: Document) -> None:
+    """Reserves the worst case of a run that was taken for lost and goes on, whatever is left: it uses it already."""
+    experiment = desks.ctx.need("experiment", run.body["experiment_id"])
+    desks.budget.reserve(tx, run.body, **_worst_case(experiment, wanted_gpus(run)))
 
 
 def _again(desks: Desks, old: Document) -> _Wish:

@@ -19,7 +19,7 @@ from perpetual.lab.flows.analyse import analyse as put_into_words
 from perpetual.lab.flows.captures import FILE, kept_of, taint_of
 from perpetual.lab.flows.fold import add_evidence, refold, refold_users_of
 from perpetual.lab.flows.gpu_notes import note_gpus
-from perpetual.lab.flows.launch import requeued, try_again
+from perpetual.lab.flows.launch import requeued, reserve_anew, try_again
 from perpetual.lab.flows.measure import did_you_mean, measure
 from perpetual.lab.flows.overrun import end_overdue, is_told, note_overrun
 from perpetual.lab.flows.start import advance_queue
@@ -43,6 +43,8 @@ _Answer = dict[str, list[Any]]
 _LONGEST_LAUNCH_S = 600.0  # for which a launcher on another machine is taken to live
 # For which lost runs a scheduler is asked again: the newest, for some days.
 _LATE_RUNS, _LATE_S = 20, 7 * 86_400.0
+# What the end of a run has filled in, of one that goes on.
+_ALIVE = {"ended_at": None, "duration_s": None, "gpu_hours": None, "run_hours": None, "analysed": False}
 _LAUNCH_TURN_S = 0.05  # how often a run that is being launched is looked at by who wants it ended
 _NEVER = "its launcher died before the command was started; it waits to be started again"
 
@@ -132,7 +134,7 @@ def _unreachable(desks: Desks, run: Document) -> Exception:
 
 
 def believe_late(desks: Desks, answer: _Answer) -> None:
-    """Corrects lost runs whose scheduler has come to know how they ended.
+    """Corrects lost runs whose scheduler has come to know how they ended, or that they go on.
 
     It asks for the newest lost runs alone, of the last days: a scan costs the same however many were ever lost.
     """
@@ -144,7 +146,11 @@ def believe_late(desks: Desks, answer: _Answer) -> None:
     ]
     for id, seen in _seen_many(desks, runs).items() if runs else ():
         run = next(run for run in runs if run.id == id)
-        if isinstance(seen, Sighting) and seen.state == "ended" and not is_requeued(run, seen):
+        if not isinstance(seen, Sighting):
+            continue
+        if seen.state in LIVING or is_requeued(run, seen):
+            _each(partial(_find_again, seen=seen), desks, run, answer)
+        elif seen.state == "ended":
             _each(partial(_correct, seen=seen), desks, run, answer)
 
 
@@ -170,6 +176,37 @@ def _correct(desks: Desks, run: Document, answer: _Answer, *, seen: Sighting) ->
         debit, evidence = _settle(desks, tx, fresh, end)
         after = desks.ctx.need("run", run.id)
     _tell_end(desks, answer, _change(after, "lost"), debit, evidence)
+    return False
+
+
+def _find_again(desks: Desks, run: Document, answer: _Answer, *, seen: Sighting) -> bool:
+    """Records that a run goes on which was taken for lost: it holds its worst case again until its end is known.
+
+    What it was charged as lost stays booked meanwhile, and is corrected in the end. A job that its engine has started
+    anew is taken as the attempt that is known, which the next look ends.
+    """
+    seen = taken(desks.ctx, run, seen)
+    if seen.elsewhere is not None or not (seen.state in LIVING or is_requeued(run, seen)):
+        return False
+    text = f"its scheduler shows it again; it was recorded as lost: {run.body['reason']}"
+    values: dict[str, Any] = {**_ALIVE, "found_again": True}
+    if seen.state == "running":
+        values |= {"status": "running", "pid": seen.pid or run.body["pid"], "reason": None}
+        values |= {"started_at": seen.started_at or run.body["started_at"]}
+    else:
+        values |= {"status": "launching", "pending": True}
+        values |= {"reason": seen.detail or f"in the queue of {run.body['scheduler']}"}
+    with desks.ctx.store.transaction() as tx:
+        fresh = desks.ctx.need("run", run.id)
+        if fresh.revision != run.revision:
+            return False  # the next scan finds it as it is then
+        note = {"kind": "late", "text": text, "source": "scheduler"}
+        changed = desks.runs.change(tx, fresh, {**values, "annotations": [*fresh.body.get("annotations", ()), note]})
+        reserve_anew(desks, tx, changed)
+        experiment = desks.ctx.need("experiment", changed.body["experiment_id"])
+        desks.experiments.fold(tx, experiment.id)
+        _refold_cautions(desks, tx, experiment)
+        answer["changes"].append(_change(changed, "lost"))
     return False
 
 
@@ -229,6 +266,10 @@ def _kill(desks: Desks, run_id: str, grace_s: float | None, wait_s: float) -> Do
             return run
     if run.body["status"] == "lost" and leftovers(ctx, run):
         return _end_leftovers(desks, run, grace)
+    if run.body["status"] == "lost" and _may_be_late(desks, run):
+        log_dir = desks.runs.log_dir(run.id)
+        _find_again(desks, run, _nothing(), seen=scheduler_for(ctx, run).poll(run.body["native_id"], log_dir))
+        run = ctx.need("run", run_id)
     if run.body["status"] not in ("launching", "running"):
         raise Conflict(f"{run.id} is {run.body['status']}; there is nothing to kill")
     _require_here(desks, run)
@@ -650,19 +691,25 @@ def _settle(
     )
     if end.taint:
         ctx.emit(tx, "run_tainted", run.id, {"experiment_id": experiment.id, "reasons": [*end.taint]})
-    book = desks.budget.correct if was_lost else desks.budget.settle
+    book = desks.budget.correct if was_lost or run.body.get("found_again") else desks.budget.settle
     debit = book(tx, run.body, gpu_hours=gpu_hours, run_hours=run_hours)
     told = (status == "done" and value is not None) or (status == "failed" and design.get("on_crash"))
     evidence = _evidence(desks, tx, run, experiment, value) if told else None
     desks.experiments.fold(tx, experiment.id)
-    if evidence is None and experiment.body["hypothesis_id"] is not None and design["claim"] is not None:
-        refold(desks, tx, experiment.body["hypothesis_id"])  # what was left out of it is told beside it
+    if evidence is None:
+        _refold_cautions(desks, tx, experiment)
     refold_users_of(desks, tx, experiment.id)
     # A failure that is a result needs no further attempt; a lost run had its own.
     for cause in _causes(run) if evidence is None and not was_lost else ():
         if try_again(desks, tx, run, cause) is not None:
             break
     return (to_json(debit) if debit else None), evidence
+
+
+def _refold_cautions(desks: Desks, tx: Transaction, experiment: Document) -> None:
+    """Derives anew what is said of runs without a result beside the hypothesis of their experiment."""
+    if experiment.body["hypothesis_id"] is not None and experiment.body["design"]["claim"] is not None:
+        refold(desks, tx, experiment.body["hypothesis_id"])
 
 
 def _hours(desks: Desks, run: Document, seen: Sighting) -> tuple[float, float]:
@@ -736,12 +783,12 @@ def _evidence(desks: Desks, tx: Transaction, run: Document, experiment: Document
 
 
 def _overtaken_by(tx: Transaction, run: Document) -> str | None:
-    """Why a run that was taken for lost counts for nothing: a further attempt was made meanwhile, and may count."""
+    """Why a run that was taken for lost counts for nothing: another attempt was made meanwhile, and may count."""
     if not any(item["kind"] == "late" for item in run.body.get("annotations", ())):
         return None
     for other in tx.find("run", experiment_id=run.body["experiment_id"]):
-        is_later = other.body["replicate"] == run.body["replicate"] and other.body["attempt"] > run.body["attempt"]
-        if is_later and (other.body["status"] in LIVE or tx.find("evidence", run_id=other.id)):
+        is_other = other.body["replicate"] == run.body["replicate"] and other.id != run.id
+        if is_other and (other.body["status"] in LIVE or tx.find("evidence", run_id=other.id)):
             return f"{other.id} is a further attempt of it, made while it was taken for lost"
     return None
 
