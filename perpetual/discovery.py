@@ -28,9 +28,11 @@ from perpetual.toolkit.hook_calls import Called, call, implemented, misfit, spec
 from perpetual.toolkit.reserved import DISTRIBUTION, command_problem, is_bundled
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     import pluggy
 
-__all__ = ["Discovery", "discover"]
+__all__ = ["Discovery", "discover", "installed"]
 
 _HOOKSPECS = "perpetual_hookspecs"  # the hook by which a plugin brings hooks of its own
 _SLOTS = "perpetual_slots"  # and the one by which it brings slots
@@ -95,6 +97,14 @@ class Discovery:
         return sorted({path for path in found if path})
 
 
+def installed() -> dict[str, EntryPoint]:
+    """Returns the entry points of the plugins that are installed, by DISTRIBUTION/NAME; none is imported."""
+    from importlib.metadata import entry_points
+
+    points = entry_points(group=hookspecs.GROUP)
+    return {f"{'?' if point.dist is None else point.dist.name}/{point.name}": point for point in points}
+
+
 def discover(
     disabled: Sequence[str] = (),
     *,
@@ -114,13 +124,10 @@ def discover(
         limit_s: seconds for each import and each hook of other distributions, as far as a running process can hold it.
         watch: is called with a plugin's name and `import` or `hooks` before each step, and with None after it.
     """
-    from importlib.metadata import entry_points
-
     found: dict[str, _Loader] = {}
-    for point in entry_points(group=hookspecs.GROUP):
-        distribution = point.dist.name if point.dist is not None else "?"
+    for id, point in installed().items():
         version = point.dist.version if point.dist is not None else "?"
-        found[f"{distribution}/{point.name}"] = (distribution, point.name, version, point.load)
+        found[id] = (id.partition("/")[0], point.name, version, point.load)
     for distribution, name, version, loader in extra:
         found[f"{distribution}/{name}"] = (distribution, name, version, loader)
 

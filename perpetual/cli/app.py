@@ -103,8 +103,18 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 
 def _without(ctx: click.Context, _: click.Parameter, names: tuple[str, ...]) -> None:
-    """Leaves plugins out by the environment, so that it holds for whatever this command starts."""
+    """Leaves plugins out by the environment, so that it holds for whatever this command starts.
+
+    Raises:
+        UsageError: for a name that no installed plugin has.
+    """
     if names and not ctx.resilient_parsing:
+        from perpetual.discovery import installed
+
+        known = [name for id in installed() for name in (id, id.partition("/")[2])]
+        for name in names:
+            if name not in known:
+                raise UsageError(f"--without: {unknown('plugin', name, known)}", hint="perpetual plugins list")
         before = os.environ.get(caches.WITHOUT)
         os.environ[caches.WITHOUT] = ",".join([*caches.left_out(), *names])
         ctx.call_on_close(lambda: _put_back(caches.WITHOUT, before))

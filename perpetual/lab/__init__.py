@@ -14,7 +14,7 @@ Answers are records; errors are `perpetual.errors.*`. Safe in threads; a context
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -246,11 +246,16 @@ class Lab(AbstractContextManager["Lab"]):
         self.feed.deliver()
         return answer
 
-    def wait(self, ids: Sequence[str], *, timeout_s: float | None = None) -> dict[str, str]:
-        """Waits until these runs and experiments have ended (or the time is over); answers their statuses."""
+    def wait(
+        self, ids: Sequence[str], *, timeout_s: float | None = None, say: Callable[[str], None] | None = None
+    ) -> dict[str, str]:
+        """Waits until these runs and experiments have ended (or the time is over); answers their statuses.
+
+        `say` hears what keeps a run from being looked at meanwhile, as an engine that is out of reach.
+        """
         from perpetual.lab.flows import wait
 
-        return wait.wait(self.desks, lambda first: self.scan(first=first), ids, timeout_s=timeout_s)
+        return wait.wait(self.desks, lambda first: self.scan(first=first), ids, timeout_s=timeout_s, say=say)
 
     def status(self) -> dict[str, Any]:
         """Where the lab stands: the document of `perpetual status`."""

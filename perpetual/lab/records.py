@@ -50,7 +50,8 @@ class Records:
         """Returns the records of a kind, named in full (`PLUGIN.NAME`) or by its bare name where one plugin has it.
 
         Raises:
-            UsageError: for an unknown name, and for a bare one that two plugins have.
+            NotFound: for an unknown name.
+            UsageError: for a bare one that two plugins have.
         """
         _ = self._ctx.store  # which knows the kinds that are left of plugins
         known = self._ctx.kinds
@@ -58,7 +59,7 @@ class Records:
         if len(hits) > 1:
             raise UsageError(f"{kind!r} is {' and '.join(hits)}", hint="write the full name", code="kind_ambiguous")
         if not hits:
-            raise UsageError(
+            raise NotFound(
                 unknown("kind of record", kind, known), hint="perpetual records lists the kinds that plugins bring"
             )
         return KindRecords(self._ctx, known[hits[0]])

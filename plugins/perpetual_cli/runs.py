@@ -68,7 +68,7 @@ def run(
     if waits:
         for item in started:
             cli.progress(_line(item, {}))
-        cli.lab.wait(ids)
+        cli.lab.wait(ids, say=cli.progress)
         started = cli.lab.runs.named(ids)
     hint = None if waits else _queued_hint(id, started)
     _answer(cli, started, single=not every, hint=hint)
@@ -284,7 +284,7 @@ def wait(cli: CliContext, ids: tuple[str, ...], timeout: str | None) -> int:
 
     Exit 1 if one ended without success or without what it was to measure, 3 if the time is over before all have ended.
     """
-    cli.lab.wait(ids, timeout_s=None if timeout is None else seconds_of(timeout, "--timeout"))
+    cli.lab.wait(ids, timeout_s=None if timeout is None else seconds_of(timeout, "--timeout"), say=cli.progress)
     found = cli.lab.runs.named(ids)
     _answer(cli, found, single=len(ids) == 1 and [item.id for item in found] == [identifier(ids[0])])
     _tell_verdicts(cli, found)

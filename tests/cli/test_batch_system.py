@@ -293,6 +293,33 @@ def test_late_truth_is_believed(call: Call, batch: Batch, project: Path) -> None
 
 
 @pytest.mark.slow
+def test_what_keeps_a_run_from_being_seen_is_said(
+    call: Call, batch: Batch, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An engine out of reach is waited for; a run whose scheduler is not installed is not."""
+    batch.hold()
+    call("run", propose(call, "--command", "echo acc=1.2"))
+    (batch.state / "down").touch()
+    capsys.readouterr()
+    assert run(["wait", "r1", "--timeout", "1"]) == 3
+    assert capsys.readouterr().err.splitlines() == [
+        "r1 cannot be looked at now: squeue: error: unable to contact the controller",
+        "the time is over, and r1 went on",
+    ]
+    monkeypatch.setenv("PERPETUAL_WITHOUT", "acme-batch")
+    monkeypatch.setenv("PERPETUAL_SCHEDULER", "local")
+    for words in (["wait", "r1"], ["logs", "r1"]):
+        assert call(*words, code=2)["error"]["message"] == (
+            "r1 was started by the scheduler 'acme-batch', which is not here"
+        )
+    monkeypatch.delenv("PERPETUAL_WITHOUT")
+    monkeypatch.delenv("PERPETUAL_SCHEDULER")
+    (batch.state / "down").unlink()
+    batch.release()
+    until(call, "r1", "done")
+
+
+@pytest.mark.slow
 def test_of_two_attempts_one_counts(call: Call, batch: Batch, project: Path) -> None:
     """A lost run was tried again before its end came to be known."""
     hypothesis = call("hypotheses", "add", "acc rises")["id"]

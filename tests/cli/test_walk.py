@@ -73,7 +73,7 @@ TABLE: dict[str, Row] = {
     ),
     "evidence retract": Row("evidence retract v1 --why mistaken", "evidence", "evidence retract v99 --why x", 5),
     "evidence refold": Row("evidence refold --check", "refold", "@nowhere evidence refold", 5),
-    "records": Row("records", "record_kinds", "records nothing", 2),
+    "records": Row("records", "record_kinds", "records nothing", 5),
     "services": Row("services", "services", "@nowhere services", 5),
     "services list": Row("services list", "services", "@nowhere services list", 5),
     "services start": Row(None, "service", "services start nothing", 5, why="tests/kernel/test_services.py"),

@@ -235,6 +235,11 @@ def test_without_leaves_out_by_bare_or_full_name(
     assert [info.name for info in Registry().plugins if info.state == "disabled"] == ["report", "bad"]
 
 
+def test_without_names_what_is_no_plugin(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--without", "imune", "status"]) == 2
+    assert "unknown plugin 'imune': did you mean immune?" in capsys.readouterr().err
+
+
 def test_no_note_is_written_without_a_required_gate(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(["--without", "immune", "memory", "write", "notes/a.md", "text"]) != 0
     monkeypatch.setenv("PERPETUAL_WITHOUT", "perpetual-lab/immune")

@@ -151,6 +151,7 @@ def _path(desks: Desks, run: Document, stderr: bool) -> Path:
     status = run.body["status"]
     why = f"it is {status}" + (f" ({run.body['reason']})" if run.body["reason"] else "")
     if status in LIVE:
+        scheduler_for(desks.ctx, run)  # raises where it is not installed: its output may be where only it can reach
         hint = f"perpetual wait {run.id}"
     elif path.parent.is_dir() and run.body["started_at"]:
         hint = f"{path} was removed, or is no file any more"

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from perpetual.errors import CorruptData, NotFound, PluginError, TransientError
+from perpetual.errors import CorruptData, NotFound, PluginError, TransientError, UnknownPlugin
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.code_check import held_up, is_held
 from perpetual.lab.sight import HOSTILE, scheduler_for, sight
@@ -21,28 +21,42 @@ _SWEEP_S = 1.0  # how often what other processes did is looked at while a run is
 
 
 def wait(
-    desks: Desks, scan: Callable[[Collection[str]], Mapping[str, Any]], ids: Sequence[str], *, timeout_s: float | None
+    desks: Desks,
+    scan: Callable[[Collection[str]], Mapping[str, Any]],
+    ids: Sequence[str],
+    *,
+    timeout_s: float | None,
+    say: Callable[[str], None] | None = None,
 ) -> dict[str, str]:
     """Until every named run has ended, and every named experiment has no live run; answers {id: status}.
 
     Sleeps on the supervisors of all live runs at once, not in a loop: the end of any is recorded within milliseconds.
     Raises NotFound for an id that is neither, CorruptData for a run whose end cannot be known any longer,
-    NotPermitted where all of them wait for a person to approve changed code.
+    UnknownPlugin for one whose scheduler is not installed, NotPermitted where all of them wait for a person to approve
+    changed code.
 
     Args:
         scan: brings the record up to date, the runs of these ids first.
+        say: hears what keeps a run from being looked at, each message once: an engine out of reach may come back.
     """
     if timeout_s is not None:
         finite(timeout_s, "the timeout", minimum=0.0)
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     wanted = [_subject(desks, id) for id in ids]
     ended: Collection[str] = ()
+    said: set[str] = set()
     while True:
         problems = {item["run_id"]: item for item in scan(ended)["problems"]}
         live = [run for subject in wanted for run in _live_runs(desks, subject)]
         for run in live:
             if problems.get(run.id, {}).get("code") == CorruptData.code:
                 raise CorruptData(problems[run.id]["message"], hint=f"perpetual kill {run.id}, then mend its folder")
+            if problems.get(run.id, {}).get("code") == UnknownPlugin.code:
+                scheduler_for(desks.ctx, run)  # raises, with the way out
+            message = problems.get(run.id, {}).get("message")
+            if say is not None and message is not None and message not in said:
+                said.add(message)
+                say(f"{run.id} cannot be looked at now: {message}")
         if live and all(map(is_held, live)):
             raise held_up(desks, live[0])
         left = _SWEEP_S if deadline is None else min(_SWEEP_S, deadline - time.monotonic())
