@@ -323,8 +323,8 @@ class Lab(AbstractContextManager["Lab"]):
         from perpetual.lab.scaffolding import examine
         from perpetual.lab.services import services_check
 
-        found = Doctor(self._ctx, self.runs, self.feed).examine()
-        found += [services_check(self.services.list()), *plugin_checks(self)]
+        brought = [(80, services_check(self.services.list())), *plugin_checks(self)]
+        found = Doctor(self._ctx, self.runs, self.feed).examine(brought)
         # Asking an agent's program about a held project would have it read what the project says.
         return found if self._ctx.trust.is_held else [*found, *examine(self.config, self.registry)]
 

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import shlex
 import shutil
 import sqlite3
-import subprocess
-import sys
-import tempfile
-import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from perpetual.errors import PerpetualError, masked
@@ -26,7 +19,7 @@ from perpetual.lab.sight import HOSTILE, aside_folders, sight
 from perpetual.lab.unbuilt import Unbuilt
 from perpetual.slots.placement import Placement
 from perpetual.slots.scheduler import LIVING
-from perpetual.toolkit import confined, filesystems, platform, private
+from perpetual.toolkit import confined, filesystems, platform
 from perpetual.toolkit.units import counted
 
 if TYPE_CHECKING:  # it is given these departments and imports none
@@ -38,8 +31,6 @@ __all__ = ["Doctor"]
 _Finding = tuple[bool | None, str, str | None]
 _ASKED = ("gate", "metric_reader", "analyser", "proposer", "report_section")  # slots of which every provider is asked
 _NAMED = 10  # records of one sentence
-_LEAST_FREE_BYTES = 500_000_000
-_MCP_PATIENCE_S = 60.0
 _SHOWN = 5  # held things by name
 
 
@@ -57,12 +48,19 @@ class Doctor:
             findings.append({"check": "project", "ok": False, "detail": problem.message, "hint": problem.hint})
         return findings
 
-    def examine(self) -> list[dict[str, Any]]:
-        """All checks; one that raises is a finding, not the end."""
-        return self.outside() + _examined(
-            self._trust, self._plugins, self._slots, self._options, self._kinds, self._observers, self._store,
-            self._permissions, self._disk, self._live_runs, self._run_folders, self._gpus, self._mcp, self._secrets,
-        )  # fmt: skip
+    def examine(self, brought: Sequence[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
+        """Returns all findings; a check that raises is one, not the end.
+
+        Args:
+            brought: the findings of other checks, each with its order; those here have 10 to 75.
+        """
+        own = {
+            10: self._trust, 15: self._plugins, 20: self._slots, 25: self._options, 30: self._kinds,
+            35: self._observers, 40: self._store, 55: self._live_runs, 60: self._run_folders, 65: self._gpus,
+            75: self._secrets,
+        }  # fmt: skip
+        found = [(order, item) for order, check in own.items() for item in _examined(check)]
+        return self.outside() + [item for _, item in sorted([*found, *brought], key=lambda each: each[0])]
 
     def _trust(self) -> _Finding:
         """What of the project does not count here."""
@@ -204,25 +202,6 @@ class Doctor:
             return None, f"{detail}; {name} is made for some {most:,}", "perpetual store migrate sqlite"
         return True, detail, None
 
-    def _permissions(self) -> _Finding:
-        found = private.open_to_others(self._ctx.folder)
-        if found:
-            mode = os.lstat(found[0]).st_mode & 0o777
-            more = f" and {len(found) - 1} more of its files" if len(found) > 1 else ""
-            hint = f"chmod -R go-rwx {shlex.quote(str(self._ctx.folder))}"
-            return False, f"{found[0]}{more} can be read by others (mode {mode:o})", hint
-        if not os.access(self._ctx.folder, os.W_OK):
-            return False, f"{self._ctx.folder} cannot be written", "mend the folder's rights"
-        return True, f"{self._ctx.folder} is private and can be written", None
-
-    def _disk(self) -> _Finding:
-        free = shutil.disk_usage(self._ctx.folder).free
-        return (
-            free >= _LEAST_FREE_BYTES,
-            f"{free / 1e9:.1f} GB free",
-            "free some space" if free < _LEAST_FREE_BYTES else None,
-        )
-
     def _live_runs(self) -> _Finding:
         live = [run for run in self._runs.live() if run.body["status"] != "queued"]
         odd, unseen, elsewhere = [], [], []
@@ -248,45 +227,6 @@ class Doctor:
             hint = f"look into them below {self._ctx.folder / 'runs'}, then remove them"
             return False, f"set aside as of another record: {', '.join(aside)}", hint
         return True, "no run folder of another record", None
-
-    def _mcp(self) -> _Finding:
-        """Starts the MCP server as a client would, and asks it for its tools."""
-        client = {"name": "doctor", "version": "1"}
-        opening = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
-        requests: list[dict[str, Any]] = [
-            {"id": 1, "method": "initialize", "params": opening},
-            {"method": "notifications/initialized"},
-            {"id": 2, "method": "tools/list", "params": {}},
-        ]
-        said = "".join(json.dumps({"jsonrpc": "2.0", **request}) + "\n" for request in requests)
-        began = time.monotonic()
-        # What it logs goes to a file: nobody reads a pipe while the answers are waited for.
-        with tempfile.TemporaryFile("w+", errors="replace") as log:
-            process = subprocess.Popen(
-                # Neither the project nor the working directory is on the server's import path.
-                [sys.executable, "-P", "-m", "perpetual", "--project", str(self._ctx.config.root), "mcp"],
-                cwd=os.path.abspath(os.sep),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
-            patience = threading.Timer(_MCP_PATIENCE_S, process.kill)
-            patience.start()
-            try:
-                count, first_s = _first_answers(process, said, began)
-                process.communicate()  # the client leaves, and the server ends
-            except (ValueError, LookupError, TypeError, BrokenPipeError):
-                process.kill()
-                process.communicate()
-                log.seek(0)
-                why = log.read(2000).strip().splitlines()
-                late = time.monotonic() - began >= _MCP_PATIENCE_S
-                reason = f"it did not answer within {_MCP_PATIENCE_S:g} s" if late else "it ended without an answer"
-                return False, "; ".join([reason, *why[:1]]), "perpetual mcp < /dev/null"
-            finally:
-                patience.cancel()
-        return True, f"the MCP server offers {count} tools; its first answer took {first_s:.1f} s", None
 
     def _gpus(self) -> _Finding:
         chosen: Placement = self._ctx.part("placement")
@@ -364,16 +304,3 @@ def _git() -> _Finding:
     if found is None:
         return None, "no git program: runs do not record the code's commit", "install git"
     return True, found, None
-
-
-def _first_answers(process: subprocess.Popen[str], said: str, began: float) -> tuple[int, float]:
-    """How many tools a server has, and the seconds until its first answer; ValueError and the like for no answer."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(said)
-    process.stdin.flush()
-    answer = json.loads(process.stdout.readline())
-    if "result" not in answer:
-        raise ValueError(answer)
-    first_s = time.monotonic() - began
-    return len(json.loads(process.stdout.readline())["result"]["tools"]), first_s

@@ -19,10 +19,14 @@ __all__ = ["plugin_checks", "status_sections"]
 _LONGEST = 200  # characters of a line
 
 
-def plugin_checks(lab: Lab) -> list[dict[str, Any]]:
-    """Returns what each plugin's check found, as `{check, ok, detail, hint}`; one that raises is a finding."""
+def plugin_checks(lab: Lab) -> list[tuple[int, dict[str, Any]]]:
+    """Returns what each plugin's check found, as its order and `{check, ok, detail, hint}`."""
+    orders = {offer.qualified_name: offer.provider.order for offer in lab.registry.offers("check")}
     return [
-        {"check": name.rpartition("/")[2], "ok": found.ok, "detail": found.detail, "hint": found.hint}
+        (
+            orders.get(name, 100),
+            {"check": name.rpartition("/")[2], "ok": found.ok, "detail": found.detail, "hint": found.hint},
+        )
         for name, part in _parts(lab, "check")
         for found in (_examined(name, part, lab),)
     ]

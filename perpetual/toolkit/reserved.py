@@ -25,6 +25,7 @@ DISTRIBUTION = "perpetual-lab"
 RESERVED: dict[str, frozenset[str]] = {
     "analyser": frozenset({"rules"}),
     "capture": frozenset({"provenance"}),
+    "check": frozenset({"disk", "mcp", "permissions"}),
     "command": frozenset({
         "adopt", "approve", "bench-policy", "brief", "budget", "chaos", "compare", "completion", "config", "daemon",
         "demo", "doctor", "events", "evidence", "experiments", "gpu-status", "hook", "hypotheses", "init", "kill",

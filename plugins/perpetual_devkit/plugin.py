@@ -31,3 +31,15 @@ def perpetual_commands() -> list[Provider]:
         Provider("command", "plugins.remove", f"{_INSTALL}:remove", "Remove a plugin; say first what misses it."),
         Provider("command", "plugins.search", f"{_INSTALL}:search", "List the plugins of the package index."),
     ]
+
+
+@hookimpl
+def perpetual_checks() -> list[Provider]:
+    """What the doctor says of the project's folder, and of the MCP server."""
+    return [
+        Provider("check", "permissions", "perpetual_devkit.checks:permissions", "whether the record is private",
+                 order=45),
+        Provider("check", "disk", "perpetual_devkit.checks:disk", "whether there is room for the record", order=50),
+        Provider("check", "mcp", "perpetual_devkit.server_check:build", "whether the MCP server answers a client",
+                 order=70),
+    ]  # fmt: skip

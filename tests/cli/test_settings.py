@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from perpetual import Lab
+from perpetual.api import Finding
 from perpetual.cli.app import run
 from perpetual.config import KEYS as CONFIG_KEYS
-from perpetual.lab.doctor import Doctor
 from perpetual.methodology import KEYS
+from perpetual_devkit.server_check import ServerCheck
 
 CONFIG, METHODOLOGY = ".perpetual/config.yaml", ".perpetual/methodology.yaml"
 
@@ -233,7 +234,7 @@ def test_outside_a_project_it_is_exit_5(
 @pytest.fixture(autouse=True)
 def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server that the doctor would start is started by a test of its own."""
-    monkeypatch.setattr(Doctor, "_mcp", lambda _: (True, "not asked", None))
+    monkeypatch.setattr(ServerCheck, "examine", lambda *_: Finding(None, "not asked"))
 
 
 def test_the_doctor_finds_a_sound_project_sound(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,12 +20,13 @@ import jsonschema
 import pytest
 
 from perpetual import Lab
+from perpetual.api import Finding
 from perpetual.cli.app import program, run
 from perpetual.cli.table import ORDER
-from perpetual.lab.doctor import Doctor
 from perpetual.loop import EXITS
 from perpetual.testing.projects import trust_project
 from perpetual.toolkit.agents import AGENT_VARIABLES
+from perpetual_devkit.server_check import ServerCheck
 
 PROMISED = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 130}
 NOWHERE = ("--project", "nowhere-at-all")
@@ -248,7 +249,7 @@ def place(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     (folder / "results.tsv").write_text("commit\tval_loss\tstatus\nabc1234\t0.5\tkeep\n", "utf-8")
     monkeypatch.chdir(folder)
     # The server that the doctor would start is started by a test of its own.
-    monkeypatch.setattr(Doctor, "_mcp", lambda _: (True, "not asked", None))
+    monkeypatch.setattr(ServerCheck, "examine", lambda *_: Finding(None, "not asked"))
     yield folder
     journal = Path(".perpetual/store/journal.jsonl")
     if (folder / journal).exists() and (folder / journal).read_bytes() == (prepared / journal).read_bytes():

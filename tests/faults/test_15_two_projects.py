@@ -17,11 +17,12 @@ from typing import Any
 import pytest
 
 from perpetual import Lab
+from perpetual.api import Finding
 from perpetual.cli.app import run as perpetual
-from perpetual.lab.doctor import Doctor
 from perpetual.records import Run
 from perpetual.slots.placement import PlacementProject
 from perpetual.toolkit.lock import FileLock, open_locked
+from perpetual_devkit.server_check import ServerCheck
 from perpetual_gpus.claims import Claim, deciding, home_of, living
 from perpetual_supervisor import rundir
 from tests.faults.run_harness import dead_process, die, end_all, supervisor_of
@@ -314,7 +315,8 @@ def test_a_home_that_cannot_be_written_holds_nothing_up(
     machine: GpuMachine, gpu_lab: Lab, other_lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine.becomes(gpus(1))
-    monkeypatch.setattr(Doctor, "_mcp", Doctor._disk)  # starting a server says nothing of GPUs
+    # Starting a server says nothing of GPUs.
+    monkeypatch.setattr(ServerCheck, "examine", lambda *_: Finding(None, "not asked"))
 
     def told() -> str:
         (found,) = [check["detail"] for check in gpu_lab.doctor() if check["check"] == "gpus"]

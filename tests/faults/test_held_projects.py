@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from perpetual import Lab
+from perpetual.api import Finding
 from perpetual.cli.app import run
 from perpetual.errors import Conflict, NotPermitted, PerpetualError
-from perpetual.lab.doctor import Doctor
 from perpetual.lab.trust_review import VARIABLE, trusted_projects
 from perpetual.testing.projects import trust_project
 from perpetual.toolkit import user_state
 from perpetual.toolkit.import_records import Batch
+from perpetual_devkit.server_check import ServerCheck
 
 TOUCH = "touch {}"
 
@@ -396,7 +397,7 @@ def test_trust_makes_what_came_with_a_clone_private(
     victim: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Git keeps no modes: a clone has those of the umask. Links and the rights of the owner stay as they are."""
-    monkeypatch.setattr(Doctor, "_mcp", lambda _: (True, "not asked", None))
+    monkeypatch.setattr(ServerCheck, "examine", lambda *_: Finding(None, "not asked"))
     copy = copy_of(victim)
     project, outside = copy / ".perpetual", tmp_path / "outside"
     (project / "store" / "more").mkdir()

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from perpetual import Lab, entry
+from perpetual.api import Finding
 from perpetual.cli.app import run
 from perpetual.errors import ConfigError, Conflict, CorruptData
-from perpetual.lab.doctor import Doctor
+from perpetual_devkit.server_check import ServerCheck
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def test_a_lost_record_is_named_and_nothing_is_written_over_it(
             lab.hypotheses.add("over it")
         assert caught.value.code == "record_lost"
         assert caught.value.hint is not None
-        monkeypatch.setattr(Doctor, "_mcp", lambda self: (None, "not asked", None))  # a process of its own
+        monkeypatch.setattr(ServerCheck, "examine", lambda *_: Finding(None, "not asked"))  # a process of its own
         (found,) = [each for each in lab.doctor() if each["check"] == "store"]
         assert found["ok"] is False
         assert "the record was lost" in found["detail"]

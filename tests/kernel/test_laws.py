@@ -193,6 +193,8 @@ _POOLS = ("perpetual_scorers/process_pool.py",)
 _OWNERS = ("perpetual_gpus/owners.py",)
 # Nor is what asks a harness for the servers that it knows.
 _HARNESSES = ("perpetual_harnesses/scaffold_check.py",)
+# Nor is what asks the MCP server for its tools, as a client would.
+_CLIENTS = ("perpetual_devkit/server_check.py",)
 _INSIDES = frozenset(
     {"_ctx", "_desks", "desks", "store", "_store", "transaction", "kill", "killpg", "fork", "posix_spawn"}
 )
@@ -212,7 +214,7 @@ def _reaches(source: str) -> Iterator[str]:
 
 
 def _faces() -> list[Path]:
-    exempt = (*_READERS, *_SCRATCH, *_INSTALLERS, *_POOLS, *_OWNERS, *_HARNESSES)
+    exempt = (*_READERS, *_SCRATCH, *_INSTALLERS, *_POOLS, *_OWNERS, *_HARNESSES, *_CLIENTS)
     plugins = [path for path in (ROOT / "plugins").glob("perpetual_*/**/*.py")
                if path.relative_to(ROOT / "plugins").parts[0] not in _PARTS
                and path.relative_to(ROOT / "plugins").as_posix() not in exempt]  # fmt: skip

@@ -8,10 +8,10 @@ from types import ModuleType
 import pytest
 
 from perpetual import Lab
-from perpetual.api import Option, hookimpl
+from perpetual.api import Finding, Option, hookimpl
 from perpetual.errors import ConfigError, NotPermitted, UsageError
-from perpetual.lab.doctor import Doctor
 from perpetual.registry import Registry
+from perpetual_devkit.server_check import ServerCheck
 
 KEYS = {
     "loudest": Option("float", 90.0, "Decibels above which no alarm rings.", minimum=0.0),
@@ -59,7 +59,7 @@ def test_a_wrong_value_in_the_file_is_named_where_it_is_read(project: Path) -> N
 
 
 def test_a_key_whose_plugin_has_gone_harms_nobody(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Doctor, "_mcp", lambda _: (True, "not asked", None))
+    monkeypatch.setattr(ServerCheck, "examine", lambda *_: Finding(None, "not asked"))
     with Lab.open(registry=registry()) as lab:
         lab.settings.set_methodology("bell.loudest", "80")
     with Lab.open() as lab:

@@ -94,19 +94,6 @@ def test_a_person_can_allow_an_agent_to_approve(project: Path, monkeypatch: pyte
         assert lab.experiments.get(ids[1]).status == "proposed"
 
 
-@pytest.mark.slow
-def test_the_doctor_starts_the_mcp_server_as_a_client_would(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_MCP_PATIENCE_S", 100.0)  # a busy machine takes its time
-    with Lab.open(project) as lab:
-        (found,) = [item for item in lab.doctor() if item["check"] == "mcp"]
-        assert found["ok"] is True
-        assert "tools" in found["detail"]
-        monkeypatch.setenv("PERPETUAL_MCP", "none-of-that-name")
-        (found,) = [item for item in lab.doctor() if item["check"] == "mcp"]
-        assert found["ok"] is False
-        assert "none-of-that-name" in found["detail"]
-
-
 @pytest.mark.parametrize(
     ("file", "content", "is_named"),
     [

@@ -22,12 +22,12 @@ from perpetual.api import Finding, Service, StopSignal
 from perpetual.cli.app import run
 from perpetual.cli.fastpath import status_text
 from perpetual.errors import Conflict, NotFound, NotPermitted, PerpetualError
-from perpetual.lab.doctor import Doctor
 from perpetual.lab.services import services_check
 from perpetual.testing import services as suites
 from perpetual.testing.services import ServiceContract
 from perpetual.toolkit.lock import FileLock
 from perpetual.toolkit.service_state import path_of, state_of
+from perpetual_devkit.server_check import ServerCheck
 
 LONG_S = 60.0
 PLUGIN = """
@@ -201,7 +201,7 @@ def test_a_service_that_fails_says_why(lab: Lab) -> None:
 
 @pytest.mark.slow
 def test_health_is_seen_by_the_doctor(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Doctor, "_mcp", lambda _: (True, "not asked", None))
+    monkeypatch.setattr(ServerCheck, "examine", lambda *_: Finding(None, "not asked"))
     lab.services.start("sick")
     until(lambda: lab.services.status("sick")["health"] is not None)
     assert lab.services.status("sick")["health"] == {"ok": False, "detail": "out of paper", "hint": "add some"}
