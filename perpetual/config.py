@@ -102,7 +102,7 @@ MARKS = "agent_marks"
 GUARDED_OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {("mcp", "mcp"): ("hosts",)}
 
 CHOICES = "slots."  # before the name of a plugin's slot, in the key that chooses its provider
-PLUGINS = "plugins"  # the section of options; `perpetual.options` says which of them is whose
+PLUGINS = "plugins"  # the section of options; `perpetual.lab.options` says which of them is whose
 _SLOTS = "slots"  # the section of choices for slots that plugins bring
 _METHODOLOGY = "methodology"  # a section of the user's own file: values that the user lets any project have
 _CHOICE_MEANING = "Provider in force for a slot that a plugin brings."
@@ -509,7 +509,7 @@ class Config:
         return self._methodology
 
     def items(self) -> list[Item]:
-        """Every key with its value, origin and meaning; the options of plugins are `perpetual.options`'."""
+        """Every key with its value, origin and meaning; the options of plugins are `perpetual.lab.options`'."""
         own = [Item(name, self._values[name], self._origins[name], key.meaning) for name, key in KEYS.items()]
         own.append(Item("plugins.disabled", list(self.disabled), self._disabled_origin, _DISABLED.meaning))
         return own + [self._choices[name] for name in sorted(self._choices)]

@@ -30,9 +30,9 @@ from perpetual.errors import (
 )
 from perpetual.events import KINDS as EVENT_KINDS
 from perpetual.lab import housing, remains, upgrades
+from perpetual.lab.options import PluginOptions
 from perpetual.lab.trust import Trust
 from perpetual.lab.unbuilt import Unbuilt
-from perpetual.options import PluginOptions
 from perpetual.registry import Registry
 from perpetual.slots import key_of_option
 from perpetual.slots.store import KINDS, Document, Row, StoreBase, Transaction

@@ -119,7 +119,7 @@ class Doctor:
 
     def _options(self) -> _Finding:
         """What config.yaml says of plugins' options that cannot be used, or that nothing reads."""
-        from perpetual.lab.plugin_options import problems
+        from perpetual.lab.options.edit import problems
 
         found = problems(self._ctx.options)
         dead = self._ctx.config.methodology.dead()

@@ -75,7 +75,7 @@ def references_held(ctx: Context) -> dict[str, str]:
     """Returns the references to secrets in the project's file that do not count here, by key."""
     if not ctx.config.sections.get("project"):
         return {}
-    from perpetual.lab.plugin_options import references
+    from perpetual.lab.options.edit import references
 
     return references(ctx.options)
 

@@ -13,7 +13,7 @@ from perpetual.catalogue import Offer
 from perpetual.config import Config
 from perpetual.errors import PerpetualError, PluginError
 from perpetual.lab.held import DEFAULT_COMMAND, SCAFFOLD
-from perpetual.options import PluginOptions
+from perpetual.lab.options import PluginOptions
 from perpetual.registry import Registry
 from perpetual.slots.harness import Harness
 from perpetual.slots.scaffolder import OfferedHarness, ScaffoldAnswer, Scaffolder, ScaffoldView

@@ -11,7 +11,7 @@ from typing import Any
 
 from perpetual.errors import PluginError, UnknownPlugin, UsageError
 from perpetual.lab.context import Context
-from perpetual.options import asked, leaves_of, with_defaults
+from perpetual.lab.options import asked, leaves_of, with_defaults
 from perpetual.slots.scheduler import LaunchError, Scheduler
 from perpetual.slots.store import Document
 

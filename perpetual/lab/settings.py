@@ -20,7 +20,7 @@ from perpetual.slots.table import SLOTS
 from perpetual.toolkit.config_keys import Item, parse_text
 
 if TYPE_CHECKING:
-    from perpetual.lab.plugin_options import Change
+    from perpetual.lab.options.edit import Change
 
 __all__ = ["PastMethodology", "Settings"]
 
@@ -65,7 +65,7 @@ class Settings:
 
     def config(self) -> list[Item]:
         """Every key of the configuration with value, origin and meaning; every option of a plugin included."""
-        from perpetual.lab.plugin_options import items
+        from perpetual.lab.options.edit import items
 
         return [*self._ctx.config.items(), *items(self._ctx.options)]
 
@@ -105,7 +105,7 @@ class Settings:
         if name == "store":
             self._check_empty(text)
         if name.startswith(_OPTIONS) and name != _DISABLED:
-            from perpetual.lab.plugin_options import set_option
+            from perpetual.lab.options.edit import set_option
 
             return self._changed(set_option(self._ctx.options, name, text))
         self._ctx.config.set(name, text)
@@ -124,7 +124,7 @@ class Settings:
         """
         self._check_right(name)
         if name.startswith(_OPTIONS) and name != _DISABLED:
-            from perpetual.lab.plugin_options import unset_option
+            from perpetual.lab.options.edit import unset_option
 
             return self._changed(unset_option(self._ctx.options, name))
         if name == "store":

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from perpetual.errors import PerpetualError
-from perpetual.options import asked, with_defaults
+from perpetual.lab.options import asked, with_defaults
 from perpetual.slots.scheduler import Launched, LaunchError, LaunchSpec, Scheduler, Sighting
 from perpetual.toolkit import platform
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from perpetual.api import Provider, hookimpl
-from perpetual.options import defaults_of
+from perpetual.lab.options import defaults_of
 from perpetual.registry import Registry
 from perpetual.slots.table import SLOTS
 from perpetual_devkit.authoring import rendered

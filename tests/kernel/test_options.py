@@ -28,7 +28,7 @@ from perpetual.api import (
 )
 from perpetual.config import Config
 from perpetual.lab.doctor import Doctor
-from perpetual.options import PluginOptions, asked, with_defaults
+from perpetual.lab.options import PluginOptions, asked, with_defaults
 from perpetual.registry import Registry
 from perpetual.toolkit import trust_record
 from perpetual.toolkit.secret import carried, uncarried

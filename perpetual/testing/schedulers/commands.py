@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from perpetual.options import check_declared, leaves_of
+from perpetual.lab.options import check_declared, leaves_of
 from perpetual.slots.scheduler import Launched, LaunchError
 from perpetual.testing.scheduler_site import KERNELS, Site, refused, said
 from perpetual.toolkit.units import posix_of

@@ -1,6 +1,6 @@
 """Options of plugins for `config show`, `config set` and `config unset`, and what is wrong with a file. Floor 2.
 
-`perpetual.options` reads the same sections for the parts that use them, and says which section is whose.
+`perpetual.lab.options` reads the same sections for the parts that use them, and says which section is whose.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from perpetual.config import GUARDED_OPTIONS, PLUGINS, inside, option_forms
 from perpetual.errors import ConfigError, UsageError
-from perpetual.options import (
+from perpetual.lab.options import (
     Leaf,
     Owner,
     PluginOptions,

@@ -1,4 +1,4 @@
-"""The options of providers and plugins: which section of config.yaml is whose, and the values in force. Floor 1.
+"""The options of providers and plugins: which section of config.yaml is whose, and the values in force. Floor 2.
 
     plugins:
       store:                 # full form: a slot, then the provider by its name or as distribution/name
