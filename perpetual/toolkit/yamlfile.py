@@ -207,6 +207,12 @@ def _changed(path: Path, change: Callable[[], None]) -> None:
         ) from problem
 
 
+def _dumped(document: Any) -> str:
+    stream = StringIO()
+    _yaml().dump(document, stream)
+    return stream.getvalue()
+
+
 def _set_value(path: Path, keys: tuple[str, ...], value: Any) -> None:
     from ruamel.yaml.comments import CommentedMap
 
@@ -219,70 +225,46 @@ def _set_value(path: Path, keys: tuple[str, ...], value: Any) -> None:
             node[key] = CommentedMap()
         node = node[key]
     node[keys[-1]] = value
-    stream = StringIO()
-    _yaml().dump(document, stream)
-    _write(path, stream.getvalue())
+    _write(path, _dumped(document))
 
 
 def _remove_value(path: Path, keys: tuple[str, ...]) -> bool:
+    """Takes the lines of a key out; where that is not enough, the parser writes the file and keeps what it can."""
     document = node = _parse(path)
-    depth = 0
-    own: list[Any] = []  # the keys as they are in the file: a number is one
-    for number, key in enumerate(keys):
+    holder, own = None, None  # the section that the key goes out of, and the key as it is there: a number is one
+    for key in keys:
         found = [each for each in node if str(plain_values(each)) == key] if isinstance(node, Mapping) else []
         if not found:
             return False
-        own.append(found[0])
-        depth = number if len(node) > 1 else depth  # a section that holds nothing else goes as a whole
+        if holder is None or len(node) > 1:  # a section that holds nothing else goes as a whole
+            holder, own = node, found[0]
         node = node[found[0]]
-    gone = keys[: depth + 1]
-    text = _bytes_of(path).decode("utf-8")
-    expected = _without(plain_values(document), gone)
-    cut = _cut(text, gone)
+    assert holder is not None
     try:
-        is_cut = plain_values(_document(cut) or {}) == expected
+        cut = _cut(_bytes_of(path).decode("utf-8"), *holder.lc.key(own))
+    except (AttributeError, KeyError, TypeError):  # it has no place of its own: an alias
+        cut = None
+    del holder[own]
+    try:
+        is_cut = cut is not None and plain_values(_document(cut) or {}) == plain_values(document)
     except Exception:  # noqa: BLE001 - a cut that is no YAML, in whichever way, is not written
         is_cut = False
-    if not is_cut:  # braces on one line, anchors: then the parser writes the file, and keeps what it can
-        node = document
-        for key in own[:depth]:
-            node = node[key]
-        del node[own[depth]]
-        stream = StringIO()
-        _yaml().dump(document, stream)
-        cut = stream.getvalue()
-    _write(path, cut)
+    _write(path, cut if cut is not None and is_cut else _dumped(document))
     return True
 
 
-def _without(data: Any, keys: tuple[str, ...]) -> Any:
-    key, rest = keys[0], keys[1:]
-    return {name: _without(item, rest) if name == key else item for name, item in data.items() if rest or name != key}
-
-
-def _cut(text: str, keys: tuple[str, ...]) -> str:
-    """Returns the text without the lines of a key in block style; comments above the key and below its value stay."""
-    node = _yaml().compose(text)
-    start = end = 0
-    for key in keys:
-        for name, value in node.value:
-            if name.value == key:
-                start, end, node = name.start_mark.line, _last_line(name, value), value
-                break
+def _cut(text: str, first: int, column: int) -> str:
+    """Returns the text without the key at a place and what is indented below it; comments above and below stay."""
     lines = text.splitlines(keepends=True)
-    return "".join([*lines[:start], *lines[end + 1 :]])
-
-
-def _last_line(name: Any, node: Any) -> int:
-    """Returns the last line of a value; the mark at the end of a block lies behind the comments that follow it."""
-    children: list[Any] = []
-    if isinstance(node.value, list) and not node.flow_style:
-        children = [each for item in node.value for each in (item if isinstance(item, tuple) else (item,))]
-    if children:
-        return max(_last_line(child, child) for child in children)
-    mark = node.end_mark
-    is_after = mark.column == 0 and mark.line > node.start_mark.line
-    return int(max(name.start_mark.line, mark.line - is_after))
+    end = first + 1
+    for number, line in enumerate(lines[end:], end):
+        rest = line.lstrip()
+        indent = len(line) - len(rest)
+        if rest and (indent > column or (indent == column and rest.startswith("-"))):
+            end = number + 1
+        elif rest and not rest.startswith("#"):
+            break
+    return "".join([*lines[:first], *lines[end:]])
 
 
 def _write(path: Path, text: str) -> None:
@@ -309,6 +291,4 @@ def write_document(path: Path, entries: list[tuple[str, Any, str]], *, title: st
         document[key] = value
         document.yaml_set_comment_before_after_key(key, before="\n" + comment)
     document.yaml_set_start_comment(title)
-    stream = StringIO()
-    _yaml().dump(document, stream)
-    write_atomic(path, stream.getvalue())
+    write_atomic(path, _dumped(document))

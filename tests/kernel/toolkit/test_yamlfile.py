@@ -107,7 +107,7 @@ def test_a_text_is_parsed_once_wherever_it_stands(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("text", "keys", "left"),
     [
-        ("a: |\n  text\n\n# c\nb: 2\n", ("a",), "# c\nb: 2\n"),
+        ("a: |\n  text\n\n# c\nb: 2\n", ("a",), "\n# c\nb: 2\n"),
         ("x: 1\na:\n  - 1\n  # in\n  - 2\n# after\n", ("a",), "x: 1\n# after\n"),
         ("a: # note\n  c: 1 # d\n  e: 2\nb: 2\n", ("a", "c"), "a: # note\n  e: 2\nb: 2\n"),
         ("a: 1\r\nb: 2 # c\r\n# d\r\nc: 3\r\n", ("b",), "a: 1\r\n# d\r\nc: 3\r\n"),
@@ -115,6 +115,10 @@ def test_a_text_is_parsed_once_wherever_it_stands(tmp_path: Path, monkeypatch: p
         ("5: {a: 1, c: 3}\nb: 2\n", ("5", "a"), "5: {c: 3}\nb: 2\n"),
         ("a: [1,\n  2]  # z\nb: 3\n", ("a",), "b: 3\n"),
         ("x:\n  a: {b: 1}\n# tail\n", ("x", "a", "b"), "# tail\n"),
+        ("a:\n- 1\n# in\n- 2\n# after\nb: 2\n", ("a",), "# after\nb: 2\n"),
+        ("a: |\n  one\n  # two\nb: 2\n", ("a",), "b: 2\n"),
+        ("a: [\n  1\n]\nb: 2 # c\n", ("a",), "b: 2 # c\n"),
+        ("x:\n  a: 1\n  # of b\n  b: 2\n", ("x", "a"), "x:\n  # of b\n  b: 2\n"),
     ],
 )
 def test_a_key_is_taken_out_and_the_other_lines_stay(
