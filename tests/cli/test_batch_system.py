@@ -184,6 +184,23 @@ def test_many_are_one_call(call: Call, batch: Batch) -> None:
 
 
 @pytest.mark.slow
+def test_an_engine_out_of_reach_at_the_start(call: Call, batch: Batch) -> None:
+    """What it has not taken is started by the next scan, which says why it was not started before."""
+    e1 = propose(call, "--command", "true", "--replicates", "2")
+    (batch.state / "down").touch()
+    error = call("run", e1, "--all", code=3)["error"]
+    assert error["hint"] == "perpetual scan asks the engine again, and starts what it has not taken"
+    why = f"its engine was out of reach when it was to start: {error['message']}"
+    assert {(item["status"], item["reason"]) for item in call("runs")["items"]} == {("launching", why)}
+    (batch.state / "down").unlink()
+    changes = call("scan")["changes"]
+    assert {change["reason"] for change in changes if change["to"] == "queued"} == {why}
+    for id in ("r1", "r2"):
+        assert until(call, id, "done")["reason"] is None
+    assert call("store", "verify")["problems"] == []
+
+
+@pytest.mark.slow
 def test_a_launcher_that_dies_has_started_each_once(call: Call, batch: Batch, project: Path) -> None:
     """Between the call of the batch and the record; each is found by the nonce in its folder."""
     e1 = propose(call, "--command", "sh -c 'echo x >> count'", "--replicates", "3")

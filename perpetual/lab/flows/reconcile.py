@@ -594,7 +594,7 @@ def _back_to_queue(desks: Desks, run: Document, answer: _Answer) -> None:
         fresh = desks.ctx.need("run", run.id)
         # Another process may have queued it before us, and another launcher be about to start it.
         if fresh.body["status"] == "launching" and not _launcher_lives(fresh):
-            values = {"status": "queued", "reason": _NEVER, "gpus": []}
+            values: dict[str, Any] = {"status": "queued", "reason": fresh.body["reason"] or _NEVER, "gpus": []}
             answer["changes"].append(_change(desks.runs.change(tx, fresh, values), "launching"))
             desks.experiments.fold(tx, fresh.body["experiment_id"])
 
@@ -606,7 +606,7 @@ def _is_in_hand(run: Document) -> bool:
 
 def _launcher_lives(run: Document) -> bool:
     launcher = run.body.get("launcher")
-    if launcher is None:
+    if launcher is None or run.body.get("launch_over"):  # it lives on, and its engine did not answer
         return False
     identity = platform.Identity(*launcher)
     return platform.is_alive(identity) or _is_launched_elsewhere(run, identity)

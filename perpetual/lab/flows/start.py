@@ -271,6 +271,7 @@ def _take_turn(desks: Desks, tx: Transaction, run: Document, experiment: Documen
         "gpus": [*got.gpus],
         "gpu_numbers": [*got.numbers],
         "launcher": list(me) if me else None,
+        "launch_over": False,
         "launcher_host": this_host().id,
         "launching_at": desks.ctx.now(),
         "scheduler": scheduler_name(desks.ctx, experiment),  # from now on it is asked through this one
@@ -328,9 +329,23 @@ def _spawn(desks: Desks, turns: Sequence[_Turn]) -> dict[str, PerpetualError]:
     for each in prepared:
         try:
             _note_launch(desks, each, each.failure if each.spec is None else next(answers))
+        except TransientError as problem:
+            problems[each.turn.run.id] = _unanswered(desks, each.turn.run, problem)
         except PerpetualError as problem:
             problems[each.turn.run.id] = problem
     return problems
+
+
+def _unanswered(desks: Desks, run: Document, problem: TransientError) -> TransientError:
+    """Notes beside a run that its engine was out of reach, so that it is not known yet whether it has the run."""
+    with desks.ctx.store.transaction() as tx:
+        fresh = desks.ctx.need("run", run.id)
+        is_same = all(fresh.body.get(key) == run.body.get(key) for key in ("launcher", "launching_at"))
+        if is_same and fresh.body["status"] == "launching" and not fresh.body.get("pending"):
+            reason = f"its engine was out of reach when it was to start: {problem.message}"
+            desks.runs.change(tx, fresh, {"reason": reason, "launch_over": True})
+    hint = problem.hint or "perpetual scan asks the engine again, and starts what it has not taken"
+    return TransientError(problem.message, hint=hint, code=problem.code)
 
 
 def _prepare(desks: Desks, turn: _Turn) -> _Prepared:
