@@ -87,8 +87,8 @@ def inline(text: object) -> str:
 
 
 def _code(text: object) -> str:
-    """User text as inline code, whatever back-ticks it holds."""
-    words = " ".join(str(text).split())
+    """User text as inline code, whatever back-ticks it holds; control characters are made visible."""
+    words = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in " ".join(str(text).split()))
     fence = "`"
     while fence in words:
         fence += "`"

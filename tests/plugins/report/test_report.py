@@ -46,6 +46,18 @@ def test_user_text_cannot_forge_the_report(project: Path) -> None:
     assert "\\| forged \\| row \\|" in text
 
 
+def test_control_characters_of_a_command_are_made_visible(project: Path) -> None:
+    with Lab.open() as lab:
+        made = lab.experiments.propose(command="printf '\x1b[31m\u202e'")
+        lab.experiments.approve(made.id)
+        lab.runs.launch(made.id)
+        lab.wait([made.id], timeout_s=60)
+        text = render(lab)
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "`printf '\\x1b[31m\\u202e'`" in text
+
+
 def test_an_empty_project_has_a_report(project: Path) -> None:
     with Lab.open() as lab:
         assert "none yet" in render(lab)
