@@ -17,7 +17,7 @@ from perpetual.records import Debit, from_json
 from perpetual.slots.store import Transaction
 from perpetual.toolkit.units import finite
 
-__all__ = ["Budget", "counted"]
+__all__ = ["MOST_HOURS", "Budget", "counted"]
 
 _ROUNDING = 1e-9  # hours: sums of amounts that fit exactly may be off in the last digit
 _KEEP_EVERY = 16  # rows
@@ -25,16 +25,16 @@ _KEEP_EVERY = 16  # rows
 _RULES = 2
 _EMPTY: dict[str, Any] = {"rows": 0, "rules": _RULES, "spent_gpu_hours": 0.0, "run_hours": 0.0, "reserved": {}}
 # The most that a row can be: a thousand GPUs for a thousand years. Beyond, sums lose what is added to them.
-_MOST_HOURS = 1e10
+MOST_HOURS = 1e10
 
 
 def counted(row: Mapping[str, Any]) -> tuple[float, float]:
     """(GPU-hours, run-hours) that a row of the ledger counts for: none where it holds what cannot have been used."""
     hours = []
-    least = -_MOST_HOURS if row["kind"] == "correct" else 0.0
+    least = -MOST_HOURS if row["kind"] == "correct" else 0.0
     for key in ("gpu_hours", "run_hours"):
         value = row[key]
-        is_possible = isinstance(value, int | float) and least <= value <= _MOST_HOURS
+        is_possible = isinstance(value, int | float) and least <= value <= MOST_HOURS
         hours.append(float(value) if is_possible else 0.0)
     return hours[0], hours[1]
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import get_args, get_origin, get_type_hints
 
 from perpetual.errors import PerpetualError, UsageError
+from perpetual.lab.budget import MOST_HOURS
 from perpetual.lab.redaction import refuse_key
 from perpetual.toolkit.import_records import (
     ImportedExperiment,
@@ -38,13 +39,16 @@ _COMMIT = re.compile(r"[0-9a-fA-F]{4,64}")
 _HINT = "mend the plugin that reads the source; perpetual.toolkit.import_records says what each field holds"
 
 
+_CLASSES = (ImportedHypothesis, ImportedExperiment, ImportedRun, ImportedNote)
+
+
 def check_record(record: object, row: int) -> ImportedRecord:
     """Returns the record if every field of it has its shape.
 
     Raises:
         UsageError: (bad_import) naming the row, counted from 1, the record's key and the field.
     """
-    if not isinstance(record, ImportedHypothesis | ImportedExperiment | ImportedRun | ImportedNote):
+    if type(record) not in _CLASSES or not isinstance(record, ImportedRecord):  # a subclass may answer anything
         raise _refusal(f"row {row} is {type(record).__name__}, no imported record")
     kind: type = type(record)
     where = f"row {row} ({str(record.key)[:_LONGEST_NAME]})"
@@ -150,11 +154,13 @@ def _word(*known: str) -> tuple[Callable[[object], bool], str]:
 
 _NAME = (_is_name, f"text of 1 to {_LONGEST_NAME:,} characters")
 _MOMENT = (_is_moment, "ISO 8601 time with its zone")
-_AMOUNT = (_between(0, sys.float_info.max), "number of at least 0")
+_HOURS = (_between(0, MOST_HOURS), f"number of hours from 0 to {MOST_HOURS:g}")
+_SECONDS = (_between(0, MOST_HOURS * 3600), f"number of seconds from 0 to {MOST_HOURS * 3600:g}")
 _RULES: dict[str, tuple[Callable[[object], bool], str]] = {
     **dict.fromkeys(("key", "hypothesis", "hypothesis_id", "experiment", "path"), _NAME),
     **dict.fromkeys(("created_at", "started_at", "ended_at"), _MOMENT),
-    **dict.fromkeys(("duration_s", "gpu_hours", "run_hours"), _AMOUNT),
+    **dict.fromkeys(("gpu_hours", "run_hours"), _HOURS),
+    "duration_s": _SECONDS,
     "statement": (lambda value: 0 < len(str(value).strip()) <= 4_000, "statement of 1 to 4,000 characters"),
     "prior": (_between(0, 1), "number from 0 to 1"),
     "confidence": (lambda value: _between(0, 1)(value) and value not in (0, 1), "number between 0 and 1"),

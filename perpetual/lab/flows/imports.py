@@ -58,13 +58,19 @@ _WORD = re.compile(r"[a-z][a-z0-9_-]{0,49}")
 
 def check_batch(desks: Desks, batch: Batch) -> None:
     """Raises UsageError for a wrong field of a batch, or a kind that is not its plugin's; NotFound for no plugin."""
+    if type(batch) is not Batch:
+        raise _bad_batch(f"{type(batch).__name__} is no Batch", hint="perpetual.toolkit.import_records has it")
     given: dict[str, object] = {spec.name: getattr(batch, spec.name) for spec in fields(batch)}
     for name in ("plugin", "kind", "source"):
         text = given[name]
         if not isinstance(text, str) or len(text) > _LONGEST:
             raise _bad_batch(f"{name} is no text", hint=f"it has at most {_LONGEST} characters")
-    if not isinstance(given["folder"], Path | None) or isinstance(given["records"], str | Mapping):
+    is_series = isinstance(given["records"], Iterable) and not isinstance(given["records"], str | bytes | Mapping)
+    if not isinstance(given["folder"], Path | None) or not is_series:
         raise _bad_batch("folder is a Path or None, and records a series of records", hint="mend the batch")
+    for name in ("charge", "dry_run"):
+        if type(given[name]) is not bool:
+            raise _bad_batch(f"{name} is neither True nor False", hint="mend the batch")
     info = desks.ctx.registry.named(batch.plugin)
     is_own = is_bundled(info.qualified_name)
     owner, _, word = batch.kind.rpartition(".")

@@ -132,6 +132,41 @@ def test_a_kind_of_source_belongs_to_its_plugin(project: Path) -> None:
             lab.imports.take(Batch("absent", "x", "mine", [E1]))
 
 
+class _Hypothesis(ImportedHypothesis):
+    """A class of a plugin's own, whose fields may answer anything."""
+
+
+class _Batch(Batch):
+    """Likewise."""
+
+
+@pytest.mark.parametrize("batch", [None, 5, {"plugin": "adopt"}, [E1], _Batch("adopt", "x", "s", [E1])])
+def test_what_is_no_batch_is_refused(project: Path, batch: Any) -> None:
+    with Lab.open() as lab:
+        with pytest.raises(UsageError) as caught:
+            lab.imports.take(batch)
+        assert caught.value.code == "bad_import"
+        assert lab.experiments.list().items == ()
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        _Hypothesis("h", "is it"),
+        ImportedRun("r", "e", "done", gpu_hours=1e300),
+        ImportedRun("r", "e", "done", run_hours=1.1e10),
+        ImportedRun("r", "e", "done", duration_s=1e300),
+    ],
+)
+def test_what_the_books_could_not_hold_is_refused_by_its_row(project: Path, record: Any) -> None:
+    with Lab.open() as lab:
+        for dry_run in (True, False):
+            with pytest.raises(UsageError, match="row 2") as caught:
+                take(lab, E1, record, dry_run=dry_run)
+            assert caught.value.code == "bad_import"
+        assert lab.experiments.list().items == ()
+
+
 def test_a_wrong_field_of_the_batch_is_refused(project: Path) -> None:
     wrong: tuple[dict[str, Any], ...] = (
         {"plugin": 5},
@@ -140,6 +175,11 @@ def test_a_wrong_field_of_the_batch_is_refused(project: Path) -> None:
         {"source": "x" * 2000},
         {"folder": "."},
         {"records": "abc"},
+        {"records": b"abc"},
+        {"records": None},
+        {"records": 5},
+        {"charge": 1},
+        {"dry_run": None},
     )
     with Lab.open() as lab:
         for given in wrong:
