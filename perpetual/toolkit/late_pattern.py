@@ -1,16 +1,22 @@
 """Patterns that are compiled when they are first used. Floor 0.
 
-Compiling the patterns by which secrets are known costs 20 ms: every command would pay them, and most commands meet no
-text that comes as far as a pattern.
+Compiling the patterns by which secrets are known costs 20 ms, and those of what is for a person 5: every command would
+pay them, and most commands meet no text that comes as far as a pattern.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, cast
 
+TYPE_CHECKING = False  # as typing's, whose import the fast path cannot afford
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import cast
+else:
+
+    def cast(kind, value):
+        return value
+
 
 __all__ = ["late_pattern"]
 

@@ -7,7 +7,7 @@ MCP, and commands under an agent's shell. Light: the fast path of the command us
 
 from __future__ import annotations
 
-import re
+from perpetual.toolkit.late_pattern import late_pattern
 
 TYPE_CHECKING = False  # as typing's, whose import the fast path cannot afford
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ __all__ = ["FOR_A_PERSON", "agent_hint", "agent_lines", "agent_steps", "is_waiti
 FOR_A_PERSON = "tell the person what you propose and why; then propose more or end your turn"
 
 # What only a person may do, as commands, options and keys name it. Settings that an agent may set are not among them.
-_RIGHTS = re.compile(
+_RIGHTS = late_pattern(
     r"perpetual approve\b|perpetual trust\b|agents_may_approve|auto_approve|--allow-approve|approve --token"
     r"|\bplugins (?:install|remove)\b|perpetual uninstall\b"
     r"|\bmemory (?:promote|reject)\b|\bbudget set\b|plugins\.disabled|required_gates"
@@ -26,9 +26,9 @@ _RIGHTS = re.compile(
     r"|auto_analyze|memory_write_on_completion)\b)"
     r"|\bconfig (?:un)?set(?! project\b)"
 )
-_APPROVE = re.compile(r"(?P<before>(?:next: )?)perpetual approve (?P<ids>[a-z]+\d+(?:,? [a-z]+\d+)*)\s*(?:\(.*\))?")
-_WAITING = re.compile(r"Waiting for a person: [a-z]+\d+(?:, [a-z]+\d+)*\. You may propose more or end your turn\.")
-_CLAUSE = re.compile(r"; |, or ")
+_APPROVE = late_pattern(r"(?P<before>(?:next: )?)perpetual approve (?P<ids>[a-z]+\d+(?:,? [a-z]+\d+)*)\s*(?:\(.*\))?")
+_WAITING = late_pattern(r"Waiting for a person: [a-z]+\d+(?:, [a-z]+\d+)*\. You may propose more or end your turn\.")
+_CLAUSE = late_pattern(r"; |, or ")
 
 
 def waiting(ids: Iterable[str]) -> str:
