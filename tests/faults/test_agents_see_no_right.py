@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from mcp.client.client import Client
 
-from perpetual import Lab, fast
+from perpetual import Lab
+from perpetual.cli import fastpath
 from perpetual.cli.app import run
 from perpetual.toolkit.readers import agent_hint, agent_lines, agent_steps
 from tests.cli.test_walk import TABLE
@@ -132,18 +133,18 @@ def test_the_kept_status_is_right_for_both_readers(
     assert run(["status"]) == 0  # keeps the document
     capsys.readouterr()
     for command in (["status"], ["status", "--json"]):
-        shown = fast.answer(command)
+        shown = fastpath.answer(command)
         assert shown is not None
         assert "perpetual approve e1 e2" in shown
         assert WAITING not in shown
     for command in (["brief"], ["hook", "session-start"]):  # an agent's, whatever the shell says
-        shown = fast.answer(command)
+        shown = fastpath.answer(command)
         assert shown is not None
         assert WAITING in shown
         _check(shown, str(command))
     monkeypatch.setenv("QWEN_CODE", "1")
     for command in (["status"], ["status", "--json"], ["brief"]):
-        shown = fast.answer(command)
+        shown = fastpath.answer(command)
         assert shown is not None
         assert WAITING in shown
         _check(shown, str(command))
@@ -157,7 +158,7 @@ def test_a_configured_mark_reaches_the_fast_path(
     assert run(["config", "set", "agent_marks", "MY_AGENT"]) == 0
     monkeypatch.setenv("MY_AGENT", "yes")
     assert run(["status"]) == 0
-    shown = fast.answer(["status"])
+    shown = fastpath.answer(["status"])
     assert shown is not None
     for text in (capsys.readouterr().out, shown):
         assert WAITING in text
