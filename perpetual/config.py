@@ -10,15 +10,12 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from perpetual.errors import ConfigError, ForeignProject, NoProject, UsageError, unknown
-from perpetual.methodology import FILE as METHODOLOGY_FILE
-from perpetual.methodology import KEYS as METHODOLOGY_KEYS
-from perpetual.methodology import Methodology
-from perpetual.slots.table import METHODOLOGY as BY_METHODOLOGY
 from perpetual.slots.table import SLOTS, Slot
 from perpetual.toolkit import confined, trust_record, yamlfile
 from perpetual.toolkit.config_keys import (
@@ -43,6 +40,7 @@ __all__ = [
     "FOLDER",
     "FORMAT",
     "GUARDED_OPTIONS",
+    "GUARDS",
     "KEYS",
     "MARKS",
     "PLUGINS",
@@ -104,7 +102,8 @@ GUARDED_OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {("mcp", "mcp"): ("hos
 CHOICES = "slots."  # before the name of a plugin's slot, in the key that chooses its provider
 PLUGINS = "plugins"  # the section of options; `perpetual.lab.options` says which of them is whose
 _SLOTS = "slots"  # the section of choices for slots that plugins bring
-_METHODOLOGY = "methodology"  # a section of the user's own file: values that the user lets any project have
+_METHODOLOGY = "methodology"  # a section of the user's own file, which the lab reads
+GUARDS = ("immune",)  # gates that a project's file alone does not disable, and that every note needs by default
 _CHOICE_MEANING = "Provider in force for a slot that a plugin brings."
 _DISABLED = Key("disabled", "list", [], "Plugins that are not loaded, by name or distribution/name.")
 
@@ -251,12 +250,13 @@ class Config:
         ForeignProject: for a project of a newer version.
     """
 
+    files: tuple[str, ...] = (FILE,)  # of the project's folder, whose change is seen
+
     def __init__(self, root: Path) -> None:
         self.root = root
         self.folder = root / FOLDER
         self.path = self.folder / FILE
         self._trust_path = Path(trust_record.path_of(root))
-        self.methodology_keys: Callable[[], Mapping[str, Key]] = dict  # those that plugins bring, once they are known
         self.reload()
 
     def refresh(self) -> None:
@@ -265,14 +265,14 @@ class Config:
         What plugins were built with stays as it is. Raises as the class does; the old values are then in force.
         """
         if self._stamps() != self._seen:
-            fresh = Config(self.root)
-            fresh.methodology_keys = self.methodology_keys
+            fresh = copy(self)
+            fresh.reload()
             self.__dict__.update(fresh.__dict__)  # all at once: another thread may be reading
 
     def _stamps(self) -> list[tuple[int, int, int] | None]:
         """What tells one state of the files from another."""
         stamps: list[tuple[int, int, int] | None] = []
-        for path in (user_file(), self.path, self.folder / METHODOLOGY_FILE, self._trust_path):
+        for path in (user_file(), *(self.folder / name for name in self.files), self._trust_path):
             try:
                 seen = os.stat(path)
             except OSError:
@@ -291,7 +291,7 @@ class Config:
         self._choices: dict[str, Item] = {}  # of slots that plugins bring
         self.disabled: tuple[str, ...] = ()
         self._disabled_origin = "default"
-        self._user_methodology: dict[str, Any] = {}
+        self.user_methodology: Any = ABSENT  # the section of the user's own file, unchecked
         self._take(user_file(), "user")
         user = {**self._values}, self.disabled
         self._take(self.path, "project")
@@ -304,7 +304,6 @@ class Config:
             # PERPETUAL_PROJECT is the folder, not the name
             if name not in ("project", "project_id", "format") and variable in os.environ:
                 self._put(name, parse_text(key, os.environ[variable], variable), "environment", variable)
-        self._methodology: Methodology | None = None
 
     def _take(self, path: Path, origin: str) -> None:
         data = yamlfile.read_yaml(path)
@@ -324,7 +323,7 @@ class Config:
                 self._take_choices(path, value, origin)
                 continue
             if name == _METHODOLOGY and origin == "user":
-                self._take_methodology(path, value)
+                self.user_methodology = value
                 continue
             if name not in KEYS:
                 check_names({name: 0}, {**KEYS, PLUGINS: 0, _SLOTS: 0}, yamlfile.place_of(path, name))
@@ -339,15 +338,6 @@ class Config:
             _check_marks(value, where)
             value = [*dict.fromkeys((*self._values[name], *value))]
         self._values[name], self._origins[name] = value, origin
-
-    def _take_methodology(self, path: Path, section: Any) -> None:
-        if not isinstance(section, dict):
-            raise ConfigError(f"{yamlfile.place_of(path, _METHODOLOGY)}: methodology must hold keys with values")
-        check_names(section, METHODOLOGY_KEYS, yamlfile.place_of(path, _METHODOLOGY))
-        self._user_methodology = {
-            name: check_entry(METHODOLOGY_KEYS[name], value, path, _METHODOLOGY, name)
-            for name, value in section.items()
-        }
 
     def _accepted(self, name: str) -> Any:
         """The value of a key of this file that the user has trusted in this project."""
@@ -367,10 +357,9 @@ class Config:
                 if found.held:
                     self.held[name] = self._values[name]
                     self._values[name], self._origins[name] = found.value, "held"
-        gates = {name.rpartition("/")[2] for name in METHODOLOGY_KEYS["required_gates"].default}
         trusted = self._accepted("plugins.disabled")
         allowed = {*disabled, *(() if trusted is ABSENT else trusted)}
-        refused = [name for name in self.disabled if name.rpartition("/")[2] in gates and name not in allowed]
+        refused = [name for name in self.disabled if name.rpartition("/")[2] in GUARDS and name not in allowed]
         if refused:
             self.held["plugins.disabled"] = list(self.disabled)
             self.disabled = tuple(name for name in self.disabled if name not in refused)
@@ -426,12 +415,11 @@ class Config:
                 value = next((value for value in found if value is not ABSENT), ABSENT)
                 if value is not ABSENT:
                     own[f"config.{PLUGINS}.{name}.{key}"] = value
-        return {**own, **{f"methodology.{name}": value for name, value in self.methodology.protections().items()}}
+        return own
 
     def weakening(self) -> dict[str, Any]:
         """Returns the values of the project's files that weaken protection and do not count: `{key: value}`."""
-        found = {f"config.{name}": value for name, value in self.held.items()}
-        return {**found, **{f"methodology.{name}": value for name, value in self.methodology.held.items()}}
+        return {f"config.{name}": value for name, value in self.held.items()}
 
     def _take_plugins(self, path: Path, sections: Any, origin: str) -> None:
         if not isinstance(sections, dict):
@@ -459,8 +447,6 @@ class Config:
         Raises:
             ConfigError: if nothing chooses one and the slot has no default.
         """
-        if slot.selection == BY_METHODOLOGY:
-            return self.methodology.scorer if slot.name == "scorer" else str(self.methodology[slot.key or slot.name])
         if slot.name in SLOTS:
             return str(self._values[slot.key or slot.name])
         item = self._choices.get(slot.name)
@@ -492,21 +478,6 @@ class Config:
         """The id that every seed derives from."""
         value: str = self._values["project_id"]
         return value
-
-    @property
-    def methodology(self) -> Methodology:
-        """`methodology.yaml`, read at first use."""
-        if self._methodology is None:
-            prefix = "methodology."
-            values = {} if self.trust is None else self.trust.values
-            accepted = {name[len(prefix) :]: value for name, value in values.items() if name.startswith(prefix)}
-            self._methodology = Methodology(
-                self.folder / METHODOLOGY_FILE,
-                user=self._user_methodology,
-                accepted=accepted,
-                brought=self.methodology_keys,
-            )
-        return self._methodology
 
     def items(self) -> list[Item]:
         """Every key with its value, origin and meaning; the options of plugins are `perpetual.lab.options`'."""

@@ -115,7 +115,7 @@ def _default(value: object) -> str:
 def config_page() -> str:
     """Every key of both files, and the options of the bundled plugins."""
     from perpetual.config import KEYS as CONFIG
-    from perpetual.methodology import KEYS as METHODOLOGY
+    from perpetual.lab.methodology import KEYS as METHODOLOGY
     from perpetual.registry import Registry
 
     lines = ["# Configuration and methodology", "", _NOTE]

@@ -20,7 +20,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perpetual.config import MARKS, Config, find_project
+from perpetual.config import MARKS, find_project
+from perpetual.lab.config import LabConfig
 from perpetual.lab.context import Clock, Context, utc_now
 from perpetual.lab.flows import Desks
 from perpetual.lab.rights import actor_name
@@ -212,7 +213,7 @@ class Lab(AbstractContextManager["Lab"]):
         Raises:
             NoProject: if there is none. ForeignProject: another tool's or a newer version's. ConfigError: its files.
         """
-        config = Config(find_project(explicit=str(path) if path is not None else None))
+        config = LabConfig(find_project(explicit=str(path) if path is not None else None))
         plugins = registry or Registry.of(config, safe=safe)
         lab = cls(Context(config, plugins, actor=actor or actor_name(config[MARKS]), clock=clock))
         if os.environ.get(VARIABLE):

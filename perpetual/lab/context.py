@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perpetual.catalogue import Offer
-from perpetual.config import Config
 from perpetual.errors import (
     ConfigError,
     Conflict,
@@ -30,6 +29,7 @@ from perpetual.errors import (
 )
 from perpetual.events import KINDS as EVENT_KINDS
 from perpetual.lab import housing, remains, upgrades
+from perpetual.lab.config import LabConfig
 from perpetual.lab.options import PluginOptions
 from perpetual.lab.trust import Trust
 from perpetual.lab.unbuilt import Unbuilt
@@ -69,7 +69,7 @@ def utc_now() -> datetime:
 class Context:
     """The five things; the store is opened at first use. Shared by the departments of one `Lab`, safe in threads."""
 
-    def __init__(self, config: Config, registry: Registry, *, actor: str, clock: Clock = utc_now) -> None:
+    def __init__(self, config: LabConfig, registry: Registry, *, actor: str, clock: Clock = utc_now) -> None:
         self.config, self.registry, self.actor, self.clock = config, registry, actor, clock
         config.methodology_keys = self._methodology_keys
         self.trust = Trust(config, actor=actor)

@@ -13,9 +13,9 @@ from typing import Any
 from perpetual.config import FILE, FOLDER, Config, foreign, user_marks
 from perpetual.errors import Conflict, ForeignProject, PerpetualError, UsageError
 from perpetual.lab import housing
+from perpetual.lab.methodology import FILE as METHODOLOGY_FILE
+from perpetual.lab.methodology import KEYS, Methodology
 from perpetual.lab.rights import require_person
-from perpetual.methodology import FILE as METHODOLOGY_FILE
-from perpetual.methodology import KEYS, Methodology
 from perpetual.registry import Registry
 from perpetual.toolkit import confined, trust_record, user_state
 from perpetual.toolkit.atomic import write_atomic

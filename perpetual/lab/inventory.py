@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from perpetual.catalogue import Offer, PluginInfo
-from perpetual.config import Config
 from perpetual.errors import PluginError, UsageError
+from perpetual.lab.config import LabConfig
 from perpetual.lab.context import Context
 from perpetual.lab.options import PluginOptions, check_declared, defaults_of, leaves_of
 from perpetual.lab.placing import settings_of, view_of
@@ -27,14 +27,14 @@ __all__ = ["Inventory"]
 class Inventory:
     """Reads the registry and the configuration; `ctx` is None outside a project."""
 
-    def __init__(self, config: Config, registry: Registry, ctx: Context | None = None) -> None:
+    def __init__(self, config: LabConfig, registry: Registry, ctx: Context | None = None) -> None:
         self._config, self._registry, self._ctx = config, registry, ctx
         self._options = PluginOptions(config, registry)
 
     @classmethod
     def outside(cls, folder: Path, *, safe: bool = False) -> Inventory:
         """What a new project in `folder` would be made of."""
-        config = Config(folder)
+        config = LabConfig(folder)
         return cls(config, Registry.of(config, safe=safe))
 
     # --- plugins --------------------------------------------------------------------------------------------

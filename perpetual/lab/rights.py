@@ -12,7 +12,7 @@ from typing import Any
 from perpetual.config import MARKS
 from perpetual.errors import NotPermitted
 from perpetual.lab.context import Context
-from perpetual.methodology import Methodology
+from perpetual.lab.methodology import Methodology
 from perpetual.toolkit.agents import AN_AGENT, evidence, harness, mark
 from perpetual.toolkit.readers import FOR_A_PERSON
 

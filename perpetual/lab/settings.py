@@ -14,8 +14,8 @@ from perpetual.config import KEYS as CONFIG_KEYS
 from perpetual.errors import Conflict, PluginError, UnknownPlugin, UsageError, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.guarded import is_free
+from perpetual.lab.methodology import KEYS, STRATEGY_SCORERS, Methodology
 from perpetual.lab.rights import person_only, withholds
-from perpetual.methodology import KEYS, STRATEGY_SCORERS, Methodology
 from perpetual.slots.table import SLOTS
 from perpetual.toolkit.config_keys import Item, parse_text
 

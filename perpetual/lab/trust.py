@@ -15,8 +15,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from perpetual.config import MARKS, Config
+from perpetual.config import MARKS
 from perpetual.errors import NotPermitted
+from perpetual.lab.config import LabConfig
 from perpetual.toolkit import confined, trust_record, user_state
 from perpetual.toolkit.agents import mark
 from perpetual.toolkit.lock import FileLock
@@ -37,7 +38,7 @@ _UNKNOWN = "it was not created or trusted here"
 class Trust:
     """What this user trusts of one project. One instance a `Context`, safe in threads."""
 
-    def __init__(self, config: Config, *, actor: str) -> None:
+    def __init__(self, config: LabConfig, *, actor: str) -> None:
         self._config, self._actor = config, actor
         self._path = trust_record.path_of(config.root)
         self._stamp = self._seen()

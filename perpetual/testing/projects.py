@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from perpetual.config import Config
+from perpetual.lab.config import LabConfig
 from perpetual.toolkit import trust_record
 
 __all__ = ["trust_project"]
@@ -17,7 +17,7 @@ def trust_project(root: Path, *, accept: bool = True, like: Path | None = None) 
         accept: whether the values of its files that weaken protection count too.
         like: the project of which it is a copy, whose approvals count in the copy too.
     """
-    config = Config(root)
+    config = LabConfig(root)
     values = {**config.protections(), **(config.weakening() if accept else {})}
     record = trust_record.new(root, config.project_id, "own", values, at="2000-01-01T00:00:00.000Z")
     original = None if like is None else trust_record.read(like, config.project_id)

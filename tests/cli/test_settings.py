@@ -16,7 +16,7 @@ from perpetual import Lab
 from perpetual.api import Finding
 from perpetual.cli.app import run
 from perpetual.config import KEYS as CONFIG_KEYS
-from perpetual.methodology import KEYS
+from perpetual.lab.methodology import KEYS
 from perpetual_devkit.server_check import ServerCheck
 
 CONFIG, METHODOLOGY = ".perpetual/config.yaml", ".perpetual/methodology.yaml"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perpetual import Lab
-from perpetual.config import Config
+from perpetual.lab.config import LabConfig
 from perpetual.toolkit import yamlfile
 
 ROOT = Path(__file__).parents[2]
@@ -161,7 +161,7 @@ def _data(block: Block, folder: Path) -> None:
         # A page shows the keys that it is about; those that only `init` writes are there too.
         identity = "format: 1\nproject_id: settings\n" if Path(block.title).name == "config.yaml" else ""
         (place / ".perpetual" / Path(block.title).name).write_text(identity + block.text)
-        config = Config(place)
+        config = LabConfig(place)
         assert config.methodology is not None
         done = shell("perpetual config show && perpetual methodology show", place)
         assert done.returncode == 0, f"{block.where}\n{done.stderr}"

@@ -8,9 +8,10 @@ import pytest
 
 from perpetual.config import FILE, FOLDER, FORMAT, KEYS, Config, find_project, user_file
 from perpetual.errors import ConfigError, ForeignProject, NoProject, PerpetualError, UsageError
-from perpetual.methodology import FILE as METHODOLOGY_FILE
-from perpetual.methodology import KEYS as METHODOLOGY_KEYS
-from perpetual.methodology import Methodology
+from perpetual.lab.config import LabConfig
+from perpetual.lab.methodology import FILE as METHODOLOGY_FILE
+from perpetual.lab.methodology import KEYS as METHODOLOGY_KEYS
+from perpetual.lab.methodology import Methodology
 from perpetual.slots.table import SLOTS
 
 
@@ -276,7 +277,7 @@ def test_devices_may_be_excluded_by_number_without_quotes(root: Path) -> None:
 
 
 def test_changed_files_are_read_again(root: Path) -> None:
-    config = Config(root)
+    config = LabConfig(root)
     known = config.methodology
     config.refresh()
     assert config.methodology is known  # nothing has changed

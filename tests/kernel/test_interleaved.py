@@ -21,8 +21,8 @@ from perpetual.lab import housing
 from perpetual.lab.context import Context
 from perpetual.lab.flows import reconcile
 from perpetual.lab.flows.cautions import seen_before
+from perpetual.lab.methodology import Methodology
 from perpetual.lab.proposals import Proposals
-from perpetual.methodology import Methodology
 from perpetual.records import Evidence, Experiment, Hypothesis, Run
 from perpetual.slots.analyser import Analyser, Analysis, Draft, Proposer
 from perpetual.slots.scheduler import Sighting

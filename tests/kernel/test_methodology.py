@@ -13,7 +13,7 @@ import pytest
 from perpetual import Lab
 from perpetual.api import Provider, hookimpl
 from perpetual.errors import NotPermitted, PerpetualError, Refused, UsageError
-from perpetual.methodology import KEYS
+from perpetual.lab.methodology import KEYS
 from perpetual.records import Experiment
 from perpetual.registry import Registry
 

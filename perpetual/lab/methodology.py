@@ -1,4 +1,4 @@
-"""How research is done in a project: `methodology.yaml`, every key documented, every key read somewhere. Floor 1."""
+"""How research is done in a project: `methodology.yaml`, every key documented, every key read somewhere. Floor 2."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from perpetual.config import GUARDS
 from perpetual.errors import ConfigError, UsageError, unknown
 from perpetual.toolkit import yamlfile
 from perpetual.toolkit.config_keys import (
@@ -107,7 +108,7 @@ KEYS: dict[str, Key] = {
         Key("memory_exposure", "str", "scanned",
             "Which notes agents are shown: scanned (plain notes that passed the gates) or promoted.",
             choices=("scanned", "promoted")),
-        Key("required_gates", "list", ["immune"], "Gates without which no note is written."),
+        Key("required_gates", "list", [*GUARDS], "Gates without which no note is written."),
         Key("max_concurrent_runs", "int", 4, "How many runs may be live at once.", minimum=1),
         Key("max_run_hours", "float", None,
             "Total run-hours (wall hours x max(1, GPUs)) that the project may use; null is unlimited.",
