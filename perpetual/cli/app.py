@@ -111,10 +111,11 @@ def _without(ctx: click.Context, _: click.Parameter, names: tuple[str, ...]) -> 
     if names and not ctx.resilient_parsing:
         from perpetual.discovery import installed
 
-        known = [name for id in installed() for name in (id, id.partition("/")[2])]
+        known = {id: id.partition("/")[2] for id in installed()}
         for name in names:
-            if name not in known:
-                raise UsageError(f"--without: {unknown('plugin', name, known)}", hint="perpetual plugins list")
+            if name not in known and name not in known.values():
+                problem = unknown("plugin", name, sorted(known.values()))
+                raise UsageError(f"--without: {problem}", hint="perpetual plugins list")
         before = os.environ.get(caches.WITHOUT)
         os.environ[caches.WITHOUT] = ",".join([*caches.left_out(), *names])
         ctx.call_on_close(lambda: _put_back(caches.WITHOUT, before))
