@@ -59,8 +59,8 @@ def answer(arguments: list[str]) -> str | None:
         return _version(as_json)
     if arguments == ["--help"]:
         return _help_text()
-    options = _options(words)
-    if options is None:
+    parsed = _parsed(words)
+    if parsed is None:
         return None
     from perpetual.brief import DEFAULT_TOKENS, for_agents, render
     from perpetual.toolkit.agents import mark
@@ -69,18 +69,19 @@ def answer(arguments: list[str]) -> str | None:
     if status is None:
         return None
     is_agent = mark(os.environ, _agent_marks()) is not None
-    if options.command == "status":
+    command, event, tokens = parsed
+    if command == "status":
         status = for_agents(status) if is_agent else status
         document = status_document(status)
         if as_json:
             return _as_json(document, is_agent)
         return status_text(status, for_agent=is_agent) + "\n"
-    if options.command == "hook":
+    if command == "hook":
         import json
 
-        return json.dumps(hook_document(options.name, render(status, DEFAULT_TOKENS))) + "\n"
-    text = render(status, options.tokens)
-    return _as_json(brief_document(text, options.tokens), is_agent) if as_json else text + "\n"
+        return json.dumps(hook_document(event, render(status, DEFAULT_TOKENS))) + "\n"
+    text = render(status, tokens)
+    return _as_json(brief_document(text, tokens), is_agent) if as_json else text + "\n"
 
 
 def _as_json(document: dict[str, Any], is_agent: bool) -> str:
@@ -101,26 +102,22 @@ def _version(as_json: bool) -> str:
     return f"perpetual {__version__}\n"
 
 
-def _options(words: list[str]) -> Any:
-    """The parsed command line of `status`, `brief` or `hook`; None for any other, or a wrong one."""
-    import argparse
+def _parsed(words: list[str]) -> tuple[str, str, int] | None:
+    """Returns command, event of a hook and tokens of a plain command line; None for any other, or a wrong one.
 
+    By hand: what argparse imports costs a sixth of an instant command, and click parses what is not as plain.
+    """
     from perpetual.brief import DEFAULT_TOKENS
 
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    parser.add_argument("command", choices=["status", "brief", "hook"])
-    parser.add_argument("name", nargs="?", choices=[*HOOKS])
-    parser.add_argument("--tokens", type=int)
-    try:
-        found, rest = parser.parse_known_args(words)
-    except (argparse.ArgumentError, SystemExit):
-        return None  # the full command line says what is wrong
-    if rest or (found.command == "hook") != (found.name is not None):
-        return None
-    if found.tokens is not None and (found.command != "brief" or found.tokens < 1):
-        return None
-    found.tokens = found.tokens or DEFAULT_TOKENS
-    return found
+    if words in (["status"], ["brief"]):
+        return words[0], "", DEFAULT_TOKENS
+    if len(words) == 2 and words[0] == "hook" and words[1] in HOOKS:
+        return "hook", words[1], DEFAULT_TOKENS
+    if len(words) == 3 and words[:2] == ["brief", "--tokens"]:
+        number = words[2]
+        if number.isascii() and number.isdecimal() and len(number) < 10 and int(number) > 0:
+            return "brief", "", int(number)
+    return None
 
 
 # --- what is kept ---------------------------------------------------------------------------------------------
