@@ -298,7 +298,7 @@ def _check_slot(slot: object, taken: set[str], hooks: set[str]) -> None:
 def _specify(manager: pluggy.PluginManager, slot: Slot) -> None:
     """Adds the specification of a slot's hook."""
 
-    def specification() -> list[Provider]:  # type: ignore[empty-body]
+    def specification() -> list[Provider]:  # type: ignore[empty-body]  # pluggy reads it, and nothing calls it
         """Offers providers of the slot."""
 
     specification.__name__ = slot.hook

@@ -1,7 +1,7 @@
 """The commands of the program: which the kernel has itself, and the order of all in `--help`.
 
-The kernel keeps what creates a project, tells of it, and mends one whose plugins are broken or left out; the plugin
-`cli` offers the others.
+The kernel keeps the commands that create a project, show its state, and mend a project whose plugins are broken or left
+out; the plugin `cli` offers the others.
 """
 
 from __future__ import annotations

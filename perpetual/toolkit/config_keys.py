@@ -1,4 +1,4 @@
-"""Keys of configuration files: type, default, meaning, limits; and what a wrong value is told. Floor 0."""
+"""Keys of configuration files: type, default, meaning, limits; and the error for a wrong value. Floor 0."""
 
 from __future__ import annotations
 

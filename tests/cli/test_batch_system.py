@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import importlib
-import json
 import os
-import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
 from perpetual.cli.app import run
 from perpetual.testing.scheduler_site import Run, Site, make_site
 from perpetual.testing.schedulers.engines import Engines
-
-Json = dict[str, Any]
-Call = Callable[..., Json]
+from tests.cli.engine_harness import Call, caller, happens, installed, until
 
 SOURCE = Path(__file__).parents[1] / "fixtures" / "third_party" / "acme-batch"
 CLAIM = ("--metric", "acc", "--direction", "max", "--mde", "0.1", "--baseline", "1.0", "--noise", "0.05")
@@ -42,6 +37,12 @@ class Batch:
         engine = SOURCE / "acme_batch" / "engine.py"
         subprocess.run([sys.executable, str(engine), str(self.state), "release"], check=True, capture_output=True)
 
+    def requeue(self) -> None:
+        """Has the first job ended and begun anew, which `hold` puts off."""
+        job = self.state / "jobs" / "1"
+        (job / "requeue-1").touch()
+        happens(lambda: not (job / "running").exists())
+
     def calls(self) -> list[str]:
         """The commands since the last look."""
         path = self.state / "calls"
@@ -53,19 +54,9 @@ class Batch:
 @pytest.fixture
 def batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Batch]:
     """The stranger's distribution is installed, for other processes too."""
-    site = tmp_path / "site"
-    shutil.copytree(SOURCE / "acme_batch", site / "acme_batch", ignore=shutil.ignore_patterns("__pycache__"))
-    info = site / "acme_batch-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-batch\nVersion: 1.0\n", "utf-8")
-    (info / "entry_points.txt").write_text("[perpetual.plugins]\nacme-batch = acme_batch.plugin\n", "utf-8")
-    monkeypatch.setattr(sys, "path", [*sys.path, str(site)])
-    monkeypatch.setenv("PYTHONPATH", str(site))
-    importlib.invalidate_caches()
-    yield Batch(tmp_path / "engine")
-    for name in [name for name in sys.modules if name.startswith("acme_batch")]:
-        del sys.modules[name]
-    importlib.invalidate_caches()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    with installed(SOURCE, tmp_path / "site", monkeypatch):
+        yield Batch(tmp_path / "engine")
 
 
 @pytest.fixture
@@ -73,16 +64,7 @@ def call(project: Path, batch: Batch, capsys: pytest.CaptureFixture[str]) -> Ite
     """Runs one command with --json and answers its document, an error's too."""
     assert run(["config", "set", "plugins.acme-batch.state", str(batch.state)]) == 0
     assert run(["config", "set", "scheduler", "acme-batch"]) == 0
-
-    def run_json(*arguments: str, code: int = 0) -> Json:
-        capsys.readouterr()
-        found = run([*arguments, "--json"])
-        out, err = capsys.readouterr()
-        assert found == code, (out + err)[-500:]
-        document: Json = json.loads(out)
-        return document
-
-    yield run_json
+    yield caller(capsys)
     (project / "go").touch()  # whatever is left ends with the test
 
 
@@ -90,17 +72,6 @@ def propose(call: Call, *words: str) -> str:
     made = call("propose", *words, "--cost", "1m")
     call("approve", made["id"])
     return str(made["id"])
-
-
-def until(call: Call, run_id: str, *statuses: str) -> Json:
-    """The run once it has one of the statuses; what has ended is recorded on the way."""
-    for _ in range(200):
-        call("scan")
-        found = call("runs", run_id)
-        if found["status"] in statuses:
-            return found
-        time.sleep(0.02)
-    raise AssertionError(found)
 
 
 def dying_at(step: str, project: Path) -> None:
@@ -113,6 +84,20 @@ def dying_at(step: str, project: Path) -> None:
 def two_scans(project: Path) -> None:
     scans = [subprocess.Popen([sys.executable, "-c", _SCAN], cwd=project, stdout=subprocess.DEVNULL) for _ in range(2)]
     assert [scan.wait() for scan in scans] == [0, 0]
+
+
+def lost_and_tried_again(call: Call, batch: Batch) -> None:
+    """The engine has forgotten r1, which runs until the file `go` is there; r2 is its further attempt, and is held."""
+    hypothesis = call("hypotheses", "add", "acc rises")["id"]
+    call("methodology", "set", "auto_retry", "lost")
+    e1 = propose(call, "--command", "sh -c 'echo acc=1.2; while [ ! -e go ]; do sleep 0.01; done'",
+                 "--hypothesis", hypothesis, *CLAIM)  # fmt: skip
+    call("run", e1)
+    until(call, "r1", "running")
+    batch.hold()
+    (batch.state / "forgotten").write_text("1")
+    until(call, "r1", "lost")
+    assert call("runs", "r2")["attempt"] == 2
 
 
 def hours(call: Call) -> tuple[float, float]:
@@ -230,11 +215,7 @@ def test_logs_are_fetched(call: Call, batch: Batch, project: Path) -> None:
     assert call("logs", "r1")["text"] == "begun\n"
     (batch.state / "scp-down").touch()
     (project / "go").touch()
-    for _ in range(200):
-        problems = run(["scan", "--json"])
-        if problems:
-            break
-        time.sleep(0.02)
+    happens(lambda: run(["scan", "--json"]) != 0)
     assert call("runs", "r1")["status"] == "running"  # it is not measured yet, and nothing is lost
     assert call("logs", "r1")["text"] == "begun\n"
     (batch.state / "scp-down").unlink()
@@ -253,11 +234,7 @@ def test_a_requeued_job_is_a_new_attempt(call: Call, batch: Batch, project: Path
     call("run", e1)
     first = until(call, "r1", "running")
     batch.hold("BeginTime")
-    (batch.state / "jobs" / "1" / "requeue-1").touch()
-    for _ in range(200):
-        if not (batch.state / "jobs" / "1" / "running").exists():
-            break
-        time.sleep(0.02)
+    batch.requeue()
     if step is None:
         call("scan")
     else:
@@ -287,10 +264,7 @@ def test_late_truth_is_believed(call: Call, batch: Batch, project: Path) -> None
     charged = hours(call)
     assert charged[1] == lost["run_hours"]
     (project / "go").touch()
-    for _ in range(200):
-        if (batch.state / "jobs" / "1" / "ended").exists():
-            break
-        time.sleep(0.02)
+    happens(lambda: (batch.state / "jobs" / "1" / "ended").exists())
     assert call("scan")["changes"] == []
     (batch.state / "forgotten").unlink()
     answer = call("scan")
@@ -339,16 +313,7 @@ def test_what_keeps_a_run_from_being_seen_is_said(
 @pytest.mark.slow
 def test_of_two_attempts_one_counts(call: Call, batch: Batch, project: Path) -> None:
     """A lost run was tried again before its end came to be known."""
-    hypothesis = call("hypotheses", "add", "acc rises")["id"]
-    call("methodology", "set", "auto_retry", "lost")
-    e1 = propose(call, "--command", "sh -c 'echo acc=1.2; while [ ! -e go ]; do sleep 0.01; done'",
-                 "--hypothesis", hypothesis, *CLAIM)  # fmt: skip
-    call("run", e1)
-    until(call, "r1", "running")
-    batch.hold()
-    (batch.state / "forgotten").write_text("1")
-    until(call, "r1", "lost")
-    assert call("runs", "r2")["attempt"] == 2
+    lost_and_tried_again(call, batch)
     (project / "go").touch()
     (batch.state / "forgotten").unlink()
     until(call, "r1", "done")
@@ -415,21 +380,8 @@ def test_a_lost_run_that_goes_on_is_ended(call: Call, batch: Batch, again: bool)
 @pytest.mark.slow
 def test_a_lost_run_that_was_tried_again_and_requeued_counts_once(call: Call, batch: Batch, project: Path) -> None:
     """Three attempts of one replicate: the lost one, the lab's and the engine's."""
-    hypothesis = call("hypotheses", "add", "acc rises")["id"]
-    call("methodology", "set", "auto_retry", "lost")
-    e1 = propose(call, "--command", "sh -c 'echo acc=1.2; while [ ! -e go ]; do sleep 0.01; done'",
-                 "--hypothesis", hypothesis, *CLAIM)  # fmt: skip
-    call("run", e1)
-    until(call, "r1", "running")
-    batch.hold()
-    (batch.state / "forgotten").write_text("1")
-    until(call, "r1", "lost")
-    assert call("runs", "r2")["attempt"] == 2
-    (batch.state / "jobs" / "1" / "requeue-1").touch()
-    for _ in range(200):
-        if not (batch.state / "jobs" / "1" / "running").exists():
-            break
-        time.sleep(0.02)
+    lost_and_tried_again(call, batch)
+    batch.requeue()
     (batch.state / "forgotten").unlink()
     until(call, "r1", "killed")
     assert (call("runs", "r3")["attempt"], call("runs", "r3")["reason"]) == (3, "PENDING (Priority)")

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
-import shutil
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,9 +18,7 @@ from perpetual.records import to_json
 from perpetual.testing.scheduler_site import make_site
 from perpetual.testing.schedulers import SchedulerContract
 from perpetual_mcp.doing import perpetual_propose
-
-Json = dict[str, Any]
-Call = Callable[..., Json]
+from tests.cli.engine_harness import Call, Json, caller, installed, until
 
 SOURCE = Path(__file__).parents[1] / "fixtures" / "third_party" / "acme-cluster"
 ASK = ("--scheduler", "acme-cluster", "--cpus", "400", "--memory", "2TiB", "--nodes", "2", "--engine", "partition=long")
@@ -33,50 +27,20 @@ ASK = ("--scheduler", "acme-cluster", "--cpus", "400", "--memory", "2TiB", "--no
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The stranger's distribution is installed; answers the folder of the engine's jobs."""
-    site = tmp_path / "site"
-    shutil.copytree(SOURCE / "acme_cluster", site / "acme_cluster", ignore=shutil.ignore_patterns("__pycache__"))
-    info = site / "acme_cluster-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-cluster\nVersion: 1.0\n", "utf-8")
-    (info / "entry_points.txt").write_text("[perpetual.plugins]\nacme-cluster = acme_cluster.plugin\n", "utf-8")
-    monkeypatch.setattr(sys, "path", [*sys.path, str(site)])
-    importlib.invalidate_caches()
-    yield tmp_path / "engine" / "jobs"
-    for name in [name for name in sys.modules if name.startswith("acme_cluster")]:
-        del sys.modules[name]
-    importlib.invalidate_caches()
+    with installed(SOURCE, tmp_path / "site", monkeypatch):
+        yield tmp_path / "engine" / "jobs"
 
 
 @pytest.fixture
 def call(project: Path, cluster: Path, capsys: pytest.CaptureFixture[str]) -> Call:
     """Runs one command with --json and answers its document, an error's too."""
     assert run(["config", "set", "plugins.acme-cluster.state", str(cluster.parent)]) == 0
-
-    def run_json(*arguments: str, code: int = 0) -> Json:
-        capsys.readouterr()
-        found = run([*arguments, "--json"])
-        out, err = capsys.readouterr()
-        assert found == code, out + err
-        document: Json = json.loads(out)
-        return document
-
-    return run_json
+    return caller(capsys)
 
 
 def propose(call: Call, *words: str) -> Json:
     made = call("propose", *words, "--cost", "1m")
     return call("approve", made["id"])
-
-
-def until(call: Call, run_id: str, *statuses: str) -> Json:
-    """The run once it has one of the statuses; what has ended is recorded on the way."""
-    for _ in range(200):
-        call("scan")
-        found = call("runs", run_id)
-        if found["status"] in statuses:
-            return found
-        time.sleep(0.02)
-    raise AssertionError(found)
 
 
 def test_each_experiment_has_its_scheduler(
