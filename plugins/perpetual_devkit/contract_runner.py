@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Literal
 
 from perpetual.api import Slot, Suite
+from perpetual.toolkit import platform
 from perpetual.toolkit.agents import AGENT_VARIABLES
 
 __all__ = ["TEST_LIMIT_S", "Promise", "SuiteResult", "Verdict", "end_left", "has_suite", "lab_environment", "run_suite"]
@@ -29,6 +31,7 @@ Verdict = Literal["holds", "broken", "untold", "vacuous"]
 TEST_LIMIT_S = 60.0  # of one test: a gate with a catastrophic expression ends nothing by itself
 _STARTS_S = 60.0  # and until the first one begins
 _LOOK_S = 0.2
+_ENDS_S = 10.0  # within which a killed process ends, unless it hangs in the kernel
 _OVERRUNS = 3  # tests that may go on past their limit before the others are not tried
 _RESULTS = "PERPETUAL_SUITE_RESULTS"  # also what the suite left running is known by
 _NO_TESTS = 5  # pytest's exit code where it ran none
@@ -179,13 +182,28 @@ def _overrun(process: subprocess.Popen[bytes], results: Path, until: float, test
 
 
 def end_left(variable: str, value: str) -> None:
-    """Kills what a check started and did not end: each process with this variable in its environment."""
+    """Kills what a check started and did not end: each process with this variable in its environment.
+
+    Returns once they have ended, or after `_ENDS_S`: a killed process may run on for a moment. What one of them
+    started while the others were looked for is found by the next look.
+    """
+    until = time.monotonic() + _ENDS_S
+    while (found := _with_variable(variable, value)) and time.monotonic() < until:
+        platform.signal_each(found, signal.SIGKILL)
+        for process in found:
+            platform.wait_gone(process, until - time.monotonic())
+
+
+def _with_variable(variable: str, value: str) -> list[platform.Identity]:
     import psutil
 
+    found = []
     for process in psutil.process_iter():
+        identity = platform.identity_of(process.pid)  # read first: a later owner of the pid is another process
         with suppress(psutil.Error):
-            if process.environ().get(variable) == value:
-                process.kill()
+            if identity is not None and process.environ().get(variable) == value:
+                found.append(identity)
+    return found
 
 
 def _running(results: Path) -> str | None:

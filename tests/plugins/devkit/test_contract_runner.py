@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,7 @@ import pytest
 from perpetual.cli.app import run
 from perpetual.slots.table import SLOTS
 from perpetual_devkit.commands import _suite_text
-from perpetual_devkit.contract_runner import SuiteResult, has_suite, run_suite
+from perpetual_devkit.contract_runner import SuiteResult, end_left, has_suite, run_suite
 from perpetual_devkit.provider_checks import ProviderChecked
 
 GOOD = """
@@ -268,3 +271,16 @@ def test_a_part_that_always_hangs_is_given_up(tmp_path: Path, monkeypatch: pytes
     children = [int(pid) for pid in (tmp_path / "children").read_text("utf-8").split()]
     assert len(children) == 3
     assert [pid for pid in children if is_alive(pid)] == []
+
+
+def test_what_is_left_has_ended_when_it_was_killed(tmp_path: Path) -> None:
+    """A process that gives much memory back runs on for a moment after the signal."""
+    large = "held = b'1' * 300_000_000; print('held', flush=True); import time; time.sleep(600)"
+    environment = {**os.environ, "PERPETUAL_TEST_LEFT": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", large], env=environment, stdout=subprocess.PIPE) as left:
+        assert left.stdout is not None
+        left.stdout.readline()
+        end_left("PERPETUAL_TEST_LEFT", "another")
+        assert is_alive(left.pid)
+        end_left("PERPETUAL_TEST_LEFT", str(tmp_path))
+        assert not is_alive(left.pid)
