@@ -96,10 +96,15 @@ def _code(text: object) -> str:
     return f"{fence}{pad}{words}{pad}{fence}"
 
 
+def _cell(text: object) -> str:
+    """User text as inline code in a table, where a bar ends the cell unless it is escaped (GFM 0.29, section 4.10)."""
+    return _code(text).replace("|", "\\|")
+
+
 def markdown_of(snapshot: Snapshot, facts: Mapping[str, Any], sections: Sequence[tuple[str, str]] = ()) -> str:
     """The report as Markdown."""
     environment = _environment(autoescape=False)  # the filters below make user text harmless
-    environment.filters |= {"inline": inline, "code": _code}
+    environment.filters |= {"inline": inline, "code": _code, "cell": _cell}
     environment.finalize = lambda value: "-" if value is None else value
     text = environment.get_template("report.md.j2").render(
         **facts, sections=sections, caps=_CAPS, marks=_marks(snapshot), unverified=UNVERIFIED

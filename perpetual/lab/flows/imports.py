@@ -173,6 +173,8 @@ class _Taking:
             elif isinstance(item, ImportedRun):
                 self._follow(item.key, item.experiment, "experiments")
                 self.files.check(item)
+            elif isinstance(item, ImportedNote) and earlier is None and self._is_taken(item):
+                continue
             self._counted[item.key] = noun
             self._note(item, earlier is None)
 
@@ -407,6 +409,8 @@ class _Taking:
         if earlier is not None and _noun_of(earlier) != _NOUNS[ImportedNote]:
             raise _other_record(item.key)
         is_new = earlier is None
+        if is_new and self._is_taken(item):
+            return
         try:
             answer = self._desks.notes.write(
                 item.path, item.text, message=item.message, idempotency_key=f"{_name(self._kind, item.key)}:note"
@@ -420,6 +424,19 @@ class _Taking:
             with self._desks.ctx.store.transaction() as tx:
                 self._desks.ctx.remember(tx, _name(self._kind, item.key), _DEED, answer["path"])
         self._note(item, is_new)
+
+    def _is_taken(self, item: ImportedNote) -> bool:
+        """Returns whether another note has the path, which then stays as it is; says so."""
+        store = self._desks.ctx.store
+        if store.get("key", f"{_name(self._kind, item.key)}:note") is not None:
+            return False  # an import that was cut off wrote it
+        try:
+            found = self._desks.notes.get(item.path)
+        except PerpetualError:
+            return False  # there is none, or no note can have this path, which writing it says
+        who = f"{found.path} is another note, of {found.actor}, and stays as it is"
+        self._remark(f"note {item.path}", f"{who}; perpetual memory write takes this one under another path")
+        return True
 
 
 _NOUNS: dict[type, str] = {

@@ -269,3 +269,19 @@ def test_a_note_does_not_take_the_key_of_another_record(project: Path, dry_run: 
         with pytest.raises(Conflict, match="d was imported as another record"):
             take(lab, ImportedNote("d", "notes/clash.md", "text"), dry_run=dry_run)
         assert lab.memory.list().items == ()
+
+
+def test_a_note_of_another_source_stays(project: Path) -> None:
+    """Also one that a person wrote; a rehearsal says the same."""
+    first, second = (ImportedNote("n", "notes/plan.md", text) for text in ("Warm-up helps.", "Warm-up hurts."))
+    with Lab.open() as lab:
+        take(lab, first)
+        for dry_run in (True, False):
+            taken = lab.imports.take(Batch("adopt", "elsewhere", "theirs", [second], dry_run=dry_run))
+            assert (taken.notes, taken.known["notes"]) == (0, 0)
+            (remark,) = taken.remarks
+            assert remark.what == "note notes/plan.md"
+            assert "is another note" in remark.why
+        assert lab.memory.read("notes/plan.md") == "Warm-up helps."
+        assert len(lab.memory.history("notes/plan.md")) == 1
+        assert take(lab, first).known["notes"] == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,17 @@ def test_control_characters_of_a_command_are_made_visible(project: Path) -> None
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert "`printf '\\x1b[31m\\u202e'`" in text
+
+
+def test_a_bar_in_a_command_ends_no_cell(project: Path) -> None:
+    command = "echo 'a|b' 'c|d'"
+    with Lab.open() as lab:
+        lab.experiments.propose(command=command, title="baseline")
+        text = render(lab)
+    (row,) = (line for line in text.splitlines() if line.startswith("| e1 |"))
+    cells = re.split(r"(?<!\\)\|", row)[1:-1]
+    assert len(cells) == 4
+    assert cells[-1].replace("\\|", "|").strip() == f"`{command}`"
 
 
 def test_an_empty_project_has_a_report(project: Path) -> None:
