@@ -35,6 +35,7 @@ from perpetual.toolkit.named_path import named_path
 from perpetual.toolkit.reserved import DISTRIBUTION
 
 __all__ = [
+    "DISABLED",
     "CHOICES",
     "FILE",
     "FOLDER",
@@ -105,7 +106,7 @@ _SLOTS = "slots"  # the section of choices for slots that plugins bring
 _METHODOLOGY = "methodology"  # a section of the user's own file, which the lab reads
 GUARDS = ("immune",)  # gates that a project's file alone does not disable, and that every note needs by default
 _CHOICE_MEANING = "Provider in force for a slot that a plugin brings."
-_DISABLED = Key("disabled", "list", [], "Plugins that are not loaded, by name or distribution/name.")
+DISABLED = Key("disabled", "list", [], "Plugins that are not loaded, by name or distribution/name.")
 
 
 def _check_marks(names: Sequence[str], where: str | Callable[[], str]) -> None:
@@ -425,8 +426,8 @@ class Config:
         if not isinstance(sections, dict):
             raise ConfigError(f"{yamlfile.place_of(path, PLUGINS)}: plugins must hold one section per plugin")
         for name, section in sections.items():
-            if name == _DISABLED.name:
-                self.disabled = tuple(check_entry(_DISABLED, section, path, PLUGINS, name))
+            if name == DISABLED.name:
+                self.disabled = tuple(check_entry(DISABLED, section, path, PLUGINS, name))
                 self._disabled_origin = origin
             elif isinstance(section, dict):
                 self.sections.setdefault(origin, {})[name] = section
@@ -482,7 +483,7 @@ class Config:
     def items(self) -> list[Item]:
         """Every key with its value, origin and meaning; the options of plugins are `perpetual.lab.options`'."""
         own = [Item(name, self._values[name], self._origins[name], key.meaning) for name, key in KEYS.items()]
-        own.append(Item("plugins.disabled", list(self.disabled), self._disabled_origin, _DISABLED.meaning))
+        own.append(Item("plugins.disabled", list(self.disabled), self._disabled_origin, DISABLED.meaning))
         return own + [self._choices[name] for name in sorted(self._choices)]
 
     def item(self, name: str) -> Item:
@@ -500,8 +501,8 @@ class Config:
             raise UsageError(f"{name} is written once, by init", hint="perpetual config show")
         if name in KEYS:
             return KEYS[name], (name,)
-        if name == f"{PLUGINS}.{_DISABLED.name}":
-            return _DISABLED, (PLUGINS, _DISABLED.name)
+        if name == f"{PLUGINS}.{DISABLED.name}":
+            return DISABLED, (PLUGINS, DISABLED.name)
         if name.startswith(CHOICES):
             return Key(name, "str", None, _CHOICE_MEANING), (_SLOTS, name.removeprefix(CHOICES))
         raise self.unknown_key(name)
@@ -564,7 +565,7 @@ class Config:
         entries.append(
             (
                 PLUGINS,
-                {_DISABLED.name: []},
+                {DISABLED.name: []},
                 "Options of plugins: `disabled`, and sections SLOT: PROVIDER: or PROVIDER: alone.",
             )
         )

@@ -88,6 +88,14 @@ class Registry:
                     caches.save("plugins", key, [asdict(info) for info in self._plugins], files)
         return self._plugins
 
+    @property
+    def unmatched(self) -> dict[str, str]:
+        """Each name that is to be left out and that no plugin has, with the nearest ones in a sentence."""
+        bare = [info.name for info in self.plugins]
+        known = {*bare, *(info.qualified_name for info in self.plugins)}
+        names = dict.fromkeys((*self._disabled, *caches.left_out()))
+        return {name: f"nothing is left out: {unknown('plugin', name, bare)}" for name in names if name not in known}
+
     def _found(self) -> tuple[list[PluginInfo], list[str]]:
         """Returns the plugins, and the files from which they were found; those of others by a helper process."""
         found = None if self._extra or self._safe else self._found_apart()

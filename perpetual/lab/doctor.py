@@ -95,6 +95,8 @@ class Doctor:
                 "; ".join(bad + refused),
                 "mend them, then perpetual plugins retry NAME; or perpetual config set plugins.disabled NAME",
             )
+        if unmatched := [*self._ctx.registry.unmatched.values()]:
+            return None, "; ".join(unmatched), "see plugins.disabled in config.yaml, --without and PERPETUAL_WITHOUT"
         detail = f"{sum(info.state == 'loaded' for info in plugins)} plugins loaded"
         old = [f"{info.qualified_name}: {words}" for info in plugins for words in info.deprecations]
         return True, "; ".join([detail, *shadowed, *old]), None

@@ -23,6 +23,8 @@ from perpetual.slots.table import Slot
 
 __all__ = ["Inventory"]
 
+_NAMES = "the names are those of plugins.disabled in config.yaml, --without and PERPETUAL_WITHOUT"
+
 
 class Inventory:
     """Reads the registry and the configuration; `ctx` is None outside a project."""
@@ -63,6 +65,8 @@ class Inventory:
                 message = f"gate: {name!r} is required and is not active; no note can be written"
                 hint = "perpetual methodology set required_gates NAME,... says which gates are needed"
                 found.append({"slot": "gate", "name": name, "message": message, "hint": hint})
+        for name, message in self._registry.unmatched.items():
+            found.append({"slot": "plugin", "name": name, "message": message, "hint": _NAMES})
         return found
 
     def plugin(self, name: str) -> dict[str, Any]:

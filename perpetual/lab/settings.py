@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from perpetual.config import CHOICES, PLUGINS
+from perpetual.config import CHOICES, DISABLED, PLUGINS
 from perpetual.config import KEYS as CONFIG_KEYS
-from perpetual.errors import Conflict, PluginError, UnknownPlugin, UsageError, unknown
+from perpetual.errors import Conflict, NotFound, PluginError, UnknownPlugin, UsageError, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.guarded import is_free
 from perpetual.lab.methodology import KEYS, STRATEGY_SCORERS, Methodology
@@ -104,7 +104,9 @@ class Settings:
                 raise UsageError(problem.message, hint=problem.hint, code=problem.code) from problem
         if name == "store":
             self._check_empty(text)
-        if name.startswith(_OPTIONS) and name != _DISABLED:
+        if name == _DISABLED:
+            self._check_plugins(text)
+        elif name.startswith(_OPTIONS):
             from perpetual.lab.options.edit import set_option
 
             return self._changed(set_option(self._ctx.options, name, text))
@@ -132,6 +134,14 @@ class Settings:
         self._ctx.config.unset(name)
         self._trust_anew(f"config.{name}")
         return self._ctx.config.item(name)
+
+    def _check_plugins(self, text: str) -> None:
+        """Raises UsageError for the name of a plugin that is not installed; one that fails to load may be named."""
+        for plugin in parse_text(DISABLED, text, _DISABLED):
+            try:
+                self._ctx.registry.named(str(plugin))
+            except NotFound as problem:
+                raise UsageError(problem.message, hint=problem.hint) from problem
 
     def _changed(self, change: Change) -> Item:
         """Records what this user has accepted by a change of an option."""

@@ -134,6 +134,20 @@ def test_a_disabled_plugin_that_is_chosen_is_told_everywhere(project: Path, caps
     assert ask(capsys, "memory", "list")[0] == 0
 
 
+def test_a_misspelt_name_leaves_nothing_out_and_is_named(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, document = ask(capsys, "config", "set", "plugins.disabled", "tinydb,imune")
+    assert (code, document["error"]["message"]) == (2, "unknown plugin 'imune': did you mean immune?")
+    monkeypatch.setenv("PERPETUAL_WITHOUT", "imune")
+    words = "nothing is left out: unknown plugin 'imune': did you mean immune?"
+    (problem,) = ask(capsys, "plugins", "list")[1]["problems"]
+    assert (problem["slot"], problem["name"], problem["message"]) == ("plugin", "imune", words)
+    findings = ask(capsys, "doctor")[1]["checks"]
+    (finding,) = (one for one in findings if one["check"] == "plugins")
+    assert (finding["ok"], finding["detail"]) == (None, words)
+
+
 def test_a_plugin_that_is_named_and_not_installed_is_told_everywhere(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
