@@ -45,6 +45,8 @@ if TYPE_CHECKING:
         unknown,
     )
     from perpetual.hookspecs import hookimpl, hookspec
+    from perpetual.lab.doors.evidence import PartialRecord
+    from perpetual.lab.evidence import EvidenceFold
     from perpetual.lab.inventory import Inventory
     from perpetual.lab.records import Record
     from perpetual.records import (
@@ -248,10 +250,12 @@ __all__ = [
     "Design",
     "Event",
     "Evidence",
+    "EvidenceFold",
     "Experiment",
     "GitState",
     "Hypothesis",
     "Note",
+    "PartialRecord",
     "Record",
     "Resources",
     "Run",
@@ -307,6 +311,8 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "unknown",
     ),
     "perpetual.hookspecs": ("hookimpl", "hookspec"),
+    "perpetual.lab.doors.evidence": ("PartialRecord",),
+    "perpetual.lab.evidence": ("EvidenceFold",),
     "perpetual.lab.inventory": ("Inventory",),
     "perpetual.lab.records": ("Record",),
     "perpetual.records": (

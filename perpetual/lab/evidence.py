@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from perpetual.errors import Conflict, NotFound, UsageError, unknown
 from perpetual.lab.context import Context
@@ -12,9 +12,26 @@ from perpetual.records import Evidence, Listing, from_json
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit.units import finite, identifier
 
-__all__ = ["VERDICTS", "EvidenceLedger"]
+__all__ = ["VERDICTS", "EvidenceFold", "EvidenceLedger"]
 
 VERDICTS = ("supports", "refutes", "inconclusive")
+
+
+class EvidenceFold(TypedDict):
+    """What a hypothesis' evidence amounts to; the meanings are those of `Hypothesis`."""
+
+    confidence: float
+    log_odds: float
+    e_support: float
+    e_refute: float
+    false_alarm_bound: float | None
+    n_measured: int
+    evidence_count: int
+    counting: int
+    flags: list[str]
+    status: str
+    needs: str | None
+    decided_by: str | None
 
 
 class EvidenceLedger:

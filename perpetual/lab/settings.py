@@ -6,7 +6,7 @@ may set. Setting a methodology key is told in the feed, because what the record 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from perpetual.config import CHOICES, DISABLED, PLUGINS
@@ -22,34 +22,10 @@ from perpetual.toolkit.config_keys import Item, parse_text
 if TYPE_CHECKING:
     from perpetual.lab.options.edit import Change
 
-__all__ = ["PastMethodology", "Settings"]
+__all__ = ["Settings"]
 
 _OPTIONS = f"{PLUGINS}."
 _DISABLED = f"{PLUGINS}.disabled"
-
-
-class PastMethodology:
-    """The methodology as it stood after the event `at`, from what the feed says of keys that were set since.
-
-    What a verdict of an earlier time rested on: today's thresholds would turn it. Events of old records do not tell
-    what a key `was`; then it is what it had been set to before, or its default.
-    """
-
-    def __init__(self, live: Methodology, events: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
-        self.at = 0
-        self._live = live
-        self._set: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
-        for number, event in events:
-            if event["kind"] == "methodology_set":
-                self._set.setdefault(event["subject"], []).append((number, event["payload"]))
-
-    def __getitem__(self, name: str) -> Any:
-        value = KEYS[name].default
-        for number, payload in self._set.get(name, ()):
-            if number > self.at:
-                return payload.get("was", value)
-            value = payload["value"]
-        return self._live[name]
 
 
 class Settings:
@@ -78,11 +54,19 @@ class Settings:
         return [item for item in methodology.items() if item.key not in hidden]
 
     def methodology_at(self, seq: int) -> dict[str, Any]:
-        """Every key's value as it stood after the event `seq`."""
-        rows = ((row.number, row.body) for row in self._ctx.store.rows("event"))
-        past = PastMethodology(self._ctx.config.methodology, rows)
-        past.at = seq
-        return {name: past[name] for name in KEYS}
+        """Returns every key's value after the event `seq`: today's thresholds would turn an earlier verdict.
+
+        Events of old records do not tell what a key `was`; then it is what it had been set to before, or its default.
+        """
+        later: dict[str, Any] = {}  # values of then, of the keys that were set later
+        before = {name: key.default for name, key in KEYS.items()}
+        for row in self._ctx.store.rows("event"):
+            name, payload = row.body["subject"], row.body["payload"]
+            if row.body["kind"] == "methodology_set" and name in KEYS:
+                if row.number > seq:
+                    later.setdefault(name, payload.get("was", before[name]))
+                before[name] = payload["value"]
+        return {name: later.get(name, self._ctx.config.methodology[name]) for name in KEYS}
 
     def set_config(self, name: str, text: str) -> Item:
         """Writes one key into the project's config.yaml and answers it as it is in force.

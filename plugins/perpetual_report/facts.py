@@ -18,6 +18,7 @@ from perpetual.toolkit.claims import MEANING, effect_word
 from perpetual_report.book import Book, Number
 from perpetual_report.effects import effects_of, same_prediction
 from perpetual_report.snapshot import ADOPTED, ENDED, Snapshot, number_of
+from perpetual_report.steps import Step
 
 __all__ = ["LIMITS", "facts_of"]
 
@@ -255,7 +256,7 @@ def _verdict(snapshot: Snapshot, book: Book, runs: _Runs, designs: _Designs, ite
         "bound": book.number(f"{item.id}.false_alarm_bound", item.false_alarm_bound, source, form=".2g"),
         "e_support": book.number(f"{item.id}.e_support", item.e_support, source, form=".3g"),
         "e_refute": book.number(f"{item.id}.e_refute", item.e_refute, source, form=".3g"),
-        "measured": book.count(f"{item.id}.n_measured", last["n_measured"], source),
+        "measured": book.count(f"{item.id}.n_measured", last.fold["n_measured"], source),
         "evidence": book.count(f"{item.id}.evidence_count", item.evidence_count, source),
         "runs": book.count(f"{item.id}.runs", len(own), source),
         "hours": book.hours(f"{item.id}.run_hours", sum(run.run_hours or 0.0 for run in own), source),
@@ -283,32 +284,32 @@ def _steps(snapshot: Snapshot, book: Book, item: Hypothesis, rows: Mapping[str, 
     made = []
     before: float | None = None
     for step in snapshot.steps[item.id]:
-        row = rows.get(step["subject"]) if step["cause"] == "evidence" else None
-        shift = None if before is None else step["log_odds"] - before
-        before = step["log_odds"]
-        source = f"{item.id}@{step['seq']}"
-        key = f"{item.id}.step{step['no']}"
+        row = rows.get(step.subject) if step.cause == "evidence" else None
+        shift = None if before is None else step.fold["log_odds"] - before
+        before = step.fold["log_odds"]
+        source = f"{item.id}@{step.seq}"
+        key = f"{item.id}.step{step.no}"
         made.append(
             {
                 "record": step,
                 "row": row,
                 "what": _what(step, row),
-                "run": row.run_id if row else step["subject"] if step["cause"] == "baseline" else None,
-                "moved": step["cause"] != "baseline" or bool(shift),
-                "confidence": book.number(f"{key}.confidence", step["confidence"], source, form=".3f"),
+                "run": row.run_id if row else step.subject if step.cause == "baseline" else None,
+                "moved": step.cause != "baseline" or bool(shift),
+                "confidence": book.number(f"{key}.confidence", step.fold["confidence"], source, form=".3f"),
                 "nats": book.number(f"{key}.nats", shift, source, form="+.2f"),
             }
         )
     return made
 
 
-def _what(step: Mapping[str, Any], row: Evidence | None) -> str:
+def _what(step: Step, row: Evidence | None) -> str:
     """What kind of step it is, in one word of the table."""
     if row is not None:
         return row.kind
-    if step["cause"] == "baseline":
+    if step.cause == "baseline":
         return "baseline run"
-    return "prior" if step["no"] == 1 else "changed by hand"
+    return "prior" if step.no == 1 else "changed by hand"
 
 
 def _by_hand(book: Book, row: Evidence) -> dict[str, Any]:

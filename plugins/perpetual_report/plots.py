@@ -48,7 +48,7 @@ _STATUSES = {
 def confidence(name: str, statement: str, steps: Sequence[Mapping[str, Any]], bounds: tuple[float, float]) -> str:
     """The folded confidence after each row; the thresholds as lines, each step named by its run."""
     kept = steps[-_STEPS:]
-    values = [step["record"]["confidence"] for step in kept]
+    values = [step["record"].fold["confidence"] for step in kept]
     ends = f"from {values[0]:.3f} to {values[-1]:.3f} in {len(kept)} steps"
 
     def paint(figure: Figure) -> None:

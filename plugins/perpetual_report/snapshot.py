@@ -11,25 +11,24 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from perpetual.api import Debit, Event, Evidence, Experiment, Hypothesis, Note, Run, UsageError
+from perpetual_report.steps import ENDED, Step, steps_of
 
 if TYPE_CHECKING:
     from perpetual import Lab
 
 __all__ = ["ADOPTED", "ENDED", "Snapshot", "everything", "number_of", "take"]
 
-ENDED = ("done", "failed", "killed", "timeout", "lost")
 ADOPTED = "adopted"  # the scheduler's name of runs that another tool made; their files stand elsewhere, in its form
 STEPS = 100  # of each hypothesis, the newest
 _PAGE = 1000
-_FOLDED = ("confidence", "prior", "e_support", "e_refute", "false_alarm_bound", "status", "evidence_count",
-           "decided_by")  # fmt: skip
+_FOLDED = ("confidence", "e_support", "e_refute", "false_alarm_bound", "status", "evidence_count", "decided_by")
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The record after the event `seq`; lists are in the order of creation.
 
-    `steps` are those of `lab.evidence.history`; `limits` are (time, GPU-hours or None) of each limit that was set;
+    `steps` are those of each hypothesis, by its id; `limits` are (time, GPU-hours or None) of each limit that was set;
     `methodology` is as it stood then; `designs` tells, by experiment, which of a
     hypothesis' experiments the fold takes for one design.
     """
@@ -38,7 +37,7 @@ class Snapshot:
     seq: int
     time: str | None
     hypotheses: tuple[Hypothesis, ...]
-    steps: Mapping[str, list[dict[str, Any]]]
+    steps: Mapping[str, list[Step]]
     experiments: tuple[Experiment, ...]
     runs: tuple[Run, ...]
     evidence: tuple[Evidence, ...]
@@ -84,10 +83,11 @@ def take(lab: Lab, *, seq: int | None = None, debits: int | None = None) -> Snap
     past, later = events[:seq], events[seq:]
     told = _told(past)
     commanded = {event.subject for event in later if event.kind == "spec_completed"}
-    steps = lab.evidence.history(until=seq, last=STEPS)
+    proposed = everything(lab.experiments.list)
+    steps = steps_of(lab, past, proposed, last=STEPS)
     experiments = tuple(
         replace(item, command=None) if item.id in commanded else item
-        for item in everything(lab.experiments.list)
+        for item in proposed
         if item.id in told["experiment_proposed"]
     )
     return Snapshot(
@@ -131,10 +131,10 @@ def _told(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
     return told
 
 
-def _hypothesis(record: Hypothesis, step: Mapping[str, Any], told: Mapping[str, Mapping[str, Any]]) -> Hypothesis:
+def _hypothesis(record: Hypothesis, last: Step, told: Mapping[str, Mapping[str, Any]]) -> Hypothesis:
     statement = told["statement"].get(record.id, record.statement)
-    folded = {key: step[key] for key in _FOLDED}
-    return replace(record, statement=statement, flags=tuple(step["flags"]), **folded)
+    folded: dict[str, Any] = {key: value for key, value in last.fold.items() if key in _FOLDED}
+    return replace(record, statement=statement, prior=last.prior, flags=tuple(last.fold["flags"]), **folded)
 
 
 def _run(record: Run, status: str, remarks: Sequence[dict[str, Any]]) -> Run:

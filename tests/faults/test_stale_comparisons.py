@@ -64,7 +64,7 @@ def _claim(lab: Lab, baseline: Experiment | float, **design: Any) -> tuple[Hypot
 def _stale(lab: Lab, hypothesis: Hypothesis) -> list[str]:
     """What is said of versions, once the record holds by itself."""
     found = lab.hypotheses.get(hypothesis.id).flags
-    assert tuple(lab.evidence.history()[hypothesis.id][-1]["flags"]) == found
+    assert next(item for item in take(lab).hypotheses if item.id == hypothesis.id).flags == found
     assert lab.evidence.refold(check=True) == []
     assert lab.storage.verify() == []
     return [text for text in found if text.startswith("stale")]

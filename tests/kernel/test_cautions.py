@@ -15,6 +15,7 @@ from perpetual.cli.app import run as program
 from perpetual.errors import NotPermitted
 from perpetual.records import Experiment, Hypothesis
 from perpetual.slots.analyser import Draft
+from perpetual_report.snapshot import take
 
 AGENT = "mcp:c/1"
 # It waits as long as there is a file `hold`, and fails if there is a file `fail`.
@@ -56,7 +57,7 @@ def _baseline(lab: Lab, command: str = "echo score=0", replicates: int = 1) -> E
 def _flags(lab: Lab, hypothesis: Hypothesis) -> tuple[str, ...]:
     """The flags, which are the same wherever they are told, and folded anew."""
     found = lab.hypotheses.get(hypothesis.id).flags
-    assert tuple(lab.evidence.history()[hypothesis.id][-1]["flags"]) == found
+    assert next(item for item in take(lab).hypotheses if item.id == hypothesis.id).flags == found
     assert lab.evidence.refold(check=True) == []
     assert lab.storage.verify() == []
     return found

@@ -14,6 +14,7 @@ from perpetual.errors import NotPermitted, UsageError
 from perpetual.lab.experiments import design_key
 from perpetual.records import Experiment, Hypothesis
 from perpetual.science.evidence import log_bayes_factor_gaussian
+from perpetual_report.snapshot import take
 
 AGENT = "mcp:c/1"
 SCRIPT = """import os, random
@@ -103,7 +104,7 @@ def test_the_first_prediction_holds_until_all_that_counts_for_it_is_taken_back(l
         lab.evidence.retract(id, why="the direction was wrong")
     assert _log_odds(lab, hypothesis) > 0
     assert lab.hypotheses.get(hypothesis.id).flags == ()
-    last = lab.evidence.history()[hypothesis.id][-1]
+    last = take(lab).steps[hypothesis.id][-1].fold
     assert last["log_odds"] == pytest.approx(_log_odds(lab, hypothesis))
 
 

@@ -23,3 +23,21 @@ def test_new_thresholds_decide_anew(lab: Lab, campaign: Campaign) -> None:
     assert lab.hypotheses.get(hypothesis.id).status == "open"
     kinds = [event.payload["to"] for event in lab.events() if event.kind == "hypothesis_status"]
     assert kinds == ["supported", "open", "supported", "open"]
+
+
+def test_an_earlier_methodology_is_known(lab: Lab) -> None:
+    moments = [lab.feed.last()]
+    for value in ("3", "5"):
+        lab.settings.set_methodology("min_replicates", value)
+        moments.append(lab.feed.last())
+    assert [lab.settings.methodology_at(seq)["min_replicates"] for seq in moments] == [2, 3, 5]
+    assert lab.settings.methodology_at(0)["alpha"] == lab.settings.methodology_at(moments[-1])["alpha"]
+
+
+def test_an_event_that_names_no_earlier_value_follows_the_one_before(lab: Lab) -> None:
+    with lab.desks.ctx.store.transaction() as tx:
+        for value in (3, 4):  # as the first records have them
+            lab.desks.ctx.emit(tx, "methodology_set", "alpha", {"value": value / 100})
+    first = lab.feed.last() - 1
+    default = lab.settings.methodology_at(lab.feed.last())["alpha"]
+    assert [lab.settings.methodology_at(seq)["alpha"] for seq in (first - 1, first)] == [default, 0.03]

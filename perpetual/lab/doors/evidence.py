@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
-from typing import Any
+from dataclasses import replace
+from functools import cache
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 from perpetual.lab.doors.connected import Connected
-from perpetual.lab.evidence import EvidenceLedger
+from perpetual.lab.evidence import EvidenceFold, EvidenceLedger
 from perpetual.records import Evidence
 
-__all__ = ["EvidenceDoor"]
+if TYPE_CHECKING:
+    from perpetual.lab.context import Context
+    from perpetual.lab.flows import Desks
+    from perpetual.slots.store import Document
+
+__all__ = ["EvidenceDoor", "PartialRecord"]
 
 
 class EvidenceDoor(Connected, EvidenceLedger):
@@ -51,8 +60,48 @@ class EvidenceDoor(Connected, EvidenceLedger):
 
         return _fold.effects_of(self._desks, self._desks.ctx.need("hypothesis", hypothesis_id).id)
 
-    def history(self, *, until: int | None = None, last: int = 100) -> dict[str, list[dict[str, Any]]]:
-        """What the ledger said of each hypothesis, step by step; see `perpetual.lab.flows.history.history`."""
-        from perpetual.lab.flows import history as _history
+    def partial_record(self, methodology: Mapping[str, Any]) -> PartialRecord:
+        """Returns a part of the record, empty at first, that is folded by itself under that methodology."""
+        return PartialRecord(self._desks, methodology)
 
-        return _history.history(self._desks, until=until, last=last)
+
+class PartialRecord:
+    """Part of the record, such as all that there was at an earlier time, and what follows from it alone.
+
+    What is in it may be changed between folds. Each list of the record is read once, so later rows are not seen.
+
+    Attributes:
+        ids: of the experiments, the ended runs and the rows of evidence in it.
+        methodology: every key's value, as `lab.settings.methodology_at` answers them.
+    """
+
+    def __init__(self, desks: Desks, methodology: Mapping[str, Any]) -> None:
+        self.ids: set[str] = set()
+        self.methodology = methodology
+        self._all, need = cache(desks.ctx.store.find), cache(desks.ctx.need)
+        context = SimpleNamespace(store=SimpleNamespace(find=self._find), config=self, need=need)
+        self._desks = desks.seen_by(cast("Context", context))
+
+    def _find(self, kind: str, /, **equals: Any) -> list[Document]:
+        mark = "v" if kind == "evidence" else ""
+        return [item for item in self._all(kind, **equals) if f"{mark}{item.id}" in self.ids]
+
+    def fold(self, hypothesis_id: str, *, prior: float, parked: bool = False, restated: bool = False) -> EvidenceFold:
+        """Returns what this part says of a hypothesis; writes nothing.
+
+        Args:
+            hypothesis_id: whose evidence is folded.
+            prior: how likely it is before any evidence.
+            parked: whether it is parked where the evidence decides nothing.
+            restated: whether its statement was changed after evidence had come in, of which a flag warns.
+
+        Raises:
+            NotFound: if there is no such hypothesis.
+        """
+        from perpetual.lab.flows import fold as _fold
+
+        found = self._desks.ctx.need("hypothesis", hypothesis_id)
+        hypothesis = replace(found, body={**found.body, "prior": prior, "parked": parked, "restated": restated})
+        rows = _fold.rows_of(self._desks, hypothesis.id)
+        folded = _fold.folded(self._desks, hypothesis, rows)
+        return {**folded, "flags": [*folded["flags"], *_fold.cautioned(self._desks, hypothesis, rows)]}

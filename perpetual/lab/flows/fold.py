@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
+from perpetual.lab.evidence import EvidenceFold
 from perpetual.lab.experiments import design_key
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.cautions import cautions, killed_by_agents
@@ -381,7 +382,7 @@ def _needs(result: Mapping[str, Any], *, confirm: bool) -> str | None:
     return None
 
 
-def folded(desks: Desks, hypothesis: Document, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def folded(desks: Desks, hypothesis: Document, rows: Sequence[Mapping[str, Any]]) -> EvidenceFold:
     """All that follows from a hypothesis's ledger: the figures, the status and what it lacks, the flags."""
     result = _compute(desks, hypothesis, rows)
     status, needs, decided_by = _status(desks, hypothesis, result, rows)
@@ -392,7 +393,7 @@ def folded(desks: Desks, hypothesis: Document, rows: Sequence[Mapping[str, Any]]
     label = ["established"] if decided_by == "evidence" and is_established else []
     label += [_NEEDS[needs]] if needs else []
     label += _clipped_prior(hypothesis.body["prior"])
-    return {name: result[name] for name in _FIGURES} | {
+    said = {name: result[name] for name in _FIGURES} | {
         "false_alarm_bound": bound,
         "evidence_count": len(rows),
         "counting": len(live_rows(rows, hypothesis.id)),
@@ -401,6 +402,7 @@ def folded(desks: Desks, hypothesis: Document, rows: Sequence[Mapping[str, Any]]
         "needs": needs,
         "decided_by": decided_by,
     }
+    return cast(EvidenceFold, said)
 
 
 def _clipped_prior(prior: float) -> list[str]:
@@ -434,7 +436,7 @@ def refold(desks: Desks, tx: Transaction, hypothesis_id: str, rows: Sequence[Map
         "flags": found["flags"],
         "status": status,
     }
-    later = {name: found[name] for name in ("needs", "decided_by", "counting")}
+    later = {name: value for name, value in found.items() if name in ("needs", "decided_by", "counting")}
     later["effect"] = headline(effects_of(desks, hypothesis_id, rows))  # which older records do not have
     later["cautions"] = cautioned(desks, hypothesis, rows)
     body |= {name: value for name, value in later.items() if value or name in body}

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from perpetual import Lab
+from perpetual_report.snapshot import everything, take
+from perpetual_report.steps import Step, steps_of
 
 _SHOWN = ("confidence", "e_support", "e_refute", "false_alarm_bound", "status", "evidence_count")
 
@@ -25,9 +27,13 @@ def shown(lab: Lab) -> dict[str, dict[str, Any]]:
 
 
 def told(lab: Lab, until: int | None = None) -> dict[str, dict[str, Any]]:
-    """The same from the last step of each hypothesis' history."""
-    history = lab.evidence.history(until=until)
-    return {id: {key: steps[-1][key] for key in _SHOWN} for id, steps in history.items()}
+    """The same of every hypothesis of a snapshot."""
+    return {item.id: {key: getattr(item, key) for key in _SHOWN} for item in take(lab, seq=until).hypotheses}
+
+
+def stepped(lab: Lab, hypothesis_id: str, *, last: int = 100) -> list[Step]:
+    """The hypothesis' steps until now."""
+    return steps_of(lab, lab.events(), everything(lab.experiments.list), last=last)[hypothesis_id]
 
 
 @pytest.fixture
@@ -73,21 +79,20 @@ def test_each_moment_is_told_as_it_was_shown(project: Path, moments: list[tuple[
 
 def test_steps_name_what_moved_them(project: Path, moments: list[tuple[int, dict[str, Any]]]) -> None:
     with Lab.open() as lab:
-        steps = lab.evidence.history()["h1"]
-        assert [step["no"] for step in steps] == list(range(1, len(steps) + 1))
-        assert [(step["cause"], step["subject"]) for step in steps] == [
+        steps = stepped(lab, "h1")
+        assert [step.no for step in steps] == list(range(1, len(steps) + 1))
+        assert [(step.cause, step.subject) for step in steps] == [
             ("prior", "h1"), ("prior", "h1"), ("evidence", "v1"), ("evidence", "v2"), ("baseline", "r3"),
             ("baseline", "r4"), ("evidence", "v3"), ("evidence", "v4"), ("evidence", "v5"),
         ]  # fmt: skip
-        assert [step["prior"] for step in steps[:2]] == [0.5, 0.4]
-        assert [step["seq"] for step in steps] == sorted(step["seq"] for step in steps)
-        newest = lab.evidence.history(last=2)["h1"]
-        assert newest == steps[-2:]
-        assert lab.evidence.history(until=0) == {}
+        assert [step.prior for step in steps[:2]] == [0.5, 0.4]
+        assert [step.seq for step in steps] == sorted(step.seq for step in steps)
+        assert stepped(lab, "h1", last=2) == steps[-2:]
+        assert take(lab, seq=0).steps == {}
 
 
 def test_it_writes_nothing(project: Path, moments: list[tuple[int, dict[str, Any]]]) -> None:
     with Lab.open() as lab:
         before = (lab.feed.last(), lab.desks.ctx.store.seq())
-        lab.evidence.history()
+        take(lab)
         assert (lab.feed.last(), lab.desks.ctx.store.seq()) == before
