@@ -108,13 +108,13 @@ def steps_of(
 
 
 def _compared(experiments: Sequence[Experiment]) -> dict[str, set[str]]:
-    """Returns by experiment the hypotheses that are compared with it, or with what it extends."""
+    """Returns by experiment the hypotheses that are compared with it, or with what it extends or renews."""
     known = {item.id: item for item in experiments}
     found: dict[str, set[str]] = defaultdict(set)
     for item in experiments:
         if isinstance(item.design.baseline, str) and item.hypothesis_id is not None:
             found[item.design.baseline].add(item.hypothesis_id)
-    return {item.id: found[_root_of(item, known).id] for item in experiments}
+    return {item.id: found[item.id] | found[_root_of(item, known).id] for item in experiments}
 
 
 def _root_of(experiment: Experiment, known: Mapping[str, Experiment]) -> Experiment:

@@ -91,6 +91,21 @@ def test_steps_name_what_moved_them(project: Path, moments: list[tuple[int, dict
         assert take(lab, seq=0).steps == {}
 
 
+def test_a_renewed_baseline_moves_what_names_it(project: Path) -> None:
+    with Lab.open() as lab:
+        base = lab.experiments.propose(command="sh -c 'echo loss=2'", metric="loss", direction="min")
+        measured(lab, base.id)
+        renewed = lab.experiments.rebaseline(base.id)
+        claim = lab.hypotheses.add("a", metric="loss", direction="min", mde=0.2, baseline=renewed.id)
+        trial = lab.experiments.propose(claim.id, command="sh -c 'echo loss=1'", noise=0.3)
+        measured(lab, trial.id)
+        measured(lab, renewed.id)
+        steps = stepped(lab, claim.id)
+        assert [(step.cause, step.subject) for step in steps] == [
+            ("prior", "h1"), ("evidence", "v1"), ("baseline", "r3"),
+        ]  # fmt: skip
+
+
 def test_it_writes_nothing(project: Path, moments: list[tuple[int, dict[str, Any]]]) -> None:
     with Lab.open() as lab:
         before = (lab.feed.last(), lab.desks.ctx.store.seq())
