@@ -65,6 +65,10 @@ def _choice(slot: str, meaning: str) -> Key:
     return Key(row.key or slot, "str", row.default, meaning)
 
 
+def _differs(value: Any, base: Any) -> bool:
+    return bool(value != base)  # another redactor may see less
+
+
 KEYS: dict[str, Key] = {
     key.name: key
     for key in (
@@ -82,6 +86,7 @@ KEYS: dict[str, Key] = {
         Key("gpu_ids", "str", "uuid", "How runs are told their GPUs; index for programs that cannot read uuids.",
             choices=("uuid", "index")),
         _choice("memory", "Memory provider that keeps notes."),
+        _choice("redactor", "What takes secrets out of all that is recorded and shown.")._replace(weaker=_differs),
         _choice("mcp", "MCP server provider."),
         Key("agent_marks", "list", [],
             "Names of further variables that mark a coding agent's shell, added to the built-in ones; "
@@ -104,7 +109,8 @@ CHOICES = "slots."  # before the name of a plugin's slot, in the key that choose
 PLUGINS = "plugins"  # the section of options; `perpetual.lab.options` says which of them is whose
 _SLOTS = "slots"  # the section of choices for slots that plugins bring
 _METHODOLOGY = "methodology"  # a section of the user's own file, which the lab reads
-GUARDS = ("immune",)  # gates that a project's file alone does not disable, and that every note needs by default
+GUARDS = ("immune",)  # gates that every note needs by default
+_KEPT = (*GUARDS, "redaction")  # plugins that a project's file alone does not disable
 _CHOICE_MEANING = "Provider in force for a slot that a plugin brings."
 DISABLED = Key("disabled", "list", [], "Plugins that are not loaded, by name or distribution/name.")
 
@@ -360,7 +366,7 @@ class Config:
                     self._values[name], self._origins[name] = found.value, "held"
         trusted = self._accepted("plugins.disabled")
         allowed = {*disabled, *(() if trusted is ABSENT else trusted)}
-        refused = [name for name in self.disabled if name.rpartition("/")[2] in GUARDS and name not in allowed]
+        refused = [name for name in self.disabled if name.rpartition("/")[2] in _KEPT and name not in allowed]
         if refused:
             self.held["plugins.disabled"] = list(self.disabled)
             self.disabled = tuple(name for name in self.disabled if name not in refused)

@@ -170,6 +170,20 @@ def perpetual_gates() -> list[Provider]:
 
 
 @hookspec
+def perpetual_redactors() -> list[Provider]:
+    """Offers redactors: what finds the secrets in all that is recorded and shown.
+
+    When: once, at discovery. Return: Providers with slot "redactor"; `redactor` chooses one. A project's file alone
+    chooses no other than the user's: see `perpetual trust`. Factory: `(options) -> perpetual.api.Redactor`.
+    Failure: closed: without a redactor nothing is recorded and no record is shown.
+
+    Example::
+
+        Provider(slot="redactor", name="secrets", factory="perpetual_redaction.redactor:build")
+    """
+
+
+@hookspec
 def perpetual_harnesses() -> list[Provider]:
     """Offers harnesses: coding agents whose configuration `perpetual init` can write.
 

@@ -31,6 +31,7 @@ from perpetual.events import KINDS as EVENT_KINDS
 from perpetual.lab import housing, remains, upgrades
 from perpetual.lab.config import LabConfig
 from perpetual.lab.options import PluginOptions
+from perpetual.lab.redaction import Redaction
 from perpetual.lab.trust import Trust
 from perpetual.lab.unbuilt import Unbuilt
 from perpetual.registry import Registry
@@ -45,6 +46,7 @@ from perpetual.toolkit.units import identifier, iso
 
 if TYPE_CHECKING:
     from perpetual.lab import helped, plugin_kinds
+    from perpetual.slots.redactor import Redactor
     from perpetual.toolkit.helper_process import HelperProcess
 
 __all__ = ["Clock", "Context"]
@@ -149,13 +151,11 @@ class Context:
 
     def _cleaned(self, kind: str, body: dict[str, Any]) -> dict[str, Any]:
         """What a row becomes before it is staged: without secrets."""
-        from perpetual.lab import redaction
-
         known = self.kinds.get(kind)
         if known is None:
-            return redaction.cleaned(kind, body)
+            return self.redaction.cleaned(kind, body)
         verbatim = {name for name, field in known.kind.fields.items() if field.verbatim}
-        return redaction.cleaned_fields(kind, body, verbatim)
+        return self.redaction.cleaned_fields(kind, body, verbatim)
 
     def _check_folders(self) -> None:
         """Raises PerpetualError where a folder of the project is a link: the files below it are not this project's."""
@@ -368,6 +368,25 @@ class Context:
                 self._built[slot] = self.registry.build(offer, options, **self._arguments(row))
             return self._built[slot]
 
+    @property
+    def redactor(self) -> Redactor:
+        """The redactor in force.
+
+        Raises:
+            PluginError: if it cannot be chosen or built: without one, nothing is recorded or shown.
+        """
+        try:
+            found: Redactor = self.part("redactor")
+        except PluginError as problem:
+            message = f"no redactor is in force, and nothing is recorded or shown without one: {problem.message}"
+            raise PluginError(message, hint=problem.hint, code=problem.code) from problem
+        return found
+
+    @property
+    def redaction(self) -> Redaction:
+        """What keeps secrets out of rows and documents; raises as `redactor` does."""
+        return Redaction(self.redactor)
+
     def part_named(self, slot: str, name: str) -> Any:
         """The provider of that name, whichever one the configuration chooses, built once.
 
@@ -508,9 +527,7 @@ class Context:
             raise UsageError("the idempotency key is empty", hint="any text that names this one request")
         fits_text(key, "the idempotency key", _LONGEST_KEY)
         json_copy(key, "the idempotency key")
-        from perpetual.lab.redaction import refuse_key
-
-        refuse_key(key)
+        self.redaction.refuse_key(key)
         found = tx.get("key", key)
         if found is None:
             return None

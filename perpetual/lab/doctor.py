@@ -14,7 +14,6 @@ from perpetual.lab import remains
 from perpetual.lab.context import Context
 from perpetual.lab.held import held_items
 from perpetual.lab.placing import view_of
-from perpetual.lab.redaction import old_secrets
 from perpetual.lab.sight import HOSTILE, aside_folders, sight
 from perpetual.lab.unbuilt import Unbuilt
 from perpetual.slots.placement import Placement
@@ -162,7 +161,7 @@ class Doctor:
     def _secrets(self) -> _Finding:
         found = []
         for experiment in self._ctx.store.find("experiment"):
-            fields = old_secrets(experiment.body)
+            fields = self._ctx.redaction.old_secrets(experiment.body)
             if fields:
                 found.append(f"{experiment.id} ({', '.join(fields)})")
         if not found:

@@ -10,7 +10,6 @@ from perpetual.errors import PerpetualError, UsageError, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.helped import observe
 from perpetual.lab.present import Present
-from perpetual.lab.redaction import shown_event
 from perpetual.lab.upgrades import VERSIONS, versions_of
 from perpetual.records import Event, from_json
 from perpetual.slots.store import Document
@@ -55,11 +54,11 @@ class Feed:
             number = self._ctx.emit(tx, kind, subject, payload or {})
             row = tx.get("event", str(number))
             assert row is not None  # it was appended just now
-            return _event(row)
+            return self._event(row)
 
     def read(self, *, since: int = 0, limit: int | None = None) -> list[Event]:
         """Events with a seq above `since`, in order."""
-        return [_event(row) for row in self._ctx.store.rows("event", since=since, limit=limit)]
+        return [self._event(row) for row in self._ctx.store.rows("event", since=since, limit=limit)]
 
     def last(self) -> int:
         """The seq of the newest event; 0 before the first."""
@@ -125,7 +124,7 @@ class Feed:
             return out.words
         began = time.monotonic()
         for row in rows:
-            called = self._call(name, _event(row), None if is_ours else limit_s)
+            called = self._call(name, self._event(row), None if is_ours else limit_s)
             if called.error:
                 if not is_ours:
                     self._ctx.failures.add(name, _OBSERVER, called.error)
@@ -163,6 +162,5 @@ class Feed:
         cursor = self._ctx.store.get("setting", "event_cursor")
         return dict(cursor.body) if cursor else {}
 
-
-def _event(row: Document) -> Event:
-    return from_json(Event, {**shown_event(row.body["kind"], row.body), "seq": row.number})
+    def _event(self, row: Document) -> Event:
+        return from_json(Event, {**self._ctx.redaction.shown_event(row.body["kind"], row.body), "seq": row.number})

@@ -7,7 +7,6 @@ from typing import Any, TypedDict
 
 from perpetual.errors import Conflict, NotFound, UsageError, unknown
 from perpetual.lab.context import Context
-from perpetual.lab.redaction import cleaned
 from perpetual.records import Evidence, Listing, from_json
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit.units import finite, identifier
@@ -114,8 +113,7 @@ class EvidenceLedger:
         rows = self._ctx.store.find("evidence", hypothesis_id=hypothesis_id, kind="retraction")
         return {row.body["target"]: f"v{row.id}" for row in rows}
 
-    @staticmethod
-    def _record(document: Document, retracted: Mapping[str, str]) -> Evidence:
+    def _record(self, document: Document, retracted: Mapping[str, str]) -> Evidence:
         id = f"v{document.id}"
-        body = cleaned("evidence", document.body)
+        body = self._ctx.redaction.cleaned("evidence", document.body)
         return from_json(Evidence, {**body, "id": id, "retracted_by": retracted.get(id)})

@@ -15,7 +15,7 @@ from typing import Any
 from perpetual.errors import Conflict, NotPermitted, UsageError, unknown
 from perpetual.lab.alike import Alike
 from perpetual.lab.context import Context
-from perpetual.lab.redaction import CHECKED, refuse_command, refuse_secrets, shown_specification
+from perpetual.lab.redaction import CHECKED
 from perpetual.lab.rights import is_same
 from perpetual.lab.specification import Specification
 from perpetual.lab.states import EXPERIMENT_STATES, LIVE
@@ -135,7 +135,7 @@ class Experiments:
             draft: what is hashed of it (see `spec_hash`), and what is noted beside.
             spec: what it says of itself for people: title, notes, tags and priority, as they are to be kept.
         """
-        refuse_secrets(draft)
+        self._ctx.redaction.refuse_secrets(draft)
         return {
             **draft,
             CHECKED: True,
@@ -161,7 +161,7 @@ class Experiments:
 
     def get(self, id: str) -> Experiment:
         """The experiment; NotFound names the nearest ids."""
-        found = from_json(Experiment, shown_specification(self._ctx.need("experiment", id).body))
+        found = from_json(Experiment, self._ctx.redaction.shown_specification(self._ctx.need("experiment", id).body))
         return _cautioned(self._ctx, [found])[0]
 
     @staticmethod
@@ -188,7 +188,7 @@ class Experiments:
         if hypothesis_id is not None:
             equals["hypothesis_id"] = self._ctx.need("hypothesis", hypothesis_id).id
         page = self._ctx.store.page("experiment", limit=limit, cursor=cursor, **equals)
-        found = [from_json(Experiment, shown_specification(item.body)) for item in page.items]
+        found = [from_json(Experiment, self._ctx.redaction.shown_specification(item.body)) for item in page.items]
         return Listing(tuple(_cautioned(self._ctx, found)), page.next_cursor)
 
     def bind(self, id: str, *, code: Mapping[str, Any] | None = None, again: bool = False) -> Experiment:
@@ -277,7 +277,7 @@ class Experiments:
             code: the code that it would run now; None where it is unknown.
         """
         fits_text(command, "the command", LONGEST_COMMAND)
-        refuse_command(command)
+        self._ctx.redaction.refuse_command(command)
         argv_of(command)
         body = {
             **document.body,

@@ -18,7 +18,6 @@ from perpetual.slots.memory import PathRefused
 from perpetual.toolkit.contained import contained
 from perpetual.toolkit.deadline import OutOfTime, call
 from perpetual.toolkit.helper_process import HelperEnded
-from perpetual.toolkit.redact import redact_text
 from perpetual.toolkit.reserved import is_bundled
 
 __all__ = ["Gates"]
@@ -84,7 +83,7 @@ class Gates:
             if OUTCOMES.index(verdict.outcome) > OUTCOMES.index(worst.outcome):
                 worst = verdict
         verdict_of_all = Verdict(worst.outcome, worst.outcome == "reject", worst.category, tuple(findings))
-        return verdict_of_all, _WITHHELD if failed else redact_text(clean)
+        return verdict_of_all, _WITHHELD if failed else self._ctx.redactor.text(clean)
 
     def _ask(self, name: str, gate: Gate, text: str, clean: str, provenance: Provenance) -> tuple[GateVerdict, str]:
         """Asks one gate within its limit; one in the helper process keeps it there."""
@@ -101,7 +100,7 @@ class Gates:
         """
         provenance = Provenance(path, type, self._ctx.actor)
         of_path, _ = self.judge(path, provenance)
-        if of_path.outcome != "pass" or redact_text(path) != path:
+        if of_path.outcome != "pass" or self._ctx.redactor.text(path) != path:
             failed = [one["rule"] for one in of_path.findings if of_path.category == "gate_failed"]
             category = f"{of_path.category or 'secret_leak'}" + (f" ({', '.join(failed)})" if failed else "")
             raise PathRefused(f"the note's path is refused: {category}", hint="choose a path that may be shown")

@@ -7,7 +7,7 @@ from typing import Any
 
 from perpetual.errors import Conflict, NotPermitted, UsageError, nearest, unknown
 from perpetual.lab.context import Context
-from perpetual.lab.redaction import CHECKED, shown_record
+from perpetual.lab.redaction import CHECKED
 from perpetual.lab.rights import withholds
 from perpetual.lab.states import HYPOTHESIS_STATES
 from perpetual.records import Hypothesis, Listing, Prediction, from_json, to_json
@@ -121,8 +121,6 @@ class Hypotheses:
         Raises:
             UsageError: for an empty statement, an impossible number, or a prior outside 0.25 to 0.75.
         """
-        from perpetual.toolkit.redact import redact_value
-
         text = bounded(" ".join(statement.split()), "the statement")
         if not text:
             raise UsageError("a hypothesis needs a statement", hint='for example "warm-up lowers val_loss"')
@@ -150,7 +148,7 @@ class Hypotheses:
                 "tags": tags_of(tags),
                 "evidence_count": 0,
                 "prediction": to_json(prediction),
-                "params": redact_value(_grid(params)),
+                "params": self._ctx.redactor.value(_grid(params)),
                 "created_by": self._ctx.actor,
                 "flags": [],
                 "parked": False,
@@ -158,11 +156,11 @@ class Hypotheses:
             document = tx.create("hypothesis", body)
             self._ctx.emit(tx, "hypothesis_added", document.id, {"statement": text, "prior": prior})
             self._ctx.remember(tx, idempotency_key, "hypothesis", document.id)
-        return _record(document)
+        return self._record(document)
 
     def get(self, id: str) -> Hypothesis:
         """The hypothesis; NotFound names the nearest ids."""
-        return _record(self._ctx.need("hypothesis", id))
+        return self._record(self._ctx.need("hypothesis", id))
 
     def count_open(self) -> int:
         """How many hypotheses are open."""
@@ -172,7 +170,7 @@ class Hypotheses:
         """A page of hypotheses, oldest first."""
         equals: dict[str, Any] = {} if status is None else {"status": _status(status)}
         page: Page = self._ctx.store.page("hypothesis", limit=limit, cursor=cursor, **equals)
-        return Listing(tuple(_record(document) for document in page.items), page.next_cursor)
+        return Listing(tuple(self._record(document) for document in page.items), page.next_cursor)
 
     def edit(
         self,
@@ -217,6 +215,10 @@ class Hypotheses:
             self._ctx.emit(tx, "hypothesis_updated", document.id, changed)
         return self.get(document.id)
 
+    def _record(self, document: Document) -> Hypothesis:
+        body = self._ctx.redaction.shown_record("hypothesis", document.body)
+        return from_json(Hypothesis, {**body, "flags": [*body.get("flags", ()), *body.get("cautions", ())]})
+
     def _check_restated(self, document: Document) -> None:
         """Raises NotPermitted for an agent: what was measured was predicted in the old words."""
         if withholds(self._ctx):
@@ -236,11 +238,6 @@ def _check_prior(prior: float) -> None:
             f"a prior lies between {low:g} and {high:g}, not {prior:g}",
             hint="a surer belief is decided by runs: name a baseline and an mde",
         )
-
-
-def _record(document: Document) -> Hypothesis:
-    body = shown_record("hypothesis", document.body)
-    return from_json(Hypothesis, {**body, "flags": [*body.get("flags", ()), *body.get("cautions", ())]})
 
 
 def _status(word: str) -> str:

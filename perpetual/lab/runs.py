@@ -9,7 +9,7 @@ from typing import Any
 
 from perpetual.errors import UsageError, unknown
 from perpetual.lab.context import Context
-from perpetual.lab.redaction import CHECKED, shown_record
+from perpetual.lab.redaction import CHECKED
 from perpetual.lab.sight import folder_of
 from perpetual.lab.states import ENDED, LIVE
 from perpetual.records import GitState, Json, Listing, Run, from_json, to_json
@@ -42,7 +42,7 @@ class RunLedger:
 
     def get(self, id: str) -> Run:
         """The run; NotFound names the nearest ids."""
-        return from_json(Run, shown_record("run", self._ctx.need("run", id).body))
+        return from_json(Run, self._ctx.redaction.shown_record("run", self._ctx.need("run", id).body))
 
     def list(
         self,
@@ -61,7 +61,7 @@ class RunLedger:
         if experiment_id is not None:
             equals["experiment_id"] = self._ctx.need("experiment", experiment_id).id
         page = self._ctx.store.page("run", limit=limit, cursor=cursor, newest_first=True, **equals)
-        items = tuple(from_json(Run, shown_record("run", item.body)) for item in page.items)
+        items = tuple(from_json(Run, self._ctx.redaction.shown_record("run", item.body)) for item in page.items)
         return Listing(items, page.next_cursor)
 
     def live(self) -> Sequence[Document]:

@@ -15,7 +15,6 @@ from perpetual.brief import for_agents
 from perpetual.lab.context import Context
 from perpetual.lab.held import held_items
 from perpetual.lab.present import Present
-from perpetual.lab.redaction import shown_specification, shown_status
 from perpetual.lab.rights import for_agent, shown_version
 from perpetual.lab.states import EXPERIMENT_STATES, HYPOTHESIS_STATES, NOTE_STATES
 from perpetual.records import one_line
@@ -60,7 +59,7 @@ class Status:
         if kept is not None:
             return kept
         self._ctx.config.refresh()  # a program that lives long was told the rules of its beginning
-        document = shown_status(self._compute())
+        document = self._ctx.redaction.shown_status(self._compute())
         if token is not None:
             self._keep(token, document)
         return document
@@ -201,7 +200,7 @@ class Status:
         refuted = self._newest("hypothesis", _RECENT, status="refuted")[::-1]
         return {
             "proposed": [
-                _proposed(item) for item in self._ctx.store.page("experiment", limit=5, status="proposed").items
+                self._proposed(item) for item in self._ctx.store.page("experiment", limit=5, status="proposed").items
             ],
             "results": results,
             "dead_ends": [_pick(item, _OF_HYPOTHESIS) for item in refuted],
@@ -228,13 +227,12 @@ class Status:
                 break
         return found[:_RECENT][::-1]
 
-
-def _proposed(experiment: Document) -> dict[str, str | None]:
-    """An experiment that waits for a person, with its command where the title does not say it."""
-    body = shown_specification(experiment.body)
-    title, command = one_line(body["title"]), one_line(body["command"] or "")
-    shown = command if len(command) <= _LONGEST_COMMAND else command[: _LONGEST_COMMAND - 3] + "..."
-    return {"id": experiment.id, "title": title, "command": None if command in ("", title) else shown}
+    def _proposed(self, experiment: Document) -> dict[str, str | None]:
+        """An experiment that waits for a person, with its command where the title does not say it."""
+        body = self._ctx.redaction.shown_specification(experiment.body)
+        title, command = one_line(body["title"]), one_line(body["command"] or "")
+        shown = command if len(command) <= _LONGEST_COMMAND else command[: _LONGEST_COMMAND - 3] + "..."
+        return {"id": experiment.id, "title": title, "command": None if command in ("", title) else shown}
 
 
 def _pick(document: Document, keys: tuple[str, ...]) -> dict[str, Any]:

@@ -34,9 +34,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perpetual.records import Evidence, Experiment, Hypothesis, Run
+
+if TYPE_CHECKING:
+    from perpetual.slots.redactor import Redactor
 
 __all__ = [
     "KERNEL_KINDS",
@@ -91,11 +94,15 @@ class Analysis:
 
 @dataclass(frozen=True, slots=True)
 class RunOutput:
-    """What a run that ended without success has written; `status` is failed, killed, timeout or lost."""
+    """What a run that ended without success has written; `status` is failed, killed, timeout or lost.
+
+    `redactor` takes secrets out of what is quoted.
+    """
 
     status: str
     stderr: Path
     stdout: Path
+    redactor: Redactor
 
 
 @dataclass(frozen=True, slots=True)

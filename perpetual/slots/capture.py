@@ -30,7 +30,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+if TYPE_CHECKING:
+    from perpetual.slots.redactor import Redactor
 
 __all__ = ["RESERVED", "Capture", "CodeReader", "CodeState", "RunChanges", "RunEnd", "RunFacts", "RunStart"]
 
@@ -45,6 +48,7 @@ class RunStart:
 
     - `root`: the project's folder; `folder`: the run's own, which exists.
     - `argv`, `cwd`, `env`: what is executed, with secrets; `own_env` names the variables that the experiment sets.
+    - `redactor`: takes secrets out of what is kept.
     - `protected_paths`, `code_ignore`: patterns of the methodology.
     """
 
@@ -54,6 +58,7 @@ class RunStart:
     argv: tuple[str, ...]
     cwd: Path
     env: Mapping[str, str]
+    redactor: Redactor
     own_env: frozenset[str] = frozenset()
     protected_paths: tuple[str, ...] = ()
     code_ignore: tuple[str, ...] = ()

@@ -39,6 +39,7 @@ from perpetual.slots.analyser import (
     RunOutput,
     Symptom,
 )
+from perpetual.testing.redactors import bundled_redactor
 from perpetual.toolkit.deadline import OutOfTime, call
 
 if TYPE_CHECKING:
@@ -218,14 +219,14 @@ _TROUBLE = (b"MemoryError\n", b"Traceback (most recent call last):\nValueError: 
 def _outputs(folder: Path) -> Iterator[RunOutput]:
     """Output of every kind of unsuccessful run: none, empty, what is no text, what is no file, and words of trouble."""
     for number, status in enumerate(_ENDS[1:]):
-        yield RunOutput(status, folder / f"none{number}", folder / f"none{number}")
+        yield RunOutput(status, folder / f"none{number}", folder / f"none{number}", bundled_redactor())
         for each, content in enumerate((*_NOISE, *_TROUBLE)):
             place = folder / f"{status}{each}"
             place.mkdir(exist_ok=True)
             (place / "stderr.log").write_bytes(content)
             (place / "stdout.log").write_bytes(content[::-1])
-            yield RunOutput(status, place / "stderr.log", place / "stdout.log")
-            yield RunOutput(status, place, place)
+            yield RunOutput(status, place / "stderr.log", place / "stdout.log", bundled_redactor())
+            yield RunOutput(status, place, place, bundled_redactor())
 
 
 def _check_summary(found: Analysis) -> None:
@@ -294,7 +295,10 @@ class AnalyserContract:
         pipe = tmp_path / "stderr.log"
         os.mkfifo(pipe)
         try:
-            assert call(_AT_ONCE_S, lambda: [*analyser.symptoms(RunOutput("failed", pipe, pipe))]) == []
+            assert (
+                call(_AT_ONCE_S, lambda: [*analyser.symptoms(RunOutput("failed", pipe, pipe, bundled_redactor()))])
+                == []
+            )
         except OutOfTime as problem:
             raise AssertionError("it waits for a pipe's writer") from problem
 

@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from perpetual.slots.capture import RESERVED, Capture, CodeReader, CodeState, RunChanges, RunEnd, RunFacts, RunStart
+from perpetual.testing.redactors import bundled_redactor
 
 __all__ = ["SECRET", "CaptureContract"]
 
@@ -172,7 +173,7 @@ def _start(place: Path, run: str = "r1") -> RunStart:
         (root / "data.csv").write_text("a,b\n1,2\n", "utf-8")
     folder.mkdir(mode=0o700)
     env = {"PATH": os.environ.get("PATH", ""), "HOME": str(place), "OMP_NUM_THREADS": "2"}
-    return RunStart(run, root, folder, _COMMAND, root, env)
+    return RunStart(run, root, folder, _COMMAND, root, env, bundled_redactor())
 
 
 def _end(start: RunStart, found: RunFacts) -> RunEnd:

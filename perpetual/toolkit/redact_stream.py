@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perpetual.toolkit.redact import redact_text
+from collections.abc import Callable
 
 __all__ = ["RedactedStream"]
 
@@ -11,10 +11,13 @@ _LONGEST_KEY = 20_000
 
 
 class RedactedStream:
-    """Passes whole lines on, secrets replaced; holds the last line until its end, and a private key until its own."""
+    """Passes whole lines on, secrets replaced; holds the last line until its end, and a private key until its own.
 
-    def __init__(self) -> None:
-        self._held = ""
+    `redact` replaces the secrets of a text.
+    """
+
+    def __init__(self, redact: Callable[[str], str]) -> None:
+        self._redact, self._held = redact, ""
 
     def feed(self, text: str) -> str:
         """Returns what may be shown after this piece."""
@@ -26,9 +29,9 @@ class RedactedStream:
         if begun >= 0 and "-----END" not in self._held[begun:cut] and cut - begun < _LONGEST_KEY:
             cut = begun
         shown, self._held = self._held[:cut], self._held[cut:]
-        return redact_text(shown)
+        return self._redact(shown)
 
     def end(self) -> str:
         """Returns the rest."""
         shown, self._held = self._held, ""
-        return redact_text(shown)
+        return self._redact(shown)

@@ -43,6 +43,7 @@ RESERVED: dict[str, frozenset[str]] = {
     "metric_reader": frozenset({"csv-file", "metrics-log", "results-file", "stdout-json", "stdout-text"}),
     "placement": frozenset({"gpus"}),
     "proposer": frozenset({"full-scale", "grid", "noise-floor", "proxies"}),
+    "redactor": frozenset({"secrets"}),
     "scaffolder": frozenset({"files"}),
     "scheduler": frozenset({"local"}),
     "scorer": frozenset({"decisive", "greedy", "information-gain", "random", "round-robin", "thompson"}),

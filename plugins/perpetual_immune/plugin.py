@@ -10,5 +10,6 @@ def perpetual_gates() -> list[Provider]:
     """The text scanner."""
     return [
         Provider("gate", "immune", "perpetual_immune.gate:build",
-                 "injected instructions, secrets, dangerous commands and score manipulation", order=10)
+                 "injected instructions, secrets, dangerous commands and score manipulation", order=10,
+                 requires=("redaction",))
     ]  # fmt: skip

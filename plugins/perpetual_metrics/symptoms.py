@@ -12,10 +12,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from perpetual.api import Run, RunOutput, Symptom
+from perpetual.api import Redactor, Run, RunOutput, Symptom
 from perpetual.toolkit.causes import ERROR
 from perpetual.toolkit.confined import open_file
-from perpetual.toolkit.redact import redact_part
 
 __all__ = ["HINTS", "RULES", "hint_of", "last_error", "read", "seen_in", "symptoms_of"]
 
@@ -100,8 +99,8 @@ _LINE_ENDS = ("\n", "\r")  # progress bars rewrite their line
 
 def seen_in(output: RunOutput) -> list[Symptom]:
     """Returns the symptoms of a run's output; where it failed, its last error line too."""
-    found = symptoms_of([output.stderr, output.stdout])
-    error = last_error(output.stderr) if output.status == "failed" else None
+    found = symptoms_of(output.redactor, [output.stderr, output.stdout])
+    error = last_error(output.redactor, output.stderr) if output.status == "failed" else None
     return [*found, error] if error is not None else found
 
 
@@ -111,15 +110,15 @@ def hint_of(kind: str, run: Run) -> str | None:
     return None if hint is None else hint.format(run=run.id)
 
 
-def symptoms_of(logs: Iterable[Path]) -> list[Symptom]:
+def symptoms_of(redactor: Redactor, logs: Iterable[Path]) -> list[Symptom]:
     """Returns the last line of each kind, of the first log that has one, in the order of the rules."""
     found: dict[str, Symptom] = {}
     for log in logs:
-        found = read(log) | found
+        found = read(redactor, log) | found
     return [found[rule.kind] for rule in RULES if rule.kind in found]
 
 
-def last_error(stderr: Path) -> Symptom | None:
+def last_error(redactor: Redactor, stderr: Path) -> Symptom | None:
     """Returns the last line of standard error that names an error, else its last line; None where there is none."""
     found = _tail(stderr)
     if found is None:
@@ -129,7 +128,7 @@ def last_error(stderr: Path) -> Symptom | None:
     named = [line for line in lines if _ERROR_LINE.match(line[1])]
     if not lines:
         return None
-    return _symptom(ERROR, stderr.name, text, (named or lines)[-1][0], before)
+    return _symptom(redactor, ERROR, stderr.name, text, (named or lines)[-1][0], before)
 
 
 def _tail(log: Path) -> tuple[str, int | None] | None:
@@ -146,7 +145,7 @@ def _tail(log: Path) -> tuple[str, int | None] | None:
         os.close(descriptor)
 
 
-def read(log: Path) -> dict[str, Symptom]:
+def read(redactor: Redactor, log: Path) -> dict[str, Symptom]:
     """Returns the symptoms of a log's last 64 KiB by kind; none if it cannot be read."""
     try:
         # A run may have put a pipe in the log's place, or a link to what is not its own.
@@ -167,7 +166,7 @@ def read(log: Path) -> dict[str, Symptom]:
         before = _lines_before(descriptor, begin) if hits else None
     finally:
         os.close(descriptor)
-    return {kind: _symptom(kind, log.name, text, at, before) for kind, at in hits.items()}
+    return {kind: _symptom(redactor, kind, log.name, text, at, before) for kind, at in hits.items()}
 
 
 def _lines_before(descriptor: int, end: int) -> int | None:
@@ -177,14 +176,14 @@ def _lines_before(descriptor: int, end: int) -> int | None:
     return sum(os.pread(descriptor, min(_PIECE_BYTES, end - at), at).count(b"\n") for at in range(0, end, _PIECE_BYTES))
 
 
-def _symptom(kind: str, name: str, text: str, at: int, before: int | None) -> Symptom:
+def _symptom(redactor: Redactor, kind: str, name: str, text: str, at: int, before: int | None) -> Symptom:
     begin = 1 + max(text.rfind(mark, 0, at + 1) for mark in _LINE_ENDS)
     end = min(found if (found := text.find(mark, at + 1)) >= 0 else len(text) for mark in _LINE_ENDS)
     if at - begin > _EXCERPT // 2:
         begin = at - _EXCERPT // 2
     # With what surrounds it: half a token has no form, nor has a line out of a key.
     first = max(0, begin - _AROUND)
-    shown = redact_part(text[first : end + _AROUND], begin - first, end - first).strip()
+    shown = redactor.part(text[first : end + _AROUND], begin - first, end - first).strip()
     line = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in shown)
     number = None if before is None else before + text.count("\n", 0, at + 1) + 1
     return Symptom(kind, line[:_EXCERPT], name if number is None else f"{name}:{number}")

@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
-from perpetual.api import Capture, CodeReader, RunChanges, RunEnd, RunFacts, RunStart
+from perpetual.api import Capture, CodeReader, Redactor, RunChanges, RunEnd, RunFacts, RunStart
 from perpetual.toolkit.platform import available_cpus, memory_bytes
-from perpetual.toolkit.redact import redact_setting
 from perpetual_provenance.code_version import Reader
 from perpetual_provenance.git_snapshot import capture_code
 from perpetual_provenance.protected_paths import look_at, unlike
@@ -38,7 +37,7 @@ class ProvenanceCapture(Capture):
 
     def before(self, start: RunStart) -> RunFacts:
         """Returns the facts; keeps the patch and the untracked files in the run's folder."""
-        code = capture_code(start.root, start.folder)
+        code = capture_code(start.root, start.folder, start.redactor)
         counted = Reader(start.root, start.code_ignore).read(start.argv, str(start.cwd))
         if counted.dirty is not None:
             # What git does not track, and what `code_ignore` names, is kept beside the run and makes its code no other.
@@ -47,7 +46,7 @@ class ProvenanceCapture(Capture):
         interpreter = interpreter_of(start.argv, start.cwd, start.env)
         facts = {
             "git": code.document,
-            "environment": _environment(start.env, start.own_env),
+            "environment": _environment(start.redactor, start.env, start.own_env),
             "interpreter": interpreter,
             "machine": _machine(),
             "protected": guarded,
@@ -73,10 +72,10 @@ def build(options: Mapping[str, Any]) -> ProvenanceCapture:
     return ProvenanceCapture()
 
 
-def _environment(env: Mapping[str, str], own: Set[str]) -> dict[str, str | None]:
+def _environment(redactor: Redactor, env: Mapping[str, str], own: Set[str]) -> dict[str, str | None]:
     """Returns every variable's name; the value of those that describe the computation, secrets taken out."""
     return {
-        name: redact_setting(name, env[name]) if name in own or _TELLING.fullmatch(name) else None
+        name: redactor.setting(name, env[name]) if name in own or _TELLING.fullmatch(name) else None
         for name in sorted(env)
     }
 

@@ -22,9 +22,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from perpetual.api import GitState
+from perpetual.api import GitState, Redactor
 from perpetual.toolkit.atomic import write_atomic
-from perpetual.toolkit.redact import redact_text
 from perpetual_provenance.patches import without_secrets
 from perpetual_provenance.untracked import UNTRACKED, keep_untracked
 
@@ -72,7 +71,7 @@ class Site(NamedTuple):
     branch: str | None
 
 
-def capture_code(root: Path, folder: Path) -> Code:
+def capture_code(root: Path, folder: Path, redactor: Redactor) -> Code:
     """Keeps the code around `root` in the run's `folder`. What cannot be had is a problem in words, never an error.
 
     Raises:
@@ -97,10 +96,15 @@ def capture_code(root: Path, folder: Path) -> Code:
     for name in (PATCH, UNTRACKED):  # of a launcher that died over this run
         _remove(folder / name)
     try:
-        with Git(folder) as git:
+        with Git(folder, redactor) as git:
             found, config = look(git, str(root))
-            document |= {"commit": found.commit, "branch": found.branch, "remote": _remote(config), "top": found.top}
-            _keep(git, str(root), found, config, folder, document, problems)
+            document |= {
+                "commit": found.commit,
+                "branch": found.branch,
+                "remote": _remote(redactor, config),
+                "top": found.top,
+            }
+            _keep(git, redactor, str(root), found, config, folder, document, problems)
     except GitFailed as problem:
         problems.append(str(problem))
         document["why"] = document["why"] or str(problem)
@@ -109,6 +113,7 @@ def capture_code(root: Path, folder: Path) -> Code:
 
 def _keep(
     git: Git,
+    redactor: Redactor,
     root: str,
     site: Site,
     config: Mapping[str, str],
@@ -128,11 +133,11 @@ def _keep(
     has_limit = config.get("status.showuntrackedfiles", "").lower() in ("no", "false", "off", "0")
     differing = git.start(diff, site.top, environment)
     listing = git.start(others, root if has_limit else site.top, environment)
-    _patch(git, differing, folder / PATCH, document, problems)
+    _patch(git, redactor, differing, folder / PATCH, document, problems)
     names = [name for name in git.read(listing).split(b"\0") if name]
     if listing.returncode:
         raise GitFailed(git.why(listing))
-    keep_untracked(os.fsencode(site.top), names, folder / UNTRACKED, document, problems)
+    keep_untracked(redactor, os.fsencode(site.top), names, folder / UNTRACKED, document, problems)
     if document["patch_bytes"] is not None or names:
         document["dirty"] = bool(document["patch_bytes"] or names)
     submodules = os.path.join(site.top, ".gitmodules")
@@ -203,10 +208,10 @@ def _branch(head: str) -> str | None:
     return name if name != text and name != ".invalid" else None  # `.invalid` stands there for another kind of refs
 
 
-def _remote(config: Mapping[str, str]) -> str | None:
+def _remote(redactor: Redactor, config: Mapping[str, str]) -> str | None:
     remotes = [value for key, value in config.items() if key.startswith("remote.")]
     found = config.get("remote.origin.url") or (remotes[0] if remotes else None)
-    return redact_text(found) if found else None
+    return redactor.text(found) if found else None
 
 
 def borrowed(site: Site, config: Mapping[str, str], scratch: Path) -> dict[str, str]:
@@ -270,9 +275,13 @@ def _clean_environment() -> dict[str, str]:
 
 
 class Git:
-    """The commands of one look, and a folder for the moment; all have ended within `_GIT_S`, or are ended."""
+    """The commands of one look, and a folder for the moment; all have ended within `_GIT_S`, or are ended.
 
-    def __init__(self, folder: Path) -> None:
+    Without a redactor, git's own words are left out of what `why` answers.
+    """
+
+    def __init__(self, folder: Path, redactor: Redactor | None = None) -> None:
+        self._redactor = redactor
         self.scratch = folder / ".capture"
         self._started: list[subprocess.Popen[bytes]] = []
         self._timer = threading.Timer(_GIT_S, self._end)
@@ -345,7 +354,7 @@ class Git:
             text = file.read(_TAIL_BYTES).decode("utf-8", "replace").strip()
         if "not a git repository" in text:
             return _NO_REPOSITORY
-        first = redact_text(text.split("\n")[0])
+        first = "" if self._redactor is None else self._redactor.text(text.split("\n")[0])
         return f"git {command} ended with status {process.returncode}" + (f": {first}" if first else "")
 
 
@@ -353,7 +362,12 @@ class Git:
 
 
 def _patch(
-    git: Git, process: subprocess.Popen[bytes], path: Path, document: dict[str, Any], problems: list[str]
+    git: Git,
+    redactor: Redactor,
+    process: subprocess.Popen[bytes],
+    path: Path,
+    document: dict[str, Any],
+    problems: list[str],
 ) -> None:
     """Streams the patch into its file; one that is too long is only hashed."""
     assert process.stdout is not None
@@ -387,13 +401,13 @@ def _patch(
         problems.append(document["why"])
     else:
         document["patch"] = PATCH
-        _take_out_secrets(path, document, problems)
+        _take_out_secrets(redactor, path, document, problems)
 
 
-def _take_out_secrets(path: Path, document: dict[str, Any], problems: list[str]) -> None:
+def _take_out_secrets(redactor: Redactor, path: Path, document: dict[str, Any], problems: list[str]) -> None:
     """Rewrites the kept patch without secrets; what it misses then is named, since it restores less."""
     patch = path.read_bytes()
-    kept = without_secrets(patch)
+    kept = without_secrets(redactor, patch)
     if kept.patch != patch:
         write_atomic(path, kept.patch)
     document |= {"patch_left_out": kept.left_out, "patch_redacted": kept.redacted}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from perpetual.toolkit.redact import MASK, redact_bytes
-from perpetual.toolkit.secret_files import may_hold_secret
+from perpetual.api import MASK, Redactor
+from perpetual_provenance.secret_files import may_hold_secret
 
 __all__ = ["Kept", "without_secrets"]
 
@@ -23,7 +23,7 @@ class Kept(NamedTuple):
     redacted: list[str]
 
 
-def without_secrets(patch: bytes) -> Kept:
+def without_secrets(redactor: Redactor, patch: bytes) -> Kept:
     """Returns the patch with files that hold secrets left out, and secrets in other lines replaced, line by line."""
     starts = [match.start() for match in _FILE.finditer(patch)]
     pieces = [patch[: starts[0]]] if starts else [patch]
@@ -35,7 +35,7 @@ def without_secrets(patch: bytes) -> Kept:
         if may_hold_secret(name, section):
             left_out.append(name)
             continue
-        shown = _redacted(section)
+        shown = _redacted(redactor, section)
         if shown != section:
             redacted.append(name)
         pieces.append(shown)
@@ -52,24 +52,24 @@ def _name_of(section: bytes) -> str:
     return name.decode("utf-8", "backslashreplace")
 
 
-def _redacted(section: bytes) -> bytes:
+def _redacted(redactor: Redactor, section: bytes) -> bytes:
     """The section with as many lines as before, each with its sign."""
-    if redact_bytes(section) == section or b"\nGIT binary patch\n" in section:
+    if redactor.content(section) == section or b"\nGIT binary patch\n" in section:
         return section
     head, *hunks = re.split(rb"(?m)^(?=@@ )", section)
-    return head + b"".join(_hunk(hunk) for hunk in hunks)
+    return head + b"".join(_hunk(redactor, hunk) for hunk in hunks)
 
 
-def _hunk(hunk: bytes) -> bytes:
+def _hunk(redactor: Redactor, hunk: bytes) -> bytes:
     lines = hunk.split(b"\n")
     signs = [line[:1] for line in lines[1:]]
     bodies = [line[1:] for line in lines[1:]]
-    whole = redact_bytes(b"\n".join(bodies))
+    whole = redactor.content(b"\n".join(bodies))
     if whole.count(b"\n") == len(bodies) - 1:
         shown = whole.split(b"\n")
     else:  # a secret of several lines: each line that the whole has lost is replaced by itself
         left = whole.split(b"\n")
         stay = {*left}
-        shown = [redact_bytes(body) if body in stay else _MASK for body in bodies]
+        shown = [redactor.content(body) if body in stay else _MASK for body in bodies]
     changed = [sign + body for sign, body in zip(signs, shown, strict=True)]
-    return b"\n".join([redact_bytes(lines[0]), *changed])
+    return b"\n".join([redactor.content(lines[0]), *changed])

@@ -12,8 +12,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from perpetual.toolkit.redact import redact_bytes
-from perpetual.toolkit.secret_files import may_hold_secret, names_secret
+from perpetual.api import Redactor
+from perpetual_provenance.secret_files import may_hold_secret, names_secret
 
 __all__ = ["UNTRACKED", "keep_untracked"]
 
@@ -29,7 +29,7 @@ _KEPT_FILES = 1_000
 
 
 def keep_untracked(
-    top: bytes, names: Sequence[bytes], place: Path, document: dict[str, Any], problems: list[str]
+    redactor: Redactor, top: bytes, names: Sequence[bytes], place: Path, document: dict[str, Any], problems: list[str]
 ) -> None:
     """Keeps what git does not know: small files whole, the smallest first, the others by hash, or by size."""
     found = []
@@ -43,7 +43,7 @@ def keep_untracked(
     # Links last: nothing is ever written through one.
     for name, seen in sorted(found, key=lambda pair: (stat.S_ISLNK(pair[1].st_mode), pair[1].st_size, pair[0])):
         try:
-            entries.append(_entry(top, name, seen, place, left))
+            entries.append(_entry(redactor, top, name, seen, place, left))
         except OSError as problem:
             entries.append(_named(name) | {"kept": False, "why": f"cannot be kept: {problem.strerror}"})
     document["untracked"] = sorted(entries, key=lambda entry: entry["path"])
@@ -73,7 +73,9 @@ def _named(name: bytes) -> dict[str, Any]:
         return {"path": name.decode("utf-8", "backslashreplace"), "path_hex": name.hex()}
 
 
-def _entry(top: bytes, name: bytes, seen: os.stat_result, place: Path, left: _Left) -> dict[str, Any]:
+def _entry(
+    redactor: Redactor, top: bytes, name: bytes, seen: os.stat_result, place: Path, left: _Left
+) -> dict[str, Any]:
     entry = _named(name) | {"bytes": seen.st_size, "mode": f"{seen.st_mode:06o}", "sha256": None, "kept": False}
     source = os.path.join(top, name)
     if stat.S_ISLNK(seen.st_mode):
@@ -98,7 +100,7 @@ def _entry(top: bytes, name: bytes, seen: os.stat_result, place: Path, left: _Le
                 if may_hold_secret(entry["path"], content):
                     return entry | {"bytes": len(content), "why": _SECRET}
                 entry["sha256"] = sha256(content).hexdigest()
-                shown = redact_bytes(content)
+                shown = redactor.content(content)
                 if shown != content:
                     entry["redacted"] = True
                     content = shown

@@ -29,6 +29,7 @@ OFFERS = {
     "perpetual_scorers": "scorer",
     "perpetual_memories": "memory",
     "perpetual_gates": "gate",
+    "perpetual_redactors": "redactor",
     "perpetual_harnesses": "harness",
     "perpetual_scaffolders": "scaffolder",
     "perpetual_mcp_servers": "mcp",

@@ -214,7 +214,8 @@ def test_the_variable_takes_new_work_and_with_a_digest_the_rest(victim: Path, mo
 def test_a_policy_that_came_along_does_not_count(victim: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = copy_of(victim)
     config, methodology = copy / ".perpetual" / "config.yaml", copy / ".perpetual" / "methodology.yaml"
-    config.write_text(config.read_text().replace("disabled: []", "disabled: [immune]"))
+    lines = config.read_text().replace("disabled: []", "disabled: [immune, redaction]")
+    config.write_text(lines.replace("redactor: secrets", "redactor: acme/blind"))
     text = methodology.read_text()
     for line, weak in {
         "agents_may_approve: false": "agents_may_approve: true",
@@ -228,10 +229,17 @@ def test_a_policy_that_came_along_does_not_count(victim: Path, monkeypatch: pyte
         "required_gates:\n  - immune", "required_gates: []"))  # fmt: skip
     with Lab.open(copy) as lab:
         assert lab.config.methodology["required_gates"] == ["immune"]
+        assert lab.config["redactor"] == "secrets"
         subjects = {item.subject for item in lab.trust.held() if item.kind == "setting"}
         lab.trust.accept()
-    assert subjects >= {"config.plugins.disabled", "methodology.agents_may_approve", "methodology.required_gates",
-                        "methodology.min_replicates", "methodology.auto_approve"}  # fmt: skip
+    assert subjects >= {
+        "config.plugins.disabled",
+        "config.redactor",
+        "methodology.agents_may_approve",
+        "methodology.required_gates",
+        "methodology.min_replicates",
+        "methodology.auto_approve",
+    }
     with Lab.open(copy) as lab:
         assert lab.config.methodology["confidence_support_threshold"] == 0.8
         with pytest.raises(PerpetualError):

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import string
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from perpetual import Lab
-from perpetual.api import GateVerdict
-from perpetual.errors import NotPermitted, UsageError
-from perpetual.lab.redaction import CHECKED, old_secrets, only_removes
-from perpetual.toolkit.redact import MASK
-from perpetual.toolkit.secret_files import names_secret
+from perpetual.api import GateVerdict, Provider, hookimpl
+from perpetual.errors import NotPermitted, PluginError, UsageError
+from perpetual.lab.redaction import CHECKED, Redaction, only_removes
+from perpetual.registry import Registry
+from perpetual.slots.redactor import MASK, Redactor, Span
 
 Campaign = Callable[..., Any]
 
@@ -143,7 +145,7 @@ def test_a_record_that_holds_secrets_is_shown_without_them(lab: Lab) -> None:
     assert lab.experiments.list().items == (shown,)
     kept = lab._ctx.need("experiment", made.id).body
     assert kept["command"] == "x --api-key hunter2"  # what approval bound
-    assert old_secrets(kept) == ["command", "env", "config"]
+    assert lab._ctx.redaction.old_secrets(kept) == ["command", "env", "config"]
 
 
 def _unmark(lab: Lab, *ids: str) -> None:
@@ -160,7 +162,6 @@ def test_an_older_record_shows_its_secrets_nowhere(
 ) -> None:
     """The record is filled as earlier versions did, past the check; then every face is asked."""
     from perpetual.cli.app import run as command_line
-    from perpetual.lab import experiments
     from perpetual_mcp import reading
     from perpetual_report import document
 
@@ -168,8 +169,7 @@ def test_an_older_record_shows_its_secrets_nowhere(
     s = iter(secrets)
     with monkeypatch.context() as before:
         before.setattr(lab._ctx.store, "clean", None)
-        before.setattr(experiments, "refuse_secrets", lambda body: None)
-        before.setattr("perpetual.lab.flows.propose.refuse_secrets", lambda body: None)
+        before.setattr(Redaction, "refuse_secrets", lambda self, body: None)
         hypothesis = lab.hypotheses.add(f"claim {next(s)}", metric="acc", direction="max", mde=0.1, baseline=1.0)
         made = lab.experiments.propose(
             hypothesis.id, command=f"sh -c 'echo out {next(s)}; exit 3'", env={"NOTE": next(s)}, config={"k": next(s)},
@@ -206,24 +206,73 @@ def test_an_older_record_shows_its_secrets_nowhere(
     assert not [secret for secret in secrets if _files_with(folder, secret, but=("stdout.log", "config.json"))]
 
 
-# --- code ------------------------------------------------------------------------------------------------------------
+# --- the redactor ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "path",
-    [".env", "conf/.env.local", ".ssh/config", "id_ed25519", "keys/id_rsa.old", "server.pem", "a.key", "credentials",
-     ".netrc", ".kube/config", ".npmrc", ".pypirc", "gcp-service-account.json", "client_secret_1.json",
-     "credentials.json", ".aws/x"],
-)  # fmt: skip
-def test_names_of_secret_files(path: str) -> None:
-    assert names_secret(path)
+def test_nothing_is_recorded_or_shown_without_a_redactor(project: Path) -> None:
+    with Lab.open(project) as lab:
+        lab.hypotheses.add("warm-up helps")
+        lab.settings.set_config("plugins.disabled", "redaction")
+    with Lab.open(project) as lab:
+        last = lab.feed.last()
+        deeds: list[Callable[[], object]] = [
+            lambda: lab.hypotheses.add("another"),
+            lambda: lab.hypotheses.get("h1"),
+            lab.events,
+            lambda: lab.experiments.propose(command="true"),
+        ]
+        for deed in deeds:
+            with pytest.raises(PluginError, match="no redactor is in force") as refused:
+                deed()
+            assert "plugins.disabled names it" in str(refused.value.hint)
+        with pytest.raises(PluginError, match="'immune' is required and is not active"):  # it needs the same rules
+            lab.memory.write("a.md", "text")
+        assert lab.feed.last() == last
+        lab.settings.set_config("plugins.disabled", "")
+    with Lab.open(project) as lab:
+        assert lab.hypotheses.get("h1").statement == "warm-up helps"
 
 
-@pytest.mark.parametrize(
-    "path", ["train.py", "secrets.py", "token.py", "id_rsa.pub", ".env.example", "conf.yaml", "tokens.md"]
-)
-def test_names_of_other_files(path: str) -> None:
-    assert not names_secret(path)
+class Shouting(Redactor):
+    """Finds one word, and nothing else."""
+
+    def find(self, text: str) -> list[Span]:
+        return [match.span() for match in re.finditer("SWORDFISH", text)]
+
+    def words(self, words: Sequence[str]) -> list[str]:
+        return [self.text(word) for word in words]
+
+    def is_secret_name(self, name: str) -> bool:
+        return False
+
+    def is_secret(self, name: str, value: str, *, is_variable: bool = False) -> bool:
+        return False
+
+
+def shouting(options: Mapping[str, Any]) -> Shouting:
+    return Shouting()
+
+
+def test_the_redactor_that_is_chosen_is_asked_everywhere(project: Path) -> None:
+    def offer() -> list[Provider]:
+        return [Provider("redactor", "shouting", f"{__name__}:shouting", "one word")]
+
+    plugin = ModuleType("outside")
+    plugin.perpetual_redactors = hookimpl(offer)  # type: ignore[attr-defined]
+    registry = Registry(extra=[("acme", "outside", "1.0", lambda: plugin)])
+    with Lab.open(project, registry=registry) as lab:
+        lab.settings.set_config("redactor", "shouting")
+        made = lab.hypotheses.add("claim SWORDFISH", tags=["SWORDFISH"])
+        assert (made.statement, made.tags) == (f"claim {MASK}", (MASK,))
+        with pytest.raises(UsageError, match="the command holds a secret"):
+            lab.experiments.propose(command="echo SWORDFISH")
+        trial = lab.experiments.propose(command="sh -c 'echo a SWORD$F >&2; exit 3'", env={"F": "FISH"})
+        lab.experiments.approve(trial.id)
+        (run,) = lab.runs.launch(trial.id)
+        lab.wait([run.id], timeout_s=60)
+        assert lab.runs.logs(run.id, stderr=True)["text"] == f"a {MASK}\n"
+        (cause,) = (one for one in lab.runs.get(run.id).annotations if one["kind"] == "error")
+        assert cause["text"] == f"a {MASK}"
 
 
 # --- gates -----------------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ from typing import Any
 
 from perpetual.errors import UsageError, unknown
 from perpetual.lab.flows import Desks
-from perpetual.lab.redaction import shown_record
 from perpetual.lab.rights import for_agent, is_agent, person_only
 from perpetual.lab.runs import QUEUE_STATES
 from perpetual.records import Listing, Run, from_json
@@ -30,7 +29,8 @@ class QueueDoor:
         """A page of the runs that wait, in the order in which they will be started."""
         from perpetual.lab.flows import start as _start
 
-        runs = [from_json(Run, shown_record("run", run.body)) for run in _start.waiting(self._desks)]
+        shown = self._desks.ctx.redaction.shown_record
+        runs = [from_json(Run, shown("run", run.body)) for run in _start.waiting(self._desks)]
         start = start_of(cursor)
         return Listing(tuple(runs[start : start + limit]), str(start + limit) if len(runs) > start + limit else None)
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from perpetual.lab.doors.connected import Connected
-from perpetual.lab.redaction import shown_record
 from perpetual.lab.runs import RunLedger
 from perpetual.records import Run, from_json
 
@@ -56,7 +55,8 @@ class RunsDoor(Connected, RunLedger):
         """The runs that ids of runs and experiments name; of an experiment the newest attempt of each replicate."""
         from perpetual.lab.flows import wait as _wait
 
-        return [from_json(Run, shown_record("run", run.body)) for run in _wait.named(self._desks, ids)]
+        shown = self._desks.ctx.redaction.shown_record
+        return [from_json(Run, shown("run", run.body)) for run in _wait.named(self._desks, ids)]
 
     def look(self, run_id: str) -> tuple[str, str | None]:
         """A run's status and reason as its supervisor has them now; nothing is recorded."""

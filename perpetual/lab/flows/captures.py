@@ -36,7 +36,6 @@ from perpetual.toolkit.atomic import read_file, write_atomic
 from perpetual.toolkit.contained import contained
 from perpetual.toolkit.deadline import call_bounded
 from perpetual.toolkit.foreign import DEEPEST, check_depth, parse_json
-from perpetual.toolkit.redact import redact_text, redact_words
 from perpetual.toolkit.reserved import is_bundled
 
 __all__ = ["FILE", "UNREADABLE", "Codes", "Ended", "Kept", "capture", "kept_of", "provenance", "taint_of"]
@@ -97,6 +96,7 @@ def capture(desks: Desks, run: Document, experiment: Document, spec: LaunchSpec)
         tuple(spec.argv),
         spec.cwd,
         dict(spec.env),
+        ctx.redactor,
         frozenset(experiment.body["env"]),
         patterns,
         tuple(ctx.config.methodology["code_ignore"]),
@@ -109,7 +109,7 @@ def capture(desks: Desks, run: Document, experiment: Document, spec: LaunchSpec)
         "experiment": experiment.id,
         "spec_hash": experiment.body["spec_hash"],
         "seed": run.body["seed"],
-        "argv": redact_words(spec.argv),
+        "argv": ctx.redactor.words(spec.argv),
         "cwd": str(spec.cwd),
         "git": facts.pop("git", None),
         "versions": versions,
@@ -253,7 +253,7 @@ def _changes_of(desks: Desks, run: Document, data: bytes, protected: _Protected)
         try:
             answer = _checked_changes(_ask(_bound(part.after, end)))
         except Exception as problem:  # noqa: BLE001 - a capture is a foreign part: its failure is noted beside the run
-            failed.append(_failure(name, problem))
+            failed.append(_failure(ctx, name, problem))
             continue
         taints += [_text(text) for text in answer.taints]
         notes += [{"kind": "protected", "text": _text(text), "source": FILE} for text in answer.notes]
@@ -286,8 +286,8 @@ def _bound(method: Callable[..., T], *arguments: object) -> Callable[[], T]:
     return lambda: method(*arguments)
 
 
-def _failure(name: str, problem: Exception) -> str:
-    words = redact_text(f"{type(problem).__name__}: {problem}")[:_LONGEST_WHY]
+def _failure(ctx: Context, name: str, problem: Exception) -> str:
+    words = ctx.redactor.text(f"{type(problem).__name__}: {problem}")[:_LONGEST_WHY]
     return _text(f"{_FAILED}{name} failed: {words}")
 
 
@@ -305,7 +305,7 @@ def _facts_of(ctx: Context, start: RunStart) -> tuple[dict[str, Any], dict[str, 
         try:
             answer = _checked_facts(_ask(_bound(part.before, start)))
         except Exception as problem:  # noqa: BLE001 - a capture is a foreign part: its failure is noted beside the run
-            problems.append(_failure(name, problem))
+            problems.append(_failure(ctx, name, problem))
             continue
         taken = sorted({*answer.facts} & (RESERVED | {*facts}))
         if taken:
@@ -382,6 +382,7 @@ class Codes:
     """The code of commands as the captures read it; each reader looks at the project's folder once."""
 
     def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
         self._failed: list[str] = []
         self._readers: list[tuple[str, CodeReader]] = []
         root, ignored = ctx.config.root, tuple(ctx.config.methodology["code_ignore"])
@@ -391,7 +392,7 @@ class Codes:
                 if reader is not None and not isinstance(reader, CodeReader):
                     raise TypeError(f"it answered {type(reader).__name__} instead of a CodeReader")
             except Exception as problem:  # noqa: BLE001 - fail closed: without a reader nothing is taken for the same
-                self._failed.append(_failure(name, problem))
+                self._failed.append(_failure(ctx, name, problem))
                 continue
             if reader is not None:
                 self._readers.append((name, reader))
@@ -407,7 +408,7 @@ class Codes:
             try:
                 state = _read(reader, argv, cwd)
             except Exception as problem:  # noqa: BLE001 - fail closed, after the others were asked
-                failed.append(_failure(name, problem))
+                failed.append(_failure(self._ctx, name, problem))
                 continue
             if state.sha256 is not None:
                 return state
@@ -426,7 +427,7 @@ class Codes:
         try:
             return _read(reader, argv, cwd)
         except Exception as problem:
-            raise _unreadable(_failure(name, problem)) from problem
+            raise _unreadable(_failure(self._ctx, name, problem)) from problem
 
     def same(self, before: CodeState, now: CodeState) -> bool | None:
         """Returns whether two states are the same code; None where that is unknown. Raises PluginError as `now`."""
@@ -434,7 +435,7 @@ class Codes:
         try:
             return _ask(_bound(reader.same, before, now))
         except Exception as problem:
-            raise _unreadable(_failure(name, problem)) from problem
+            raise _unreadable(_failure(self._ctx, name, problem)) from problem
 
     def changed_since(self, before: CodeState, now: CodeState) -> list[str] | None:
         """Returns the paths that differ, None where they cannot be named."""

@@ -16,7 +16,7 @@ from typing import get_args, get_origin, get_type_hints
 
 from perpetual.errors import PerpetualError, UsageError
 from perpetual.lab.budget import MOST_HOURS
-from perpetual.lab.redaction import refuse_key
+from perpetual.slots.redactor import Redactor
 from perpetual.toolkit.import_records import (
     ImportedExperiment,
     ImportedHypothesis,
@@ -26,7 +26,6 @@ from perpetual.toolkit.import_records import (
 )
 from perpetual.toolkit.jsoncopy import json_copy
 from perpetual.toolkit.limits import fits
-from perpetual.toolkit.redact import redact_text
 
 __all__ = ["check_record"]
 
@@ -36,42 +35,51 @@ _LARGEST_JSON = 16_000_000  # bytes
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _OWN = frozenset({"adopted.json", "metrics.jsonl"})  # which the lab writes itself
 _COMMIT = re.compile(r"[0-9a-fA-F]{4,64}")
+_SHOWN = frozenset({"key", "metric", "metrics", "gpus"})  # names as they are, so they may hold no secret
 _HINT = "mend the plugin that reads the source; perpetual.toolkit.import_records says what each field holds"
 
 
 _CLASSES = (ImportedHypothesis, ImportedExperiment, ImportedRun, ImportedNote)
 
 
-def check_record(record: object, row: int) -> ImportedRecord:
+def check_record(redactor: Redactor, record: object, row: int) -> ImportedRecord:
     """Returns the record if every field of it has its shape.
 
     Raises:
         UsageError: (bad_import) naming the row, counted from 1, the record's key and the field.
     """
+    try:
+        return _checked(redactor, record, row)
+    except PerpetualError as problem:
+        raise UsageError(redactor.text(problem.message), hint=_HINT, code="bad_import") from problem
+
+
+def _checked(redactor: Redactor, record: object, row: int) -> ImportedRecord:
     if type(record) not in _CLASSES or not isinstance(record, ImportedRecord):  # a subclass may answer anything
-        raise _refusal(f"row {row} is {type(record).__name__}, no imported record")
+        raise UsageError(f"row {row} is {type(record).__name__}, no imported record")
     kind: type = type(record)
     where = f"row {row} ({str(record.key)[:_LONGEST_NAME]})"
     for name, hint, words in _shape(kind):
         value: object = getattr(record, name)
         if not _fits(value, hint, _LONGEST_NOTE if name == "text" else _LONGEST_TEXT):
-            raise _refusal(f"{where}: {name} is no {words}, finite and bounded")
+            raise UsageError(f"{where}: {name} is no {words}, finite and bounded")
         rule = _RULES.get(name)
         if rule is not None and value is not None and not rule[0](value):
-            raise _refusal(f"{where}: {name} is no {rule[1]}")
-    try:
-        refuse_key(record.key)
-        if isinstance(record, ImportedExperiment | ImportedRun):
-            name, data = ("origin", record.origin) if isinstance(record, ImportedRun) else ("config", record.config)
+            raise UsageError(f"{where}: {name} is no {rule[1]}")
+        if name in _SHOWN and any(redactor.text(text) != text for text in _texts_of(value)):
+            raise UsageError(f"{where}: {name} holds a secret")
+    if isinstance(record, ImportedExperiment | ImportedRun):
+        name, data = ("origin", record.origin) if isinstance(record, ImportedRun) else ("config", record.config)
+        try:
             json_copy(dict(data), name)
             fits(data, name, _LARGEST_JSON)
-    except PerpetualError as problem:
-        raise _refusal(f"{where}: {problem.message}") from problem
+        except PerpetualError as problem:
+            raise UsageError(f"{where}: {problem.message}") from problem
     return record
 
 
-def _refusal(message: str) -> UsageError:
-    return UsageError(redact_text(message), hint=_HINT, code="bad_import")
+def _texts_of(value: object) -> list[str]:
+    return [value] if isinstance(value, str) else [*map(str, value)] if isinstance(value, Mapping | tuple) else []
 
 
 @cache
@@ -132,7 +140,7 @@ def _is_moment(value: object) -> bool:
 
 
 def _is_metric(value: object) -> bool:
-    return bool(str(value).strip()) and len(str(value)) <= 200 and redact_text(str(value)) == value
+    return bool(str(value).strip()) and len(str(value)) <= 200
 
 
 def _are_gpus(value: object) -> bool:
@@ -166,10 +174,10 @@ _RULES: dict[str, tuple[Callable[[object], bool], str]] = {
     "confidence": (lambda value: _between(0, 1)(value) and value not in (0, 1), "number between 0 and 1"),
     "verdict": _word("supported", "refuted"),
     "direction": _word("max", "min"),
-    "metric": (_is_metric, "name of a metric, without secrets, of at most 200 characters"),
+    "metric": (_is_metric, "name of a metric, of at most 200 characters"),
     "metrics": (
         lambda value: not isinstance(value, Mapping) or all(map(_is_metric, value)),
-        "mapping of names of metrics, without secrets, to numbers",
+        "mapping of names of metrics to numbers",
     ),
     "tags": (
         lambda value: not isinstance(value, tuple) or all(len(str(tag)) <= 100 for tag in value),
@@ -177,7 +185,7 @@ _RULES: dict[str, tuple[Callable[[object], bool], str]] = {
     ),
     "status": _word("done", "failed", "killed", "timeout", "lost"),
     "commit": (lambda value: _COMMIT.fullmatch(str(value)) is not None, "git commit"),
-    "gpus": (_are_gpus, "count of GPUs, or names without secrets"),
+    "gpus": (_are_gpus, "count of GPUs, or names"),
     "logs": (_are_logs, f"mapping of at most {_MOST_FILES} plain file names to paths"),
     "annotations": (_are_annotations, "tuple of mappings with text"),
 }

@@ -18,7 +18,6 @@ from perpetual.slots.analyser import MetricReader, RunFolder
 from perpetual.toolkit.atomic import dump_json, write_atomic
 from perpetual.toolkit.confined import Confined, check_folder, make_folder
 from perpetual.toolkit.import_records import ImportedRun
-from perpetual.toolkit.redact import redact_bytes, redact_text, redact_value
 from perpetual.toolkit.units import posix_of
 
 __all__ = ["Files"]
@@ -27,18 +26,17 @@ _LARGEST_FILE = 16 * 1024 * 1024  # bytes
 _LARGEST_SERIES = 512 * 1024 * 1024
 
 
-def _refusal(item: ImportedRun, name: str, why: str) -> UsageError:
-    what = name if name == "series" else f"the file {name}"
-    hint = "leave it out, and name where it lies among the annotations"
-    return UsageError(redact_text(f"{item.key}: {what}: {why}"), hint=hint, code="bad_import")
-
-
 class Files:
     """The folder in which files lie ready; only one import uses it at a time."""
 
     def __init__(self, desks: Desks, source: Path | None) -> None:
         self._desks, self._source = desks, source
-        self._folder = desks.ctx.folder / "adopting"
+        self._folder, self._redactor = desks.ctx.folder / "adopting", desks.ctx.redactor
+
+    def _refusal(self, item: ImportedRun, name: str, why: str) -> UsageError:
+        what = name if name == "series" else f"the file {name}"
+        hint = "leave it out, and name where it lies among the annotations"
+        return UsageError(self._redactor.text(f"{item.key}: {what}: {why}"), hint=hint, code="bad_import")
 
     def clear(self) -> None:
         """Removes the files that an interrupted import left."""
@@ -62,9 +60,9 @@ class Files:
             return None
         folder = self._folder / str(number)
         make_folder(folder)
-        write_atomic(folder / "adopted.json", dump_json(redact_value(dict(item.origin))), durable=False)
+        write_atomic(folder / "adopted.json", dump_json(self._redactor.value(dict(item.origin))), durable=False)
         for name in item.logs:
-            write_atomic(folder / name, redact_bytes(self._content(item, name)), durable=False)
+            write_atomic(folder / name, self._redactor.content(self._content(item, name)), durable=False)
         if item.series is not None:
             self._write_series(item, item.series, folder / "metrics.jsonl")
         return folder
@@ -72,26 +70,26 @@ class Files:
     def _open(self, item: ImportedRun, name: str) -> int:
         """Returns a descriptor of a regular file of the source, which no link below the batch's folder leads to."""
         if self._source is None:
-            raise _refusal(item, name, "a batch with files says in which folder they lie")
+            raise self._refusal(item, name, "a batch with files says in which folder they lie")
         try:
             root = self._source.resolve(strict=True)
             path = item.logs[name].absolute()
             inside = path.relative_to(root if path.is_relative_to(root) else self._source.absolute())
             descriptor = Confined(root, any_owner=True).open(inside)
         except ValueError as problem:
-            raise _refusal(item, name, "it lies outside the batch's folder") from problem
+            raise self._refusal(item, name, "it lies outside the batch's folder") from problem
         except OSError as problem:
-            raise _refusal(item, name, problem.strerror or str(problem)) from problem
+            raise self._refusal(item, name, problem.strerror or str(problem)) from problem
         if os.fstat(descriptor).st_size > _LARGEST_FILE:
             os.close(descriptor)
-            raise _refusal(item, name, f"it holds more than {_LARGEST_FILE} bytes")
+            raise self._refusal(item, name, f"it holds more than {_LARGEST_FILE} bytes")
         return descriptor
 
     def _content(self, item: ImportedRun, name: str) -> bytes:
         with open(self._open(item, name), "rb") as file:
             content = file.read(_LARGEST_FILE + 1)
         if len(content) > _LARGEST_FILE:  # it grew meanwhile
-            raise _refusal(item, name, f"it holds more than {_LARGEST_FILE} bytes")
+            raise self._refusal(item, name, f"it holds more than {_LARGEST_FILE} bytes")
         return content
 
     def _write_series(self, item: ImportedRun, series: Iterable[Mapping[str, object]], target: Path) -> None:
@@ -99,15 +97,15 @@ class Files:
         with target.open("wb") as out:
             for number, point in enumerate(series, 1):
                 if not isinstance(point, Mapping):
-                    raise _refusal(item, "series", f"point {number} is no mapping")
+                    raise self._refusal(item, "series", f"point {number} is no mapping")
                 try:
                     line = json.dumps(dict(point), ensure_ascii=False, allow_nan=False).encode() + b"\n"
                 except (TypeError, ValueError, RecursionError) as problem:
-                    raise _refusal(item, "series", f"point {number} is no JSON object: {problem}") from problem
+                    raise self._refusal(item, "series", f"point {number} is no JSON object: {problem}") from problem
                 size += len(line)
                 if size > _LARGEST_SERIES:
-                    raise _refusal(item, "series", f"it holds more than {_LARGEST_SERIES} bytes")
-                out.write(redact_bytes(line))
+                    raise self._refusal(item, "series", f"it holds more than {_LARGEST_SERIES} bytes")
+                out.write(self._redactor.content(line))
 
     def place(self, id: str | None, folder: Path | None) -> None:
         """Gives a run its files; a folder that stands there already is its own."""

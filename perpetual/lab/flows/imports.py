@@ -27,6 +27,7 @@ from perpetual.lab.hypotheses import PRIORS, tags_of
 from perpetual.lab.redaction import CHECKED
 from perpetual.lab.rights import withholds
 from perpetual.records import Design, Experiment, GitState, Resources, Run, Score, to_json
+from perpetual.slots.redactor import Redactor
 from perpetual.slots.store import Transaction
 from perpetual.toolkit.import_records import (
     Batch,
@@ -39,7 +40,6 @@ from perpetual.toolkit.import_records import (
     Taken,
 )
 from perpetual.toolkit.lock import FileLock
-from perpetual.toolkit.redact import redact_command, redact_text, redact_value
 from perpetual.toolkit.reserved import is_bundled
 from perpetual.toolkit.steps import step
 
@@ -76,7 +76,7 @@ def check_batch(desks: Desks, batch: Batch) -> None:
     owner, _, word = batch.kind.rpartition(".")
     if owner != ("" if is_own else info.name) or not _WORD.fullmatch(word):
         shown = "a bare word" if is_own else f"{info.name}.WORD"
-        what = f"the kind of source {redact_text(batch.kind)!r} is not the plugin {info.name}'s"
+        what = f"the kind of source {desks.ctx.redactor.text(batch.kind)!r} is not the plugin {info.name}'s"
         raise _bad_batch(what, hint=f"name it {shown}")
 
 
@@ -88,7 +88,7 @@ def take(desks: Desks, batch: Batch, *, by: str) -> Taken:
     """Writes the records of a batch that are new; see `ImportsDoor.take`."""
     if batch.dry_run:
         taking = _Taking(desks, batch, by)
-        for rows in _chunks(batch.records):
+        for rows in _chunks(desks.ctx.redactor, batch.records):
             taking.count(rows)
         return taking.answer()
     desks.ctx.trust.require("adopting")
@@ -98,7 +98,7 @@ def take(desks: Desks, batch: Batch, *, by: str) -> Taken:
     taking = _Taking(desks, batch, by)
     try:
         taking.files.clear()
-        for rows in _chunks(batch.records):
+        for rows in _chunks(desks.ctx.redactor, batch.records):
             taking.take(rows)
     finally:
         taking.files.clear()
@@ -116,9 +116,9 @@ def _name(kind: str, key: str) -> str:
     return f"adopt:{kind}:{key}"
 
 
-def _chunks(records: Iterable[ImportedRecord]) -> Iterator[list[ImportedRecord]]:
+def _chunks(redactor: Redactor, records: Iterable[ImportedRecord]) -> Iterator[list[ImportedRecord]]:
     """Yields checked records, some hundred at a time."""
-    stream = (check_record(record, row) for row, record in enumerate(records, 1))
+    stream = (check_record(redactor, record, row) for row, record in enumerate(records, 1))
     while chunk := [*islice(stream, _BATCH)]:
         yield chunk
 
@@ -128,7 +128,7 @@ class _Taking:
 
     def __init__(self, desks: Desks, batch: Batch, by: str) -> None:
         self._desks, self._kind, self._source, self._by = desks, batch.kind, batch.source, by
-        self._charge = batch.charge
+        self._charge, self._redactor = batch.charge, desks.ctx.redactor
         self._told = Taken()
         self._counted: dict[str, str] = {}  # key -> noun, of the records that a rehearsal saw
         self.files = Files(desks, batch.folder)
@@ -140,7 +140,7 @@ class _Taking:
 
     def _remark(self, what: str, why: str) -> None:
         if len(self._told.remarks) < _LISTED:
-            self._told.remarks.append(Remark(redact_text(what), redact_text(why)))
+            self._told.remarks.append(Remark(self._redactor.text(what), self._redactor.text(why)))
         else:
             self._told.unlisted_remarks += 1
 
@@ -164,7 +164,7 @@ class _Taking:
             made = imported_id(self._desks, self._kind, item.key)
             earlier = self._counted.get(item.key) if made is None else _noun_of(made)
             if earlier not in (None, noun):
-                raise _other_record(item.key)
+                raise self._other_record(item.key)
             if isinstance(item, ImportedExperiment):
                 if item.hypothesis_id is not None:
                     self._desks.ctx.need("hypothesis", item.hypothesis_id)
@@ -181,7 +181,7 @@ class _Taking:
     def _follow(self, key: str, wanted: str, noun: str) -> None:
         made = imported_id(self._desks, self._kind, wanted)
         if (self._counted.get(wanted) if made is None else _noun_of(made)) != noun:
-            raise _missing(key, wanted, noun)
+            raise self._missing(key, wanted, noun)
 
     # --- taking ---------------------------------------------------------------------------------------------
 
@@ -220,7 +220,7 @@ class _Taking:
         """Returns whether an earlier import took it; it is counted either way."""
         earlier = self._desks.ctx.recall(tx, _name(self._kind, item.key), _DEED)
         if earlier is not None and _noun_of(earlier) != _NOUNS[type(item)]:
-            raise _other_record(item.key)
+            raise self._other_record(item.key)
         self._note(item, earlier is None)
         return earlier is not None
 
@@ -259,10 +259,10 @@ class _Taking:
             hypothesis_id=self._hypothesis_of(tx, item),
             title=item.title,
             status="rejected" if item.is_rejected else "proposed",
-            command=None if item.command is None else redact_command(item.command),
+            command=None if item.command is None else self._redactor.command(item.command),
             cwd=None,
             env={},
-            config=redact_value(dict(item.config)),
+            config=self._redactor.value(dict(item.config)),
             notes=item.notes,
             tags=(*tags_of((*item.tags, TAG)),),
             priority=0,
@@ -292,7 +292,7 @@ class _Taking:
         """Returns the id of the record that another one belongs to."""
         found = self._desks.ctx.recall(tx, _name(self._kind, wanted), _DEED)
         if found is None or _noun_of(found) != noun:
-            raise _missing(key, wanted, noun)
+            raise self._missing(key, wanted, noun)
         return found
 
     def _run(
@@ -308,7 +308,7 @@ class _Taking:
             return
         experiment = tx.get("experiment", self._needed(tx, item.key, item.experiment, "experiments"))
         if experiment is None:
-            raise _missing(item.key, item.experiment, "experiments")
+            raise self._missing(item.key, item.experiment, "experiments")
         number = tx.count("run") + 1
         metrics, sources = dict(item.metrics), dict(item.sources)
         if not metrics and laid is not None:
@@ -407,7 +407,7 @@ class _Taking:
         """Writes a note through the gates; one that they refuse is a remark."""
         earlier = imported_id(self._desks, self._kind, item.key)
         if earlier is not None and _noun_of(earlier) != _NOUNS[ImportedNote]:
-            raise _other_record(item.key)
+            raise self._other_record(item.key)
         is_new = earlier is None
         if is_new and self._is_taken(item):
             return
@@ -438,6 +438,16 @@ class _Taking:
         self._remark(f"note {item.path}", f"{who}; perpetual memory write takes this one under another path")
         return True
 
+    def _missing(self, key: str, wanted: str, noun: str) -> NotFound:
+        return NotFound(
+            self._redactor.text(f"{key} names {wanted}, which is none of the {noun} that were imported before"),
+            hint="the plugin must hand over hypotheses before experiments, and experiments before runs",
+        )
+
+    def _other_record(self, key: str) -> Conflict:
+        message = self._redactor.text(f"the key {key} was imported as another record")
+        return Conflict(message, hint="a key names one record for ever")
+
 
 _NOUNS: dict[type, str] = {
     ImportedHypothesis: "hypotheses",
@@ -452,16 +462,3 @@ def _noun_of(made: str) -> str:
     """Returns what an id, or the path of a note, names."""
     found = _ID.fullmatch(made)
     return "notes" if found is None else {"h": "hypotheses", "e": "experiments", "r": "runs"}[found[1]]
-
-
-def _missing(key: str, wanted: str, noun: str) -> NotFound:
-    return NotFound(
-        redact_text(f"{key} names {wanted}, which is none of the {noun} that were imported before"),
-        hint="the plugin must hand over hypotheses before experiments, and experiments before runs",
-    )
-
-
-def _other_record(key: str) -> Conflict:
-    return Conflict(
-        redact_text(f"the key {key} was imported as another record"), hint="a key names one record for ever"
-    )

@@ -14,7 +14,6 @@ from perpetual.lab.flows.room import Moment, check_machine, room
 from perpetual.lab.flows.specify import spec_of
 from perpetual.lab.flows.start import start, start_many, wanted_gpus
 from perpetual.lab.placing import Surveys, check_place
-from perpetual.lab.redaction import refuse_command
 from perpetual.lab.rights import for_agent
 from perpetual.lab.runs import SEEDS, seed_of
 from perpetual.lab.schedulers import scheduler_name, scheduler_of
@@ -72,7 +71,7 @@ def launch(
         LaunchError: if it can never start here; no run is made.
     """
     ctx = desks.ctx
-    refuse_command(command)
+    ctx.redaction.refuse_command(command)
     _check_seed(seed, every)
     with ctx.store.transaction() as tx:
         earlier = ctx.recall(tx, idempotency_key, "run")
@@ -212,7 +211,7 @@ def plan(
         code_changed}`; the hours are the worst case that each run reserves, `waits_for` what the first of them would
         wait for, or None, and `code_changed` what of the code has changed since the approval, or None.
     """
-    refuse_command(command)
+    desks.ctx.redaction.refuse_command(command)
     _check_seed(seed, every)
     experiment = _candidate(desks, desks.ctx.need("experiment", experiment_id), command)
     surveys = Surveys(desks.ctx)

@@ -14,7 +14,6 @@ from perpetual.errors import PluginError
 from perpetual.lab.experiments import words_of
 from perpetual.lab.flows import Desks
 from perpetual.lab.flows.captures import Codes
-from perpetual.lab.redaction import shown_specification
 from perpetual.slots.capture import CodeState
 from perpetual.slots.store import Document
 
@@ -39,7 +38,7 @@ def differences(desks: Desks, id: str) -> dict[str, Any] | None:
     found = _nearest(desks, document)
     if found is None:
         return None
-    was, now = shown_specification(found.body), shown_specification(document.body)
+    was, now = map(desks.ctx.redaction.shown_specification, (found.body, document.body))
     return {
         "id": found.id,
         "command": _words(_split(was), _split(now)),

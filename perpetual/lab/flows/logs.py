@@ -15,10 +15,10 @@ from perpetual.lab.flows.reconcile import look
 from perpetual.lab.rights import for_agent
 from perpetual.lab.sight import scheduler_for, sight
 from perpetual.lab.states import LIVE
+from perpetual.slots.redactor import Redactor
 from perpetual.slots.scheduler import LIVING, Scheduler
 from perpetual.slots.store import Document
 from perpetual.toolkit.confined import check_file, explain, open_file
-from perpetual.toolkit.redact import redact_text
 from perpetual.toolkit.redact_stream import RedactedStream
 
 __all__ = ["logs", "stream"]
@@ -53,7 +53,7 @@ def logs(
         size = file.seek(0, io.SEEK_END)
         file.seek(max(0, size - _LIMIT_BYTES))
         text = _decoder().decode(file.read(_LIMIT_BYTES), final=True)
-    text = text if raw else redact_text(text)
+    text = text if raw else desks.ctx.redactor.text(text)
     shown = _last_lines(text, tail)
     return {
         "run_id": run.id,
@@ -83,7 +83,7 @@ def stream(
     path = _path(desks, run, stderr)
     start = 0 if tail is None else _start_of_tail(path, tail)
     pieces = _pieces(desks, run, path, start, follow)
-    return pieces if raw else _redacted(path, start, pieces)
+    return pieces if raw else _redacted(desks.ctx.redactor, path, start, pieces)
 
 
 def _check_raw(desks: Desks, raw: bool) -> None:
@@ -91,9 +91,9 @@ def _check_raw(desks: Desks, raw: bool) -> None:
         raise NotPermitted("an agent reads logs without their secrets", hint="leave out --raw")
 
 
-def _redacted(path: Path, start: int, pieces: Iterator[str]) -> Iterator[str]:
+def _redacted(redactor: Redactor, path: Path, start: int, pieces: Iterator[str]) -> Iterator[str]:
     """Yields the pieces without secrets; the text before them is read too, as a key may begin there."""
-    redacted = RedactedStream()
+    redacted = RedactedStream(redactor.text)
     if start:
         with path.open("rb") as file:
             file.seek(max(0, start - _CONTEXT_BYTES))

@@ -13,7 +13,6 @@ from perpetual.lab.flows.cautions import seen_before
 from perpetual.lab.flows.design import check_replicates, design_of
 from perpetual.lab.flows.fold import baseline_values, pools_with, prediction_of, predictions_of
 from perpetual.lab.hypotheses import tags_of
-from perpetual.lab.redaction import refuse_secrets
 from perpetual.lab.schedulers import engine_options, named
 from perpetual.lab.specification import Specification
 from perpetual.lab.states import ENDED
@@ -73,7 +72,9 @@ def _propose(
     hypothesis = ctx.need("hypothesis", hypothesis_id) if hypothesis_id is not None else None
     if spec.extends is not None:
         return _extend(desks, spec, spec.extends, hypothesis, idempotency_key, dry_run)
-    refuse_secrets({name: getattr(spec, name) for name in ("command", "env", "config", "cwd", "engine")})
+    desks.ctx.redaction.refuse_secrets(
+        {name: getattr(spec, name) for name in ("command", "env", "config", "cwd", "engine")}
+    )
     if spec.command is not None:
         argv_of(spec.command)
     design = design_of(desks, hypothesis, spec)

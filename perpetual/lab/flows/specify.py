@@ -9,10 +9,10 @@ import sys
 from collections.abc import Sequence
 
 from perpetual.lab import tokens
+from perpetual.lab.context import Context
 from perpetual.lab.experiments import argv_of
 from perpetual.lab.flows import Desks
 from perpetual.lab.placing import variables
-from perpetual.lab.redaction import shown_specification
 from perpetual.lab.schedulers import options_of, scheduler_of
 from perpetual.slots.scheduler import LaunchSpec, Scheduler
 from perpetual.slots.store import Document
@@ -84,11 +84,11 @@ def _inherited(scheduler: Scheduler) -> dict[str, str]:
     return {name: os.environ[name] for name in scheduler.passes_env if name in os.environ}
 
 
-def prepare(spec: LaunchSpec, run: Document, experiment: Document) -> None:
+def prepare(ctx: Context, spec: LaunchSpec, run: Document, experiment: Document) -> None:
     """The run's folder with its configuration and the specification that it was started from."""
     make_folder(spec.log_dir)
     write_atomic(spec.log_dir / "config.json", dump_json(experiment.body["config"]))
-    shown = shown_specification(experiment.body)
+    shown = ctx.redaction.shown_specification(experiment.body)
     kept = {key: shown[key] for key in ("id", "command", "cwd", "env", "config", "resources", "design")}
     document = {
         "run": run.id,

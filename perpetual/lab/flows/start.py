@@ -354,7 +354,7 @@ def _prepare(desks: Desks, turn: _Turn) -> _Prepared:
         experiment = desks.ctx.need("experiment", run.body["experiment_id"])
         spec = spec_of(desks, experiment, run_id=run.id, gpus=run.body["gpus"], run=run)
         _make_room(desks, run)
-        prepare(spec, run, experiment)
+        prepare(desks.ctx, spec, run, experiment)
         has_come_through = turn.again and _came_through(desks, run) is not None
         # What the command was started from is there already, if it was started.
         kept = kept_of(spec.log_dir) if has_come_through else capture(desks, run, experiment, spec)

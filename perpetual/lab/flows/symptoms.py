@@ -46,7 +46,7 @@ def symptoms_of(
         by_us: the run was cancelled or had reached its limit, so a shell that says "killed" names no cause.
     """
     scheduler, log_dir = scheduler_for(desks.ctx, run), desks.runs.log_dir(run.id)
-    output = RunOutput(status, scheduler.logs(log_dir, stderr=True), scheduler.logs(log_dir))
+    output = RunOutput(status, scheduler.logs(log_dir, stderr=True), scheduler.logs(log_dir), desks.ctx.redactor)
     found, faults = _asked(_analysers(desks), output)
     if seen.reason == "signalled" and "out-of-memory" in (seen.detail or ""):  # the exit record's own word goes first
         record = {"kind": OUT_OF_MEMORY, "text": str(seen.detail), "source": "exit record"}

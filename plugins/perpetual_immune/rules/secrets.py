@@ -1,11 +1,11 @@
-"""Secrets as hits of the scanner; the rules are `perpetual.toolkit.secret_rules`, which redaction uses too."""
+"""Secrets as hits of the scanner; the rules are `perpetual_redaction.rules`, which redaction uses too."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from perpetual.toolkit.secret_rules import find_secrets
 from perpetual_immune.rules.hit import MEDIUM, Hit
+from perpetual_redaction.rules import find_secrets
 
 __all__ = ["find"]
 

@@ -14,6 +14,7 @@ import pytest
 
 from perpetual.slots.capture import Capture, CodeReader, CodeState, RunChanges, RunEnd, RunFacts, RunStart
 from perpetual.testing.captures import SECRET, CaptureContract
+from perpetual.testing.redactors import bundled_redactor
 
 
 def _hashes(folder: Path) -> dict[str, str]:
@@ -243,6 +244,4 @@ def test_a_broken_capture_fails(
 
 
 def test_the_secret_has_the_form_that_is_looked_for() -> None:
-    from perpetual.toolkit.redact import redact_text
-
-    assert redact_text(SECRET) != SECRET
+    assert bundled_redactor().text(SECRET) != SECRET

@@ -34,8 +34,8 @@ def test_a_start_compiles_no_pattern_by_which_secrets_are_known() -> None:
         "    compiled.append(sys._getframe(1).f_globals['__name__'])\n"
         "    return compile_(*given)\n"
         "re.compile = seen\n"
-        "import perpetual.toolkit.redact\n"
-        "print([name for name in compiled if name.startswith('perpetual')])\n"
+        "import perpetual_redaction.redactor\n"
+        "print([name for name in compiled if name.startswith('perpetual_redaction')])\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

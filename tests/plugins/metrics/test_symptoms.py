@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from perpetual.api import RunOutput, Symptom
+from perpetual.testing.redactors import bundled_redactor
 from perpetual_metrics import symptoms
 from perpetual_metrics.symptoms import RULES, last_error, seen_in, symptoms_of
+
+REDACTOR = bundled_redactor()
 
 # As the programs themselves say it.
 SAID = [
@@ -58,7 +61,7 @@ def log(folder: Path, text: str, name: str = "stderr.log") -> Path:
 
 @pytest.mark.parametrize(("kind", "line"), SAID)
 def test_what_programs_say(tmp_path: Path, kind: str, line: str) -> None:
-    found = symptoms_of([log(tmp_path, f"step 1\nstep 2\n{line}\n")])
+    found = symptoms_of(REDACTOR, [log(tmp_path, f"step 1\nstep 2\n{line}\n")])
     assert [item.kind for item in found] == [kind]
     assert found[0].text == line.strip()
     assert found[0].source == "stderr.log:3"
@@ -83,13 +86,13 @@ def test_every_rule_has_a_line_and_every_hint_a_rule() -> None:
     ],
 )
 def test_what_is_no_symptom(tmp_path: Path, line: str) -> None:
-    assert symptoms_of([log(tmp_path, line + "\n")]) == []
+    assert symptoms_of(REDACTOR, [log(tmp_path, line + "\n")]) == []
 
 
 def test_the_last_line_of_a_kind_and_standard_error_first(tmp_path: Path) -> None:
     err = log(tmp_path, "MemoryError\nx\nCUDA out of memory\n")
     out = log(tmp_path, "Killed\nMemoryError: in the output\n", "stdout.log")
-    assert symptoms_of([err, out]) == [
+    assert symptoms_of(REDACTOR, [err, out]) == [
         Symptom("oom", "CUDA out of memory", "stderr.log:3"),
         Symptom("killed", "Killed", "stdout.log:1"),
     ]
@@ -97,7 +100,7 @@ def test_the_last_line_of_a_kind_and_standard_error_first(tmp_path: Path) -> Non
 
 def test_a_line_is_bounded_and_printable(tmp_path: Path) -> None:
     text = "a" * 100_000 + "\x1b]0;title\x07 MemoryError \x9b2J\u202e" + "b" * 100_000
-    (found,) = symptoms_of([log(tmp_path, text[:120_000])])
+    (found,) = symptoms_of(REDACTOR, [log(tmp_path, text[:120_000])])
     assert len(found.text) <= 300
     assert "MemoryError" in found.text
     assert found.text.isprintable()
@@ -105,7 +108,7 @@ def test_a_line_is_bounded_and_printable(tmp_path: Path) -> None:
 
 
 def test_a_progress_bar_s_line_ends_at_its_return(tmp_path: Path) -> None:
-    (found,) = symptoms_of([log(tmp_path, "10%|#   |\r20%|##  |\rMemoryError\r30%\n")])
+    (found,) = symptoms_of(REDACTOR, [log(tmp_path, "10%|#   |\r20%|##  |\rMemoryError\r30%\n")])
     assert found == Symptom("oom", "MemoryError", "stderr.log:1")
 
 
@@ -114,15 +117,15 @@ def test_only_the_end_is_read_and_lines_are_counted_from_the_start(
 ) -> None:
     early = "MemoryError\n" + "x" * 99 * 1 + "\n"
     path = log(tmp_path, early + ("y" * 99 + "\n") * 2000 + "Segmentation fault\n")
-    assert symptoms_of([path]) == [Symptom("crash", "Segmentation fault", "stderr.log:2003")]
+    assert symptoms_of(REDACTOR, [path]) == [Symptom("crash", "Segmentation fault", "stderr.log:2003")]
     monkeypatch.setattr(symptoms, "_COUNTED_BYTES", 1000)
-    assert symptoms_of([path])[0].source == "stderr.log"
+    assert symptoms_of(REDACTOR, [path])[0].source == "stderr.log"
 
 
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     path = tmp_path / "stderr.log"
     path.write_bytes(b"\xff\xfe\x00MemoryError\xff\n")
-    (found,) = symptoms_of([path])
+    (found,) = symptoms_of(REDACTOR, [path])
     assert found.kind == "oom"
     assert found.text.isprintable()
 
@@ -130,7 +133,7 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 def test_what_is_no_file_tells_nothing_and_holds_up_nobody(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "stderr.log")
     (tmp_path / "stdout.log").mkdir()
-    assert symptoms_of([tmp_path / "stderr.log", tmp_path / "stdout.log", tmp_path / "none"]) == []
+    assert symptoms_of(REDACTOR, [tmp_path / "stderr.log", tmp_path / "stdout.log", tmp_path / "none"]) == []
 
 
 _KEY = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEowIBAAKCAQEA\n" * 3
@@ -151,9 +154,9 @@ def test_a_line_out_of_a_secret_shows_nothing_of_it(tmp_path: Path, text: str, l
     """A line is redacted with what stands around it: half a token has no form, nor has one line of a key."""
     log = tmp_path / "stderr.log"
     log.write_text(text)
-    error = last_error(log)
+    error = last_error(REDACTOR, log)
     assert error is not None
-    shown = seen_in(RunOutput("failed", log, log))
+    shown = seen_in(RunOutput("failed", log, log, REDACTOR))
     assert error in shown
     assert not [item for item in shown if leaks in item.text]
     assert any("<redacted>" in item.text for item in shown)

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from perpetual.records import Experiment, Hypothesis
+from perpetual.testing.redactors import bundled_redactor
 from perpetual_provenance import git_snapshot, untracked
-from perpetual_provenance.git_snapshot import capture_code
+from perpetual_provenance.git_snapshot import Code, capture_code
 from perpetual_provenance.python_env import interpreter_of
 
 Campaign = Callable[..., tuple[Hypothesis, Experiment]]
@@ -31,6 +32,10 @@ def git(folder: Path, *words: str, data: bytes = b"") -> bytes:
     done = subprocess.run(["git", "-C", str(folder), *identity, *words], input=data, capture_output=True, check=False)
     assert done.returncode == 0, (words, done.stderr)
     return done.stdout
+
+
+def capture(root: Path, folder: Path) -> Code:
+    return capture_code(root, folder, bundled_redactor())
 
 
 @pytest.fixture
@@ -96,7 +101,7 @@ def _restore(code: Path, place: Path, document: dict[str, Any], target: Path) ->
 
 def test_a_clean_repository(code: Path, place: Path) -> None:
     (code / "some.log").write_text("ignored\n")
-    state, document, problems = capture_code(code / "sub", place)
+    state, document, problems = capture(code / "sub", place)
     commit = git(code, "rev-parse", "HEAD").decode().strip()
     assert (state.commit, state.dirty) == (commit, False)
     assert (document["branch"], document["remote"], document["top"]) == ("main", None, str(code))
@@ -130,7 +135,7 @@ def test_patch_and_untracked_files_restore_the_tree(code: Path, place: Path, tmp
         file.write(b"a name that is no UTF-8\n")
     (code / "empty").touch()
     index = (code / ".git" / "index").read_bytes()
-    state, document, problems = capture_code(code, place)
+    state, document, problems = capture(code, place)
     assert (state.dirty, problems, document["why"]) == (True, [], None)
     assert (code / ".git" / "index").read_bytes() == index
     patch = place / "code.patch"
@@ -148,9 +153,9 @@ def test_line_ends_that_git_translates(code: Path, place: Path, tmp_path: Path) 
     (code / "run.bat").write_bytes(b"one\r\ntwo\r\n")
     git(code, "add", "-A")
     git(code, "commit", "-qm", "attributes")
-    assert capture_code(code, place).state.dirty is False
+    assert capture(code, place).state.dirty is False
     (code / "run.bat").write_bytes(b"one\r\n2\r\n")
-    document = capture_code(code, place).document
+    document = capture(code, place).document
     _restore(code, place, document, tmp_path / "again")
     assert _tree(tmp_path / "again") == _tree(code)
 
@@ -165,7 +170,7 @@ def test_a_change_as_young_as_the_index_is_seen(code: Path, place: Path) -> None
     path.write_text("2\n")
     os.utime(path, (long_ago, long_ago))
     os.utime(code / ".git" / "index", (long_ago, long_ago))
-    assert capture_code(code, place).document["patch"] == "code.patch"
+    assert capture(code, place).document["patch"] == "code.patch"
 
 
 def test_a_repository_that_wants_to_run_programs(code: Path, place: Path, tmp_path: Path) -> None:
@@ -217,7 +222,7 @@ def test_a_repository_that_wants_to_run_programs(code: Path, place: Path, tmp_pa
     git(code, "config", "remote.origin.promisor", "true")
     for path in marks.iterdir():  # what preparing has set off
         path.unlink()
-    state, _, problems = capture_code(code, place)
+    state, _, problems = capture(code, place)
     assert sorted(path.name for path in marks.iterdir()) == []
     assert state.dirty is True
     text = (place / "code.patch").read_text()
@@ -230,20 +235,20 @@ def test_a_repository_that_wants_to_run_programs(code: Path, place: Path, tmp_pa
 
 def test_credentials_of_the_remote_are_not_kept(code: Path, place: Path) -> None:
     git(code, "remote", "add", "fork", "https://host/fork.git")
-    assert capture_code(code, place).document["remote"] == "https://host/fork.git"
+    assert capture(code, place).document["remote"] == "https://host/fork.git"
     git(code, "remote", "add", "origin", "https://user:hunter2@host/x.git")
-    document = capture_code(code, place).document
+    document = capture(code, place).document
     assert document["remote"] == "https://<redacted>@host/x.git"
     assert "hunter2" not in json.dumps(document)
 
 
 def test_detached_and_in_a_worktree(code: Path, place: Path, tmp_path: Path) -> None:
     git(code, "checkout", "-q", "--detach")
-    assert capture_code(code, place).document["branch"] is None
+    assert capture(code, place).document["branch"] is None
     other = tmp_path / "other"
     git(code, "worktree", "add", "-q", "-b", "side", str(other))
     (other / "train.py").write_text("other\n")
-    state, document, problems = capture_code(other, place)
+    state, document, problems = capture(other, place)
     assert (state.dirty, document["branch"], document["top"], problems) == (True, "side", str(other), [])
     assert "+other" in (place / "code.patch").read_text()
 
@@ -252,16 +257,19 @@ def test_who_does_not_want_to_see_untracked_files(code: Path, place: Path) -> No
     """As in a home folder under git: then only the project's own are looked for."""
     (code / "new").write_text("1")
     (code / "sub" / "new").write_text("2")
-    assert [entry["path"] for entry in capture_code(code / "sub", place).document["untracked"]] == ["new", "sub/new"]
+    assert [entry["path"] for entry in capture(code / "sub", place).document["untracked"]] == [
+        "new",
+        "sub/new",
+    ]
     git(code, "config", "status.showUntrackedFiles", "no")
-    assert [entry["path"] for entry in capture_code(code / "sub", place).document["untracked"]] == ["sub/new"]
+    assert [entry["path"] for entry in capture(code / "sub", place).document["untracked"]] == ["sub/new"]
 
 
 def test_an_index_in_two_parts(code: Path, place: Path) -> None:
     git(code, "update-index", "--split-index")
     (code / "train.py").write_text("changed\n")
     git(code, "add", "train.py")
-    state, _, problems = capture_code(code, place)
+    state, _, problems = capture(code, place)
     assert (state.dirty, problems) == (True, [])
 
 
@@ -271,10 +279,10 @@ def test_a_repository_of_sha256_objects(place: Path, tmp_path: Path) -> None:
     git(folder, "init", "-q", "--object-format=sha256")
     (folder / "a").write_text("1\n")
     git(folder, "add", "a")
-    assert capture_code(folder, place).problems == []
+    assert capture(folder, place).problems == []
     git(folder, "commit", "-qm", "first")
     (folder / "a").write_text("2\n")
-    state, _, problems = capture_code(folder, place)
+    state, _, problems = capture(folder, place)
     assert (len(state.commit or ""), state.dirty, problems) == (64, True, [])
 
 
@@ -282,11 +290,11 @@ def test_before_the_first_commit(place: Path, tmp_path: Path) -> None:
     folder = tmp_path / "unborn"
     folder.mkdir()
     git(folder, "init", "-q")
-    assert capture_code(folder, place).state.dirty is False
+    assert capture(folder, place).state.dirty is False
     (folder / "staged").write_text("1\n")
     (folder / "new").write_text("2\n")
     git(folder, "add", "staged")
-    state, document, problems = capture_code(folder, place)
+    state, document, problems = capture(folder, place)
     assert (state.commit, state.dirty, document["branch"], problems) == (None, True, "main", [])
     assert "+1" in (place / "code.patch").read_text()
     assert [entry["path"] for entry in document["untracked"]] == ["new"]
@@ -353,7 +361,7 @@ def test_what_cannot_be_had_is_said(place: Path, tmp_path: Path, make: Callable[
     folder = tmp_path / "folder"
     folder.mkdir()
     make(folder)
-    state, document, problems = capture_code(folder, place)
+    state, document, problems = capture(folder, place)
     assert state.dirty is None
     assert why in " ".join(problems)
     assert document["why"] in problems
@@ -362,10 +370,10 @@ def test_what_cannot_be_had_is_said(place: Path, tmp_path: Path, make: Callable[
 
 def test_without_git(code: Path, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert capture_code(code, place).problems == ["git is not installed here"]
+    assert capture(code, place).problems == ["git is not installed here"]
     (tmp_path / "git").write_text("#!/bin/sh\nexit 3\n")
     (tmp_path / "git").chmod(0o755)
-    assert capture_code(code, place).problems == ["git rev-parse ended with status 3"]
+    assert capture(code, place).problems == ["git rev-parse ended with status 3"]
 
 
 def test_a_git_that_hangs_holds_no_launch_up(
@@ -375,7 +383,7 @@ def test_a_git_that_hangs_holds_no_launch_up(
     (tmp_path / "git").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(git_snapshot, "_GIT_S", 0.3)
-    assert capture_code(code, place).problems == ["git rev-parse took longer than 0.3 s"]
+    assert capture(code, place).problems == ["git rev-parse took longer than 0.3 s"]
 
 
 def test_variables_that_point_git_elsewhere_do_not_count(
@@ -386,7 +394,7 @@ def test_variables_that_point_git_elsewhere_do_not_count(
     monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
     monkeypatch.setenv("GIT_EXTERNAL_DIFF", f"touch {tmp_path}/mark")
     (code / "train.py").write_text("changed\n")
-    state, document, problems = capture_code(code, place)
+    state, document, problems = capture(code, place)
     assert (state.dirty, document["top"], problems) == (True, str(code), [])
     assert not (tmp_path / "mark").exists()
 
@@ -409,7 +417,7 @@ def test_what_is_too_much_is_hashed_or_counted(code: Path, place: Path, monkeypa
     (code / "repository").mkdir()
     git(code / "repository", "init", "-q")
     (code / "repository" / "x").write_text("x")
-    _, document, problems = capture_code(code, place)
+    _, document, problems = capture(code, place)
     assert (document["patch"], len(document["patch_sha256"])) == (None, 64)
     assert document["patch_bytes"] > 500
     assert "its hash is" in document["why"]
@@ -431,7 +439,7 @@ def test_links_are_kept_as_links(code: Path, place: Path, monkeypatch: pytest.Mo
     (code / "odd").symlink_to(os.fsdecode(b"no \xff text"))
     (code / "deep").mkdir()
     (code / "deep" / "up").symlink_to("..")
-    _, document, problems = capture_code(code, place)
+    _, document, problems = capture(code, place)
     kept = place / "untracked"
     assert os.readlink(os.fsencode(kept / "odd")) == b"no \xff text"
     assert {entry["path"]: os.readlink(kept / entry["path"]) for entry in document["untracked"]} == {
@@ -440,7 +448,7 @@ def test_links_are_kept_as_links(code: Path, place: Path, monkeypatch: pytest.Mo
     assert all(entry["kept"] and "why" not in entry for entry in document["untracked"])
     assert problems == []
     monkeypatch.setattr(untracked, "_KEPT_FILES", 2)
-    _, document, _ = capture_code(code, place)
+    _, document, _ = capture(code, place)
     assert [entry["why"] for entry in document["untracked"] if "why" in entry] == ["only described: it is one too many"]
     assert all(entry["kept"] and entry["target"] for entry in document["untracked"])
 
@@ -453,7 +461,7 @@ def test_nothing_is_written_through_a_kept_link(tmp_path: Path) -> None:
     (outside / "inner").symlink_to("x" * 250)  # the longer one comes last
     (top / "a").symlink_to(outside)
     document: dict[str, Any] = {}
-    untracked.keep_untracked(os.fsencode(top), [b"a", b"a/inner"], place, document, [])
+    untracked.keep_untracked(bundled_redactor(), os.fsencode(top), [b"a", b"a/inner"], place, document, [])
     assert os.readlink(place / "a") == str(outside)
     (refused,) = [entry["why"] for entry in document["untracked"] if "why" in entry]
     assert refused == "only described: a link was kept in the place of its folder"
@@ -463,12 +471,12 @@ def test_nothing_is_written_through_a_kept_link(tmp_path: Path) -> None:
 def test_an_earlier_launcher_s_leftovers_are_replaced(code: Path, place: Path) -> None:
     (code / "new").write_text("1")
     (code / "train.py").write_text("1")
-    first = capture_code(code, place).document
+    first = capture(code, place).document
     (place / ".capture").mkdir()
-    assert capture_code(code, place).document == first
+    assert capture(code, place).document == first
     (code / "new").unlink()
     git(code, "checkout", "-q", "train.py")
-    capture_code(code, place)
+    capture(code, place)
     assert [*place.iterdir()] == []
 
 
@@ -478,13 +486,13 @@ def test_fifty_thousand_files(code: Path, place: Path) -> None:
         (code / f"data{folder}").mkdir()
         for number in range(1000):
             (code / f"data{folder}" / f"{number}.txt").write_text("x")
-    _, document, problems = capture_code(code, place)
+    _, document, problems = capture(code, place)
     assert document["untracked_left_out"] == 45_000
     assert sum(entry["kept"] for entry in document["untracked"]) == 1_000
     assert len(problems) == 2
     git(code, "add", "-A")
     git(code, "commit", "-qm", "many")
-    assert capture_code(code, place).state.dirty is False
+    assert capture(code, place).state.dirty is False
 
 
 # --- the interpreter ------------------------------------------------------------------------------------------------

@@ -7,9 +7,13 @@ import string
 import subprocess
 from pathlib import Path
 
-from perpetual.toolkit.redact import MASK
+import pytest
+
+from perpetual.api import MASK
+from perpetual.testing.redactors import bundled_redactor
 from perpetual_provenance.git_snapshot import capture_code
 from perpetual_provenance.patches import without_secrets
+from perpetual_provenance.secret_files import names_secret
 
 
 def _drawn(number: int, length: int = 36) -> str:
@@ -48,7 +52,7 @@ def test_copies_of_code_hold_no_secret(tmp_path: Path) -> None:
     (code / "id_ed25519").write_text(pem)
     (code / "notes.txt").write_text(f"look:\n{pem}")
     (code / "run.sh").write_text(f"export WANDB_API_KEY={_drawn(41, 40)}\n./train\n")
-    found = capture_code(code, place)
+    found = capture_code(code, place, bundled_redactor())
     for secret in (_token(40), "s3cr3tvalue", _drawn(1, 64), _drawn(41, 40)):
         assert not _files_with(place, secret), secret
     document = found.document
@@ -72,7 +76,24 @@ def test_a_key_of_several_lines_leaves_as_many_lines_in_a_patch() -> None:
     section = (
         f"diff --git a/x.txt b/x.txt\n--- a/x.txt\n+++ b/x.txt\n@@ -1 +1,4 @@\n a\n+token = {_token(50)}\n+b\n{lines}\n"
     )
-    kept = without_secrets(section.encode())
+    kept = without_secrets(bundled_redactor(), section.encode())
     assert kept.redacted == ["x.txt"]
     assert kept.patch.count(b"\n") == section.count("\n")
     assert b"ghp_" not in kept.patch
+
+
+@pytest.mark.parametrize(
+    "path",
+    [".env", "conf/.env.local", ".ssh/config", "id_ed25519", "keys/id_rsa.old", "server.pem", "a.key", "credentials",
+     ".netrc", ".kube/config", ".npmrc", ".pypirc", "gcp-service-account.json", "client_secret_1.json",
+     "credentials.json", ".aws/x"],
+)  # fmt: skip
+def test_names_of_secret_files(path: str) -> None:
+    assert names_secret(path)
+
+
+@pytest.mark.parametrize(
+    "path", ["train.py", "secrets.py", "token.py", "id_rsa.pub", ".env.example", "conf.yaml", "tokens.md"]
+)
+def test_names_of_other_files(path: str) -> None:
+    assert not names_secret(path)

@@ -1,51 +1,23 @@
-"""Takes secrets out of texts, command lines, environments and JSON values: the one function of every way in. Floor 0.
-
-A secret is known by its form (the table `token_formats`, shared with the gate `immune`), by its name (`HF_TOKEN`,
-`--api-key`, `"password":`), or by its place (the credentials of a URL, an `Authorization` header, `curl -u`), also
-where a token is broken over lines, encoded in base64 or disguised by invisible or wide characters. `MASK` replaces it.
-A secret of an unknown form under a harmless name is not seen. Every pattern is linear in the text's length.
-
-`secret_in_command`, `secret_in_variables` and `secret_in_value` name the place of a secret instead, for callers that
-must refuse it: what a person approves is run byte by byte, so nothing can be taken out of it.
+"""The redactor `secrets`. A secret is known by its form (the table `token_formats`, shared with the gate `immune`), by
+its name (`HF_TOKEN`, `--api-key`, `"password":`), or by its place (the credentials of a URL, an `Authorization` header,
+`curl -u`), also where a token is broken over lines, encoded in base64 or disguised by invisible or wide characters. A
+secret of an unknown form under a harmless name is not seen. Every pattern is linear in the text's length.
 """
 
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
+from perpetual.api import MASK, Redactor, Span
 from perpetual.toolkit.late_pattern import late_pattern
-from perpetual.toolkit.secret_disguises import disguised
-from perpetual.toolkit.secret_names import (
-    is_secret_name,
-    is_secret_setting,
-    looks_drawn,
-    looks_like_password,
-)
-from perpetual.toolkit.secret_rules import find_secrets, is_placeholder, places
+from perpetual_redaction.disguises import disguised
+from perpetual_redaction.names import is_secret_name, is_secret_setting, looks_drawn, looks_like_password
+from perpetual_redaction.rules import find_secrets, is_placeholder, places
 
-__all__ = [
-    "MASK",
-    "is_secret_name",
-    "redact_bytes",
-    "redact_command",
-    "redact_environment",
-    "redact_part",
-    "redact_setting",
-    "redact_text",
-    "redact_value",
-    "redact_words",
-    "secret_in_command",
-    "secret_in_value",
-    "secret_in_variables",
-]
+__all__ = ["Secrets", "build"]
 
-MASK = "<redacted>"
-
-Span = tuple[int, int]
 _SHORT = 2_000  # characters; shorter texts come again and again: statuses, commands, titles
 
 # Shorter and looser than the published formats: what is taken out by mistake here costs a word, not a note.
@@ -103,70 +75,46 @@ _LONGEST_NAME = 64
 _STRIPPED = ".,;:!?)]}"
 
 
-def redact_text(text: str) -> str:
-    """Returns the text with every secret in it replaced by `MASK`."""
-    return _remembered(text) if len(text) <= _SHORT else _redacted(text)
+def build(options: Mapping[str, object]) -> Secrets:
+    """Returns the redactor; it has no options."""
+    return Secrets()
+
+
+class Secrets(Redactor):
+    """Knows secrets by form, name and place."""
+
+    def find(self, text: str) -> Sequence[Span]:
+        """Returns where the secrets of a text are."""
+        return _remembered(text) if len(text) <= _SHORT else _spans(text)
+
+    def words(self, words: Sequence[str]) -> list[str]:
+        """Returns a command's words: `--api-key X`, `--api-key=X`, `API_KEY=X`, `-u user:X`, `-p X` lose their X."""
+        is_curl = any(_CURLS.search(word) for word in words)
+        takes_password = any(_PASSWORD_PROGRAMS.search(word) for word in words)
+        shown: list[str] = []
+        before = ""
+        for word in words:
+            found = _shown_word(before, word, is_curl=is_curl, takes_password=takes_password)
+            shown.append(self.text(word) if found is None else found)
+            before = word
+        return shown
+
+    def is_secret_name(self, name: str) -> bool:
+        """Returns whether a name is taken to hold a secret; see `perpetual_redaction.names`."""
+        return is_secret_name(name)
+
+    def is_secret(self, name: str, value: str, *, is_variable: bool = False) -> bool:
+        """Returns whether a value under a name is a secret; see `perpetual_redaction.names`."""
+        return is_secret_setting(name, value, is_variable=is_variable)
 
 
 @lru_cache(maxsize=4096)
-def _remembered(text: str) -> str:
-    return _redacted(text)
+def _remembered(text: str) -> tuple[Span, ...]:
+    return tuple(_spans(text))
 
 
-def _redacted(text: str) -> str:
-    spans = _spans(text)
-    return _masked(text, spans, 0, len(text)) if spans else text
-
-
-def redact_part(text: str, start: int, end: int) -> str:
-    """Returns `text[start:end]` with every secret of the whole text replaced by `MASK`, also one that it cuts."""
-    cut = [span for span in _spans(text) if span[0] < end and span[1] > start]
-    return _masked(text, cut, start, end)
-
-
-def _masked(text: str, spans: Iterable[Span], start: int, end: int) -> str:
-    pieces, position = [], start
-    for begin, after in spans:
-        pieces += [text[position:begin], MASK]
-        position = after
-    return "".join([*pieces, text[position:end]])
-
-
-def redact_bytes(content: bytes) -> bytes:
-    """Returns a file's content with its secrets replaced; what is no text stays as it is."""
-    if b"\0" in content[:8192]:
-        return content
-    text = content.decode("utf-8", "surrogateescape")
-    shown = redact_text(text)
-    return content if shown == text else shown.encode("utf-8", "surrogateescape")
-
-
-def redact_setting(name: str, value: str) -> str:
-    """Returns a variable's value: `MASK` by its name, else without the secrets in it."""
-    if value and is_secret_name(name):
-        return MASK
-    return MASK if is_secret_setting(name, value) else redact_text(value)
-
-
-def redact_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variables with the values of secret ones replaced."""
-    return {name: redact_setting(name, value) for name, value in env.items()}
-
-
-def redact_words(words: Iterable[str]) -> list[str]:
-    """Returns a command's words: `--api-key X`, `--api-key=X`, `API_KEY=X`, `-u user:X` and `-p X` lose their X."""
-    given = [*words]
-    is_curl = any(_CURLS.search(word) for word in given)
-    takes_password = any(_PASSWORD_PROGRAMS.search(word) for word in given)
-    shown: list[str] = []
-    before = ""
-    for word in given:
-        shown.append(_redacted_word(before, word, is_curl=is_curl, takes_password=takes_password))
-        before = word
-    return shown
-
-
-def _redacted_word(before: str, word: str, *, is_curl: bool, takes_password: bool) -> str:
+def _shown_word(before: str, word: str, *, is_curl: bool, takes_password: bool) -> str | None:
+    """Returns a word of a command whose place says that it is a secret, masked; None for any other."""
     option = before.lstrip("-")
     if before.startswith("-") and "=" not in before and not word.startswith("-") and word:
         if before in ("-u", "-U", "--user", "--proxy-user", "--auth"):
@@ -182,93 +130,7 @@ def _redacted_word(before: str, word: str, *, is_curl: bool, takes_password: boo
         return assigned["before"] + MASK
     if takes_password and word.startswith("-p") and len(word) > 3:
         return f"-p{MASK}"
-    return redact_text(word)
-
-
-def redact_command(command: str) -> str:
-    """Returns a command line without its secrets, quoted anew where a word lost one."""
-    if not secret_in_command(command):
-        return command
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return redact_text(command)
-    shown = redact_words(words)
-    return redact_text(" ".join(word if MASK in word else shlex.quote(word) for word in shown))
-
-
-def redact_value(value: Any, name: str = "") -> Any:
-    """Returns a JSON value with its secrets replaced: by the names of its keys, and in all of its texts.
-
-    Args:
-        name: the key that the value stands under.
-    """
-    if isinstance(value, str):
-        return MASK if name and value != MASK and is_secret_setting(name, value) else redact_text(value)
-    if isinstance(value, Mapping):
-        return {redact_text(str(key)): redact_value(item, str(key)) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        if all(isinstance(item, str) for item in value):
-            return (
-                redact_words(value) if not name or not is_secret_name(name) else [redact_value(v, name) for v in value]
-            )
-        return [redact_value(item, name) for item in value]
-    return value
-
-
-# --- where a secret is, for callers that refuse it -----------------------------------------------------------------
-
-
-def secret_in_command(command: str) -> bool:
-    """Returns whether a command line holds a secret, as text or as words."""
-    if redact_text(command) != command:
-        return True
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return False
-    before = ""
-    for word, shown in zip(words, redact_words(words), strict=True):
-        if shown != word:
-            name, _, value = word.partition("=")
-            is_option = before.startswith("-") and "=" not in before and before.lstrip("-").isidentifier()
-            if is_option and len(before) > 2:
-                name, value = before, word
-            elif before[:1] == "-" or not value:
-                return True
-            if is_secret_setting(name.lstrip("-"), value):
-                return True
-        before = word
-    return False
-
-
-def secret_in_variables(env: Mapping[str, str]) -> str | None:
-    """Returns the name of the first variable whose value is a secret, or None."""
-    for name, value in env.items():
-        text = str(value)
-        if is_secret_setting(name, text, is_variable=True) or redact_text(text) != text or redact_text(name) != name:
-            return name if redact_text(name) == name else "a variable"
     return None
-
-
-def secret_in_value(value: Any, name: str = "") -> str | None:
-    """Returns the dotted path of the first place of a JSON value that holds a secret, "" for the value itself."""
-    return next(_places(value, name, ""), None)
-
-
-def _places(value: Any, name: str, path: str) -> Iterator[str]:
-    if isinstance(value, str):
-        if is_secret_setting(name, value) or redact_text(value) != value:
-            yield path
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            shown = redact_text(str(key))
-            if shown != str(key):
-                yield f"{path}.{shown}".lstrip(".")
-            yield from _places(item, str(key), f"{path}.{shown}".lstrip("."))
-    elif isinstance(value, list | tuple):
-        for number, item in enumerate(value):
-            yield from _places(item, name, f"{path}[{number}]")
 
 
 # --- spans ---------------------------------------------------------------------------------------------------------

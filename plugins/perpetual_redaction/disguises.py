@@ -1,4 +1,4 @@
-"""Secrets that a plain look misses: broken over lines, in base64, or with invisible or wide characters. Floor 0.
+"""Secrets that a plain look misses: broken over lines, in base64, or with invisible or wide characters.
 
 Each disguise is undone in a view of the text that keeps where each character came from; used by `redact` alone.
 """

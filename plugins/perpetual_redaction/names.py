@@ -1,4 +1,4 @@
-"""Names that keep secrets, and values that look drawn at random. Floor 0; used by `redact` alone.
+"""Names that keep secrets, and values that look drawn at random. Used by `redactor` alone.
 
 Research is full of tokens and keys that are none (`PAD_TOKEN_ID`, `sort_key`), so a name counts by its end, by what
 stands before that, and, where it is a weak one, together with its value.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from perpetual.toolkit.late_pattern import late_pattern
-from perpetual.toolkit.secret_rules import entropy, is_placeholder
+from perpetual_redaction.rules import entropy, is_placeholder
 
 __all__ = ["is_secret_name", "is_secret_setting", "looks_drawn", "looks_like_password"]
 

@@ -1,4 +1,4 @@
-"""Secret rules: the table of token formats, and one generic assignment rule. Floor 0; standard library only.
+"""Secret rules: the table of token formats, and one generic assignment rule.
 
 Used by `redact` and by the gate `immune`: one detector, so that what a note may not hold is kept nowhere else. Formats come from the vendors' own documentation of their token prefixes and lengths.  Each rule names a lower-case
 keyword that must occur before its pattern is tried.  A find must not be a placeholder and, where the format leaves
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from perpetual.toolkit.late_pattern import late_pattern
-from perpetual.toolkit.token_formats import FORMATS, TokenFormat
+from perpetual_redaction.token_formats import FORMATS, TokenFormat
 
 __all__ = ["Secret", "entropy", "find_secrets", "find_tokens", "is_placeholder", "places"]
 

@@ -9,19 +9,11 @@ import time
 
 import pytest
 
-from perpetual.toolkit.redact import (
-    MASK,
-    is_secret_name,
-    redact_environment,
-    redact_setting,
-    redact_text,
-    redact_value,
-    redact_words,
-    secret_in_command,
-    secret_in_value,
-    secret_in_variables,
-)
+from perpetual.slots.redactor import MASK
 from perpetual.toolkit.redact_stream import RedactedStream
+from perpetual_redaction.redactor import build
+
+SECRETS = build({})
 
 
 @pytest.mark.parametrize(
@@ -31,9 +23,9 @@ from perpetual.toolkit.redact_stream import RedactedStream
      "MYSQL_PWD", "WANDB_API_KEY", "x-auth-token"],
 )  # fmt: skip
 def test_names_of_secrets(name: str) -> None:
-    assert is_secret_name(name)
-    assert redact_setting(name, "hunter2") == MASK
-    assert redact_setting(name, "") == ""
+    assert SECRETS.is_secret_name(name)
+    assert SECRETS.setting(name, "hunter2") == MASK
+    assert SECRETS.setting(name, "") == ""
 
 
 @pytest.mark.parametrize(
@@ -43,7 +35,7 @@ def test_names_of_secrets(name: str) -> None:
      "PAD_TOKEN_ID", "KEY_DIM", "SSH_AUTH_SOCK"],
 )  # fmt: skip
 def test_names_of_no_secrets(name: str) -> None:
-    assert not is_secret_name(name)
+    assert not SECRETS.is_secret_name(name)
 
 
 @pytest.mark.parametrize(
@@ -76,13 +68,13 @@ def test_names_of_no_secrets(name: str) -> None:
     ],
 )
 def test_texts(text: str, shown: str) -> None:
-    assert redact_text(text) == shown
+    assert SECRETS.text(text) == shown
 
 
 def test_words_of_a_command() -> None:
     words = ["python", "train.py", "--api-key", "hunter2", "--token=abc", "API_KEY=x", "--lr", "0.1", "--auth",
              "--seed", "1", "lr=0.1", "https://u:p@h/x", "--password=", "x"]  # fmt: skip
-    assert redact_words(words) == [
+    assert SECRETS.words(words) == [
         "python", "train.py", "--api-key", MASK, f"--token={MASK}", f"API_KEY={MASK}", "--lr", "0.1", "--auth",
         "--seed", "1", "lr=0.1", f"https://{MASK}@h/x", "--password=", "x",
     ]  # fmt: skip
@@ -137,10 +129,10 @@ _RUN = base64.b64encode(f"token = {_GITHUB}".encode()).decode()
     ],
 )
 def test_secrets_of_every_form(secret: str, text: str) -> None:
-    shown = redact_text(text)
+    shown = SECRETS.text(text)
     assert secret not in shown
     assert MASK in shown
-    assert redact_text(shown) == shown
+    assert SECRETS.text(shown) == shown
     if "\u200b" in text:
         assert shown == MASK
 
@@ -162,18 +154,18 @@ def test_secrets_of_every_form(secret: str, text: str) -> None:
     ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:
-    assert redact_text(text) == text
-    assert not secret_in_command(text)
+    assert SECRETS.text(text) == text
+    assert not SECRETS.in_command(text)
 
 
 def test_values_of_json() -> None:
     config = {"lr": 0.1, "api_key": "hunter2", "pad_token": "<pad>", "db": {"password": "x1y2z3"},
               "argv": ["--token", "a1b2c3d4"], "note": f"use {_GITHUB}", "max_tokens": 5, "key": "loss"}  # fmt: skip
-    assert redact_value(config) == {
+    assert SECRETS.value(config) == {
         "lr": 0.1, "api_key": MASK, "pad_token": "<pad>", "db": {"password": MASK}, "argv": ["--token", MASK],
         "note": f"use {MASK}", "max_tokens": 5, "key": "loss",
     }  # fmt: skip
-    assert redact_environment({"HF_TOKEN": "x", "LR": "0.1"}) == {"HF_TOKEN": MASK, "LR": "0.1"}
+    assert SECRETS.environment({"HF_TOKEN": "x", "LR": "0.1"}) == {"HF_TOKEN": MASK, "LR": "0.1"}
 
 
 @pytest.mark.parametrize(
@@ -183,7 +175,7 @@ def test_values_of_json() -> None:
      "sh -c 'WANDB_API_KEY=a1b2c3d4 python train.py'"],
 )  # fmt: skip
 def test_commands_that_hold_a_secret(command: str) -> None:
-    assert secret_in_command(command)
+    assert SECRETS.in_command(command)
 
 
 @pytest.mark.parametrize(
@@ -192,20 +184,20 @@ def test_commands_that_hold_a_secret(command: str) -> None:
      "tool -p 8080 -u root", "sh -c 'echo $WANDB_API_KEY'", "x --api-key-file k.txt", "x --eos-token '</s>'"],
 )  # fmt: skip
 def test_commands_without_a_secret(command: str) -> None:
-    assert not secret_in_command(command)
+    assert not SECRETS.in_command(command)
 
 
 def test_the_place_of_a_secret_is_named_and_its_value_is_not() -> None:
-    assert secret_in_variables({"LR": "0.1", "A_TOKEN": "s3"}) == "A_TOKEN"
-    assert secret_in_variables({"LR": "0.1", "NOTE": "x"}) is None
-    assert secret_in_value({"a": [{"b": _GITHUB}]}) == "a[0].b"
-    assert secret_in_value({"db": {"password": "hunter2"}}) == "db.password"
-    assert secret_in_value({"lr": 0.1, "pad_token": "<pad>", "key": "loss"}) is None
+    assert SECRETS.in_variables({"LR": "0.1", "A_TOKEN": "s3"}) == "A_TOKEN"
+    assert SECRETS.in_variables({"LR": "0.1", "NOTE": "x"}) is None
+    assert SECRETS.in_value({"a": [{"b": _GITHUB}]}) == "a[0].b"
+    assert SECRETS.in_value({"db": {"password": "hunter2"}}) == "db.password"
+    assert SECRETS.in_value({"lr": 0.1, "pad_token": "<pad>", "key": "loss"}) is None
 
 
 def test_a_followed_text_is_redacted_across_its_pieces() -> None:
     text = f"start\n{_OPEN_KEY}\n-----END OPENSSH PRIVATE KEY-----\ntoken {_GITHUB}\nlast"
-    stream = RedactedStream()
+    stream = RedactedStream(SECRETS.text)
     shown = "".join([*(stream.feed(text[at : at + 7]) for at in range(0, len(text), 7)), stream.end()])
     assert shown == f"start\n{MASK}\ntoken {MASK}\nlast"
 
@@ -222,7 +214,7 @@ def test_time_is_linear(unit: str) -> None:
         times = []
         for _ in range(3):
             begun = time.process_time()
-            redact_text(text)
+            SECRETS.text(text)
             times.append(time.process_time() - begun)
         return min(times)
 
