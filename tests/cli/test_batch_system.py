@@ -346,6 +346,7 @@ def test_a_lost_run_that_goes_on_is_found_again(call: Call, batch: Batch, projec
     assert [note["kind"] for note in found["annotations"]] == ["late"]
     assert (found["ended_at"], found["run_hours"]) == (None, None)
     assert call("budget")["reserved_gpu_hours"] == held
+    assert hours(call) == pytest.approx((0.0, 0.0))  # the charge as lost is taken back: the worst case holds it too
     assert call("status")["runs"]["active"][0]["id"] == "r1"
     assert call("scan")["changes"] == []
     assert call("store", "verify")["problems"] == []

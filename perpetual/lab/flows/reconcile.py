@@ -182,7 +182,7 @@ def _correct(desks: Desks, run: Document, answer: _Answer, *, seen: Sighting) ->
 def _find_again(desks: Desks, run: Document, answer: _Answer, *, seen: Sighting) -> bool:
     """Records that a run goes on which was taken for lost: it holds its worst case again until its end is known.
 
-    What it was charged as lost stays booked meanwhile, and is corrected in the end. A job that its engine has started
+    What it was charged as lost is taken back, since the worst case holds that too. A job that its engine has started
     anew is taken as the attempt that is known, which the next look ends.
     """
     seen = taken(desks.ctx, run, seen)
@@ -202,6 +202,7 @@ def _find_again(desks: Desks, run: Document, answer: _Answer, *, seen: Sighting)
             return False  # the next scan finds it as it is then
         note = {"kind": "late", "text": text, "source": "scheduler"}
         changed = desks.runs.change(tx, fresh, {**values, "annotations": [*fresh.body.get("annotations", ()), note]})
+        desks.budget.correct(tx, changed.body, gpu_hours=0.0, run_hours=0.0)
         reserve_anew(desks, tx, changed)
         experiment = desks.ctx.need("experiment", changed.body["experiment_id"])
         desks.experiments.fold(tx, experiment.id)
