@@ -175,7 +175,7 @@ def perpetual_redactors() -> list[Provider]:
 
     When: once, at discovery. Return: Providers with slot "redactor"; `redactor` chooses one. A project's file alone
     chooses no other than the user's: see `perpetual trust`. Factory: `(options) -> perpetual.api.Redactor`.
-    Failure: closed: without a redactor nothing is recorded and no record is shown.
+    Failure: closed: without a redactor nothing is recorded, and of the record only what was checked before is shown.
 
     Example::
 

@@ -373,19 +373,19 @@ class Context:
         """The redactor in force.
 
         Raises:
-            PluginError: if it cannot be chosen or built: without one, nothing is recorded or shown.
+            PluginError: if it cannot be chosen or built: without one, nothing is recorded.
         """
         try:
             found: Redactor = self.part("redactor")
         except PluginError as problem:
-            message = f"no redactor is in force, and nothing is recorded or shown without one: {problem.message}"
+            message = f"no redactor is in force, and nothing is recorded without one: {problem.message}"
             raise PluginError(message, hint=problem.hint, code=problem.code) from problem
         return found
 
     @property
     def redaction(self) -> Redaction:
-        """What keeps secrets out of rows and documents; raises as `redactor` does."""
-        return Redaction(self.redactor)
+        """What keeps secrets out of rows and documents; where a text is looked at, it raises as `redactor` does."""
+        return Redaction(lambda: self.redactor)
 
     def part_named(self, slot: str, name: str) -> Any:
         """The provider of that name, whichever one the configuration chooses, built once.

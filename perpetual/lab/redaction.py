@@ -8,7 +8,8 @@ secret, naming the field and never the value. A run gets its secrets from the en
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from perpetual.errors import UsageError
@@ -38,10 +39,17 @@ _MARKS = re.compile(r"\[redacted(?::[\w.-]{1,80})?\]|<redacted>")
 
 
 class Redaction:
-    """What the redactor in force makes of rows, specifications and documents."""
+    """What the redactor in force makes of rows, specifications and documents.
 
-    def __init__(self, redactor: Redactor) -> None:
-        self._redactor = redactor
+    The redactor is asked for where a text is to be looked at: most records were checked when they were written.
+    """
+
+    def __init__(self, redactor: Callable[[], Redactor]) -> None:
+        self._ask = redactor
+
+    @cached_property
+    def _redactor(self) -> Redactor:
+        return self._ask()
 
     def cleaned(self, kind: str, body: dict[str, Any]) -> dict[str, Any]:
         """Returns a row as it is written: secrets replaced in all that people, runs and plugins gave it."""

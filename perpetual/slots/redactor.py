@@ -2,8 +2,8 @@
 
 The contract
 ------------
-*Where it is asked.* All that people, runs and plugins give passes the redactor before it is recorded or shown. Without
-one nothing is: a missing or failing redactor ends the command.
+*Where it is asked.* All that people, runs and plugins give passes the redactor before it is recorded, and logs and
+older records pass it before they are shown. A missing or failing redactor ends the command.
 
 *Find.* `find` answers the spans of the secrets in a text, in order, apart from each other and inside the text. A text
 without secrets has none, and neither has `MASK`: what was redacted stays as it is. Nothing of a secret is outside of

@@ -209,7 +209,7 @@ def test_an_older_record_shows_its_secrets_nowhere(
 # --- the redactor ----------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_recorded_or_shown_without_a_redactor(project: Path) -> None:
+def test_nothing_is_recorded_without_a_redactor(project: Path) -> None:
     with Lab.open(project) as lab:
         lab.hypotheses.add("warm-up helps")
         lab.settings.set_config("plugins.disabled", "redaction")
@@ -217,7 +217,7 @@ def test_nothing_is_recorded_or_shown_without_a_redactor(project: Path) -> None:
         last = lab.feed.last()
         deeds: list[Callable[[], object]] = [
             lambda: lab.hypotheses.add("another"),
-            lambda: lab.hypotheses.get("h1"),
+            lab.status,
             lab.events,
             lambda: lab.experiments.propose(command="true"),
         ]
