@@ -183,7 +183,7 @@ def _claims(folder: Path) -> dict[Path, Claim | None]:
 
 def _goes_on(claim: Claim) -> bool:
     """Whether the command lives although its supervisor was killed, and the lock with it."""
-    from perpetual.toolkit.whereabouts import is_live
+    from perpetual_supervisor.processes import is_live
 
     try:
         return is_live(Path(claim.run_dir))

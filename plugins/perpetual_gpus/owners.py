@@ -61,7 +61,7 @@ def owners_of(view: PlacementView, reading: Reading, others: Sequence[Claim] = (
 
 def _pid_of(claim: Claim) -> list[int]:
     """The command of a claim's run, where its folder tells it: it is read from outside the project that wrote it."""
-    from perpetual.toolkit.runrecords import read_started
+    from perpetual_supervisor.records import read_started
 
     try:
         started = read_started(Path(claim.run_dir))

@@ -8,7 +8,8 @@ from perpetual.api import Provider, hookimpl
 @hookimpl
 def perpetual_placements() -> list[Provider]:
     """Leases of this machine's GPUs, which other projects of the user see."""
-    return [Provider("placement", "gpus", "perpetual_gpus.placement:build", "leases of this machine's GPUs")]
+    summary = "leases of this machine's GPUs"
+    return [Provider("placement", "gpus", "perpetual_gpus.placement:build", summary, requires=("supervisor",))]
 
 
 @hookimpl

@@ -27,9 +27,9 @@ from perpetual.api import (
 )
 from perpetual.toolkit import platform
 from perpetual.toolkit.hosts import this_host
-from perpetual.toolkit.runrecords import hash_of
-from perpetual.toolkit.whereabouts import folder_of, is_locked, supervisor_here
+from perpetual.toolkit.run_folder import folder_of, is_locked, supervisor_here
 from perpetual_supervisor import rundir
+from perpetual_supervisor.records import hash_of
 
 __all__ = ["LocalScheduler", "build"]
 

@@ -4,7 +4,7 @@ For launchers and pollers (schedulers). The supervisor is `supervisor.py`, whose
 are. A poller needs no connection to it and no daemon: files, the supervisor's lock and process identities tell the
 state, in any process and after any crash. The command can write what it likes into the folder, so that nothing is
 taken for an end while its supervisor lives; and a folder may be a copy, so that no process is signalled that is not
-proven to be of this one (`whereabouts.py`).
+proven to be of this one (`processes.py`).
 
 A run ends with its command: what the command leaves behind is ended too. Not so a run that is started from inside a
 run: it has a record and limits of its own, and goes on when the outer one ends or is ended.
@@ -29,9 +29,13 @@ from typing import Any, Literal
 from perpetual.toolkit import atomic, confined, lock, platform
 from perpetual.toolkit.hosts import this_host
 from perpetual.toolkit.platform import Identity
-from perpetual.toolkit.runrecords import (
+from perpetual.toolkit.run_folder import LOCK as _LOCK
+from perpetual.toolkit.run_folder import STARTED, is_locked, supervisor_here
+from perpetual.toolkit.steps import step
+from perpetual_supervisor.nested_runs import is_supervisor
+from perpetual_supervisor.processes import command_of, marked, supervision_of
+from perpetual_supervisor.records import (
     EXIT,
-    STARTED,
     ExitRecord,
     Started,
     hash_of,
@@ -42,10 +46,6 @@ from perpetual.toolkit.runrecords import (
     started_in,
     typed,
 )
-from perpetual.toolkit.steps import step
-from perpetual.toolkit.whereabouts import LOCK as _LOCK
-from perpetual.toolkit.whereabouts import command_of, is_locked, marked, supervision_of, supervisor_here
-from perpetual_supervisor.nested_runs import is_supervisor
 
 __all__ = [
     "ExitRecord",
@@ -430,7 +430,7 @@ def _abandon(run_dir: Path, nonce: str | None, grace_s: float) -> list[int]:
 
 
 def processes_of(run_dir: Path, nonce: str | None) -> Iterator[Identity]:
-    """Yields the living processes that are proven to be this run's (`whereabouts.marked`), and none of a nested run."""
+    """Yields the living processes that are proven to be this run's (`processes.marked`), and none of a nested run."""
     return marked(run_dir, nonce, leave_out=is_supervisor)
 
 

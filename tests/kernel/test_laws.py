@@ -120,7 +120,7 @@ _PLANTED = [
     ("plugins", "perpetual_scorers.information_gain", "perpetual_metrics.readers"),
     ("public", "perpetual_local.scheduler", "perpetual.registry"),
     ("public", "perpetual_supervisor.rundir", "perpetual.lab"),
-    ("plugins", "perpetual_gpus.claims", "perpetual_supervisor.rundir"),
+    ("plugins", "perpetual_metrics.readers", "perpetual_supervisor.rundir"),
     ("public", "perpetual_git.memory", "perpetual.lab"),
     ("science", "perpetual.science.bridge", "perpetual.toolkit.units"),
 ]

@@ -18,7 +18,7 @@ from perpetual.slots.scheduler import LaunchSpec, Scheduler
 from perpetual.slots.store import Document
 from perpetual.toolkit.atomic import dump_json, write_atomic
 from perpetual.toolkit.confined import make_folder
-from perpetual.toolkit.whereabouts import NONCE_VARIABLE
+from perpetual.toolkit.run_folder import NONCE_VARIABLE
 
 __all__ = ["prepare", "spec_of"]
 

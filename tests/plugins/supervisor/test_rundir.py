@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from perpetual.toolkit import atomic, lock, platform, whereabouts
+from perpetual.toolkit import atomic, lock, platform, run_folder
 from perpetual.toolkit.platform import Identity
-from perpetual_supervisor import log_capture, rundir, shim, supervisor
+from perpetual_supervisor import log_capture, processes, rundir, shim, supervisor
 from perpetual_supervisor.rundir import LaunchFailed, Observation, Started
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the whole supervisor is Linux only")
@@ -872,14 +872,14 @@ def drifted(runs: Runs, script: str) -> tuple[Started, Identity]:
 def test_what_shows_no_environment_is_looked_at_again(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     """As one does that is executing a program just now: it gets its TERM with the others."""
     _, stray = drifted(runs, "trap 'echo saved; exit 0' TERM; echo $$; while :; do sleep 0.05; done")
-    real, seen = whereabouts._environment_of, []
+    real, seen = processes._environment_of, []
 
     def at_first_blank(pid: int) -> bytes:
         seen.append(pid)
         return b"" if seen.count(pid) == 1 else real(pid)
 
-    monkeypatch.setattr(whereabouts, "_environment_of", at_first_blank)
-    assert [*whereabouts.marked(runs.folder / "run", None, leave_out=lambda pid: False)].count(
+    monkeypatch.setattr(processes, "_environment_of", at_first_blank)
+    assert [*processes.marked(runs.folder / "run", None, leave_out=lambda pid: False)].count(
         stray
     ) == 1  # by its output, and then by its marks
     seen.clear()
@@ -891,7 +891,7 @@ def test_what_shows_no_environment_is_looked_at_again(runs: Runs, monkeypatch: p
 def test_one_look_that_finds_nothing_is_not_the_last(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who forks and leaves all the time is missed by some."""
     _, stray = drifted(runs, "echo $$")
-    real, looks = whereabouts.marked, []
+    real, looks = processes.marked, []
 
     def at_first_blind(run_dir: Path, nonce: str | None, *, leave_out: Callable[[int], bool]) -> Iterator[Identity]:
         looks.append(run_dir)
@@ -1221,15 +1221,15 @@ def test_the_supervisor_finds_the_toolkit_beside_it(runs: Runs, monkeypatch: pyt
 
 def test_a_run_is_live_until_its_command_has_ended(runs: Runs) -> None:
     folder = runs.folder / "run"
-    assert not whereabouts.is_live(folder)
+    assert not processes.is_live(folder)
     started, gate = runs.waiting("read x < $GATE")
-    assert whereabouts.is_live(folder)
+    assert processes.is_live(folder)
     assert platform.signal_process(started.supervisor, signal.SIGKILL)
     assert platform.wait_gone(started.supervisor, LONG_S)
-    assert (rundir.observe(folder).state, whereabouts.is_live(folder)) == ("orphaned", True)
+    assert (rundir.observe(folder).state, processes.is_live(folder)) == ("orphaned", True)
     gate.open()
     assert runs.wait().state == "lost"
-    assert not whereabouts.is_live(folder)
+    assert not processes.is_live(folder)
 
 
 def test_a_copied_record_is_not_of_this_folder(runs: Runs) -> None:
@@ -1237,5 +1237,17 @@ def test_a_copied_record_is_not_of_this_folder(runs: Runs) -> None:
     assert runs.wait().state == "ended"
     folder, copy = runs.folder / "run", runs.folder / "copy"
     shutil.copytree(folder, copy)
-    assert (whereabouts.is_ours(folder), whereabouts.is_ours(copy)) == (True, False)
-    assert not whereabouts.is_ours(runs.folder / "none")
+    assert (run_folder.is_ours(folder), run_folder.is_ours(copy)) == (True, False)
+    assert not run_folder.is_ours(runs.folder / "none")
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "null", "[]", "{}", '"supervisor"', '{"supervisor": []}', '{"supervisor": {"boot_id": 1}}',
+     '{"supervisor": {"boot_id": "b", "pid": true, "start_ticks": 1}}', "[" * 100_000,
+     '{"supervisor": {"boot_id": "b", "pid": 0, "start_ticks": 1}}'],
+    ids=range(10),
+)  # fmt: skip
+def test_a_folder_with_no_record_of_a_supervisor_is_not_ours(tmp_path: Path, content: str) -> None:
+    (tmp_path / run_folder.STARTED).write_text(content)
+    assert not run_folder.is_ours(tmp_path)

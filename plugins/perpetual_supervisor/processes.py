@@ -1,120 +1,28 @@
 """Proof that a process belongs to a run's folder: before anything is signalled, and before a run is said to live here.
 
-A record that names a live process proves nothing: the folder may be a copy of the one that the process works for, the
-record may have been imported, and files of a folder on a shared home are of several machines. What proves it is the
-supervisor's lock on the file in this very folder, the folder in which a process works, the files that it writes to and
-the marks in its environment.
-
-Part of the kernel, and not of the library that supervises runs: whether a folder that came from elsewhere holds this
-user's run decides what a project may do before it is trusted, so no scheduler that the project names is asked; and
-leases of GPUs are held against the runs of other projects, whose schedulers are not known here.
+The supervisor's lock on the file in this very folder, the folder in which a process works, the files that it writes to
+and the marks in its environment prove it. `perpetual.toolkit.run_folder` says whose run a folder holds.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from perpetual.toolkit import lock, platform
+from perpetual.toolkit import platform
 from perpetual.toolkit.hosts import this_host
 from perpetual.toolkit.platform import Identity
-from perpetual.toolkit.runrecords import Started, read_exit, read_started
+from perpetual.toolkit.run_folder import NONCE_VARIABLE, folder_of, is_locked, supervisor_here
+from perpetual_supervisor.records import Started, read_exit, read_started
 
-__all__ = [
-    "LOCK",
-    "NONCE_VARIABLE",
-    "Supervision",
-    "command_here",
-    "command_of",
-    "folder_of",
-    "is_live",
-    "is_locked",
-    "is_ours",
-    "marked",
-    "supervision_of",
-    "supervisor_here",
-]
+__all__ = ["Supervision", "command_of", "is_live", "marked", "supervision_of"]
 
-LOCK = "supervisor.lock"
-NONCE_VARIABLE = "PERPETUAL_RUN_NONCE"
 _FOLDER_VARIABLES = ("PERPETUAL_RUN_DIR", "PERPETUAL_METRICS")
 _METRICS = "/metrics.jsonl"
-_DELETED = " (deleted)"
 _OUTPUTS = ("stdout.log", "stderr.log")
-
-
-def is_locked(run_dir: Path) -> bool:
-    """Whether a supervisor holds the lock of this folder. What a run has put in the place of the lock file is none."""
-    path = run_dir / LOCK
-    is_own = False
-    try:
-        found = os.lstat(path)
-        is_own = found.st_uid == os.geteuid()
-        return stat.S_ISREG(found.st_mode) and lock.is_locked(path)
-    except OSError as exc:
-        # A file of ours that may not be opened is one from which the run has taken the right.
-        if exc.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ELOOP) or (
-            exc.errno == errno.EACCES and is_own
-        ):
-            return False
-        raise
-
-
-def folder_of(pid: int) -> str | None:
-    """The folder in which a process works, as the platform names it; None where it does not say."""
-    if sys.platform == "darwin":
-        import psutil
-
-        try:
-            found: str = psutil.Process(pid).cwd()
-        except (OSError, psutil.Error):
-            return None
-        return found
-    try:
-        return os.readlink(f"/proc/{pid}/cwd")
-    except OSError:
-        return None
-
-
-def supervisor_here(identity: Identity, run_dir: Path) -> Identity | None:
-    """The supervisor that an identity names, as it can be signalled now, if it is proven to be of this folder.
-
-    It has the recorded number and start, and works in this very folder, or in the one of that name that was removed.
-    The boot is not asked for: a process that works here is of this boot, whatever the record or the environment says.
-    """
-    if platform.start_ticks(identity.pid) != identity.start_ticks:
-        return None
-    if not (_works_in(identity.pid, run_dir) if folder_of(identity.pid) is not None else _is_record_s(run_dir)):
-        return None
-    found = platform.identity_of(identity.pid)
-    return found if found is not None and found.start_ticks == identity.start_ticks else None
-
-
-def _works_in(pid: int, folder: Path) -> bool:
-    if sys.platform != "darwin":
-        try:
-            here = os.stat(folder)
-        except OSError:
-            return folder_of(pid) == os.path.abspath(folder) + _DELETED
-        try:
-            return os.path.samestat(os.stat(f"/proc/{pid}/cwd"), here)
-        except OSError:
-            return False
-    found = folder_of(pid)
-    try:
-        return found is not None and os.path.samefile(found, folder)
-    except OSError:
-        return False
-
-
-def _is_record_s(run_dir: Path) -> bool:
-    """Where a process's folder may not be seen: whether a supervisor holds the lock of this folder."""
-    return is_locked(run_dir)
 
 
 def command_here(child: Identity, run_dir: Path, nonce: str | None, *, at_home: bool) -> Identity | None:
@@ -204,24 +112,6 @@ def is_live(run_dir: Path) -> bool:
     if started is None:
         return False
     return supervision_of(run_dir, started) is not None or command_of(run_dir, started) is not None
-
-
-def is_ours(run_dir: Path) -> bool:
-    """Returns whether what is in this folder was written in it, by a supervisor of this user on this machine.
-
-    Not so of a copy, a clone, a restored backup, or the folder of a run on another machine. A record of an earlier
-    version says too little: of that one a supervisor must be at work here. Raises nothing.
-    """
-    try:
-        found = os.lstat(run_dir)
-        started = read_started(run_dir)
-        if started is None or found.st_uid != os.geteuid():
-            return False
-        if supervisor_here(started.supervisor, run_dir) is not None:
-            return True
-        return started.host_id == this_host().id and started.folder == found.st_ino
-    except (OSError, ValueError):
-        return False
 
 
 def _writes_to(pid: int, run_dir: Path) -> bool:

@@ -16,8 +16,9 @@ from typing import Any, Literal, TypeVar
 
 from perpetual.toolkit import confined
 from perpetual.toolkit.platform import Identity
+from perpetual.toolkit.run_folder import STARTED
 
-STARTED, EXIT = "started.json", "exit.json"
+EXIT = "exit.json"
 ExitReason = Literal["exited", "signalled", "timeout", "killed", "exec_failed"]
 _Parsed = TypeVar("_Parsed")
 # What reading will meet again however often it is tried: no right to it, a link that leads to itself, a socket.
