@@ -30,7 +30,7 @@ from perpetual.records import Event, Run
 from perpetual.registry import Registry
 from perpetual.toolkit import platform
 from perpetual.toolkit.agents import AGENT_VARIABLES
-from perpetual_supervisor import rundir
+from perpetual_supervisor import process_tree, rundir
 
 ROUNDS = 15
 LONG_S = 300.0
@@ -261,7 +261,7 @@ def main() -> None:
     options = parser.parse_args()
     for name in ("PYTHONDONTWRITEBYTECODE", "PERPETUAL_PROJECT", "PERPETUAL_OUTPUT", *AGENT_VARIABLES):
         os.environ.pop(name, None)
-    platform.set_subreaper()
+    process_tree.set_subreaper()
     load = os.getloadavg()[0]
     # on the disk of this checkout: a folder for temporary files may be memory
     with tempfile.TemporaryDirectory(dir=Path(__file__).parent.parent, prefix=".bench-") as folder:

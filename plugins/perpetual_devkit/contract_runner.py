@@ -189,7 +189,9 @@ def end_left(variable: str, value: str) -> None:
     """
     until = time.monotonic() + _ENDS_S
     while (found := _with_variable(variable, value)) and time.monotonic() < until:
-        platform.signal_each(found, signal.SIGKILL)
+        for process in found:
+            with suppress(PermissionError):
+                platform.signal_process(process, signal.SIGKILL)
         for process in found:
             platform.wait_gone(process, until - time.monotonic())
 

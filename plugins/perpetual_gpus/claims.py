@@ -20,10 +20,28 @@ from perpetual.api import PlacementProject
 from perpetual.toolkit import atomic, platform
 from perpetual.toolkit.lock import FileLock, is_locked, open_locked
 
-__all__ = ["Board", "Claim", "Home", "deciding", "home_of", "living", "others", "problem"]
+__all__ = ["Board", "Claim", "Home", "claims_folder", "deciding", "home_of", "living", "others", "problem"]
 
 _LOCK, _HOST = "lock", "host"
 _PATIENCE_S = 2.0  # who decides holds the lock for milliseconds; one that was stopped meanwhile holds up nobody long
+
+
+def claims_folder() -> str | None:
+    """Where this user's runs on this machine say, until its next boot, which devices they have; nothing is made.
+
+    Of all that one user starts on one machine, `XDG_STATE_HOME` (else `~/.local/state`) is the same whether it comes
+    from a terminal, a service or a scheduler; `XDG_RUNTIME_DIR` is not set in some of them, and is emptied at a logout
+    that runs outlive. The boot keeps apart machines that share a home.
+    None where a boot has no identity.
+    """
+    try:
+        boot = platform.boot_id()
+    except OSError:
+        return None
+    base = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(base):  # as the specification of these folders has it
+        base = os.path.join(os.path.expanduser("~"), ".local", "state")
+    return os.path.join(base, "perpetual", "claims", boot)
 
 
 class Home(NamedTuple):
@@ -87,7 +105,7 @@ def deciding() -> Iterator[Board]:
 
     Where the folder cannot be written the board has its `problem`, the claims that can be read, and makes none.
     """
-    name = platform.claims_folder()
+    name = claims_folder()
     if name is None:
         yield Board(None, [], "this platform does not tell one boot from another")
         return
@@ -115,7 +133,7 @@ def deciding() -> Iterator[Board]:
 
 def living() -> list[Claim]:
     """The claims that live now; nothing is written."""
-    folder = platform.claims_folder()
+    folder = claims_folder()
     return [] if folder is None else [claim for claim in _claims(Path(folder)).values() if claim is not None]
 
 
@@ -126,7 +144,7 @@ def others(claims: Sequence[Claim], home: Home) -> list[Claim]:
 
 def problem() -> str | None:
     """Why no claim could be made on this machine, as far as that can be told without making one."""
-    name = platform.claims_folder()
+    name = claims_folder()
     if name is None:
         return None
     place = Path(name)

@@ -32,6 +32,7 @@ from perpetual.toolkit.platform import Identity
 from perpetual.toolkit.run_folder import LOCK as _LOCK
 from perpetual.toolkit.run_folder import STARTED, is_locked, supervisor_here
 from perpetual.toolkit.steps import step
+from perpetual_supervisor import process_tree
 from perpetual_supervisor.nested_runs import is_supervisor
 from perpetual_supervisor.processes import command_of, marked, supervision_of
 from perpetual_supervisor.records import (
@@ -460,13 +461,13 @@ def _earlier_cancellation(run_dir: Path) -> tuple[str, float] | None:
 
 def _end_orphan(run_dir: Path, child: Identity, nonce: str | None, grace_s: float) -> bool:
     """TERM, grace, KILL for an orphaned command, what is below it, and what has left its tree; False if it was gone."""
-    below = [platform.identity_of(pid) for pid in platform.descendants(child.pid, leave_out=is_supervisor)]
+    below = [platform.identity_of(pid) for pid in process_tree.descendants(child.pid, leave_out=is_supervisor)]
     strays = [*processes_of(run_dir, nonce)]
     if not platform.signal_process(child, signal.SIGTERM):
         return False
     # The child lived after its descendants were listed, so the list is of its own.
     tree = _once([child, *below, *strays])
-    platform.signal_each(tree[1:], signal.SIGTERM)
+    process_tree.signal_each(tree[1:], signal.SIGTERM)
     _outlast(tree, run_dir, nonce, grace_s)
     return True
 
@@ -481,21 +482,21 @@ def _end_all(processes: list[Identity], run_dir: Path, nonce: str | None, grace_
     below = [
         platform.identity_of(pid)
         for each in processes
-        for pid in platform.descendants(each.pid, leave_out=is_supervisor)
+        for pid in process_tree.descendants(each.pid, leave_out=is_supervisor)
     ]
     tree = _once([*processes, *below])
-    platform.signal_each(tree, signal.SIGTERM)
+    process_tree.signal_each(tree, signal.SIGTERM)
     _outlast(tree, run_dir, nonce, grace_s)
 
 
 def _outlast(tree: list[Identity], run_dir: Path, nonce: str | None, grace_s: float) -> None:
     """Wait until processes that were asked to end are gone; end those that are not after the grace."""
-    platform.signal_each(tree, signal.SIGCONT)  # a stopped process does not hear TERM
+    process_tree.signal_each(tree, signal.SIGCONT)  # a stopped process does not hear TERM
     deadline = time.monotonic() + grace_s
     stubborn = [each for each in tree if not platform.wait_gone(each, max(0.0, deadline - time.monotonic()))]
     for each in stubborn:
-        platform.signal_descendants(each.pid, signal.SIGKILL, leave_out=is_supervisor)
-    platform.signal_each(stubborn, signal.SIGKILL)
+        process_tree.signal_descendants(each.pid, signal.SIGKILL, leave_out=is_supervisor)
+    process_tree.signal_each(stubborn, signal.SIGKILL)
     for each in stubborn:
         platform.wait_gone(each, _DEATH_PATIENCE_S)
     deadline = time.monotonic() + _DEATH_PATIENCE_S
@@ -503,7 +504,7 @@ def _outlast(tree: list[Identity], run_dir: Path, nonce: str | None, grace_s: fl
     while looks < _LAST_LOOKS and time.monotonic() < deadline:
         late = []  # started meanwhile, by one that was being ended
         for each in processes_of(run_dir, nonce):
-            platform.signal_each([each], signal.SIGKILL)  # at once: in a moment it may be another
+            process_tree.signal_each([each], signal.SIGKILL)  # at once: in a moment it may be another
             late.append(each)
         looks = 0 if late else looks + 1
         for each in late:

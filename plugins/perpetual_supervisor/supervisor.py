@@ -27,7 +27,7 @@ import sys
 import time
 
 from perpetual.toolkit import atomic, confined, platform
-from perpetual_supervisor import plainjson
+from perpetual_supervisor import plainjson, process_tree
 from perpetual_supervisor.log_capture import LOGS, Captured
 from perpetual_supervisor.nested_runs import is_supervisor
 
@@ -163,8 +163,8 @@ class Run:
         self.silent_at: float | None = None  # when it will have written nothing for so long
         self.cpu_s = 0.0
         self.max_rss_bytes = 0
-        self.subreaper = platform.set_subreaper()
-        self.oom_kills = platform.oom_kills()  # before the run
+        self.subreaper = process_tree.set_subreaper()
+        self.oom_kills = process_tree.oom_kills()  # before the run
         self.wake, wake_end = os.pipe()
         os.set_blocking(wake_end, False)
         signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
@@ -334,14 +334,14 @@ class Run:
 
         They are listed before any is signalled: the children of who leaves at once move, and a walk could miss them.
         """
-        found = platform.identities_below(os.getpid(), leave_out=is_supervisor)
+        found = process_tree.identities_below(os.getpid(), leave_out=is_supervisor)
         # Once the leader is reaped its group's number may pass to a stranger. A subreaper needs the group no
         # more.
         by_group = self.status is None or not self.subreaper
         for signum in signums:
             if by_group:
                 signal_group(self.child, signum)
-            platform.signal_each(found, signum, except_group=self.child if by_group else None)
+            process_tree.signal_each(found, signum, except_group=self.child if by_group else None)
 
     def _leftovers(self) -> int:
         """How many processes of the run still live; without a subreaper its process group counts as one.
@@ -349,15 +349,17 @@ class Run:
         A walk down the tree can miss one that is handed to us, its parent gone, while we walk. So none is only said
         where none is found and we have no child either: whoever is handed over has become one.
         """
-        count = len(platform.descendants(os.getpid(), leave_out=is_supervisor))
+        count = len(process_tree.descendants(os.getpid(), leave_out=is_supervisor))
         if count:
             return count
-        return platform.count_children(leave_out=is_supervisor) if self.subreaper else int(signal_group(self.child, 0))
+        if not self.subreaper:
+            return int(signal_group(self.child, 0))
+        return process_tree.count_children(leave_out=is_supervisor)
 
     def _gave_up(self, left: int, now: float) -> bool:
         if self.give_up_at is None or now < self.give_up_at:
             return False
-        survivors = platform.descendants(os.getpid(), leave_out=is_supervisor)
+        survivors = process_tree.descendants(os.getpid(), leave_out=is_supervisor)
         self.detail = f"{self.detail or 'ended'}; {left} processes survived KILL: {survivors}"
         return True
 
@@ -401,7 +403,7 @@ class Run:
         """What was seen, if somebody else killed the command while the kernel ran out of memory; no verdict."""
         if self.reason is not None or self.status is None or os.waitstatus_to_exitcode(self.status) != -signal.SIGKILL:
             return None
-        after = platform.oom_kills()
+        after = process_tree.oom_kills()
         where = next((each for each in after if after[each] > self.oom_kills.get(each, after[each])), None)
         return where and f"killed by signal 9 while the kernel's out-of-memory killer was at work {where}"
 
@@ -417,7 +419,7 @@ def become_command(spec: dict[str, Any], gate: int, report: int, logs: list[int]
             signal.signal(getattr(signal, name), signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         os.setpgid(0, 0)
-        platform.offer_to_oom_killer()
+        process_tree.offer_to_oom_killer()
         if os.read(gate, 1) == b"g":
             os.dup2(logs[0], 1)
             os.dup2(logs[1], 2)

@@ -137,7 +137,7 @@ class Bench:
         program.write_text(
             f"import os, sys\nsys.path[:0] = {_PATHS}\n"
             "from perpetual.toolkit import atomic, platform\n"
-            "from perpetual_supervisor import shim, supervisor\n"
+            "from perpetual_supervisor import process_tree, shim, supervisor\n"
             "def die(): os.kill(os.getpid(), 9)\n"
             f"{patches}\n"
             "os._exit(shim.main(sys.argv))\n"

@@ -133,11 +133,11 @@ def test_what_a_command_leaves_behind_is_gone_too(bench: Bench) -> None:
 
 
 _BLIND = """
-f, calls = platform.descendants, []
+f, calls = process_tree.descendants, []
 def blind(*a, **k):
     calls.append(a)
     return [] if len(calls) == 1 else f(*a, **k)
-platform.descendants = blind
+process_tree.descendants = blind
 """
 
 
@@ -153,7 +153,7 @@ def test_a_process_that_is_missed_once_is_not_forgotten(bench: Bench, monkeypatc
 # Between a look at our children and one at theirs the command leaves, once it has got its TERM.
 _COLLAPSING = """
 import time
-f, g, told = platform._children, supervisor.signal_group, []
+f, g, told = process_tree._children, supervisor.signal_group, []
 def signal_group(group, signum):
     told.append(group)
     return g(group, signum)
@@ -162,7 +162,7 @@ def children(pid):
     while told and pid == os.getpid() and platform.start_ticks(told[0]) is not None:
         time.sleep(0.005)
     return found
-platform._children, supervisor.signal_group = children, signal_group
+process_tree._children, supervisor.signal_group = children, signal_group
 """
 
 

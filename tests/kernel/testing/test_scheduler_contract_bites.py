@@ -35,7 +35,7 @@ from perpetual.testing.schedulers.records import Records
 from perpetual.toolkit import platform
 from perpetual.toolkit.units import iso, posix_of
 from perpetual_local.scheduler import LocalScheduler
-from perpetual_supervisor import rundir
+from perpetual_supervisor import process_tree, rundir
 
 pytestmark = pytest.mark.slow
 
@@ -555,7 +555,7 @@ class EndsRunsOfRuns(Sound):
     def cancel(self, native_id: str | None, log_dir: Path, *, by: str, grace_s: float) -> bool:
         started = rundir.read_started(log_dir)
         assert started is not None
-        platform.signal_descendants(started.supervisor.pid, signal.SIGKILL)
+        process_tree.signal_descendants(started.supervisor.pid, signal.SIGKILL)
         return super().cancel(native_id, log_dir, by=by, grace_s=grace_s)
 
 

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -80,7 +79,7 @@ def test_a_command_name_with_blanks_and_parentheses_is_parsed(tmp_path: Path) ->
         assert b"a) R 7 (b" in Path(f"/proc/{named.pid}/stat").read_bytes()
         apart = known(plain.pid).start_ticks - known(named.pid).start_ticks
         assert 0 <= apart < 60 * os.sysconf("SC_CLK_TCK")
-        assert platform.descendants(os.getpid()).count(named.pid) == 1
+        assert platform.parent_of(named.pid) == os.getpid()
 
 
 def test_a_zombie_is_dead(kernel: str) -> None:
@@ -93,7 +92,7 @@ def test_a_zombie_is_dead(kernel: str) -> None:
         assert not platform.is_alive(identity)
         assert not platform.signal_process(identity, signal.SIGTERM)
         assert platform.wait_gone(identity, 0.0)
-        assert ended.pid not in platform.descendants(os.getpid())
+        assert platform.parent_of(ended.pid) == os.getpid()
 
 
 def test_a_process_whose_first_thread_ended_is_alive(kernel: str) -> None:
@@ -119,7 +118,7 @@ def test_a_pid_that_never_was_is_nobody() -> None:
     for pid in (0, -1, 2**22 + 1):
         assert platform.start_ticks(pid) is None
         assert platform.identity_of(pid) is None
-        assert platform.descendants(pid) == []
+        assert platform.parent_of(pid) is None
 
 
 def test_a_signal_reaches_the_process_and_its_end_is_noticed(kernel: str) -> None:
@@ -203,123 +202,6 @@ def test_a_reboot_can_be_played(monkeypatch: pytest.MonkeyPatch) -> None:
     assert platform.is_alive(known(os.getpid()))
 
 
-TREE = """
-import os, signal, subprocess, sys, threading
-def spawn():
-    threads.append(subprocess.Popen(["cat"], stdin=subprocess.PIPE))
-threads = []
-worker = threading.Thread(target=spawn)     # a child of a thread, in the list of that thread
-worker.start(); worker.join()
-nested = subprocess.Popen(
-    ["sh", "-c", "sleep 600 & echo $!; wait"], stdout=subprocess.PIPE, start_new_session=True)
-gone = subprocess.Popen(["true"])
-os.waitid(os.P_PID, gone.pid, os.WEXITED | os.WNOWAIT)  # a zombie
-print(threads[0].pid, nested.pid, int(nested.stdout.readline()), flush=True)
-sys.stdin.read()
-threads[0].stdin.close()
-"""
-
-
-@contextmanager
-def tree() -> Iterator[tuple[int, list[int]]]:
-    """A process, and below it a thread's child, a session's leader and that one's child, and a zombie."""
-    with process(sys.executable, "-I", "-S", "-c", TREE) as root:
-        below = [int(pid) for pid in line_of(root).split()]
-        identities = [known(pid) for pid in below]
-        try:
-            yield root.pid, below
-        finally:
-            for identity in identities:
-                platform.signal_process(identity, signal.SIGKILL)
-            for identity in identities:
-                assert platform.wait_gone(identity, LONG_S)
-
-
-def test_descendants_are_found_whole_in_both_ways() -> None:
-    with tree() as (root, below):
-        for found in (platform.descendants(root), platform._descendants_by_scan(root)):
-            assert sorted(found) == sorted(below)
-            assert found.index(below[1]) < found.index(below[2]), "parents come first"
-
-
-def test_descendants_are_signalled_but_for_a_group() -> None:
-    with tree() as (root, below):
-        first, nested, inner = (known(pid) for pid in below)
-        assert platform.signal_descendants(root, signal.SIGKILL, except_group=nested.pid) == 1
-        assert platform.wait_gone(first, LONG_S)
-        assert platform.is_alive(nested)
-        assert platform.is_alive(inner)
-        assert platform.signal_descendants(root, signal.SIGKILL) == 2
-        assert platform.wait_gone(nested, LONG_S)
-        assert platform.wait_gone(inner, LONG_S)
-        assert platform.signal_descendants(root, signal.SIGKILL) == 0
-
-
-def test_what_is_left_out_is_so_with_all_below_it() -> None:
-    with tree() as (root, below):
-        first, nested, _ = below
-
-        def leave_out(pid: int) -> bool:
-            return pid == nested
-
-        assert platform.descendants(root, leave_out=leave_out) == [first]
-        assert platform._descendants_by_scan(root, leave_out) == [first]
-        assert platform.signal_descendants(root, signal.SIGKILL, leave_out=leave_out) == 1
-        while first in platform.descendants(root):
-            time.sleep(0.001)
-        assert platform.descendants(root) == below[1:]
-
-
-# In a process of its own: the children of a test's process are not only the test's.
-CHILDREN = """
-import os, sys, signal, time
-from perpetual.toolkit import platform
-if sys.argv[1] == "scan":
-    platform._lists_children = lambda: False
-counted = [platform.count_children(leave_out=lambda pid: False)]
-lives, dies = os.pipe(), os.fork()
-if dies == 0:
-    os._exit(0)
-os.waitid(os.P_PID, dies, os.WEXITED | os.WNOWAIT)
-counted.append(platform.count_children(leave_out=lambda pid: True))
-os.waitpid(dies, 0)
-child = os.fork()
-if child == 0:
-    os.close(lives[1]); os.read(lives[0], 1); os._exit(0)
-counted.append(platform.count_children(leave_out=lambda pid: False))
-counted.append(platform.count_children(leave_out=lambda pid: pid == child))
-found = platform._children, platform._children_by_scan
-platform._children, platform._children_by_scan = lambda pid: [], lambda: {}
-counted.append(platform.count_children(leave_out=lambda pid: True))
-platform._children, platform._children_by_scan = found
-os.close(lives[1]); os.waitpid(child, 0)
-print(*counted, platform.count_children(leave_out=lambda pid: False))
-"""
-
-
-@pytest.mark.parametrize("how", ["list", "scan"])
-def test_children_are_counted_until_they_are_waited_for(how: str) -> None:
-    """Dead ones too, whoever is left out; of the living, those that are not left out, and one that is not found."""
-    done = subprocess.run([sys.executable, "-c", CHILDREN, how], capture_output=True, text=True, timeout=LONG_S)
-    assert (done.stdout, done.stderr) == ("0 1 1 0 1 0\n", "")
-
-
-def test_what_is_hidden_from_us_is_as_if_it_were_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process of another user below a run, where /proc is mounted with hidepid=1: no look at it ends the looker."""
-    with tree() as (root, below):
-        hidden = below[0]
-
-        def guarded(path: Any, *given: Any, **named: Any) -> Any:
-            if path == f"/proc/{hidden}/stat":
-                raise PermissionError(errno.EPERM, "Operation not permitted")
-            return open(path, *given, **named)
-
-        monkeypatch.setattr(platform, "open", guarded, raising=False)
-        assert platform.identity_of(hidden) is None
-        assert platform.descendants(root) == below[1:]
-        assert sorted(platform._descendants_by_scan(root)) == sorted(below[1:])
-
-
 LOADER = (
     "import sys\n"
     "from importlib.machinery import SourceFileLoader\n"
@@ -346,29 +228,6 @@ def test_it_loads_alone_and_light() -> None:
     assert "_signal" in loaded
 
 
-def test_a_subreaper_adopts_orphans() -> None:
-    program = (
-        "import os\n"
-        "assert platform.set_subreaper()\n"
-        "read_end, write_end = os.pipe()\n"
-        "if not os.fork():\n"
-        "    if not os.fork():\n"
-        "        os.setsid()\n"
-        "        os.write(write_end, b'x')\n"
-        "        os._exit(7)\n"
-        "    os._exit(0)\n"
-        "os.read(read_end, 1)\n"
-        "print(sorted(os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(2)))\n"
-    )
-    assert alone(program) == "[0, 7]"
-
-
-def test_a_process_can_offer_itself_to_the_oom_killer() -> None:
-    before = int(Path("/proc/self/oom_score_adj").read_text())
-    program = "print(platform.offer_to_oom_killer(), open('/proc/self/oom_score_adj').read())"
-    assert alone(program) == f"True {min(before + 10, 1000)}"
-
-
 def test_the_age_of_a_process_is_by_a_clock_that_nobody_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     with process() as one:
         identity = known(one.pid)
@@ -382,42 +241,6 @@ def test_the_age_of_a_process_is_by_a_clock_that_nobody_sets(monkeypatch: pytest
         assert 5.0 <= older - first < 30.0
         assert platform.age_s(identity._replace(start_ticks=identity.start_ticks + 1000 * ticks)) == 0.0
         assert platform.age_s(identity._replace(boot_id="another boot")) is None
-
-
-OOM_FILES = {
-    "proc/vmstat": "nr_free_pages 7\noom_kill 3\nunevictable_pgs 1\n",
-    "cgroup/a b/memory.events": "low 0\noom 2\noom_kill 2\noom_group_kill 0\n",
-    "cgroup/memory/v1/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 9\n",
-}
-
-
-@pytest.mark.parametrize(
-    ("membership", "gone", "counted"),
-    [
-        ("0::/a b\n", "", {"in its control group": 2, "on this machine": 3}),
-        ("4:cpu,memory:/v1\n0::/none\n", "", {"in its control group": 9, "on this machine": 3}),
-        ("0::/none\n", "", {"on this machine": 3}),
-        ("0::/a b\n", "proc/vmstat", {"in its control group": 2}),
-        (None, "proc/vmstat", {}),
-    ],
-)
-def test_the_kills_of_the_kernel_are_counted_where_they_can_be_read(
-    tmp_path: Path, membership: str | None, gone: str, counted: dict[str, int]
-) -> None:
-    for name, content in OOM_FILES.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(content)
-    if membership is not None:
-        (tmp_path / "proc/self").mkdir()
-        (tmp_path / "proc/self/cgroup").write_text(membership)
-    if gone:
-        (tmp_path / gone).unlink()
-    found = platform.oom_kills(str(tmp_path / "proc"), str(tmp_path / "cgroup"))
-    assert [*found.items()] == [*counted.items()]
-
-
-def test_this_machine_counts_the_kills_of_its_kernel() -> None:
-    assert all(count >= 0 for count in platform.oom_kills().values())
 
 
 def test_a_platform_without_supervision_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,7 @@ def made(claim: Claim) -> int:
 
 
 def folder() -> Path:
-    name = platform.claims_folder()
+    name = claims.claims_folder()
     assert name is not None
     return Path(name)
 

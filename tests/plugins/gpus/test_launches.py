@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from perpetual import Lab
-from perpetual.toolkit import platform
 from perpetual.toolkit.lock import is_locked
+from perpetual_gpus.claims import claims_folder
 from perpetual_supervisor import rundir
 from tests.fixtures.gpu_machine import NEEDS_THE_STUB, GpuMachine, driver, gpu_lab, gpus, launch, machine
 
@@ -29,7 +29,7 @@ def test_a_run_that_gets_its_gpu_and_cannot_start_holds_nothing(machine: GpuMach
         gpu_lab.queue.set_state("running")
         gpu_lab.scan()
         assert str(gpu_lab.runs.get(run.id).reason).startswith("the run of another record is live in its folder")
-        claims = Path(str(platform.claims_folder())).glob("*.json")
+        claims = Path(str(claims_folder())).glob("*.json")
         assert [path.name for path in claims if is_locked(path)] == []
     finally:
         rundir.cancel(folder, by="the test", grace_s=0.0)

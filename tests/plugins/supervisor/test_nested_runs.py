@@ -27,10 +27,9 @@ LONG_S = 30.0  # never reached, unless the test fails
 LAUNCHER = """
 import os, sys
 from pathlib import Path
-from perpetual.toolkit import platform
-from perpetual_supervisor import rundir
+from perpetual_supervisor import process_tree, rundir
 if sys.argv[2] == "adopt":
-    platform.set_subreaper()
+    process_tree.set_subreaper()
 rundir.launch(Path(sys.argv[1]), argv=["sh", "-c", "read x < $GATE; exit 7"], cwd="/", env=dict(os.environ),
               wall_s=None, grace_s=1.0)
 print("launched", flush=True)

@@ -20,7 +20,7 @@ import pytest
 
 from perpetual.toolkit import atomic, lock, platform, run_folder
 from perpetual.toolkit.platform import Identity
-from perpetual_supervisor import log_capture, processes, rundir, shim, supervisor
+from perpetual_supervisor import log_capture, process_tree, processes, rundir, shim, supervisor
 from perpetual_supervisor.rundir import LaunchFailed, Observation, Started
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the whole supervisor is Linux only")
@@ -92,7 +92,7 @@ def runs(tmp_path: Path) -> Iterator[Runs]:
     yield made
     left = [each for each in made.processes if not platform.wait_gone(each, LONG_S)]
     for each in left:
-        platform.signal_descendants(each.pid, signal.SIGKILL)
+        process_tree.signal_descendants(each.pid, signal.SIGKILL)
         platform.signal_process(each, signal.SIGKILL)
     assert not left, f"still running: {left}"
     assert not zombies(), "a launcher's child was not waited for"
@@ -466,7 +466,7 @@ def test_a_stopped_command_is_ended_and_hears_term(runs: Runs) -> None:
     child = 'trap "" TERM; kill -STOP $$; exec sleep 600'
     script = f"trap 'echo saved; exit 0' TERM; sh -c '{child}' & kill -STOP $$; sleep 600"
     started = runs.launch("sh", "-c", script)
-    until(lambda: stopped(platform.descendants(started.supervisor.pid)) == 2)
+    until(lambda: stopped(process_tree.descendants(started.supervisor.pid)) == 2)
     assert rundir.cancel(runs.folder / "run", by="tester", grace_s=LONG_S)
     until(lambda: runs.text("stdout.log") == "saved\n")
     assert runs.observe().state == "running", "a child has not heard"
@@ -561,7 +561,7 @@ def test_a_kill_beside_the_kernel_s_own_is_told(
     runs: Runs, monkeypatch: pytest.MonkeyPatch, script: str, counts: list[dict[str, int]], detail: str | None
 ) -> None:
     """A statement of what was seen: the reason stays, and what we killed ourselves has its own."""
-    patched_shim(runs.folder, monkeypatch, f"counts = {counts}\nplatform.oom_kills = lambda: counts.pop(0)\n")
+    patched_shim(runs.folder, monkeypatch, f"counts = {counts}\nprocess_tree.oom_kills = lambda: counts.pop(0)\n")
     runs.launch("sh", "-c", script)
     record = runs.wait().exit
     assert record is not None
@@ -572,7 +572,7 @@ def test_a_kill_beside_the_kernel_s_own_is_told(
 
 def test_our_own_kill_is_not_laid_to_the_kernel(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = [{"on this machine": 4}, {"on this machine": 5}]
-    patched_shim(runs.folder, monkeypatch, f"counts = {counts}\nplatform.oom_kills = lambda: counts.pop(0)\n")
+    patched_shim(runs.folder, monkeypatch, f"counts = {counts}\nprocess_tree.oom_kills = lambda: counts.pop(0)\n")
     runs.launch("sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done")
     until(lambda: runs.text("stdout.log") == "up\n")
     assert rundir.cancel(runs.folder / "run", by="tester", grace_s=0.0)
@@ -583,7 +583,8 @@ def test_our_own_kill_is_not_laid_to_the_kernel(runs: Runs, monkeypatch: pytest.
 
 def patched_shim(folder: Path, monkeypatch: pytest.MonkeyPatch, patches: str) -> None:
     """Has runs started by a supervisor in which something is replaced."""
-    imports = "from perpetual.toolkit import atomic, platform\nfrom perpetual_supervisor import shim, supervisor"
+    imports = "from perpetual.toolkit import atomic, platform\n"
+    imports += "from perpetual_supervisor import process_tree, shim, supervisor"
     program = folder / "shim.py"
     program.write_text(f"import sys\nsys.path[:0] = {PATHS}\n{imports}\n{patches}shim.main(sys.argv)\n")
     monkeypatch.setattr(rundir, "_SHIM", program)
@@ -828,8 +829,8 @@ def test_an_orphan_can_be_cancelled_with_what_is_below_it(runs: Runs) -> None:
     started = runs.launch("sh", "-c", "trap '' TERM; setsid sleep 600 & echo $!; setsid -w sleep 600")
     until(lambda: runs.text("stdout.log"))
     assert started.child is not None
-    until(lambda: len(platform.descendants(started.supervisor.pid)) >= 3)
-    runs.processes += [known(pid) for pid in platform.descendants(started.child.pid)]
+    until(lambda: len(process_tree.descendants(started.supervisor.pid)) >= 3)
+    runs.processes += [known(pid) for pid in process_tree.descendants(started.child.pid)]
     kill_supervisor(started)
     assert rundir.cancel(runs.folder / "run", by="tester", grace_s=0.2)
     assert runs.observe().state == "lost"
@@ -846,7 +847,7 @@ def test_an_orphan_is_cancelled_with_what_has_left_its_tree(runs: Runs) -> None:
     runs.processes += strays
     kill_supervisor(started)
     assert started.child is not None
-    below = platform.descendants(started.child.pid)
+    below = process_tree.descendants(started.child.pid)
     assert not {each.pid for each in strays} & {*below}, "they hang in no tree of ours"
     others = {**ENVIRONMENT, "PERPETUAL_METRICS": str(runs.folder / "bystander" / "metrics.jsonl")}
     bystander = runs.launch("sleep", "600", name="bystander", env=others)
@@ -1186,7 +1187,10 @@ def test_the_supervisor_imports_little_and_nothing_late(tmp_path: Path) -> None:
     loaded = {line.rpartition("|")[2].strip() for line in early.splitlines()[1:]}
     dear = {"json", "re", "enum", "typing", "contextlib", "signal", "functools", "importlib", "subprocess", "threading"}
     assert not loaded & dear
-    own = {f"perpetual_supervisor.{name}" for name in ("log_capture", "nested_runs", "plainjson", "supervisor")}
+    own = {
+        f"perpetual_supervisor.{name}"
+        for name in ("log_capture", "nested_runs", "plainjson", "process_tree", "supervisor")
+    }
     own |= {f"perpetual.toolkit.{name}" for name in ("atomic", "confined", "platform")}
     assert {name for name in loaded if name.startswith("perpetual")} == own
 
