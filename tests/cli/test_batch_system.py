@@ -395,6 +395,7 @@ def test_a_lost_run_that_was_tried_again_and_requeued_counts_once(call: Call, ba
     assert call("store", "verify")["problems"] == []
 
 
+@pytest.mark.slow
 class TestBatchKeepsTheContract(Engines):
     """The part of the slot's suite that asks for an engine's queue."""
 

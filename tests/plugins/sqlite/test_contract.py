@@ -21,6 +21,7 @@ class TestSqliteStore(SharedStoreContract):
     options: ClassVar[dict[str, Any]] = {"lock_timeout_s": 30.0}
 
 
+@pytest.mark.slow
 class TestSqliteStoreInWalMode(TestSqliteStore):
     """Once more in the other mode, which other processes keep because this one has the file open."""
 
