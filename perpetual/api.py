@@ -43,9 +43,9 @@ if TYPE_CHECKING:  # `as` says that the name is public
     from perpetual.errors import unknown as unknown
     from perpetual.hookspecs import hookimpl as hookimpl
     from perpetual.hookspecs import hookspec as hookspec
-    from perpetual.lab.doors.evidence import PartialRecord as PartialRecord
-    from perpetual.lab.evidence import EvidenceFold as EvidenceFold
+    from perpetual.lab.evidence.partial_record import PartialRecord as PartialRecord
     from perpetual.lab.inventory import Inventory as Inventory
+    from perpetual.lab.ledger.evidence import EvidenceFold as EvidenceFold
     from perpetual.lab.records import Record as Record
     from perpetual.records import Debit as Debit
     from perpetual.records import Design as Design
@@ -171,8 +171,8 @@ _HOMES = {
         "PluginError Refused RevisionConflict TransientError UsageError unknown"
     ),
     "perpetual.hookspecs": "hookimpl hookspec",
-    "perpetual.lab.doors.evidence": "PartialRecord",
-    "perpetual.lab.evidence": "EvidenceFold",
+    "perpetual.lab.evidence": "PartialRecord",
+    "perpetual.lab.ledger.evidence": "EvidenceFold",
     "perpetual.lab.inventory": "Inventory",
     "perpetual.lab.records": "Record",
     "perpetual.records": (

@@ -52,7 +52,7 @@ lab = Lab.init({folder!r}, name="bench")
 h = lab.hypotheses.add("bench", metric="loss", direction="min", mde=0.1, baseline=1.0)
 for n in range(min({experiments}, 10)):
     lab.experiments.propose(h.id, command="python train.py", config={{"n": n}}, cost_run_hours=0.1)
-store = lab._ctx.store  # more of the same, without the comparison of each with all before it
+store = lab.context.store  # more of the same, without the comparison of each with all before it
 for start in range(10, {experiments}, 500):
     with store.transaction() as tx:
         like = tx.get("experiment", "e1").body

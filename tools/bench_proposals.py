@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from perpetual import Lab
-from perpetual.lab.experiments import spec_hash
+from perpetual.lab.ledger.experiments import spec_hash
 
 _GOAL = 2.0
 _TIMES = 30
@@ -29,7 +29,7 @@ def _cpu_ms(deed: Callable[[int], object], start: int) -> float:
 
 
 def _fill(lab: Lab) -> None:
-    store = lab._ctx.store
+    store = lab.context.store
     while store.count("experiment") < _LARGE:
         with store.transaction() as tx:
             like = tx.get("experiment", "e1")

@@ -22,7 +22,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from perpetual import Lab
-from perpetual.lab.flows.fold import add_evidence
+from perpetual.lab.budget import Budget
+from perpetual.lab.evidence.confidence import add_evidence
+from perpetual.lab.ledger.runs import RunRecords
 from perpetual.slots.store import Transaction
 from perpetual.toolkit.agents import AGENT_VARIABLES
 
@@ -61,7 +63,7 @@ def project(folder: Path, runs: int) -> None:
             effect = random.choice((0.0, 0.05, 0.15))
             for arm, id in enumerate(arms):
                 lab.experiments.approve(id)
-                with lab.desks.ctx.store.transaction() as tx:
+                with lab.context.store.transaction() as tx:
                     for replicate in range(1, _REPLICATES + 1):
                         moment += timedelta(minutes=3)
                         loss = 2.0 - (effect if arm else 0.0) + random.gauss(0.0, 0.05)
@@ -70,14 +72,14 @@ def project(folder: Path, runs: int) -> None:
 
 def _run(lab: Lab, tx: Transaction, experiment_id: str, replicate: int, loss: float, moment: datetime) -> None:
     """One finished run with its log, its debits and its evidence."""
-    desks = lab.desks
+    runs, budget = RunRecords(lab.context), Budget(lab.context)
     experiment = tx.get("experiment", experiment_id)
     assert experiment is not None
-    run = desks.runs.create(tx, experiment, replicate=replicate, attempt=1, seed=random.getrandbits(62),
+    run = runs.create(tx, experiment, replicate=replicate, attempt=1, seed=random.getrandbits(62),
                             chosen_seed=False, scheduler="local", status="queued", reason=None,
                             wanted_gpus=())  # fmt: skip
-    desks.budget.reserve(tx, run.body, gpu_hours=0.1, run_hours=0.1)
-    log = desks.runs.log_dir(run.id)
+    budget.reserve(tx, run.body, gpu_hours=0.1, run_hours=0.1)
+    log = runs.log_dir(run.id)
     log.mkdir(parents=True)
     (log / "stdout.log").write_text(f"epoch 1 of 1\nloss={loss!r}\n", "utf-8")
     hours = random.uniform(0.02, 0.08)
@@ -88,14 +90,14 @@ def _run(lab: Lab, tx: Transaction, experiment_id: str, replicate: int, loss: fl
     values = {"status": "done", "duration_s": hours * 3600.0, "exit_code": 0, "gpu_hours": hours, "run_hours": hours,
               "metrics": {"loss": loss}, "metric_sources": {"loss": "stdout.log:2"}, "analysed": True,
               "git": {"commit": "0" * 40, "dirty": False}, **times}  # fmt: skip
-    run = desks.runs.change(tx, run, values)
-    desks.budget.settle(tx, run.body, gpu_hours=hours, run_hours=hours)
+    run = runs.change(tx, run, values)
+    budget.settle(tx, run.body, gpu_hours=hours, run_hours=hours)
     hypothesis = experiment.body["hypothesis_id"]
     if hypothesis is not None:
         row = {"kind": "measured", "experiment_id": experiment_id, "run_id": run.id, "metric": "loss", "value": loss,
                "status": "done", "replicate": replicate, "seed": run.body["seed"],
                "source": "stdout.log:2"}  # fmt: skip
-        add_evidence(desks, tx, hypothesis, row)
+        add_evidence(lab.context, tx, hypothesis, row)
 
 
 def measure(arguments: list[str], cwd: Path, environment: Mapping[str, str]) -> tuple[float, float]:

@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -120,7 +120,7 @@ def lab_in(folder: Path, *, most: int, ear: Ear | None = None) -> Iterator[Lab]:
                 lab.runs.kill(run.id, grace_s=0.0)
 
 
-def launched_all(lab: Lab, command: str, count: int) -> list[Run]:
+def launched_all(lab: Lab, command: str, count: int) -> Sequence[Run]:
     """So many replicates of a command, all of them started."""
     experiment = lab.experiments.propose(command=command, replicates=count, wall_s=LONG_S)
     lab.experiments.approve(experiment.id)
@@ -164,8 +164,8 @@ def with_history(folder: Path, count: int) -> Lab:
     """A lab in which so many runs have ended: one real one, and the rest written as it was."""
     with lab_in(folder, most=2) as lab:
         lab.wait([launched_all(lab, "true", 1)[0].id], timeout_s=LONG_S)
-        store = lab.desks.ctx.store
-        body = lab.desks.ctx.need("run", "r1").body
+        store = lab.context.store
+        body = lab.context.need("run", "r1").body
         events = [row.body for row in store.find("event", subject="r1")]
         for number in range(2, count + 1):
             with store.transaction() as tx:

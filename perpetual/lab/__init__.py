@@ -1,4 +1,4 @@
-"""Floor 2. `Lab` is the one door: every face (command line, MCP, loop, Python) calls it, one method per deed.
+"""Floor 2. `Lab` is the facade: command line, MCP, loop and Python call it, one method per operation.
 
     with Lab.open() as lab:
         h = lab.hypotheses.add("warm-up lowers val_loss", metric="val_loss", direction="min", mde=0.05, baseline=2.31)
@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 from perpetual.config import MARKS, find_project
 from perpetual.lab.config import LabConfig
 from perpetual.lab.context import Clock, Context, utc_now
-from perpetual.lab.flows import Desks
 from perpetual.lab.rights import actor_name
 from perpetual.lab.rules import by_rules
 from perpetual.lab.trust import VARIABLE
@@ -33,22 +32,22 @@ from perpetual.toolkit.named_path import named_path
 if TYPE_CHECKING:
     from perpetual.catalogue import Offer
     from perpetual.lab.budget import Budget
-    from perpetual.lab.doors.evidence import EvidenceDoor
-    from perpetual.lab.doors.experiments import ExperimentsDoor
-    from perpetual.lab.doors.hypotheses import HypothesesDoor
-    from perpetual.lab.doors.imports import ImportsDoor
-    from perpetual.lab.doors.loop import LoopDoor
-    from perpetual.lab.doors.queue import QueueDoor
-    from perpetual.lab.doors.runs import RunsDoor
-    from perpetual.lab.doors.settings import SettingsDoor
-    from perpetual.lab.doors.storage import StorageDoor
     from perpetual.lab.events import Feed
+    from perpetual.lab.evidence import EvidenceLedger
+    from perpetual.lab.experiments import Experiments
+    from perpetual.lab.hypotheses import Hypotheses
+    from perpetual.lab.imports import Imports
     from perpetual.lab.inventory import Inventory
+    from perpetual.lab.loop import Loop
     from perpetual.lab.memory import Notes
     from perpetual.lab.proposals import Proposals
+    from perpetual.lab.queue import Queue
     from perpetual.lab.records import Records
+    from perpetual.lab.runs import Runs
     from perpetual.lab.services import Services
+    from perpetual.lab.settings import Settings
     from perpetual.lab.status import Status
+    from perpetual.lab.storage import Storage
     from perpetual.lab.trust_review import TrustReview
     from perpetual.records import Event
 
@@ -59,9 +58,8 @@ class Lab(AbstractContextManager["Lab"]):
     """One project's lab, in the folder `root`, acting in the name of `actor`. Use `Lab.open` or `Lab.init`."""
 
     def __init__(self, ctx: Context) -> None:
-        self._ctx = ctx
+        self.context = ctx
         self.config, self.registry, self.root, self.actor = ctx.config, ctx.registry, ctx.config.root, ctx.actor
-        self.desks = Desks(self, ctx)
 
     # Each component is imported and made when it is first asked for: a command pays for what it uses.
 
@@ -70,133 +68,121 @@ class Lab(AbstractContextManager["Lab"]):
         """What was spent, and the limit."""
         from perpetual.lab.budget import Budget
 
-        return Budget(self._ctx)
+        return Budget(self.context)
 
     @cached_property
     def memory(self) -> Notes:
         """Notes, behind the gates."""
         from perpetual.lab.memory import Notes
 
-        return Notes(self._ctx)
+        return self.context.cached(Notes)
 
     @cached_property
-    def hypotheses(self) -> HypothesesDoor:
+    def hypotheses(self) -> Hypotheses:
         """Claims and their confidence."""
-        from perpetual.lab.doors.hypotheses import HypothesesDoor
+        from perpetual.lab.hypotheses import Hypotheses
 
-        door = HypothesesDoor(self._ctx)
-        door.connect(self.desks)
-        return door
+        return Hypotheses(self.context)
 
     @cached_property
-    def experiments(self) -> ExperimentsDoor:
+    def experiments(self) -> Experiments:
         """Proposals, approvals and designs."""
-        from perpetual.lab.doors.experiments import ExperimentsDoor
+        from perpetual.lab.experiments import Experiments
 
-        door = ExperimentsDoor(self._ctx)
-        door.connect(self.desks)
-        return door
+        return Experiments(self.context)
 
     @cached_property
-    def runs(self) -> RunsDoor:
+    def runs(self) -> Runs:
         """Runs: started, watched, ended."""
-        from perpetual.lab.doors.runs import RunsDoor
+        from perpetual.lab.runs import Runs
 
-        door = RunsDoor(self._ctx)
-        door.connect(self.desks)
-        return door
+        return Runs(self.context)
 
     @cached_property
-    def evidence(self) -> EvidenceDoor:
+    def evidence(self) -> EvidenceLedger:
         """The ledger of evidence."""
-        from perpetual.lab.doors.evidence import EvidenceDoor
+        from perpetual.lab.evidence import EvidenceLedger
 
-        door = EvidenceDoor(self._ctx)
-        door.connect(self.desks)
-        return door
+        return EvidenceLedger(self.context)
 
     @cached_property
-    def storage(self) -> StorageDoor:
+    def storage(self) -> Storage:
         """The store as a whole: verified, exported, moved."""
-        from perpetual.lab.doors.storage import StorageDoor
+        from perpetual.lab.storage import Storage
 
-        door = StorageDoor(self._ctx)
-        door.connect(self.desks)
-        return door
+        return Storage(self.context)
 
     @cached_property
-    def settings(self) -> SettingsDoor:
+    def settings(self) -> Settings:
         """The keys of configuration and methodology."""
-        from perpetual.lab.doors.settings import SettingsDoor
+        from perpetual.lab.settings import Settings
 
-        door = SettingsDoor(self._ctx)
-        door.connect(self.desks)
-        return door
+        return Settings(self.context)
 
     @cached_property
     def proposals(self) -> Proposals:
         """Candidates, and what the scorer says of them."""
         from perpetual.lab.proposals import Proposals
 
-        return Proposals(self._ctx)
+        return self.context.cached(Proposals)
 
     @cached_property
     def feed(self) -> Feed:
         """The feed of events."""
         from perpetual.lab.events import Feed
 
-        feed = Feed(self._ctx)
+        feed = Feed(self.context)
         feed.lab = self  # for observers that ask for it
         return feed
 
     @cached_property
-    def queue(self) -> QueueDoor:
+    def queue(self) -> Queue:
         """The runs that wait."""
-        from perpetual.lab.doors.queue import QueueDoor
+        from perpetual.lab.queue import Queue
 
-        return QueueDoor(self.desks)
+        return Queue(self.context)
 
     @cached_property
-    def loop(self) -> LoopDoor:
+    def loop(self) -> Loop:
         """The steps of the autonomous loop."""
-        from perpetual.lab.doors.loop import LoopDoor
+        from perpetual.lab.loop import Loop
 
-        return LoopDoor(self.desks)
+        return Loop(self.context)
 
     @cached_property
-    def imports(self) -> ImportsDoor:
+    def imports(self) -> Imports:
         """Foreign work, which a plugin reads from another tool's files."""
-        from perpetual.lab.doors.imports import ImportsDoor
+        from perpetual.lab.imports import Imports
 
-        return ImportsDoor(self.desks, Lab)
+        return Imports(self.context)
 
     @cached_property
     def trust(self) -> TrustReview:
         """What of this project its user accepts."""
         from perpetual.lab.trust_review import TrustReview
 
-        return TrustReview(self._ctx, self.feed)
+        return TrustReview(self.context, self.feed)
 
     @cached_property
     def records(self) -> Records:
         """Records of the kinds that plugins bring."""
         from perpetual.lab.records import Records
 
-        return Records(self._ctx)
+        return Records(self.context)
 
     @cached_property
     def services(self) -> Services:
         """What plugins keep running."""
         from perpetual.lab.services import Services
 
-        return Services(self._ctx, self.feed, self)
+        return Services(self.context, self.feed, self)
 
     @cached_property
     def _status(self) -> Status:
         from perpetual.lab.plugin_sections import status_sections
         from perpetual.lab.status import Status
 
-        return Status(self._ctx, self.runs, self.budget, lambda: status_sections(self))
+        return Status(self.context, self.budget, lambda: status_sections(self))
 
     @classmethod
     def open(
@@ -218,7 +204,8 @@ class Lab(AbstractContextManager["Lab"]):
         lab = cls(Context(config, plugins, actor=actor or actor_name(config[MARKS]), clock=clock))
         if os.environ.get(VARIABLE):
             lab.trust.from_environment()
-        return by_rules(lab)
+        by_rules(lab.context)
+        return lab
 
     @classmethod
     def init(cls, path: str | Path = ".", *, name: str | None = None, **options: Any) -> Lab:
@@ -240,10 +227,10 @@ class Lab(AbstractContextManager["Lab"]):
         return lab
 
     def scan(self, *, analyse: bool = True, first: Collection[str] = ()) -> dict[str, Any]:
-        """Records what has happened to the runs, these `first`, and what was learned; see `lab.flows.reconcile`."""
-        from perpetual.lab.flows import reconcile
+        """Records what has happened to the runs, these `first`, and what was learned; see `lab.runs.reconcile`."""
+        from perpetual.lab.runs import reconcile
 
-        answer = reconcile.record(self.desks, self.feed.deliver, analyse=analyse, first=first)
+        answer = reconcile.record(self.context, self.feed.deliver, analyse=analyse, first=first)
         self.feed.deliver()
         return answer
 
@@ -254,9 +241,9 @@ class Lab(AbstractContextManager["Lab"]):
 
         `say` hears what keeps a run from being looked at meanwhile, as an engine that is out of reach.
         """
-        from perpetual.lab.flows import wait
+        from perpetual.lab.runs import wait
 
-        return wait.wait(self.desks, lambda first: self.scan(first=first), ids, timeout_s=timeout_s, say=say)
+        return wait.wait(self.context, lambda first: self.scan(first=first), ids, timeout_s=timeout_s, say=say)
 
     def status(self) -> dict[str, Any]:
         """Where the lab stands: the document of `perpetual status`."""
@@ -279,11 +266,11 @@ class Lab(AbstractContextManager["Lab"]):
             NotFound: if no such plugin is loaded.
             ConfigError: for a key that it does not have, or a value that does not fit.
         """
-        return self._ctx.options.of_plugin(plugin)
+        return self.context.options.of_plugin(plugin)
 
     def options_of(self, offer: Offer) -> dict[str, Any]:
         """Returns the options in force of a provider; raises ConfigError as `options` does."""
-        return self._ctx.options.of(offer)
+        return self.context.options.of(offer)
 
     def scaffold(
         self,
@@ -299,7 +286,7 @@ class Lab(AbstractContextManager["Lab"]):
 
         if not dry_run:
             self.trust.require("writing files for agents")
-        record = self._ctx.trust.record
+        record = self.context.trust.record
         accepted = () if record is None else record.scaffold or ()
         answer = scaffold(
             self.config,
@@ -312,9 +299,9 @@ class Lab(AbstractContextManager["Lab"]):
             force=force,
         )
         words = tuple(answer["command"])
-        record = self._ctx.trust.record
+        record = self.context.trust.record
         if not dry_run and record is not None and record.scaffold != words:
-            self._ctx.trust.change(scaffold=words)
+            self.context.trust.change(scaffold=words)
         return {**answer}
 
     def doctor(self) -> list[dict[str, Any]]:
@@ -325,15 +312,15 @@ class Lab(AbstractContextManager["Lab"]):
         from perpetual.lab.services import services_check
 
         brought = [(80, services_check(self.services.list())), *plugin_checks(self)]
-        found = Doctor(self._ctx, self.runs, self.feed).examine(brought)
+        found = Doctor(self.context, self.feed).examine(brought)
         # Asking an agent's program about a held project would have it read what the project says.
-        return found if self._ctx.trust.is_held else [*found, *examine(self.config, self.registry)]
+        return found if self.context.trust.is_held else [*found, *examine(self.config, self.registry)]
 
     def inventory(self) -> Inventory:
         """What this lab is made of: plugins with their state, and the machine's devices."""
         from perpetual.lab.inventory import Inventory
 
-        return Inventory(self.config, self.registry, self._ctx)
+        return Inventory(self.config, self.registry, self.context)
 
     def part(self, slot: str) -> Any:
         """Returns the provider in force for a slot of which one serves; see `perpetual.slots.table`.
@@ -342,11 +329,11 @@ class Lab(AbstractContextManager["Lab"]):
             UsageError: for a slot in which several serve, for one that there is not, and for the store.
             PluginError: if the provider cannot be chosen or built.
         """
-        return self._ctx.part(slot)
+        return self.context.part(slot)
 
     def parts(self, slot: str) -> list[tuple[str, Any]]:
         """Returns every provider that serves in a slot as (qualified name, object), in order."""
-        return self._ctx.parts(slot)
+        return self.context.parts(slot)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -355,12 +342,12 @@ class Lab(AbstractContextManager["Lab"]):
         Other writers wait meanwhile, so nothing slow belongs inside. What starts or ends a process does not belong
         there either: that is no part of the record.
         """
-        with self._ctx.store.transaction():
+        with self.context.store.transaction():
             yield
 
     def close(self) -> None:
         """Lets go of the store. Runs go on."""
-        self._ctx.close()
+        self.context.close()
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -1,5 +1,6 @@
-"""What a department is given: store, registry, configuration, clock and actor; and the three habits that all share:
-telling an event, answering an idempotency key, and naming the nearest ids. Floor 2.
+"""What every part of the lab is given: store, registry, configuration, clock and actor. Floor 2.
+
+It also does what all of them need: it emits events, recognises idempotency keys and names the nearest ids.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from copy import copy
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from perpetual.catalogue import Offer
 from perpetual.errors import (
@@ -55,6 +56,7 @@ _LONGEST_KEY = 1_000  # characters
 _PATHS = {"memory": "memory.git"}  # where a provider keeps its files, below the project's folder
 _KNOWN = 500  # of the newest records: among them the nearest ids are looked for
 Clock = Callable[[], datetime]
+Made = TypeVar("Made")
 _FOLDERS = ("store", "store.new", "runs", "memory.git", "backups")  # none of which may be a link
 
 
@@ -69,7 +71,7 @@ def utc_now() -> datetime:
 
 
 class Context:
-    """The five things; the store is opened at first use. Shared by the departments of one `Lab`, safe in threads."""
+    """The five of them; the store is opened at first use. Shared by the components of one `Lab`, safe in threads."""
 
     def __init__(self, config: LabConfig, registry: Registry, *, actor: str, clock: Clock = utc_now) -> None:
         self.config, self.registry, self.actor, self.clock = config, registry, actor, clock
@@ -82,6 +84,7 @@ class Context:
         self._remains: str | None = None  # of a lost record, when an empty store was opened
         self._is_restoring = False
         self._built: dict[str, Any] = {}
+        self._cached: dict[object, object] = {}
         self.kinds: dict[str, plugin_kinds.KnownKind] = {}  # that plugins bring, or have left here
         self._lock = threading.RLock()
         self._writer: Any = None
@@ -90,7 +93,7 @@ class Context:
         """The same store and parts, in another name: what a program does on a person's word is told apart from it."""
         _ = self.store  # opened before it is shared
         other = copy(self)
-        other.actor = actor
+        other.actor, other._cached = actor, {}
         return other
 
     def _methodology_keys(self) -> dict[str, Key]:
@@ -479,6 +482,13 @@ class Context:
             raise PluginError(f"gate: {offer.qualified_name} cannot be built: {problem}", code="plugin_broken",
                               hint="perpetual plugins list names its plugin; disable it, or mend what it needs",
                               ) from problem  # fmt: skip
+
+    def cached(self, make: Callable[[Context], Made]) -> Made:
+        """Returns what `make` makes of this context, made once: for what remembers something between two calls."""
+        with self._lock:
+            if make not in self._cached:
+                self._cached[make] = make(self)
+            return cast("Made", self._cached[make])
 
     def now(self) -> str:
         """The clock's time as the record writes it."""

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from perpetual.errors import PerpetualError, masked
 from perpetual.lab import remains
 from perpetual.lab.context import Context
+from perpetual.lab.engines.placing import view_of
+from perpetual.lab.engines.sight import HOSTILE, aside_folders, sight
 from perpetual.lab.held import held_items
-from perpetual.lab.placing import view_of
-from perpetual.lab.sight import HOSTILE, aside_folders, sight
+from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.unbuilt import Unbuilt
 from perpetual.slots.placement import Placement
 from perpetual.slots.scheduler import LIVING
@@ -23,7 +24,6 @@ from perpetual.toolkit.units import counted
 
 if TYPE_CHECKING:  # it is given these departments and imports none
     from perpetual.lab.events import Feed
-    from perpetual.lab.runs import RunLedger
 
 __all__ = ["Doctor"]
 
@@ -36,8 +36,8 @@ _SHOWN = 5  # held things by name
 class Doctor:
     """Each check answers `{check, ok, detail, hint}`; `ok` None means that the check does not apply here."""
 
-    def __init__(self, ctx: Context, runs: RunLedger, feed: Feed) -> None:
-        self._ctx, self._runs, self._feed = ctx, runs, feed
+    def __init__(self, ctx: Context, feed: Feed) -> None:
+        self._ctx, self._feed = ctx, feed
 
     @staticmethod
     def outside(problem: PerpetualError | None = None) -> list[dict[str, Any]]:
@@ -204,7 +204,7 @@ class Doctor:
         return True, detail, None
 
     def _live_runs(self) -> _Finding:
-        live = [run for run in self._runs.live() if run.body["status"] != "queued"]
+        live = [run for run in RunRecords(self._ctx).live() if run.body["status"] != "queued"]
         odd, unseen, elsewhere = [], [], []
         for run in live:
             try:

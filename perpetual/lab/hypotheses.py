@@ -1,97 +1,36 @@
-"""The hypotheses department: claims, their tags and predictions. What is believed of them is folded elsewhere."""
+"""`lab.hypotheses`: claims and their confidence."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from perpetual.errors import Conflict, NotPermitted, UsageError, nearest, unknown
+from perpetual.errors import UsageError
 from perpetual.lab.context import Context
+from perpetual.lab.ledger.hypotheses import (
+    HypothesisRecords,
+    baseline_value,
+    check_baseline,
+    check_direction,
+    check_metric,
+    check_prior,
+    tags_of,
+)
 from perpetual.lab.redaction import CHECKED
-from perpetual.lab.rights import withholds
-from perpetual.lab.states import HYPOTHESIS_STATES
-from perpetual.records import Hypothesis, Listing, Prediction, from_json, to_json
-from perpetual.slots.store import Document, Page
-from perpetual.toolkit.limits import fits, fits_tags, fits_text
-from perpetual.toolkit.units import bounded, finite, identifier
+from perpetual.records import Hypothesis, Listing, Prediction, to_json
+from perpetual.toolkit.limits import fits
+from perpetual.toolkit.units import bounded, finite
 
-__all__ = [
-    "AGENTS_PRIORS",
-    "DIRECTIONS",
-    "PRIORS",
-    "STATUSES",
-    "Hypotheses",
-    "baseline_value",
-    "check_baseline",
-    "check_direction",
-    "check_metric",
-    "tags_of",
-]
+__all__ = ["Hypotheses"]
 
-STATUSES = HYPOTHESIS_STATES
-DIRECTIONS = ("max", "min")
-PRIORS = (0.25, 0.75)  # as far from even as prior and opinions together may go
-AGENTS_PRIORS = PRIORS  # the same for people and agents
-_LONGEST_METRIC = 200  # as measuring takes it
 _LARGEST_PARAMS = 64 * 1024  # bytes of JSON
 
 
-def check_direction(direction: str | None) -> str | None:
-    """`max`, `min` or None; raises UsageError for another word."""
-    if direction is not None and direction not in DIRECTIONS:
-        raise UsageError(unknown("direction", direction, DIRECTIONS), hint="max: more is better; min: less is")
-    return direction
-
-
-def baseline_value(ctx: Context, baseline: float | str | None) -> float | str | None:
-    """A number, or the id of an experiment that exists; text that is a number becomes one."""
-    if baseline is None:
-        return None
-    try:
-        return finite(float(baseline) if isinstance(baseline, str) else baseline, "the baseline")
-    except ValueError:
-        named = identifier(str(baseline))
-    if named[:1] != "e" or not named[1:].isdecimal():
-        raise UsageError(f"the baseline is a number or the id of an experiment, not {baseline!r}", hint="2.31 or e1")
-    return ctx.need("experiment", named).id
-
-
-def check_baseline(ctx: Context, baseline_id: str, metric: str) -> None:
-    """Raises UsageError if the experiment measures another metric."""
-    measures = ctx.need("experiment", baseline_id).body["design"]["metric"]
-    if measures is not None and measures != metric:
-        near = nearest(metric, [measures])
-        raise UsageError(
-            f"{baseline_id} measures {measures}, not {metric}",
-            hint=f"did you mean {measures}?" if near else f"--metric {measures}, or another baseline",
-        )
-
-
-def check_metric(metric: str | None) -> str | None:
-    """The metric's name without blanks around it; raises UsageError for an empty one."""
-    if metric is None:
-        return None
-    if not metric.strip():
-        raise UsageError("the metric needs a name", hint="as the run prints it, e.g. val_loss")
-    fits_text(metric, "the metric's name", _LONGEST_METRIC)
-    return metric.strip()
-
-
-def tags_of(tags: Sequence[str]) -> list[str]:
-    """The tags in order, each once; an empty one counts as none, so that [""] clears them.
-
-    Raises:
-        UsageError: for too many, or one that is too long.
-    """
-    fits_tags(tags)
-    return sorted({tag.strip() for tag in tags} - {""})
-
-
 class Hypotheses:
-    """Deeds on hypotheses alone."""
+    """`lab.hypotheses`."""
 
     def __init__(self, ctx: Context) -> None:
-        self._ctx = ctx
+        self._ctx, self._records = ctx, HypothesisRecords(ctx)
 
     def add(
         self,
@@ -107,7 +46,7 @@ class Hypotheses:
         created_at: str | None = None,
         idempotency_key: str | None = None,
     ) -> Hypothesis:
-        """A new open hypothesis.
+        """Adds an open hypothesis.
 
         Args:
             statement: the claim, in words.
@@ -124,7 +63,7 @@ class Hypotheses:
         text = bounded(" ".join(statement.split()), "the statement")
         if not text:
             raise UsageError("a hypothesis needs a statement", hint='for example "warm-up lowers val_loss"')
-        _check_prior(prior)
+        check_prior(prior)
         if mde is not None:
             finite(mde, "mde", above=0.0)
         against = baseline_value(self._ctx, baseline)
@@ -134,7 +73,7 @@ class Hypotheses:
         with self._ctx.store.transaction() as tx:
             made = self._ctx.recall(tx, idempotency_key, "hypothesis")
             if made is not None:
-                return self.get(made)
+                return self._records.get(made)
             body = {
                 CHECKED: True,
                 "statement": text,
@@ -156,94 +95,36 @@ class Hypotheses:
             document = tx.create("hypothesis", body)
             self._ctx.emit(tx, "hypothesis_added", document.id, {"statement": text, "prior": prior})
             self._ctx.remember(tx, idempotency_key, "hypothesis", document.id)
-        return self._record(document)
+        return self._records.record(document)
 
     def get(self, id: str) -> Hypothesis:
-        """The hypothesis; NotFound names the nearest ids."""
-        return self._record(self._ctx.need("hypothesis", id))
-
-    def count_open(self) -> int:
-        """How many hypotheses are open."""
-        return self._ctx.store.count("hypothesis", status="open")
+        """Returns the hypothesis; raises NotFound, naming the nearest ids."""
+        return self._records.get(id)
 
     def list(self, *, status: str | None = None, limit: int = 100, cursor: str | None = None) -> Listing[Hypothesis]:
-        """A page of hypotheses, oldest first."""
-        equals: dict[str, Any] = {} if status is None else {"status": _status(status)}
-        page: Page = self._ctx.store.page("hypothesis", limit=limit, cursor=cursor, **equals)
-        return Listing(tuple(self._record(document) for document in page.items), page.next_cursor)
+        """Returns a page of hypotheses, oldest first."""
+        return self._records.list(status=status, limit=limit, cursor=cursor)
 
-    def edit(
+    def count_open(self) -> int:
+        """Returns how many hypotheses are open."""
+        return self._ctx.store.count("hypothesis", status="open")
+
+    def update(
         self,
         id: str,
         *,
         statement: str | None = None,
         prior: float | None = None,
+        confidence: float | None = None,
+        status: str | None = None,
         tags: Sequence[str] | None = None,
-        parked: bool | None = None,
+        why: str | None = None,
     ) -> Hypothesis:
-        """Changes what a person wrote, or parks it (or takes it back up). Evidence is untouched.
+        """Changes what a person wrote, or adds a manual row: see `perpetual.lab.evidence.manual.update`."""
+        from perpetual.lab.evidence import manual
 
-        Raises:
-            UsageError: for a prior outside 0.25 to 0.75.
-            Conflict: for a new prior once evidence has come in.
-            NotPermitted: for an agent's other statement for what was measured.
-        """
-        with self._ctx.store.transaction() as tx:
-            document = self._ctx.need("hypothesis", id)
-            body = dict(document.body)
-            changed: dict[str, Any] = {}
-            if statement is not None:
-                changed["statement"] = bounded(" ".join(statement.split()), "the statement")
-                if not changed["statement"]:
-                    raise UsageError("a hypothesis needs a statement")
-                if body["evidence_count"] and changed["statement"] != body["statement"]:
-                    self._check_restated(document)
-                    changed["restated"] = True
-            if prior is not None:
-                _check_prior(prior)
-                if body["evidence_count"]:
-                    raise Conflict(
-                        f"{document.id} has {body['evidence_count']} rows of evidence; its prior stands",
-                        hint=f"perpetual hypotheses update {document.id} --confidence P adds a manual row instead",
-                    )
-                changed |= {"prior": prior, "confidence": prior}
-            if tags is not None:
-                changed["tags"] = tags_of(tags)
-            if parked is not None:
-                changed["parked"] = parked
-            tx.put("hypothesis", document.id, {**body, **changed}, expect_revision=document.revision)
-            self._ctx.emit(tx, "hypothesis_updated", document.id, changed)
-        return self.get(document.id)
-
-    def _record(self, document: Document) -> Hypothesis:
-        body = self._ctx.redaction.shown_record("hypothesis", document.body)
-        return from_json(Hypothesis, {**body, "flags": [*body.get("flags", ()), *body.get("cautions", ())]})
-
-    def _check_restated(self, document: Document) -> None:
-        """Raises NotPermitted for an agent: what was measured was predicted in the old words."""
-        if withholds(self._ctx):
-            raise NotPermitted(
-                f"{document.id} has {document.body['evidence_count']} rows of evidence, which its statement was "
-                f"predicted before, and {self._ctx.actor} is an agent",
-                hint="add what you mean as a hypothesis of its own: perpetual hypotheses add STATEMENT",
-            )
-
-
-def _check_prior(prior: float) -> None:
-    low, high = PRIORS
-    if not 0.0 < finite(prior, "the prior") < 1.0:
-        raise UsageError(f"a prior lies strictly between 0 and 1, not {prior:g}", hint=f"{low:g} to {high:g}")
-    if not low <= prior <= high:
-        raise UsageError(
-            f"a prior lies between {low:g} and {high:g}, not {prior:g}",
-            hint="a surer belief is decided by runs: name a baseline and an mde",
-        )
-
-
-def _status(word: str) -> str:
-    if word not in STATUSES:
-        raise UsageError(unknown("status", word, STATUSES))
-    return word
+        return manual.update(self._ctx, id, statement=statement, prior=prior, confidence=confidence, status=status,
+                             tags=tags, why=why)  # fmt: skip
 
 
 def _grid(params: Mapping[str, Any] | None) -> dict[str, Any] | None:

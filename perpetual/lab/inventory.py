@@ -13,8 +13,8 @@ from perpetual.catalogue import Offer, PluginInfo
 from perpetual.errors import PluginError, UsageError
 from perpetual.lab.config import LabConfig
 from perpetual.lab.context import Context
+from perpetual.lab.engines.placing import settings_of, view_of
 from perpetual.lab.options import PluginOptions, check_declared, defaults_of, leaves_of
-from perpetual.lab.placing import settings_of, view_of
 from perpetual.registry import Registry
 from perpetual.slots import API, Option
 from perpetual.slots.gpu import GpuBackend

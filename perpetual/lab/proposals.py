@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 from perpetual.lab.context import Context
-from perpetual.lab.states import ENDED, LIVE
+from perpetual.lab.ledger.states import ENDED, LIVE
 from perpetual.records import Score
 from perpetual.science.information import failure_probability, learned_cost
 from perpetual.slots.scorer import Scorer

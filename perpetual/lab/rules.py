@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 from perpetual.errors import PerpetualError
 from perpetual.toolkit.atomic import read_json
@@ -15,37 +15,26 @@ from perpetual.toolkit.status_file import RULES, RULES_FILE
 
 if TYPE_CHECKING:
     from perpetual.lab.context import Context
-    from perpetual.lab.flows import Desks
 
 __all__ = ["by_rules", "forget"]
 
 
-class _Lab(Protocol):
-    @property
-    def desks(self) -> Desks: ...
+def by_rules(ctx: Context) -> None:
+    """Folds every hypothesis anew if the program that opened the project last knew other rules.
 
-
-AnyLab = TypeVar("AnyLab", bound="_Lab")
-
-
-def by_rules(lab: AnyLab) -> AnyLab:
-    """Answers the lab, every hypothesis folded anew if the program that opened it last knew other rules.
-
-    What changes is one event. A store that cannot be read or written now is left to the deed that needs it.
+    What changes is one event. A store that cannot be read or written now is left to the operation that needs it.
     """
-    if _known(lab.desks.ctx) != RULES:
-        _fold(lab.desks)
-    return lab
+    if _known(ctx) != RULES:
+        _fold(ctx)
 
 
-def _fold(desks: Desks) -> None:
-    from perpetual.lab.flows.judge import refold_all
+def _fold(ctx: Context) -> None:
+    from perpetual.lab.evidence.manual import refold_all
 
-    ctx = desks.ctx
     try:
-        if refold_all(desks, check=True):
+        if refold_all(ctx, check=True):
             with ctx.store.transaction() as tx:
-                changed = {item["id"]: {"was": item["stored"], "is": item["folded"]} for item in refold_all(desks)}
+                changed = {item["id"]: {"was": item["stored"], "is": item["folded"]} for item in refold_all(ctx)}
                 ctx.emit(tx, "rules_changed", "evidence", {"rules": RULES, "hypotheses": changed})
     except PerpetualError:
         return  # `store verify` and the next deed name what is wrong

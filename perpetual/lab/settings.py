@@ -1,4 +1,4 @@
-"""The settings department: every key of configuration, methodology and plugins' sections, shown and set.
+"""`lab.settings`: every key of configuration, methodology and plugins' sections, shown and set.
 
 Most keys are for a person to set, like an approval: `perpetual.lab.guarded` has the few that an agent
 may set. Setting a methodology key is told in the feed, because what the record decides afterwards depends on it.
@@ -6,7 +6,7 @@ may set. Setting a methodology key is told in the feed, because what the record 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from perpetual.config import CHOICES, DISABLED, PLUGINS
@@ -24,12 +24,25 @@ if TYPE_CHECKING:
 
 __all__ = ["Settings"]
 
+_DECIDING = (
+    "confidence_support_threshold",
+    "confidence_refute_threshold",
+    "min_replicates",
+    "require_confirmation",
+    "alpha",
+)
 _OPTIONS = f"{PLUGINS}."
 _DISABLED = f"{PLUGINS}.disabled"
 
 
 class Settings:
-    """`lab.settings`."""
+    """`lab.settings`.
+
+    Attributes:
+        moved: the hypotheses that the last setting moved, as `lab.evidence.refold` answers them.
+    """
+
+    moved: Sequence[dict[str, Any]] = ()
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
@@ -167,6 +180,8 @@ class Settings:
     def set_methodology(self, name: str, text: str) -> Item:
         """Writes one key into the project's methodology.yaml and answers it.
 
+        Where the key says when a hypothesis is decided, every hypothesis is folded anew.
+
         Raises:
             UsageError: for an unknown key (with the nearest), or a scorer that is not there.
             ConfigError: for a value that does not fit.
@@ -185,7 +200,7 @@ class Settings:
                 raise UsageError(problem.message, hint=problem.hint, code=problem.code) from problem
         if name == "required_gates":
             text = self._gates(text)
-        return self._change_methodology(name, lambda methodology: methodology.set(name, text))
+        return self._refolded(self._change_methodology(name, lambda methodology: methodology.set(name, text)))
 
     def unset_methodology(self, name: str) -> Item:
         """Takes one key out of the project's methodology.yaml and answers it as it is in force then.
@@ -195,7 +210,13 @@ class Settings:
             NotPermitted: where an agent asks for it, as for `set_methodology`.
         """
         self._check_methodology_right(name)
-        return self._change_methodology(name, lambda methodology: methodology.unset(name))
+        return self._refolded(self._change_methodology(name, lambda methodology: methodology.unset(name)))
+
+    def _refolded(self, item: Item) -> Item:
+        from perpetual.lab.evidence import manual
+
+        self.moved = manual.refold_all(self._ctx) if item.key in _DECIDING else []
+        return item
 
     def _check_methodology_right(self, name: str) -> None:
         if self._ctx.config.methodology.knows(name) and not is_free("methodology", name):

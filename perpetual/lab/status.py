@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from perpetual.brief import for_agents
 from perpetual.lab.context import Context
 from perpetual.lab.held import held_items
+from perpetual.lab.ledger.runs import RunRecords
+from perpetual.lab.ledger.states import EXPERIMENT_STATES, HYPOTHESIS_STATES, NOTE_STATES
 from perpetual.lab.present import Present
 from perpetual.lab.rights import for_agent, shown_version
-from perpetual.lab.states import EXPERIMENT_STATES, HYPOTHESIS_STATES, NOTE_STATES
 from perpetual.records import one_line
 from perpetual.science.versions import is_stale
 from perpetual.slots.store import Document
@@ -26,7 +27,6 @@ from perpetual.toolkit.status_file import STATUS_FILE, read_status
 
 if TYPE_CHECKING:  # it is given these departments and imports none
     from perpetual.lab.budget import Budget
-    from perpetual.lab.runs import RunLedger
 
 __all__ = ["Status"]
 
@@ -42,10 +42,9 @@ _OF_RUN = ("id", "experiment_id", "replicate", "status", "started_at", "reason",
 class Status:
     """Computes the document and keeps it."""
 
-    def __init__(
-        self, ctx: Context, runs: RunLedger, budget: Budget, sections: Callable[[], dict[str, dict[str, Any]]]
-    ) -> None:
-        self._ctx, self._runs, self._budget, self._sections = ctx, runs, budget, sections
+    def __init__(self, ctx: Context, budget: Budget, sections: Callable[[], dict[str, dict[str, Any]]]) -> None:
+        self._ctx, self._runs = ctx, RunRecords(ctx)
+        self._budget, self._sections = budget, sections
         self._present = Present(ctx)
 
     def document(self) -> dict[str, Any]:

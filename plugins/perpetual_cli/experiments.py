@@ -26,7 +26,7 @@ from perpetual_cli.approval import approved_text, needs, other_command
 
 if TYPE_CHECKING:
     from perpetual import Lab
-    from perpetual.api import Hypothesis
+    from perpetual.api import Experiment, Hypothesis
 
 __all__ = ["approve", "experiments", "propose", "rebaseline", "reject"]
 
@@ -285,7 +285,7 @@ def reject(cli: CliContext, ids: tuple[str, ...], why: str) -> None:
     _answer(cli, cli.lab.experiments.reject_all(ids, why))
 
 
-def _answer(cli: CliContext, changed: list[Any], *, is_approved: bool = False) -> None:
+def _answer(cli: CliContext, changed: Sequence[Experiment], *, is_approved: bool = False) -> None:
     """One record as itself, several as a list."""
     from perpetual.api import to_json
 

@@ -254,5 +254,5 @@ def _of_project(plugins: Sequence[PluginInfo], lab: Lab) -> Iterator[Affected]:
         name for offer in offers if offer.provider.slot == "scheduler" for name in (offer.name, offer.qualified_name)
     }
     for run in lab.runs.live() if schedulers else ():
-        if run.body["scheduler"] in schedulers:
+        if run.scheduler in schedulers:
             yield Affected("run", run.id, "is live under its scheduler")

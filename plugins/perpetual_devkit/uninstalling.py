@@ -81,7 +81,7 @@ def _refuse_live(roots: list[str]) -> None:
     for root in roots:
         try:
             with Lab.open(root) as lab:
-                live += [f"run {run.id} of {root}" for run in lab.runs.live() if run.body["status"] in _LIVE]
+                live += [f"run {run.id} of {root}" for run in lab.runs.live() if run.status in _LIVE]
                 running = [one["name"] for one in lab.services.list() if one["state"] in ("starting", "running")]
                 live += [f"service {name} of {root}" for name in running]
         except PerpetualError as problem:

@@ -6,10 +6,11 @@ what was not approved: that is the lab's own rule, and these tools have no way a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from perpetual import Lab
-from perpetual.api import UsageError, to_json
+from perpetual.api import Run, UsageError, to_json
 from perpetual.toolkit.readers import waiting
 from perpetual.toolkit.units import bytes_of, hours_of, seconds_of
 from perpetual_mcp.bounds import Answer, fitted, plain
@@ -102,8 +103,9 @@ def perpetual_hypotheses(
     if id is None:
         raise UsageError(f"{action} needs an id", hint='id="h1"')
     if action == "update":
-        changes = {"statement": text, "prior": prior, "confidence": confidence, "status": status, "tags": tags}
-        id = lab.hypotheses.update(id, **changes, why=why).id
+        id = lab.hypotheses.update(
+            id, statement=text, prior=prior, confidence=confidence, status=status, tags=tags, why=why
+        ).id
     return show_hypothesis(lab, id)
 
 
@@ -276,7 +278,7 @@ def perpetual_kill(
     return _runs([ended], "")
 
 
-def _runs(runs: list[Any], ahead: str) -> Answer:
+def _runs(runs: Sequence[Run], ahead: str) -> Answer:
     lines = [run_line(item) for item in runs]
     document = {
         "schema": "perpetual.runs/1",

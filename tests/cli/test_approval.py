@@ -98,8 +98,8 @@ def test_titles_are_one_line_everywhere(project: Path, capsys: pytest.CaptureFix
         code = f"{sys.executable} -c 'import os\nprint(1)\nprint(2)'"
         assert "\n" not in lab.experiments.propose(command=code).title
         assert lab.experiments.propose(command="true 2", title=" \n ").title == "true 2"
-        with lab.desks.ctx.store.transaction() as tx:  # as an older version kept it
-            body = lab.desks.ctx.need("experiment", "e1").body
+        with lab.context.store.transaction() as tx:  # as an older version kept it
+            body = lab.context.need("experiment", "e1").body
             tx.put("experiment", "e1", {**body, "title": FORGED, "command": "echo 'a\ne97  approved: x'"})
         assert lab.experiments.get("e1").title == one_line(FORGED)
         assert from_json(Experiment, {**body, "title": FORGED}).title == one_line(FORGED)

@@ -228,7 +228,7 @@ def test_the_ledger_by_hand(call: Call) -> None:
 def test_refold_check_finds_a_confidence_that_somebody_wrote(call: Call, project: Path) -> None:
     call("hypotheses", "add", "it helps")
     call("evidence", "add", "h1", "--verdict", "refutes", "--strength", "1", "--why", "no")
-    with Lab.open(project) as lab, lab._ctx.store.transaction() as tx:
+    with Lab.open(project) as lab, lab.context.store.transaction() as tx:
         written = tx.get("hypothesis", "h1")
         assert written is not None
         tx.put("hypothesis", "h1", {**written.body, "confidence": 0.99})

@@ -12,8 +12,8 @@ import pytest
 from perpetual import Lab
 from perpetual.cli.app import run
 from perpetual.errors import UsageError
-from perpetual.lab.experiments import spec_hash
-from perpetual.lab.placing import view_of
+from perpetual.lab.engines.placing import view_of
+from perpetual.lab.ledger.experiments import spec_hash
 from perpetual.records import to_json
 from perpetual.testing.scheduler_site import make_site
 from perpetual.testing.schedulers import SchedulerContract
@@ -72,8 +72,8 @@ def test_each_experiment_has_its_scheduler(
     }  # fmt: skip
 
     with Lab.open(project) as lab:  # what runs on the cluster holds nothing of this machine
-        assert view_of(lab.desks.ctx).live() == []
-        assert [item.run_id for item in view_of(lab.desks.ctx, "acme-cluster").live()] == ["r1"]
+        assert view_of(lab.context).live() == []
+        assert [item.run_id for item in view_of(lab.context, "acme-cluster").live()] == ["r1"]
 
     call("config", "set", "scheduler", "acme-cluster")
     (project / "go").touch()

@@ -23,7 +23,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.cli.app import run
-from perpetual.lab.flows import logs as log_reading
+from perpetual.lab.runs import logs as log_reading
 
 Json = dict[str, Any]
 Call = Callable[..., Json]
@@ -37,7 +37,7 @@ def end_what_runs(project: Path) -> Iterator[None]:
     yield
     with Lab.open(project) as lab:
         for item in lab.runs.live():
-            if item.body["status"] != "queued":
+            if item.status != "queued":
                 lab.runs.kill(item.id, grace_s=0.0)
 
 

@@ -99,7 +99,7 @@ def same(found: Table, expected: Table) -> None:
 def audit(folder: Path) -> Table:
     """The table of a campaign that has ended; checks that nothing in its books is there twice or left over."""
     with Lab.open(folder) as lab:
-        store = lab.desks.ctx.store
+        store = lab.context.store
         assert lab.evidence.refold(check=True) == []
         assert lab.scan() == {"changes": [], "debits": [], "evidence": [], "problems": []}
         runs = sorted(lab.runs.list(limit=1000).items, key=lambda run: int(run.id[1:]))

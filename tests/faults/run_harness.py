@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from perpetual import Lab
-from perpetual.lab.states import ENDED, LIVE
+from perpetual.lab.ledger.states import ENDED, LIVE
 from perpetual.records import Run
 from perpetual.toolkit import platform
 from perpetual_supervisor import rundir
@@ -95,7 +95,7 @@ def until(lab: Lab, run_id: str, word: str) -> None:
 
 def kinds(lab: Lab, run_id: str) -> list[str]:
     """The kinds of a run's rows in the budget's ledger, in order."""
-    return [row.body["kind"] for row in lab.desks.ctx.store.find("debit", run_id=run_id)]
+    return [row.body["kind"] for row in lab.context.store.find("debit", run_id=run_id)]
 
 
 def single_books(lab: Lab) -> list[Run]:
@@ -108,6 +108,6 @@ def single_books(lab: Lab) -> list[Run]:
         assert run.status in (*LIVE, *ENDED)
         rows = kinds(lab, run.id)
         assert rows == (["reserve"] if run.status in LIVE else ["reserve", "settle"]), run.id
-    measured = Counter(row.body["run_id"] for row in lab.desks.ctx.store.find("evidence", kind="measured"))
+    measured = Counter(row.body["run_id"] for row in lab.context.store.find("evidence", kind="measured"))
     assert all(count == 1 for count in measured.values())
     return runs

@@ -110,10 +110,10 @@ def test_a_folder_that_takes_capitals_for_small_letters_is_told(
     monkeypatch.setattr(filesystems, "is_case_insensitive", lambda folder: True)
     with Lab.open(project) as lab:
         for name in ("Alpha", "alpha"):  # ids are the record's and no names of files
-            with lab.desks.ctx.store.transaction() as tx:
+            with lab.context.store.transaction() as tx:
                 tx.put("setting", name, {"n": name})
     with Lab.open(project) as lab:
-        store = lab.desks.ctx.store
+        store = lab.context.store
         assert [item.body["n"] for item in store.find("setting") if item.id in ("Alpha", "alpha")] == ["Alpha", "alpha"]
     found = _doctor(capsys)
     assert found["ok"] is None

@@ -45,7 +45,7 @@ def _fill(project: Path, store: str) -> None:
 def _record(project: Path) -> dict[str, Any]:
     """All that is recorded, with its place in the order of things."""
     with Lab.open(project) as lab:
-        store = lab.desks.ctx.store
+        store = lab.context.store
         assert lab.storage.verify() == []
         held = {kind: store.find(kind) for kind in sorted(store.kinds)}
         changes = [(change.seq, change.kind, change.id) for change in store.changes(0)]
@@ -109,7 +109,7 @@ def test_a_writer_that_was_open_before_the_move(project: Path) -> None:
     _fill(project, "tinydb")
     with Lab.open(project) as lab:
         assert len(lab.hypotheses.list(limit=9).items) == 5
-        old = lab.desks.ctx.store
+        old = lab.context.store
         told = json.loads(_program(project, "store", "migrate", "sqlite").stdout)
         journal = Path(told["backup"]) / "journal.jsonl"
         data = journal.read_bytes()

@@ -169,7 +169,7 @@ def test_a_run_waits_for_a_driver_that_hangs(machine: GpuMachine, gpu_lab: Lab, 
     """It is asked once, and not again by each who looks; another process, or later, finds it well."""
     machine.becomes(HUNG)
     ids = propose(gpu_lab, 3, gpus=1)
-    runs = [gpu_lab.runs.launch(id)[0] for id in ids[:2]] + gpu_lab.runs.launch(ids[2], gpus=(0,))
+    runs = [*(gpu_lab.runs.launch(id)[0] for id in ids[:2]), *gpu_lab.runs.launch(ids[2], gpus=(0,))]
     assert [run.status for run in runs] == ["queued"] * 3
     assert {run.reason for run in runs} == {"the NVIDIA driver did not answer within 0.2 s"}
     before = gpu_lab.status()["seq"]

@@ -12,7 +12,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.cli.app import run
-from perpetual.lab.flows.reconcile import scan
+from perpetual.lab.runs.reconcile import scan
 from perpetual.slots.scheduler import Sighting
 from perpetual.toolkit import platform
 from tests.faults.run_harness import LONG_S, approved, die, opened, single_books, supervisor_of, until
@@ -150,7 +150,7 @@ def test_two_scans_at_once_try_it_again_once(project: Path) -> None:
 
         def one(other: Lab) -> None:
             barrier.wait(LONG_S)
-            scan(other.desks)
+            scan(other.context)
 
         threads = [threading.Thread(target=one, args=(other,)) for other in labs]
         for thread in threads:

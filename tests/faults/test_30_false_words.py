@@ -133,11 +133,11 @@ def test_a_status_by_hand_is_a_persons_and_bounds_nothing(lab: Lab) -> None:
 def test_a_prior_of_an_earlier_version_is_clipped_and_named(lab: Lab) -> None:
     """As a project has it that was made before priors were bounded."""
     claim = lab.hypotheses.add("it lowers loss")
-    store = lab.desks.ctx.store
+    store = lab.context.store
     with store.transaction() as tx:
         body = store.get("hypothesis", claim.id).body  # type: ignore[union-attr]
         tx.put("hypothesis", claim.id, {**body, "prior": 0.95, "confidence": 0.95})
-    forget(lab.desks.ctx.folder)
+    forget(lab.context.folder)
     with Lab.open(lab.root) as later:
         found = later.hypotheses.get(claim.id)
         assert found.confidence == pytest.approx(0.75)
@@ -250,7 +250,7 @@ def test_the_family_of_nothing_has_no_discoveries() -> None:
 def test_a_paired_replicate_takes_the_seed_that_its_partner_ran_with(lab: Lab) -> None:
     """Also a larger one, as earlier versions drew them; so does a retry."""
     base = ran(lab, None, "2.3", 1)
-    store = lab.desks.ctx.store
+    store = lab.context.store
     with store.transaction() as tx:
         tx.put("run", "r1", {**store.get("run", "r1").body, "seed": 2**62 + 1})  # type: ignore[union-attr]
     claim = lab.hypotheses.add("it lowers loss")
@@ -270,7 +270,7 @@ def test_a_paired_replicate_takes_the_seed_that_its_partner_ran_with(lab: Lab) -
 def test_a_failed_run_of_an_earlier_version_is_tried_again_with_its_seed(lab: Lab) -> None:
     lab.experiments.approve(lab.experiments.propose(command="false", wall_s=60.0).id)
     lab.wait([lab.runs.launch("e1")[0].id], timeout_s=60)
-    store = lab.desks.ctx.store
+    store = lab.context.store
     with store.transaction() as tx:
         tx.put("run", "r1", {**store.get("run", "r1").body, "seed": 2**62 + 1})  # type: ignore[union-attr]
     again = lab.runs.retry("r1")

@@ -10,7 +10,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.api import StoreBase
-from perpetual.lab.experiments import command_key, spec_hash
+from perpetual.lab.ledger.experiments import ExperimentRecords, command_key, spec_hash
 from perpetual.records import to_json
 
 
@@ -23,7 +23,7 @@ def lab(request: pytest.FixtureRequest, project: Path) -> Iterator[Lab]:
 
 
 def _store(lab: Lab) -> StoreBase:
-    return lab._ctx.store
+    return lab.context.store
 
 
 def _rows_read(store: StoreBase, deed: Callable[[], object]) -> int:
@@ -100,10 +100,10 @@ def test_the_index_finds_what_a_look_at_all_finds(lab: Lab) -> None:
     for number in range(20):
         lab.experiments.propose(None, command="python train.py", config={"n": float(number)})
     with _store(lab).transaction() as tx:
-        lab.experiments.alike.keep(tx)
+        ExperimentRecords(lab.context).alike.keep(tx)
         document = tx.get("experiment", bare.id)
         assert document is not None
-        lab.experiments.complete_spec(tx, document, "python  'train.py'")
+        ExperimentRecords(lab.context).complete_spec(tx, document, "python  'train.py'")
     everything = _store(lab).find("experiment")
     assert _store(lab).get("fold", "alike") is not None
     for number in range(6):
@@ -111,5 +111,5 @@ def test_the_index_finds_what_a_look_at_all_finds(lab: Lab) -> None:
         wanted = [item.id for item in everything if command_key(item.body) == command_key(draft)]
         with Lab.open(lab.config.root) as fresh:
             for one in (lab, fresh):
-                assert [item.id for item in one.experiments.alike.of(draft)] == wanted
+                assert [item.id for item in ExperimentRecords(one.context).alike.of(draft)] == wanted
         assert (bare.id in wanted) == (number == 0)

@@ -11,7 +11,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.api import Gate, GateVerdict, MetricReader, MetricValue, Provenance, RunFolder
-from perpetual.lab.flows import measure
+from perpetual.lab.runs import measure
 from perpetual.toolkit import deadline
 from perpetual_metrics import readers
 from perpetual_metrics.readers import csv_file, metrics_log, results_file, stdout_json, stdout_text
@@ -96,7 +96,7 @@ def test_a_gate_that_does_not_answer_refuses(project: Path, monkeypatch: pytest.
 
     with Lab.open(project) as lab:
         lab.settings.set_config("plugin_gate_s", "0.2")
-        judges = gates.Gates(lab._ctx)
+        judges = gates.Gates(lab.context)
         monkeypatch.setattr(judges, "_serving", lambda: [("x/hanging", _Hanging())])
         verdict, text = judges.judge("a note", Provenance("a.md", "note", "me"))
     assert (verdict.outcome, verdict.category) == ("reject", "gate_failed")

@@ -146,12 +146,12 @@ def test_code_that_is_the_same_is_not_changed(lab: Lab) -> None:
     assert lab.runs.plan(made.id)["code_changed"] is None
     _edit(lab, "width = 3\n")
     assert lab.runs.plan(made.id)["code_changed"] is not None
-    store = lab.desks.ctx.store
+    store = lab.context.store
     with store.transaction() as tx:
         document = store.get("experiment", made.id)
         assert document is not None
         body = {key: value for key, value in document.body.items() if key != "approved_code"}
-        tx.put("experiment", made.id, body | lab.desks.ctx.trust.seal(made.id, body))
+        tx.put("experiment", made.id, body | lab.context.trust.seal(made.id, body))
     assert lab.runs.plan(made.id)["code_changed"] is None
 
 

@@ -23,7 +23,7 @@ from perpetual import Lab
 from perpetual.api import RunFolder
 from perpetual.cli.app import run
 from perpetual.errors import PerpetualError, UsageError
-from perpetual.lab.flows.measure import read_all
+from perpetual.lab.runs.measure import read_all
 from perpetual.testing.projects import trust_project
 from perpetual.toolkit import units
 from perpetual.toolkit.status_file import read_status

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from perpetual import Lab
-from perpetual.lab.flows import reconcile, start
+from perpetual.lab.ledger.runs import RunRecords
+from perpetual.lab.runs import reconcile, start
 from perpetual_supervisor import rundir
 from tests.faults.run_harness import LONG_S, approved, opened, single_books
 from tests.faults.supervised import Bench, until
@@ -71,7 +72,7 @@ def test_who_kills_waits_for_the_launcher(project: Path, monkeypatch: pytest.Mon
             return tries[-1]
 
         monkeypatch.setattr(scheduler, "cancel", counted)
-        ended = reconcile.kill(lab.desks, "r1", grace_s=0.0, wait_s=LONG_S)
+        ended = reconcile.kill(lab.context, "r1", grace_s=0.0, wait_s=LONG_S)
         assert tries[0] is False
         assert ended.body["status"] == "killed"
         _check_gone(lab)
@@ -81,7 +82,7 @@ def test_the_launcher_ends_what_was_killed_meanwhile(project: Path, monkeypatch:
     """Whoever killed it has left: the record says so, and the launcher reads it there."""
     with opened(project) as lab:
         with _halted_launch(project, lab, monkeypatch):
-            assert reconcile.kill(lab.desks, "r1", grace_s=0.0, wait_s=0.0).body["status"] == "launching"
+            assert reconcile.kill(lab.context, "r1", grace_s=0.0, wait_s=0.0).body["status"] == "launching"
         assert lab.wait(["r1"], timeout_s=LONG_S) == {"r1": "killed"}
         _check_gone(lab)
 
@@ -106,9 +107,9 @@ def test_what_is_called_off_on_its_way_is_killed_and_has_not_failed(
     monkeypatch.setattr(rundir, "_SHIM", Bench(tmp_path / "bench").supervise_with(_LATE))
     with opened(project) as lab:
         with _halted_launch(project, lab, monkeypatch) as go_on:
-            with lab.desks.ctx.store.transaction() as tx:
-                run = lab.desks.ctx.need("run", "r1")
-                lab.desks.runs.change(tx, run, {"cancelled_by": lab.actor})
+            with lab.context.store.transaction() as tx:
+                run = lab.context.need("run", "r1")
+                RunRecords(lab.context).change(tx, run, {"cancelled_by": lab.actor})
             go_on.set()
             until(lambda: rundir.cancel(lab.runs.log_dir("r1"), by=lab.actor, grace_s=0.0), "it never started")
         _check_gone(lab)

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from perpetual import Lab
+from perpetual.lab.ledger.runs import RunRecords
 from perpetual.testing.projects import trust_project
 from perpetual.toolkit import platform
 from tests.faults.run_harness import LONG_S, approved, end_all
@@ -55,11 +56,11 @@ def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Lab, 
         gone = {**record["child"], "boot_id": identity.boot_id}
         (folder / "started.json").write_text(json.dumps({**record, "supervisor": identity._asdict(), "child": gone}))
         with Lab.open(tmp_path) as lab:
-            with lab.desks.ctx.store.transaction() as tx:
-                run = lab.desks.ctx.need("run", "r1")
+            with lab.context.store.transaction() as tx:
+                run = lab.context.need("run", "r1")
                 assert "nonce" not in run.body
                 native_id = f"{identity.boot_id}/{identity.pid}/{identity.start_ticks}"
-                lab.desks.runs.change(tx, run, {"native_id": native_id})
+                RunRecords(lab.context).change(tx, run, {"native_id": native_id})
             yield lab, process
             end_all(lab)
         process.kill()

@@ -16,7 +16,7 @@ from perpetual.errors import ConfigError, Conflict, NotPermitted
 
 def _rewritten(lab: Lab, kind: str, id: str, **values: Any) -> None:
     """Puts a record there that keeps the marks of the one before, as a replaced journal does."""
-    store = lab.desks.ctx.store
+    store = lab.context.store
     with store.transaction() as tx:
         found = store.get(kind, id)
         assert found is not None
@@ -57,7 +57,7 @@ def test_the_queue_starts_no_code_that_the_record_alone_calls_accepted(tmp_path:
         run = _queued(lab, "sh job.sh")
         (root / "job.sh").write_text(f"touch {tmp_path / 'started'}\n")
         other = lab.experiments.approve(lab.experiments.propose(command="sh job.sh", wall_s=60.0).id)
-        code = lab.desks.ctx.need("experiment", other.id).body["approved_code"]["sha256"]
+        code = lab.context.need("experiment", other.id).body["approved_code"]["sha256"]
         _rewritten(lab, "run", run, code_accepted=[code])
         lab.queue.set_state("running")
         lab.scan()

@@ -14,7 +14,8 @@ import pytest
 import perpetual
 from perpetual import Lab
 from perpetual.errors import Conflict, CorruptData, NotPermitted
-from perpetual.lab.flows import start
+from perpetual.lab.ledger.runs import RunRecords
+from perpetual.lab.runs import start
 from perpetual.slots.scheduler import LaunchError
 from perpetual.testing.projects import trust_project
 from perpetual.toolkit import platform
@@ -290,10 +291,10 @@ def _abroad(lab: Lab, id: str) -> None:
     for key in ("supervisor", "child"):
         record[key]["boot_id"] = "of another machine"
     path.write_text(json.dumps(record))
-    with lab.desks.ctx.store.transaction() as tx:
-        run = lab.desks.ctx.need("run", id)
+    with lab.context.store.transaction() as tx:
+        run = lab.context.need("run", id)
         native = f"of another machine/{run.body['native_id'].split('/', 1)[1]}"
-        lab.desks.runs.change(tx, run, {"native_id": native})
+        RunRecords(lab.context).change(tx, run, {"native_id": native})
 
 
 def test_a_run_of_another_machine_is_not_lost(project: Path) -> None:
@@ -325,16 +326,16 @@ def test_a_live_run_is_asked_through_the_scheduler_that_started_it(project: Path
     """Whichever one is configured since; and where that is gone it stays as it is."""
     with opened(project) as lab:
         id = _launched(lab)
-        with lab.desks.ctx.store.transaction() as tx:
-            lab.desks.runs.change(tx, lab.desks.ctx.need("run", id), {"scheduler": "gone"})
+        with lab.context.store.transaction() as tx:
+            RunRecords(lab.context).change(tx, lab.context.need("run", id), {"scheduler": "gone"})
         other = _launched(lab, "exit 0")
         assert lab.wait([other], timeout_s=LONG_S) == {other: "done"}
         (problem,) = lab.scan()["problems"]
         assert (problem["run_id"], problem["code"]) == (id, "plugin_missing")
         assert "gone" in problem["message"]
         assert lab.runs.get(id).status == "running"
-        with lab.desks.ctx.store.transaction() as tx:
-            lab.desks.runs.change(tx, lab.desks.ctx.need("run", id), {"scheduler": "local"})
+        with lab.context.store.transaction() as tx:
+            RunRecords(lab.context).change(tx, lab.context.need("run", id), {"scheduler": "local"})
 
 
 @pytest.mark.parametrize("error", [OverflowError, RecursionError, KeyError, UnicodeDecodeError, PermissionError])

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from perpetual import Lab
-from perpetual.lab.flows.steps import Launches
+from perpetual.lab.ledger.runs import RunRecords
+from perpetual.lab.loop.steps import Launches
 from perpetual.toolkit import platform
 from perpetual.toolkit.atomic import write_atomic
 from perpetual.toolkit.steps import STEPS
@@ -82,9 +83,9 @@ def test_a_run_that_came_through_after_all_is_not_a_failed_one(project: Path) ->
         lab.experiments.approve(experiment.id)
         lab.queue.set_state("paused")
         run = lab.runs.launch(experiment.id)[0]
-        ctx = lab.desks.ctx
+        ctx = lab.context
         with ctx.store.transaction() as tx:
-            lab.runs.change(tx, ctx.need("run", run.id), {"launcher": [*dead_process()]})
+            RunRecords(lab.context).change(tx, ctx.need("run", run.id), {"launcher": [*dead_process()]})
         hold = project / "hold"
         hold.touch()
         script = f"while test -e {hold}; do sleep 0.02; done; echo acc=2.0"
@@ -110,10 +111,10 @@ def test_a_supervisor_that_is_about_to_start_is_waited_for(project: Path) -> Non
         lab.experiments.approve(experiment.id)
         lab.queue.set_state("paused")
         run = lab.runs.launch(experiment.id)[0]
-        ctx, folder = lab.desks.ctx, lab.runs.log_dir(run.id)
+        ctx, folder = lab.context, lab.runs.log_dir(run.id)
         gone = dead_process()
         with ctx.store.transaction() as tx:
-            lab.runs.change(tx, ctx.need("run", run.id), {"status": "launching", "launcher": [*gone]})
+            RunRecords(lab.context).change(tx, ctx.need("run", run.id), {"status": "launching", "launcher": [*gone]})
         folder.mkdir(parents=True)
         _left_behind(folder, gone, "echo acc=1.0")
         with FileLock(folder / "supervisor.lock"):

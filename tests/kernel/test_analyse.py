@@ -10,7 +10,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.lab.context import Context
-from perpetual.lab.flows import analyse
+from perpetual.lab.runs import analyse
 from perpetual.records import Evidence, Experiment, Hypothesis, Run
 from perpetual.slots.analyser import Analyser, Analysis
 

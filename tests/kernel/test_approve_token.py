@@ -19,7 +19,7 @@ import pytest
 from perpetual import Lab
 from perpetual.cli.app import run
 from perpetual.errors import NotPermitted
-from perpetual.lab.tokens import VARIABLE
+from perpetual.lab.experiments.approval_tokens import VARIABLE
 from perpetual.toolkit import user_state
 from tests.plugins.mcp.clients import COMMAND, HANDSHAKES, initialize, raw
 

@@ -27,7 +27,7 @@ LONG_S = 60.0
 
 
 def _rows(lab: Lab, id: str) -> list[tuple[str, float]]:
-    return [(row.body["kind"], row.body["run_hours"]) for row in lab.desks.ctx.store.find("debit", run_id=id)]
+    return [(row.body["kind"], row.body["run_hours"]) for row in lab.context.store.find("debit", run_id=id)]
 
 
 def _scan_until(lab: Lab, done: Callable[[], bool]) -> list[dict[str, Any]]:
@@ -93,7 +93,7 @@ def test_a_run_that_is_let_go_on_is_told_once_and_its_reservation_grows(lab: Lab
     assert rows[-1] == ("settle", ended.run_hours)
     assert [kind for kind, _ in rows].count("settle") == 1
     assert lab.budget.totals()["run_hours"] == ended.run_hours
-    assert lab.desks.budget.reserved_for(run.id) is None
+    assert lab.budget.reserved_for(run.id) is None
     (event,) = [event for event in lab.events() if event.kind == "budget_overrun"]
     assert (event.subject, event.payload["wall_s"]) == (run.id, 0.2)
     assert event.payload["run_hours"] == pytest.approx(sum(hours for _, hours in first))
@@ -177,7 +177,7 @@ def test_the_kept_sums_are_those_of_the_rows(lab: Lab, campaign: Campaign) -> No
     for run in lab.runs.launch(experiment.id, every=True):
         lab.runs.kill(run.id)
     assert lab.storage.verify() == []
-    store = lab.desks.ctx.store
+    store = lab.context.store
     kept = store.get("fold", "budget")
     assert kept is not None
     assert store.count("debit") - kept.body["rows"] < 16
@@ -204,9 +204,9 @@ def test_what_is_over_and_what_is_left_is_shown(
     lab.settings.set_methodology("max_run_hours", "0.5")
     assert program(["budget"]) == 0
     assert "1.000 left of 1\n" in capsys.readouterr().out
-    body = lab.desks.ctx.need("run", run.id).body
-    with lab.desks.ctx.store.transaction() as tx:
-        lab.desks.budget.reserve(tx, body, gpu_hours=1.25, run_hours=1.25)
+    body = lab.context.need("run", run.id).body
+    with lab.context.store.transaction() as tx:
+        lab.budget.reserve(tx, body, gpu_hours=1.25, run_hours=1.25)
     assert program(["budget"]) == 0
     shown = capsys.readouterr().out
     assert "0.000 left of 1 (0.250 over: runs went on beyond their limit, or it was lowered)" in shown
@@ -294,16 +294,16 @@ def test_an_impossible_row_of_an_earlier_version_counts_for_nothing(lab: Lab, ca
     (ended,) = lab.runs.launch(experiment.id)
     assert lab.wait([ended.id], timeout_s=LONG_S) == {ended.id: "done"}
     used = lab.budget.totals()["run_hours"]
-    store = lab.desks.ctx.store
+    store = lab.context.store
     with store.transaction() as tx:
-        run = lab.desks.ctx.need("run", ended.id).body
+        run = lab.context.need("run", ended.id).body
         number = tx.append("debit", _debit(run, "settle", hours))
         tx.put("fold", "budget", {"rows": number, "spent_gpu_hours": 0.0, "run_hours": hours, "reserved": {}})
     assert lab.budget.totals()["run_hours"] == used
     assert lab.budget.show()["by_experiment"][experiment.id]["run_hours"] == used
     assert any("the row counts as 0" in problem and "budget set" in problem for problem in lab.storage.verify())
     with store.transaction() as tx, pytest.raises(CorruptData):
-        lab.desks.budget.settle(tx, {**run, "id": "r9"}, gpu_hours=0.0, run_hours=hours)
+        lab.budget.settle(tx, {**run, "id": "r9"}, gpu_hours=0.0, run_hours=hours)
 
 
 @pytest.mark.parametrize("name", BROKEN)
@@ -317,9 +317,9 @@ def test_broken_books_are_named(lab: Lab, campaign: Campaign, name: str) -> None
     (waiting,) = lab.runs.launch(experiment.id)
     assert (ended.id, waiting.id, lab.storage.verify()) == ("r1", "r2", [])
     spoil, said = BROKEN[name]
-    store = lab.desks.ctx.store
+    store = lab.context.store
     with store.transaction() as tx:
-        spoil(tx, lab.desks.ctx.need("run", "r1").body, lab.desks.ctx.need("run", "r2").body)
+        spoil(tx, lab.context.need("run", "r1").body, lab.context.need("run", "r2").body)
     problems = lab.storage.verify()
     assert [problem for problem in problems if said in problem], problems
     for id in ("r2", "r3"):  # so that the fixture finds nothing live that cannot be ended

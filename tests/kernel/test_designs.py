@@ -11,7 +11,8 @@ import pytest
 
 from perpetual import Lab
 from perpetual.errors import Conflict, UsageError
-from perpetual.lab.flows import fold, reconcile
+from perpetual.lab.evidence import confidence
+from perpetual.lab.runs import reconcile
 from perpetual.records import Evidence, Experiment, Hypothesis
 from perpetual.science.evidence import jzs_log_bayes_factor, log_bayes_factor_binary
 from perpetual.slots.store import Document, Transaction
@@ -205,7 +206,7 @@ def test_who_is_compared_with_a_baseline_is_known_however_many_experiments_there
     told: list[list[str]] = []
 
     def refolded(desks: Any, tx: Any, baseline_id: str) -> list[str]:
-        told.append(fold.refold_users_of(desks, tx, baseline_id))
+        told.append(confidence.refold_users_of(desks, tx, baseline_id))
         return told[-1]
 
     def claim(number: int) -> str:
@@ -214,7 +215,7 @@ def test_who_is_compared_with_a_baseline_is_known_however_many_experiments_there
         return made.id
 
     monkeypatch.setattr(reconcile, "refold_users_of", refolded)
-    monkeypatch.setattr(fold, "_KEEP_EVERY", 5)
+    monkeypatch.setattr(confidence, "_KEEP_EVERY", 5)
     first = claim(1)
     for number in range(5):
         lab.experiments.propose(command=f"echo {number}")
@@ -334,7 +335,7 @@ _OTHERS: dict[str, Any] = {
 def test_an_extension_says_nothing_that_its_source_has_said(lab: Lab) -> None:
     from dataclasses import fields
 
-    from perpetual.lab.specification import Specification
+    from perpetual.lab.ledger.specification import Specification
 
     own = {"extends", "title", "notes", "tags", "priority", "replicates"}
     assert set(_OTHERS) == {field.name for field in fields(Specification)} - own, "say what a new field is here"

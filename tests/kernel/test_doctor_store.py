@@ -54,7 +54,7 @@ def test_a_folder_that_knows_no_case(lab: Lab, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_many_records(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = type(lab.desks.ctx.store)
+    store = type(lab.context.store)
     monkeypatch.setattr(store, "capabilities", replace(store.capabilities, most_records=0))
     found = _store(lab)
     assert (found["ok"], found["hint"]) == (None, "perpetual store migrate sqlite")

@@ -132,7 +132,9 @@ def test_readers_analysers_sections_and_proposers_fail_alone(lab: Lab, factory: 
         assert "acme/bad" in str(run.annotations)
         opened.hypotheses.add("acc rises", metric="acc", direction="max", mde=0.1, baseline=1.0, params={"lr": [0.1]})
         opened.loop.propose()
-        assert [row.body["subject"] for row in opened._ctx.store.find("event", kind="proposer_failed")] == ["acme/bad"]
+        assert [row.body["subject"] for row in opened.context.store.find("event", kind="proposer_failed")] == [
+            "acme/bad"
+        ]
         from perpetual_report.document import sections_of
 
         assert "acme/bad" in str(sections_of(opened))

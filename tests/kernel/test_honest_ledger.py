@@ -11,7 +11,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.errors import NotPermitted, UsageError
-from perpetual.lab.experiments import design_key
+from perpetual.lab.ledger.experiments import design_key
 from perpetual.records import Experiment, Hypothesis
 from perpetual.science.evidence import log_bayes_factor_gaussian
 from perpetual_report.snapshot import take

@@ -19,10 +19,11 @@ from perpetual import Lab
 from perpetual.errors import Conflict, TransientError
 from perpetual.lab import housing
 from perpetual.lab.context import Context
-from perpetual.lab.flows import reconcile
-from perpetual.lab.flows.cautions import seen_before
+from perpetual.lab.evidence.warnings import seen_before
+from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.methodology import Methodology
 from perpetual.lab.proposals import Proposals
+from perpetual.lab.runs import reconcile
 from perpetual.records import Evidence, Experiment, Hypothesis, Run
 from perpetual.slots.analyser import Analyser, Analysis, Draft, Proposer
 from perpetual.slots.scheduler import Sighting
@@ -38,7 +39,7 @@ _CLAIM: dict[str, Any] = {"metric": "acc", "direction": "max", "mde": 0.1, "base
 @pytest.fixture
 def other(lab: Lab) -> Iterator[Lab]:
     """Another process's lab, which does not wait for a record that is being written."""
-    _ = lab.desks.ctx.store  # opened with the patience that it has by default
+    _ = lab.context.store  # opened with the patience that it has by default
     lab.settings.set_config("plugins.tinydb.lock_timeout_s", "0")
     with Lab.open(lab.root) as opened:
         yield opened
@@ -100,9 +101,9 @@ def test_who_ended_a_run_is_known_when_it_is_measured(lab: Lab, other: Lab, monk
     until(lab, run.id, "there")
 
     def meanwhile() -> None:
-        document = other.desks.ctx.need("run", run.id)
-        with other.desks.ctx.store.transaction() as tx:
-            other.desks.runs.change(tx, document, {"cancelled_by": "somebody"})
+        document = other.context.need("run", run.id)
+        with other.context.store.transaction() as tx:
+            RunRecords(other.context).change(tx, document, {"cancelled_by": "somebody"})
         command = platform.identity_of(run.pid or 0)
         assert command is not None
         platform.signal_process(command, signal.SIGTERM)
@@ -125,18 +126,18 @@ def test_a_run_that_another_launcher_starts_by_now_is_left_to_it(
 
     def launching(by: Lab, identity: platform.Identity | None) -> None:
         assert identity is not None
-        with by.desks.ctx.store.transaction() as tx:
+        with by.context.store.transaction() as tx:
             values = {"status": "launching", "launcher": list(identity)}
-            by.desks.runs.change(tx, by.desks.ctx.need("run", run.id), values)
+            RunRecords(by.context).change(tx, by.context.need("run", run.id), values)
 
     launching(lab, dead_process())
-    stale = lab.desks.ctx.need("run", run.id)
+    stale = lab.context.need("run", run.id)
     launching(other, platform.identity_of(os.getpid()))
     if state == "absent":
-        reconcile._back_to_queue(lab.desks, stale, reconcile._nothing())
+        reconcile._back_to_queue(lab.context, stale, reconcile._nothing())
     else:
         seen = Sighting("running", pid=os.getpid(), started_at="2026-01-01T00:00:00Z")
-        reconcile._adopt(lab.desks, stale, seen, reconcile._nothing())
+        reconcile._adopt(lab.context, stale, seen, reconcile._nothing())
     assert lab.runs.get(run.id).status == "launching"
     launching(other, dead_process())
 
@@ -149,14 +150,14 @@ def test_a_run_that_moves_while_it_is_looked_for_is_live_once(
     (run,) = lab.runs.launch(approved(lab, "true"))
 
     def move(by: Lab, status: str) -> None:
-        with by.desks.ctx.store.transaction() as tx:
-            by.desks.runs.change(tx, by.desks.ctx.need("run", run.id), {"status": status})
+        with by.context.store.transaction() as tx:
+            RunRecords(by.context).change(tx, by.context.need("run", run.id), {"status": status})
 
     if before != "queued":
         move(lab, before)
-    store = lab.desks.ctx.store
+    store = lab.context.store
     monkeypatch.setattr(store, "find", _once(lambda: move(other, after), store.find, after=True))
-    assert [(item.id, item.body["status"]) for item in lab.runs.live()] == [(run.id, after)]
+    assert [(item.id, item.status) for item in lab.runs.live()] == [(run.id, after)]
 
 
 # --- verdicts -------------------------------------------------------------------------------------------------------
@@ -187,7 +188,7 @@ def test_evidence_that_comes_during_a_check_is_no_difference(
     lab: Lab, other: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     id = lab.hypotheses.add("acc rises").id
-    store = lab.desks.ctx.store
+    store = lab.context.store
 
     def meanwhile() -> None:
         other.evidence.add(id, verdict="supports", why="seen")
@@ -201,7 +202,7 @@ def test_what_is_written_during_a_check_of_the_store_is_no_fault(
     lab: Lab, other: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab.hypotheses.add("acc rises")
-    store = lab.desks.ctx.store
+    store = lab.context.store
     monkeypatch.setattr(store, "slice", _once(_refused(lambda: other.hypotheses.add("loss falls")), store.slice))
     assert lab.storage.verify() == []
 
@@ -255,7 +256,7 @@ def test_one_claim_that_two_propose_at_once_is_one_experiment(
     def theirs() -> Experiment:
         return other.experiments.propose(id, command="true", **_CLAIM)
 
-    monkeypatch.setattr("perpetual.lab.flows.propose.seen_before", _once(_refused(theirs), seen_before))
+    monkeypatch.setattr("perpetual.lab.experiments.propose.seen_before", _once(_refused(theirs), seen_before))
     lab.experiments.propose(id, command="true", **_CLAIM)
     with pytest.raises(Conflict, match="tried before"):
         theirs()
@@ -363,7 +364,7 @@ def test_a_store_that_is_moved_while_it_is_opened_is_not_written(
 ) -> None:
     lab.hypotheses.add("acc rises")
     with Lab.open(lab.root) as late:
-        build = late.desks.ctx.build_store
+        build = late.context.build_store
 
         def built(name: str, path: Path, **given: Any) -> StoreBase:
             store = build(name, path, **given)
@@ -371,7 +372,7 @@ def test_a_store_that_is_moved_while_it_is_opened_is_not_written(
             other.storage.migrate("sqlite")
             return store
 
-        monkeypatch.setattr(late.desks.ctx, "build_store", built)
+        monkeypatch.setattr(late.context, "build_store", built)
         with pytest.raises(TransientError) as caught:
             late.hypotheses.add("loss falls")
         assert caught.value.code == "store_moved"
@@ -406,7 +407,7 @@ def test_who_comes_to_write_between_the_old_store_and_the_new_one_stops_no_move(
 
     def step(name: str) -> None:
         if name == "move:aside":
-            folder = lab.desks.ctx.folder / housing.STORE
+            folder = lab.context.folder / housing.STORE
             folder.mkdir()
             with FileLock(folder / "lock"):
                 assert not (folder / "journal.jsonl").exists()

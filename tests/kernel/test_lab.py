@@ -19,7 +19,8 @@ from perpetual import Lab
 from perpetual.api import Provider, hookimpl
 from perpetual.errors import Conflict, CorruptData, NotPermitted, PerpetualError, Refused, UsageError
 from perpetual.lab.doctor import Doctor
-from perpetual.records import Event, Experiment, Hypothesis
+from perpetual.lab.ledger.runs import RunRecords
+from perpetual.records import Event, Experiment, Hypothesis, Run
 from perpetual.registry import Registry
 from perpetual.toolkit import platform
 from perpetual.toolkit.agents import AGENT_VARIABLES
@@ -458,7 +459,7 @@ def test_approval_binds_the_specification(lab: Lab, campaign: Campaign) -> None:
 )
 def test_what_changed_after_its_approval_does_not_run(lab: Lab, campaign: Campaign, change: dict[str, Any]) -> None:
     _, experiment = campaign()
-    ctx = lab.desks.ctx
+    ctx = lab.context
     with ctx.store.transaction() as tx:
         body = ctx.need("experiment", experiment.id).body
         merged = {key: {**body[key], **value} if key == "design" else value for key, value in change.items()}
@@ -593,7 +594,7 @@ def test_launches_race_for_the_last_gpu_hour(gpu_lab: Lab) -> None:
 
 
 def test_a_gpu_is_leased_to_one_run(gpu_lab: Lab) -> None:
-    runs = []
+    runs: list[Run] = []
     for n in range(4):
         command = "sh -c 'echo devices: $CUDA_VISIBLE_DEVICES.; exec sleep 60'"
         experiment = gpu_lab.experiments.propose(command=command, config={"n": n}, gpus=1, wall_s=60.0)
@@ -664,9 +665,11 @@ def test_a_launcher_that_died_before_the_start(lab: Lab, campaign: Campaign) -> 
     hypothesis, experiment = campaign(replicates=1)
     lab.queue.set_state("paused")
     run = lab.runs.launch(experiment.id)[0]
-    ctx = lab.desks.ctx
+    ctx = lab.context
     with ctx.store.transaction() as tx:
-        lab.runs.change(tx, ctx.need("run", run.id), {"status": "launching", "reason": None, "launcher": _dead()})
+        RunRecords(lab.context).change(
+            tx, ctx.need("run", run.id), {"status": "launching", "reason": None, "launcher": _dead()}
+        )
     first = lab.scan()["changes"]
     assert [(change["from"], change["to"]) for change in first] == [("launching", "queued")]
     assert "died" in (first[0]["reason"] or "")
@@ -685,10 +688,10 @@ def test_a_launcher_that_died_after_the_start(lab: Lab, campaign: Campaign) -> N
     (lab.root / "hold").write_text("")
     _, experiment = campaign("sh -c 'while test -e hold; do sleep 0.02; done; echo acc=1.5'", replicates=1)
     run = lab.runs.launch(experiment.id)[0]
-    ctx = lab.desks.ctx
+    ctx = lab.context
     with ctx.store.transaction() as tx:
         lost = {"status": "launching", "launcher": _dead(), "native_id": None, "pid": None, "started_at": None}
-        lab.runs.change(tx, ctx.need("run", run.id), lost)
+        RunRecords(lab.context).change(tx, ctx.need("run", run.id), lost)
     assert [(change["from"], change["to"]) for change in lab.scan()["changes"]] == [("launching", "running")]
     assert lab.runs.get(run.id).pid == run.pid
     (lab.root / "hold").unlink()
@@ -704,12 +707,12 @@ def test_a_launcher_that_is_at_work_is_left_alone(lab: Lab, campaign: Campaign) 
     run = lab.runs.launch(experiment.id)[0]
     me = platform.identity_of(os.getpid())
     assert me is not None
-    ctx = lab.desks.ctx
+    ctx = lab.context
     with ctx.store.transaction() as tx:
-        lab.runs.change(tx, ctx.need("run", run.id), {"status": "launching", "launcher": [*me]})
+        RunRecords(lab.context).change(tx, ctx.need("run", run.id), {"status": "launching", "launcher": [*me]})
     assert lab.scan()["changes"] == []
     with ctx.store.transaction() as tx:
-        lab.runs.change(tx, ctx.need("run", run.id), {"status": "queued"})
+        RunRecords(lab.context).change(tx, ctx.need("run", run.id), {"status": "queued"})
 
 
 def test_a_launcher_on_another_machine_is_left_alone(lab: Lab, campaign: Campaign) -> None:
@@ -717,13 +720,13 @@ def test_a_launcher_on_another_machine_is_left_alone(lab: Lab, campaign: Campaig
     _, experiment = campaign(replicates=1)
     lab.queue.set_state("paused")
     run = lab.runs.launch(experiment.id)[0]
-    ctx = lab.desks.ctx
+    ctx = lab.context
     there = {"launcher": ["of another boot", 1, 1], "launcher_host": "of another machine"}
 
     def found(launching_at: str) -> str:
         with ctx.store.transaction() as tx:
             values = {"status": "launching", **there, "launching_at": launching_at}
-            lab.runs.change(tx, ctx.need("run", run.id), values)
+            RunRecords(lab.context).change(tx, ctx.need("run", run.id), values)
         lab.scan()
         return lab.runs.get(run.id).status
 
@@ -748,7 +751,7 @@ class _Observer:
 
 
 def _of_observers(lab: Lab) -> tuple[bool | None, str]:
-    ok, detail, _ = Doctor(lab.desks.ctx, lab.runs, lab.feed)._observers()  # alone: the others start a server
+    ok, detail, _ = Doctor(lab.context, lab.feed)._observers()  # alone: the others start a server
     return ok, detail
 
 
@@ -766,9 +769,9 @@ def test_every_observer_hears_everything_in_order(lab: Lab, campaign: Campaign) 
         assert all(event.payload for event in told)
         assert bad.heard == []
         assert _of_observers(watched) == (False, "did not take what the feed offered: acme/bad: RuntimeError: not now")
-        noted = watched.desks.ctx.store.seq()
+        noted = watched.context.store.seq()
         assert watched.feed.deliver()
-        assert watched.desks.ctx.store.seq() == noted  # failing on is no news, and wakes nobody
+        assert watched.context.store.seq() == noted  # failing on is no news, and wakes nobody
         bad.failing = False
         assert watched.feed.deliver() == {}
         assert [event.seq for event in bad.heard] == [event.seq for event in told]
@@ -787,7 +790,7 @@ def test_an_observer_that_always_fails_starves_nobody(lab: Lab) -> None:
     good, bad = _Observer(), _Observer()
     bad.failing = True
     registry = Registry(extra=[("acme", "a", "1", lambda: bad), ("acme", "b", "1", lambda: good)])
-    ctx = lab.desks.ctx
+    ctx = lab.context
     with ctx.store.transaction() as tx:
         for n in range(450):
             ctx.emit(tx, "hypothesis_updated", "h1", {"n": n})

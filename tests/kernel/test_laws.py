@@ -110,10 +110,11 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
 _PLANTED = [
     ("floors", "perpetual.records", "perpetual.api"),
     ("floors", "perpetual.config", "perpetual.lab.budget"),
-    ("floors", "perpetual.lab.runs", "perpetual.commands"),
-    ("departments", "perpetual.lab.runs", "perpetual.lab.budget"),
-    ("departments", "perpetual.lab.memory", "perpetual.lab.flows.fold"),
-    ("flows", "perpetual.cli.overview", "perpetual.lab.flows.fold"),
+    ("floors", "perpetual.lab.ledger.runs", "perpetual.commands"),
+    ("nouns", "perpetual.lab.ledger.runs", "perpetual.lab.budget"),
+    ("nouns", "perpetual.lab.memory", "perpetual.lab.evidence.confidence"),
+    ("nouns", "perpetual.lab.evidence.manual", "perpetual.lab.runs.launch"),
+    ("operations", "perpetual.cli.overview", "perpetual.lab.evidence.confidence"),
     ("store", "perpetual.cli.overview", "perpetual.slots.store"),
     ("store", "perpetual.loop", "perpetual.slots.store"),
     ("kernel", "perpetual.registry", "perpetual_tinydb.store"),
@@ -195,9 +196,7 @@ _OWNERS = ("perpetual_gpus/owners.py",)
 _HARNESSES = ("perpetual_harnesses/scaffold_check.py",)
 # Nor is what asks the MCP server for its tools, as a client would.
 _CLIENTS = ("perpetual_devkit/server_check.py",)
-_INSIDES = frozenset(
-    {"_ctx", "_desks", "desks", "store", "_store", "transaction", "kill", "killpg", "fork", "posix_spawn"}
-)
+_INSIDES = frozenset({"_ctx", "context", "store", "_store", "transaction", "kill", "killpg", "fork", "posix_spawn"})
 _TOOLS = frozenset({"subprocess", "multiprocessing", "sqlite3", "tinydb", "dulwich", "psutil", "pynvml", "git"})
 
 
@@ -232,8 +231,8 @@ def test_faces_touch_no_store_no_process_and_no_repository() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "face.lab._ctx.store.find('run')",
-        "with lab.desks.ctx.store.transaction() as tx: pass",
+        "face.lab.context.store.find('run')",
+        "with lab.context.store.transaction() as tx: pass",
         "import subprocess",
         "from tinydb import TinyDB",
         "def late():\n    import dulwich.repo",
@@ -251,7 +250,7 @@ def test_the_first_law_lets_the_door_through() -> None:
 def test_the_facade_is_a_facade() -> None:
     tree = ast.parse((ROOT / "perpetual" / "lab" / "__init__.py").read_text())
     branches = [node for node in ast.walk(tree) if isinstance(node, (ast.While, ast.Try))]
-    assert branches == []  # deeds are done in the departments and flows
+    assert branches == []  # operations are in the packages of the nouns
 
 
 # --- law 2: the record decides --------------------------------------------------------------------------------------
@@ -323,21 +322,25 @@ def _where(test: Callable[[ast.AST], bool]) -> set[str]:
 def test_confidence_is_written_by_the_fold_alone() -> None:
     writers = _where(lambda function: _puts(function, "hypothesis"))
     assert writers == {
-        "lab/flows/analyse.py:_conclude",  # the mark that a verdict has its note
-        "lab/flows/fold.py:count_rows",  # how many rows of no weight came
-        "lab/flows/fold.py:refold",
+        "lab/evidence/confidence.py:count_rows",  # how many rows of no weight came
+        "lab/evidence/confidence.py:refold",
         "lab/hypotheses.py:Hypotheses.add",
-        "lab/hypotheses.py:Hypotheses.edit",
+        "lab/ledger/hypotheses.py:HypothesisRecords.edit",
+        "lab/runs/analyse.py:_conclude",  # the mark that a verdict has its note
     }
     having = _where(lambda function: _writes_key(function, "confidence"))
-    assert having & writers == writers - {"lab/flows/analyse.py:_conclude", "lab/flows/fold.py:count_rows"}
+    assert having & writers == writers - {
+        "lab/evidence/confidence.py:count_rows",
+        "lab/runs/analyse.py:_conclude",
+    }
     assert having - writers <= {
+        "lab/hypotheses.py:Hypotheses.update",  # hands a person's value on
         "lab/proposals.py:Proposals.state",  # what a scorer is shown
         "science/evidence.py:confidence",  # the formula's answer
     }
 
 
-def test_ledgers_are_appended_by_their_departments_alone() -> None:
+def test_ledgers_are_appended_by_their_rows_modules_alone() -> None:
     def appends(kind: str) -> set[str]:
         return _where(
             lambda function: any(
@@ -351,7 +354,7 @@ def test_ledgers_are_appended_by_their_departments_alone() -> None:
             )
         )
 
-    assert appends("evidence") == {"lab/evidence.py:EvidenceLedger.append"}
+    assert appends("evidence") == {"lab/ledger/evidence.py:EvidenceRecords.append"}
     assert appends("debit") == {"lab/budget.py:Budget._append"}
     assert appends("event") == {"lab/context.py:Context.emit"}
 
@@ -411,7 +414,7 @@ def test_settling_twice_is_settling_once(lab: Lab, campaign: Campaign) -> None:
     lab.wait([run.id], timeout_s=20)
     spent = lab.budget.show()
     assert spent["by_experiment"][experiment.id]["runs"] == 1
-    ctx, document = lab.desks.ctx, lab.desks.ctx.need("run", run.id)
+    ctx, document = lab.context, lab.context.need("run", run.id)
     with ctx.store.transaction() as tx:
         assert lab.budget.settle(tx, document.body, gpu_hours=9.0, run_hours=9.0) is None
     assert lab.budget.show() == spent
@@ -450,7 +453,7 @@ def test_a_note_is_committed_once(lab: Lab) -> None:
     lab.memory.write("notes/once.md", "what was seen")
     assert lab.memory.flush() == 0
     # The commit was made and the store does not know: git's trailer says that it is done.
-    ctx = lab.desks.ctx
+    ctx = lab.context
     with ctx.store.transaction() as tx:
         tx.put("setting", "memory_cursor", {"intent": 0})
     assert lab.memory.flush() == 1
@@ -488,7 +491,7 @@ def test_a_lost_fold_is_computed_again(lab: Lab, campaign: Campaign) -> None:
     hypothesis, experiment = campaign(replicates=1)
     lab.wait([lab.runs.launch(experiment.id)[0].id], timeout_s=20)
     right = lab.hypotheses.get(hypothesis.id)
-    ctx = lab.desks.ctx
+    ctx = lab.context
     with ctx.store.transaction() as tx:
         body = ctx.need("hypothesis", hypothesis.id).body
         tx.put("hypothesis", hypothesis.id, {**body, "confidence": 0.123, "status": "refuted"})

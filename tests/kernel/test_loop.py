@@ -166,7 +166,7 @@ def test_every_reason_has_an_exit() -> None:
     import inspect
     import re
 
-    from perpetual.lab.flows import steps
+    from perpetual.lab.loop import steps
 
     told = set(re.findall(r'return \(?\s*"(\w+)",', inspect.getsource(steps)))
     assert {"all_decided", "queue_empty", "no_progress"} <= told <= set(EXITS)
@@ -234,7 +234,7 @@ def test_at_most_so_many_runs_are_live(lab: Lab) -> None:
     for number in (2, 3):
         again = cycle(lab, number=number)
         assert (again.launched, again.reason) == ((), None)
-    assert [run.body["status"] for run in lab.runs.live()] == ["running", "running"]
+    assert [run.status for run in lab.runs.live()] == ["running", "running"]
     (lab.root / "hold").unlink()
     cycles = _loop(lab)
     assert max(len(turn.launched) for turn in cycles) <= 2

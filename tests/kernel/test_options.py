@@ -79,7 +79,7 @@ def shown(lab: Lab) -> dict[str, tuple[Any, str]]:
 
 
 def doctor(lab: Lab) -> tuple[bool | None, str, str | None]:
-    return Doctor(lab._ctx, lab.runs, lab.feed)._options()
+    return Doctor(lab.context, lab.feed)._options()
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perpetual import Lab
-from perpetual.api import EnginePlacement, Lease, PlacementRequest, PlacementView, Survey, Waits
+from perpetual.api import EnginePlacement, Lease, PlacementRequest, PlacementView, Run, Survey, Waits
 from tests.fixtures.gpu_machine import until
 
 
@@ -40,7 +40,7 @@ def test_a_scheduler_offers_its_own(project: Path, monkeypatch: pytest.MonkeyPat
     with Lab.open(project) as lab:
         lab.settings.set_methodology("max_concurrent_runs", "4")
         monkeypatch.setattr(lab.part("scheduler"), "placement", Nodes, raising=False)
-        runs = []
+        runs: list[Run] = []
         for command in ("sh -c 'echo $NODE_GPUS; sleep 60'", "sleep 60"):
             made = lab.experiments.propose(command=command, title=command, wall_s=90.0, gpus=1)
             runs += lab.runs.launch(lab.experiments.approve(made.id).id)

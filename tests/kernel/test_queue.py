@@ -9,8 +9,8 @@ import pytest
 
 from perpetual import Lab
 from perpetual.errors import TransientError
-from perpetual.lab.flows import start
-from perpetual.lab.placing import Surveys
+from perpetual.lab.engines.placing import Surveys
+from perpetual.lab.runs import start
 from tests.faults.run_harness import approved, opened
 
 
@@ -25,15 +25,15 @@ def test_a_run_that_waits_for_the_same_is_not_written_and_takes_no_lock(
     """Whoever waits for runs looks each second, and a queue may be long."""
     with opened(project, max_concurrent_runs="1") as lab:
         three_runs(lab)
-        transaction = lab.desks.ctx.store.transaction
+        transaction = lab.context.store.transaction
         begun: list[object] = []
 
         def counted(*given: Any, **named: Any) -> Any:
             begun.append(given)
             return transaction(*given, **named)
 
-        monkeypatch.setattr(lab.desks.ctx.store, "transaction", counted)
-        assert start.advance_queue(lab.desks, Surveys(lab.desks.ctx)) == ([], [])
+        monkeypatch.setattr(lab.context.store, "transaction", counted)
+        assert start.advance_queue(lab.context, Surveys(lab.context)) == ([], [])
         assert begun == []
         monkeypatch.undo()
         assert {run.reason for run in lab.queue.waiting().items} == {"1 runs are live, and max_concurrent_runs is 1"}

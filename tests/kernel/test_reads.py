@@ -64,7 +64,7 @@ def test_an_event_between_the_look_and_the_waiting_is_not_slept_over(
 ) -> None:
     with Lab.open(project) as lab, Lab.open(project) as other:
         last = lab.feed.last()
-        store: Any = lab._ctx.store
+        store: Any = lab.context.store
         count, wait = store.count, store.wait
 
         def slow_count(kind: str) -> int:

@@ -225,7 +225,7 @@ def test_records_go_along_without_the_plugin(left: Path, tmp_path: Path) -> None
 
 def test_verify_follows_references_and_fields(left: Path) -> None:
     with Lab.open(left, registry=bell()) as lab:
-        store = lab._ctx.store
+        store = lab.context.store
         with store.transaction() as tx:
             found = tx.get("bell.alarm", "alarm-1")
             assert found is not None
@@ -291,8 +291,8 @@ def test_rows_of_a_kind_that_is_declared_nowhere_end_in_a_clear_error(project: P
     from perpetual.lab import upgrades
 
     with Lab.open(project) as lab:
-        lab._ctx.store.declare(Kind("stray"))
-        with lab._ctx.store.transaction() as tx:
+        lab.context.store.declare(Kind("stray"))
+        with lab.context.store.transaction() as tx:
             tx.create("stray", {"x": 1})
             tx.put(*upgrades.VERSIONS, {"hypothesis": 0})
     with Lab.open(project) as lab, pytest.raises(Conflict, match="'stray', a kind that no loaded plugin declares"):

@@ -13,9 +13,9 @@ import pytest
 import perpetual.lab
 from perpetual import Lab
 from perpetual.lab.context import Context
-from perpetual.lab.flows.code_check import KIND
-from perpetual.lab.flows.overrun import OVERRUN
-from perpetual.lab.flows.symptoms import FAULT
+from perpetual.lab.provenance.code_check import KIND
+from perpetual.lab.runs.symptoms import FAULT
+from perpetual.lab.runs.time_limit import OVERRUN
 from perpetual.records import Run
 from perpetual.slots.analyser import KERNEL_KINDS, Analyser, RunOutput, Symptom
 

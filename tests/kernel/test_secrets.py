@@ -18,6 +18,7 @@ import pytest
 from perpetual import Lab
 from perpetual.api import GateVerdict, Provider, hookimpl
 from perpetual.errors import NotPermitted, PluginError, UsageError
+from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.redaction import CHECKED, Redaction, only_removes
 from perpetual.registry import Registry
 from perpetual.slots.redactor import MASK, Redactor, Span
@@ -134,26 +135,26 @@ def test_an_agent_reads_no_raw_log(lab: Lab, campaign: Campaign, monkeypatch: py
 
 def test_a_record_that_holds_secrets_is_shown_without_them(lab: Lab) -> None:
     made = lab.experiments.propose(command="true", config={"a": 1})
-    store = lab._ctx.store
+    store = lab.context.store
     with store.transaction() as tx:
-        body = lab._ctx.need("experiment", made.id).body
+        body = lab.context.need("experiment", made.id).body
         del body["checked_for_secrets"]
         body |= {"command": "x --api-key hunter2", "env": {"A_TOKEN": "s3cr3t"}, "config": {"password": "hunter3"}}
         tx.put("experiment", made.id, body)
     shown = lab.experiments.get(made.id)
     assert (shown.command, shown.env, shown.config) == (f"x --api-key {MASK}", {"A_TOKEN": MASK}, {"password": MASK})
     assert lab.experiments.list().items == (shown,)
-    kept = lab._ctx.need("experiment", made.id).body
+    kept = lab.context.need("experiment", made.id).body
     assert kept["command"] == "x --api-key hunter2"  # what approval bound
-    assert lab._ctx.redaction.old_secrets(kept) == ["command", "env", "config"]
+    assert lab.context.redaction.old_secrets(kept) == ["command", "env", "config"]
 
 
 def _unmark(lab: Lab, *ids: str) -> None:
     """Makes the documents like those of a version that did not check them."""
-    with lab._ctx.store.transaction() as tx:
+    with lab.context.store.transaction() as tx:
         for id in ids:
             kind = {"h": "hypothesis", "e": "experiment", "r": "run"}[id[0]]
-            tx.put(kind, id, {k: v for k, v in lab._ctx.need(kind, id).body.items() if k != CHECKED})
+            tx.put(kind, id, {k: v for k, v in lab.context.need(kind, id).body.items() if k != CHECKED})
 
 
 @pytest.mark.slow
@@ -168,7 +169,7 @@ def test_an_older_record_shows_its_secrets_nowhere(
     secrets = [_token(number) for number in range(60, 68)]
     s = iter(secrets)
     with monkeypatch.context() as before:
-        before.setattr(lab._ctx.store, "clean", None)
+        before.setattr(lab.context.store, "clean", None)
         before.setattr(Redaction, "refuse_secrets", lambda self, body: None)
         hypothesis = lab.hypotheses.add(f"claim {next(s)}", metric="acc", direction="max", mde=0.1, baseline=1.0)
         made = lab.experiments.propose(
@@ -180,8 +181,8 @@ def test_an_older_record_shows_its_secrets_nowhere(
         run = lab.runs.launch(made.id)[0]
         assert lab.wait([run.id], timeout_s=60.0)
         lab.evidence.add(hypothesis.id, verdict="inconclusive", strength=0.5, why=f"because {next(s)}")
-        with lab._ctx.store.transaction() as tx:
-            lab.runs.change(tx, lab._ctx.need("run", run.id), {"reason": f"it said {next(s)}"})
+        with lab.context.store.transaction() as tx:
+            RunRecords(lab.context).change(tx, lab.context.need("run", run.id), {"reason": f"it said {next(s)}"})
         _unmark(lab, made.id, hypothesis.id, run.id)
     shown = [document.render(lab), document.render_html(lab)]
     asked = [
@@ -289,7 +290,7 @@ def test_a_redaction_only_removes(text: str, shown: str, holds: bool) -> None:
 
 
 def test_a_gate_that_writes_its_own_words_counts_as_failed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    gates = lab._ctx.parts("gate")
+    gates = lab.context.parts("gate")
     monkeypatch.setattr(type(gates[0][1]), "redact", lambda self, text, verdict: "approve everything")
     monkeypatch.setattr(type(gates[0][1]), "scan", lambda self, text, provenance: GateVerdict("pass"))
     with pytest.raises(Exception, match="failed"):

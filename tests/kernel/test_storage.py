@@ -80,7 +80,7 @@ def exported(lab: Lab) -> bytes:
 
 def spoil(lab: Lab, kind: str, change: Callable[[list[Row]], None]) -> None:
     """Rewrites the store with the rows of a kind changed, past every door."""
-    store = lab._ctx.store
+    store = lab.context.store
 
     def load(target: Any) -> int:
         rows = {name: [dict(row) for row in store.slice(name, {})] for name in store.kinds}
@@ -89,14 +89,14 @@ def spoil(lab: Lab, kind: str, change: Callable[[list[Row]], None]) -> None:
         return housing.fill(target, flat, store.meta())
 
     def build(path: Path) -> StoreBase:
-        target = lab._ctx.build_store(lab.config["store"], path, claim=False)
+        target = lab.context.build_store(lab.config["store"], path, claim=False)
         # what is spoilt here is not to be noticed yet
         target.count = lambda kind, /, **equals: len(target.find(kind, **equals))  # type: ignore[method-assign]
         target.verify = list  # type: ignore[method-assign]
         return target
 
-    housing.move(lab._ctx.folder, store, build, load, now=lab._ctx.clock(), config={})
-    lab._ctx.forget_store()
+    housing.move(lab.context.folder, store, build, load, now=lab.context.clock(), config={})
+    lab.context.forget_store()
 
 
 # --- export and import ------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def spoil(lab: Lab, kind: str, change: Callable[[list[Row]], None]) -> None:
 def test_an_export_is_lines_of_json_with_a_checksum(worked: Lab) -> None:
     lines = [json.loads(line) for line in exported(worked).splitlines()]
     assert lines[0]["schema"] == "perpetual.export/1"
-    assert lines[0]["commit"] == worked._ctx.store.seq()
+    assert lines[0]["commit"] == worked.context.store.seq()
     assert lines[0]["project_id"] == worked.config.project_id
     counts = {kind: told["count"] for kind, told in lines[0]["kinds"].items()}
     assert counts["run"] == 2
@@ -154,7 +154,7 @@ def test_a_dry_run_changes_nothing(worked: Lab, tmp_path: Path) -> None:
         assert other.storage.import_file(file, dry_run=True)["rows"] == rows
         assert other.storage.migrate("sqlite", dry_run=True)["backup"] is None
         assert (exported(other), other.config["store"]) == (before, "tinydb")
-        assert not (other._ctx.folder / "backups").exists()
+        assert not (other.context.folder / "backups").exists()
 
 
 @pytest.mark.parametrize(
@@ -277,8 +277,8 @@ def test_a_migration_that_is_killed_leaves_one_store_in_force(worked: Lab, step:
             assert exported(lab) == before
             assert lab.config["store"] == ("sqlite" if decided else "tinydb")
             assert lab.storage.verify() == []
-    assert not (worked._ctx.folder / "moving.json").exists()
-    backups = [*(worked._ctx.folder / "backups").glob("*/journal.jsonl")]
+    assert not (worked.context.folder / "moving.json").exists()
+    backups = [*(worked.context.folder / "backups").glob("*/journal.jsonl")]
     assert len(backups) == (1 if decided else 0)
     with Lab.open(worked.root) as lab:  # and what was left half built is in nobody's way
         if not decided:
@@ -312,7 +312,7 @@ def test_a_process_that_has_the_old_store_open_goes_on_with_the_new_one(worked: 
 
 def test_a_write_to_a_store_that_was_moved_is_refused(worked: Lab) -> None:
     with Lab.open(worked.root) as slow:
-        old = slow._ctx.store  # as a deed holds it that begins before the move and writes after it
+        old = slow.context.store  # as a deed holds it that begins before the move and writes after it
         worked.storage.migrate("sqlite")
         with pytest.raises(TransientError) as caught, old.transaction() as tx:
             tx.create("hypothesis", {})
@@ -333,7 +333,7 @@ def test_a_writer_that_waits_meanwhile_is_sent_to_the_new_store(worked: Lab) -> 
                 except TransientError as problem:
                     errors.append(problem)
 
-        with worked._ctx.store.exclusive():
+        with worked.context.store.exclusive():
             thread = threading.Thread(target=write)
             thread.start()  # waits for the lock, or comes later: either way it must not write to the old store
         worked.storage.migrate("sqlite")
@@ -349,7 +349,7 @@ def test_two_moves_at_once_are_one(worked: Lab) -> None:
     from perpetual.toolkit.lock import FileLock
 
     before = exported(worked)
-    with FileLock(worked._ctx.folder / "moving.lock"), pytest.raises(Conflict):
+    with FileLock(worked.context.folder / "moving.lock"), pytest.raises(Conflict):
         worked.storage.migrate("sqlite")
     assert exported(worked) == before
 
@@ -366,11 +366,11 @@ def test_a_new_store_that_does_not_hold_what_was_written_is_not_taken(
         worked.storage.migrate("sqlite")
     monkeypatch.undo()
     assert (exported(worked), worked.config["store"]) == (before, "tinydb")
-    assert not (worked._ctx.folder / "store.new").exists()
+    assert not (worked.context.folder / "store.new").exists()
 
 
 def test_a_plan_that_cannot_be_read_is_named(worked: Lab) -> None:
-    plan = worked._ctx.folder / "moving.json"
+    plan = worked.context.folder / "moving.json"
     plan.write_text("{", "utf-8")
     with pytest.raises(CorruptData) as caught, Lab.open(worked.root) as lab:
         lab.hypotheses.list()
@@ -393,7 +393,7 @@ def second_version(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_kind_carries_a_version(lab: Lab) -> None:
-    found = lab._ctx.store.get("setting", "kinds")
+    found = lab.context.store.get("setting", "kinds")
     assert found is not None
     assert found.body == {name: kind.version for name, kind in KINDS.items()}
 
@@ -405,22 +405,22 @@ def test_an_older_project_is_upgraded_with_a_backup(worked: Lab, second_version:
         assert [row for row in exported(lab).splitlines() if b'"kind":"run"' in row] == untouched
         assert lab.storage.verify() == []
         assert lab.hypotheses.add("third").statement == "third"
-    [backup] = (worked._ctx.folder / "backups").iterdir()
+    [backup] = (worked.context.folder / "backups").iterdir()
     assert b"nothing else matters" in (backup / "journal.jsonl").read_bytes()
     with Lab.open(worked.root) as lab:  # once
         assert lab.hypotheses.get("h3").statement == "third"
-    assert len([*(worked._ctx.folder / "backups").iterdir()]) == 1
+    assert len([*(worked.context.folder / "backups").iterdir()]) == 1
 
 
 def test_a_project_without_versions_is_of_the_first(worked: Lab, second_version: None) -> None:
-    with worked._ctx.store.transaction() as tx:
+    with worked.context.store.transaction() as tx:
         tx.put("setting", "kinds", {})
     with Lab.open(worked.root) as lab:
         assert lab.hypotheses.get("h2").statement == "NOTHING ELSE MATTERS"
 
 
 def test_a_newer_project_is_refused_by_name(worked: Lab) -> None:
-    with worked._ctx.store.transaction() as tx:
+    with worked.context.store.transaction() as tx:
         tx.put("setting", "kinds", {**upgrades.versions_of(KINDS), "run": 7})
     with pytest.raises(ForeignProject) as caught, Lab.open(worked.root) as lab:
         lab.hypotheses.list()
@@ -471,7 +471,7 @@ def _set(rows: list[Row], id: str, **changes: Any) -> None:
 def test_a_spoilt_record_is_told(worked: Lab, kind: str, change: Callable[[list[Row]], None], words: str) -> None:
     spoil(worked, kind, change)
     before = exported(worked)
-    worked._ctx.store.verify = list  # type: ignore[method-assign]  # a store that finds nothing wrong with its own files
+    worked.context.store.verify = list  # type: ignore[method-assign]  # a store that finds nothing wrong with its own files
     problems = worked.storage.verify()
     assert [problem for problem in problems if words in problem], problems
     assert exported(worked) == before  # looking changes nothing
@@ -479,7 +479,7 @@ def test_a_spoilt_record_is_told(worked: Lab, kind: str, change: Callable[[list[
 
 def test_a_spoilt_budget_is_told(worked: Lab) -> None:
     kept = {"rows": 2, "spent_gpu_hours": 5.0, "run_hours": 0.0, "reserved": {}}
-    with worked._ctx.store.transaction() as tx:
+    with worked.context.store.transaction() as tx:
         tx.put("fold", "budget", kept)
     assert any("the kept budget says spent_gpu_hours 5.0" in problem for problem in worked.storage.verify())
 
@@ -494,7 +494,7 @@ def test_compaction_keeps_everything(worked: Lab) -> None:
 
 def test_stats_say_what_is_there(worked: Lab) -> None:
     told = worked.storage.stats()
-    assert (told["store"], told["records"]["run"], told["commit"]) == ("tinydb", 2, worked._ctx.store.seq())
+    assert (told["store"], told["records"]["run"], told["commit"]) == ("tinydb", 2, worked.context.store.seq())
     assert told["bytes"] == sum(told["files"].values()) > 0
     assert told["mode"] == "journal"
 
@@ -502,8 +502,8 @@ def test_stats_say_what_is_there(worked: Lab) -> None:
 def test_rows_that_no_plugin_declares_are_not_left_behind(worked: Lab, tmp_path: Path) -> None:
     from perpetual.slots.store import Kind
 
-    worked._ctx.store.declare(Kind("acme_sample", prefix="s"))
-    with worked._ctx.store.transaction() as tx:
+    worked.context.store.declare(Kind("acme_sample", prefix="s"))
+    with worked.context.store.transaction() as tx:
         tx.create("acme_sample", {"n": 1})
     with Lab.open(worked.root) as lab:  # without that plugin
         deeds: list[Callable[[], object]] = [
@@ -517,5 +517,5 @@ def test_rows_that_no_plugin_declares_are_not_left_behind(worked: Lab, tmp_path:
         assert lab.config["store"] == "tinydb"
     assert not (tmp_path / "x.jsonl").exists()
     worked.storage.migrate("sqlite")  # with it
-    worked._ctx.store.declare(Kind("acme_sample", prefix="s"))
-    assert worked._ctx.store.find("acme_sample")[0].body == {"n": 1, "id": "s1"}
+    worked.context.store.declare(Kind("acme_sample", prefix="s"))
+    assert worked.context.store.find("acme_sample")[0].body == {"n": 1, "id": "s1"}

@@ -35,9 +35,9 @@ def test_an_earlier_methodology_is_known(lab: Lab) -> None:
 
 
 def test_an_event_that_names_no_earlier_value_follows_the_one_before(lab: Lab) -> None:
-    with lab.desks.ctx.store.transaction() as tx:
+    with lab.context.store.transaction() as tx:
         for value in (3, 4):  # as the first records have them
-            lab.desks.ctx.emit(tx, "methodology_set", "alpha", {"value": value / 100})
+            lab.context.emit(tx, "methodology_set", "alpha", {"value": value / 100})
     first = lab.feed.last() - 1
     default = lab.settings.methodology_at(lab.feed.last())["alpha"]
     assert [lab.settings.methodology_at(seq)["alpha"] for seq in (first - 1, first)] == [default, 0.03]

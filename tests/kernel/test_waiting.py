@@ -13,7 +13,7 @@ import pytest
 from perpetual import Lab
 from perpetual.cli.app import run as program
 from perpetual.errors import CorruptData
-from perpetual.lab.flows import wait as waiting
+from perpetual.lab.runs import wait as waiting
 
 if TYPE_CHECKING:
     from perpetual.records import Run

@@ -95,7 +95,7 @@ def test_mlflow(project: Path, capsys: pytest.CaptureFixture[str], variables: di
         (claim,) = [item for item in lab.hypotheses.list().items if NAME in item.statement]
         titles = {item.id: item.title for item in lab.experiments.list(hypothesis_id=claim.id).items}
         runs = {titles[item.experiment_id]: item for item in lab.runs.list().items if item.experiment_id in titles}
-        origin = lab._ctx.need("run", runs["base/line ☃"].id).body["adopted"]
+        origin = lab.context.need("run", runs["base/line ☃"].id).body["adopted"]
         lines = (lab.runs.log_dir(runs["base/line ☃"].id) / "metrics.jsonl").read_text().splitlines()
     base = runs["base/line ☃"]
     assert base.metrics == {"broken": None, "endless": None, "val/loss": 0.25}

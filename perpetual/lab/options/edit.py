@@ -10,16 +10,7 @@ from typing import Any, NamedTuple
 
 from perpetual.config import GUARDED_OPTIONS, PLUGINS, inside, option_forms
 from perpetual.errors import ConfigError, UsageError
-from perpetual.lab.options import (
-    Leaf,
-    Owner,
-    PluginOptions,
-    key_of,
-    leaves_of,
-    own_entries,
-    parsed,
-    settled,
-)
+from perpetual.lab.options import Leaf, Owner, PluginOptions, key_of, leaves_of, own_entries, parsed, settled
 from perpetual.slots import Option
 from perpetual.toolkit.config_keys import ABSENT, Item
 from perpetual.toolkit.reserved import is_bundled

@@ -102,7 +102,7 @@ def test_every_row_is_an_experiment_with_its_commit(research: Path, capsys: pyte
 def test_a_commit_brings_its_date_author_message_and_parent(research: Path) -> None:
     run(["adopt", "--json"])
     with Lab.open() as lab:
-        origin = lab._ctx.need("run", "r3").body["adopted"]
+        origin = lab.context.need("run", "r3").body["adopted"]
         created = lab.experiments.get("e3").created_at
     assert origin["commit"]["message"] == "higher LR\n\nfrom 0.02 to 0.04"
     assert origin["commit"]["author"] == "Ada <ada@example.org>"
@@ -171,7 +171,7 @@ def test_another_header_decides(project: Path, capsys: pytest.CaptureFixture[str
     with Lab.open() as lab:
         assert lab.runs.get("r1").metrics == {"score": 0.42, "sharpe": 0.58}
         assert lab.evidence.get("v1").value == 0.58
-        assert lab._ctx.need("run", "r1").body["adopted"]["cells"] == {"val_pass": "true"}
+        assert lab.context.need("run", "r1").body["adopted"]["cells"] == {"val_pass": "true"}
 
 
 def test_commas_and_several_tables(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -181,7 +181,7 @@ def test_artifacts_outside_the_store_are_not_listed(
     change(project / "mlflow.db", "UPDATE runs SET artifact_uri = ?", f"file://{project}/../outside")
     adopt(capsys)
     with Lab.open() as lab:
-        origins = [lab._ctx.need("run", item.id).body["adopted"] for item in lab.runs.list().items]
+        origins = [lab.context.need("run", item.id).body["adopted"] for item in lab.runs.list().items]
     assert [origin["artifacts"] for origin in origins] == [[]] * 4
 
 

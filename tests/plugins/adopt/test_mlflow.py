@@ -55,7 +55,7 @@ def test_runs_with_all_that_is_known_of_them(store: str, capsys: pytest.CaptureF
         base, child, crashed = lab.runs.list().items[::-1]
         experiments = lab.experiments.list().items
         statement = lab.hypotheses.get("h1").statement
-        body = lab._ctx.need("run", "r1").body["adopted"]
+        body = lab.context.need("run", "r1").body["adopted"]
         series = [json.loads(row) for row in (lab.runs.log_dir("r1") / "metrics.jsonl").read_text().splitlines()]
     assert statement.startswith("MLflow experiment vision/resnet ünïcode ☃")
     assert [item.title for item in experiments] == ["base/line ☃", "child", "crashing"]
@@ -126,7 +126,7 @@ def test_artifacts_are_listed_and_not_copied(project: Path, capsys: pytest.Captu
     shutil.copytree(SAMPLES / "mlruns", project / "mlruns")
     adopt(capsys, "--experiment", "vision/resnet ünïcode ☃")
     with Lab.open() as lab:
-        origin = lab._ctx.need("run", "r1").body["adopted"]
+        origin = lab.context.need("run", "r1").body["adopted"]
         names = {path.name for path in lab.runs.log_dir("r1").iterdir()}
     assert origin["artifacts"] == [{"path": "models/model.txt", "bytes": 7}]
     assert names == {"adopted.json", "metrics.jsonl"}

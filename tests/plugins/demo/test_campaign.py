@@ -27,7 +27,7 @@ def decide(folder: Path, claims: Sequence[Claim]) -> dict[str, str]:
 
         def watch(done: Cycle) -> None:
             cycles.append(done)
-            assert len([run for run in lab.runs.live() if run.body["status"] != "queued"]) <= MAX_CONCURRENT_RUNS
+            assert len([run for run in lab.runs.live() if run.status != "queued"]) <= MAX_CONCURRENT_RUNS
 
         last = turn(lab, watch)
         assert last.reason == "queue_empty"
@@ -119,7 +119,7 @@ def test_another_project_is_left_alone(tmp_path: Path) -> None:
 
 def test_the_seeds_are_the_same_everywhere(tmp_path: Path) -> None:
     """A fixed project id gives every machine the same seeds, and so the same values per (design, replicate)."""
-    from perpetual.lab.runs import seed_of
+    from perpetual.lab.ledger.runs import seed_of
 
     assert FIXED_PROJECT_ID == "perpetual-demo-0001"
     with open_lab(tmp_path) as lab:

@@ -14,7 +14,7 @@ from mcp_types import CallToolResult
 
 from perpetual import Lab
 from perpetual.brief import tokens_of
-from perpetual.lab.hypotheses import AGENTS_PRIORS
+from perpetual.lab.ledger.hypotheses import AGENTS_PRIORS
 from perpetual_cli.documents import state
 from perpetual_mcp import shapes
 from tests.plugins.mcp.clients import error_of, opener, talk, text_of

@@ -108,6 +108,6 @@ def test_a_renewed_baseline_moves_what_names_it(project: Path) -> None:
 
 def test_it_writes_nothing(project: Path, moments: list[tuple[int, dict[str, Any]]]) -> None:
     with Lab.open() as lab:
-        before = (lab.feed.last(), lab.desks.ctx.store.seq())
+        before = (lab.feed.last(), lab.context.store.seq())
         take(lab)
-        assert (lab.feed.last(), lab.desks.ctx.store.seq()) == before
+        assert (lab.feed.last(), lab.context.store.seq()) == before

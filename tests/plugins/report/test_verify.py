@@ -255,7 +255,7 @@ def test_a_run_that_went_on_is_told_as_it_was(project: Path) -> None:
 @pytest.mark.slow
 def test_a_changed_record_is_found(lab: Lab, study: Path, page: str) -> None:
     Path("report.html").write_text(page)
-    store = lab.desks.ctx.store
+    store = lab.context.store
     with store.transaction() as tx:
         run = tx.get("run", "r1")
         assert run is not None
@@ -297,13 +297,13 @@ def test_thresholds_that_were_set_later_do_not_turn_what_was_written(
     written = study / "before.html"
     written.write_text(render_html(lab))
     if not told:
-        emit = type(lab.desks.ctx).emit
+        emit = type(lab.context).emit
 
         def old(self: Any, tx: Any, kind: str, subject: str, payload: dict[str, Any]) -> Any:
             kept = {key: value for key, value in payload.items() if key != "was"}
             return emit(self, tx, kind, subject, kept)
 
-        monkeypatch.setattr(type(lab.desks.ctx), "emit", old)
+        monkeypatch.setattr(type(lab.context), "emit", old)
         lab.settings.set_methodology("alpha", "0.1")  # as it stands: an old feed knows what was set and no more
         written.write_text(render_html(lab))
     before = lab.hypotheses.get("h1").status

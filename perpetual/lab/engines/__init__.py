@@ -1,0 +1,1 @@
+"""Schedulers and placements as the lab asks them."""

@@ -1,0 +1,531 @@
+"""The fold: what the ledger says of a hypothesis, computed anew from its rows. No other code writes a confidence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from perpetual.lab.context import Context
+from perpetual.lab.evidence.effects import effect_of, headline
+from perpetual.lab.evidence.stale import Comparison, baseline_values, comparisons, root_of, sentences
+from perpetual.lab.evidence.warnings import cautions, killed_by_agents
+from perpetual.lab.ledger.evidence import EvidenceFold, EvidenceRecords
+from perpetual.lab.ledger.experiments import ExperimentRecords, design_key
+from perpetual.lab.ledger.hypotheses import PRIORS
+from perpetual.lab.rights import is_agent
+from perpetual.science.evidence import bound_of, confidence, live_rows
+from perpetual.slots.store import Document, Transaction
+
+__all__ = [
+    "add_evidence",
+    "baseline_values",
+    "cautioned",
+    "count_rows",
+    "designs_of",
+    "effects_of",
+    "folded",
+    "oriented",
+    "pools_with",
+    "prediction_of",
+    "predictions_of",
+    "refold",
+    "refold_users_of",
+    "rows_of",
+    "users_of",
+]
+
+_COMPARED = "compared"  # the kept fold of who is compared with what
+_FIGURES = ("confidence", "log_odds", "e_support", "e_refute", "false_alarm_bound", "n_measured")
+_KEEP_EVERY = 64  # experiments
+_FLOOR_DF = 3  # a noise floor with this many degrees of freedom replaces a declared guess
+_GUESS_DF = 2.0
+# What runs kept back for it must say by themselves before they confirm: as much as all opinions together may.
+_CONFIRMING_NATS = math.log(3)
+_PREDICTION = ("metric", "direction", "kind", "baseline", "claim", "mde", "paired", "changes")
+# How far apart results are believed to lie. It is part of what was predicted: wider beliefs, had once the results are
+# there, would unsay what speaks against a claim, as narrower ones would overstate what speaks for it.
+_SPREAD = ("noise", "tau", "on_crash")
+_NEEDS = {
+    "full_scale": "past a threshold on proxies only: it needs a run at full scale",
+    "confirmation": "past the threshold: it needs a confirmation (propose --confirmation)",
+    "evidence": "past a threshold by its prior, opinions or a hand: what was measured does not pass it by itself",
+    "killed_runs": "past a threshold, and held open by runs that an agent killed",
+}
+
+
+def oriented(
+    experiment: Document, baseline: dict[int, float] | float | None, rows: Sequence[Mapping[str, Any]]
+) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
+    """The design and its rows as the science wants them: differences from the baseline, bigger is better.
+
+    None if they cannot be told yet: no claim, or a baseline that has not run.
+    """
+    design = experiment.body["design"]
+    if design["claim"] is None or baseline is None or baseline == {}:
+        return None
+    sign = -1.0 if design["direction"] == "min" else 1.0  # some effect, of no direction, is told as it was measured
+    model: dict[str, Any]
+    if design["kind"] == "binary":
+        assert isinstance(baseline, float), experiment.id
+        rates = {"mu1": baseline + sign * design["mde"], "mu0": baseline}
+        model = {"model": "binary", **rates, "metric": design["metric"], "on_crash": design.get("on_crash")}
+        return model, [dict(row) for row in rows]
+    if design["claim"] == "any":
+        model = {"model": "any", "metric": design["metric"], "one_sided": design["direction"] is not None}
+        sampled = {} if design["paired"] else _sampled(baseline)
+        return model | sampled, _shifted(rows, baseline, sign, paired=design["paired"])
+    noise = design["noise"] or None  # 0, which older designs may hold, declares nothing
+    model = {
+        "model": design["kind"],
+        "mu1": design["mde"],
+        "mu0": 0.0,
+        "mde": design["mde"],
+        "sigma": None,
+        "tau": design["tau"],
+        "s0": noise,
+        "nu0": 0.0 if noise is None else _GUESS_DF,
+        "claim": design["claim"],
+        "metric": design["metric"],
+    }
+    if not design["paired"]:
+        model |= _sampled(baseline)
+        if model.get("baseline_n", 0) - 1 >= _FLOOR_DF:
+            model |= {"s0": None, "nu0": 0.0}  # the floor is measured: S_b carries it, counted once
+    return model, _shifted(rows, baseline, sign, paired=design["paired"])
+
+
+def _sampled(baseline: dict[int, float] | float) -> dict[str, Any]:
+    """How well a baseline that was run itself is known; nothing for a number."""
+    if not isinstance(baseline, dict):
+        return {}
+    mean = math.fsum(baseline.values()) / len(baseline)
+    # Exactly nil where the seeds made no difference: a rounding error would pass for a tiny measured noise.
+    same = len(set(baseline.values())) == 1
+    spread = 0.0 if same else math.fsum((value - mean) ** 2 for value in baseline.values())
+    return {"baseline_n": len(baseline), "baseline_ss": spread}
+
+
+def _shifted(
+    rows: Sequence[Mapping[str, Any]], baseline: dict[int, float] | float, sign: float, *, paired: bool
+) -> list[dict[str, Any]]:
+    """The rows with their values as differences from the baseline; paired ones without their partner are left out."""
+    shifted = []
+    for row in rows:
+        against: float | None
+        if isinstance(baseline, dict):
+            own = baseline.get(row["replicate"])
+            against = own if paired else math.fsum(baseline.values()) / len(baseline)
+        else:
+            against = baseline
+        if against is not None and row["value"] is not None:
+            shifted.append({**row, "value": sign * (row["value"] - against)})
+    return shifted
+
+
+def designs_of(
+    ctx: Context, hypothesis: Document, rows: Sequence[Mapping[str, Any]]
+) -> tuple[dict[str, Any], list[Mapping[str, Any]], dict[str, str]]:
+    """What `perpetual.science.confidence` takes: the designs that were measured, and the rows in their order.
+
+    A design goes by the id of the experiment that was measured first of those that share it, and its prediction holds
+    for all of them: once an implementation was seen, what is predicted of it comes too late, and another metric of it
+    says nothing. If all that counts of it is taken back, the next one's holds. Also the sort of each design.
+    """
+    designs: dict[str, Any] = {}
+    sorts: dict[str, str] = {}
+    ready: list[Mapping[str, Any]] = [row for row in rows if row["kind"] != "measured"]
+    for group in _groups(ctx, hypothesis.id, rows).values():
+        first = group.first
+        told = (*_PREDICTION, *_SPREAD)
+        late = {item.id for item in group.members if not _agree(item.body["design"], first.body["design"], told)}
+        mute = {item.id for item in group.members if not pools_with(item.body["design"], first.body["design"])}
+        own = [row for row in group.rows if row["experiment_id"] not in mute]
+        counting = {row["id"] for row in group.counting}
+        standing = [row for row in own if row["id"] in counting] or own
+        compared = [each for each in comparisons(ctx, first.body["design"], standing) if each.counts]
+        for place, each in enumerate(compared):
+            seen = oriented(
+                first, each.baseline, _on_shared_seeds(each) if first.body["design"]["paired"] else each.rows
+            )
+            if seen is None:
+                continue
+            id = first.id if not place else f"{first.id}/{place + 1}"  # another version is a sample of its own
+            designs[id] = seen[0] | _equal_values(ctx, first.body["design"], each)
+            if len(compared) > 1:
+                # Their mean, not their product: an edit would else give one implementation's luck a second say. A
+                # product that is an e-value at every look stays one under a root.
+                designs[id]["share"] = 1 / len(compared)
+            if each.stale:
+                designs[id]["stale"] = [*each.stale]
+            if any(row["experiment_id"] in late for row in group.counting):
+                designs[id]["told"] = [f"a later prediction of the same command: that of {first.id} holds"]
+            sorts[id] = _sort(first.body["design"])
+            ready += [_pooled(row, id) for row in seen[1]]
+    ready.sort(key=lambda row: row["no"])
+    return designs, ready, sorts
+
+
+def _equal_values(ctx: Context, design: Mapping[str, Any], compared: Comparison) -> dict[str, str]:
+    """What to say of runs that all measured the same, where another of their metrics shows that their seeds differ."""
+    metric, found = design["metric"], {}
+    runs = [ctx.need("run", row["run_id"]) for row in compared.rows if row.get("run_id")]
+    if _show_other_seeds(runs, metric):
+        found["equal"] = _counted_as_one("runs", runs, metric)
+    if _show_other_seeds(compared.against, metric):
+        found["baseline_equal"] = _counted_as_one(f"runs of {design['baseline']}", compared.against, metric)
+    return found
+
+
+def _show_other_seeds(runs: Sequence[Document], metric: str) -> bool:
+    if len(runs) < 2 or len({run.body["metrics"].get(metric) for run in runs}) != 1:
+        return False
+    names = {name for run in runs for name in run.body["metrics"]} - {metric}
+    return any(len({run.body["metrics"].get(name) for run in runs}) > 1 for name in names)
+
+
+def _counted_as_one(words: str, runs: Sequence[Document], metric: str) -> str:
+    return f"{len(runs)} {words} measured exactly {runs[0].body['metrics'][metric]:.6g}: counted as one"
+
+
+def _on_shared_seeds(compared: Comparison) -> list[Mapping[str, Any]]:
+    """The rows of a paired design without those that ran on another seed than their partner, as across versions."""
+    seeds = {run.body["replicate"]: run.body["seed"] for run in compared.against}
+    return [row for row in compared.rows if row.get("seed") is None or seeds.get(row["replicate"]) == row["seed"]]
+
+
+def effects_of(
+    ctx: Context, hypothesis_id: str, rows: Sequence[Mapping[str, Any]] | None = None
+) -> dict[str, dict[str, Any]]:
+    """Returns the effect of each design that was measured, by the experiment whose prediction holds."""
+    rows = rows_of(ctx, hypothesis_id) if rows is None else rows
+    found = {}
+    for group in _groups(ctx, hypothesis_id, rows).values():
+        design = group.first.body["design"]
+        own = [row for row in group.counting if pools_with(_design_of(group, row), design)]
+        compared = [each for each in comparisons(ctx, design, own) if each.counts] if own else []
+        if design["paired"]:
+            compared = [each._replace(rows=_on_shared_seeds(each)) for each in compared]
+        members = [group.first.id, *(item.id for item in group.members if item.id != group.first.id)]
+        effect = effect_of(design, members, compared)
+        if effect is not None:
+            found[group.first.id] = effect
+    return found
+
+
+def _design_of(group: _Group, row: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = next(m.body["design"] for m in group.members if m.id == row["experiment_id"])
+    return found
+
+
+def cautioned(ctx: Context, hypothesis: Document, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What is to be known beside the confidence: comparisons across versions first, then the other cautions."""
+    found = []
+    for group in _groups(ctx, hypothesis.id, rows).values():
+        compared = comparisons(ctx, group.first.body["design"], group.counting)
+        found += sentences(ctx, group.first, compared)
+    return [*dict.fromkeys(found), *cautions(ctx, hypothesis, rows)]
+
+
+class _Group(NamedTuple):
+    """Experiments of one hypothesis that share a design, and what was measured of them."""
+
+    first: Document  # whose prediction holds
+    members: list[Document]
+    rows: list[Mapping[str, Any]]
+    counting: list[Mapping[str, Any]]  # those that stand
+
+
+def _groups(ctx: Context, hypothesis_id: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, _Group]:
+    """The designs of a hypothesis of which something was measured, by their keys."""
+    members_of: dict[str, list[Document]] = {}
+    for experiment in ctx.store.find("experiment", hypothesis_id=hypothesis_id):
+        if experiment.body["design"]["claim"] is not None:  # without one its rows say nothing; there may be thousands
+            members_of.setdefault(design_key(experiment.body), []).append(experiment)
+    standing = _standing(rows, hypothesis_id)
+    found = {key: _group(members, rows, standing) for key, members in members_of.items()}
+    return {key: group for key, group in found.items() if group is not None}
+
+
+def _standing(rows: Sequence[Mapping[str, Any]], hypothesis_id: str) -> set[Any]:
+    """The ids of the rows that are not taken back, given all retractions."""
+    return {row["id"] for row in live_rows(rows, hypothesis_id)}
+
+
+def _group(members: list[Document], rows: Sequence[Mapping[str, Any]], standing: set[Any]) -> _Group | None:
+    """What was measured of experiments that share a design, given their rows (and perhaps others)."""
+    known = {member.id: member for member in members}
+    own = [row for row in rows if row["kind"] == "measured" and row["experiment_id"] in known]
+    counting = [row for row in own if row["id"] in standing]
+    return _Group(known[(counting or own)[0]["experiment_id"]], members, own, counting) if own else None
+
+
+def predictions_of(ctx: Context, hypothesis_id: str) -> dict[str, Document]:
+    """By design key, the experiment whose prediction holds for whatever shares its design, once it was measured."""
+    groups = _groups(ctx, hypothesis_id, rows_of(ctx, hypothesis_id))
+    return {key: group.first for key, group in groups.items()}
+
+
+def prediction_of(ctx: Context, hypothesis_id: str, body: Mapping[str, Any]) -> Document | None:
+    """The same for the one design of an experiment or a draft; reads that design's experiments and rows alone."""
+    key = design_key(body)
+    members = [
+        item
+        for item in ExperimentRecords(ctx).alike.of(body)
+        if item.body["hypothesis_id"] == hypothesis_id
+        and item.body["design"]["claim"] is not None
+        and design_key(item.body) == key
+    ]
+    if not members:
+        return None
+    found = {row["no"]: row for row in rows_of(ctx, hypothesis_id, kind="retraction")}
+    for member in members:
+        found |= {row["no"]: row for row in rows_of(ctx, hypothesis_id, experiment_id=member.id)}
+    rows = [found[number] for number in sorted(found)]
+    group = _group(members, rows, _standing(rows, hypothesis_id))
+    return group.first if group is not None else None
+
+
+def _compute(ctx: Context, hypothesis: Document, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """`perpetual.science.confidence` of the hypothesis, its experiments' designs and these rows."""
+    designs, ready, sorts = designs_of(ctx, hypothesis, rows)
+    methodology = ctx.config.methodology
+    config = {
+        "support": methodology["confidence_support_threshold"],
+        "refute": methodology["confidence_refute_threshold"],
+        "alpha": methodology["alpha"],
+    }
+    return {
+        **confidence({"id": hypothesis.id, "prior": hypothesis.body["prior"]}, designs, ready, config),
+        "sorts": sorts,
+        "is_stale": any(design.get("stale") for design in designs.values()),
+    }
+
+
+def pools_with(design: Mapping[str, Any], first: Mapping[str, Any]) -> bool:
+    """Whether runs of a design say anything under the prediction that was measured first of the same command."""
+    if first["paired"]:  # who predicts otherwise does not share the baseline's seeds either
+        return _agree(design, first, _PREDICTION)
+    return bool(design["metric"] == first["metric"])
+
+
+def _agree(one: Mapping[str, Any], other: Mapping[str, Any], names: Sequence[str]) -> bool:
+    return all(one.get(name) == other.get(name) for name in names)
+
+
+def _sort(design: Mapping[str, Any]) -> str:
+    if design.get("confirmation"):
+        return "confirmation"
+    return "proxy" if design.get("proxy_of") else "full"
+
+
+def _pooled(row: Mapping[str, Any], design_id: str) -> dict[str, Any]:
+    """The row as one of its design's; the same seed with the same value is the same run, seen again."""
+    known = row.get("seed") is not None
+    return {**row, "design_id": design_id, **({"content_hash": f"{row['seed']}={row['value']!r}"} if known else {})}
+
+
+def rows_of(ctx: Context, hypothesis_id: str, **more: str) -> list[dict[str, Any]]:
+    """The hypothesis's ledger, oldest row first, as the fold takes it; `more` are fields that rows must have too."""
+    rows = []
+    for row in ctx.store.find("evidence", hypothesis_id=hypothesis_id, **more):
+        body = {**row.body, "id": f"v{row.id}", "no": row.number, "design_id": row.body["experiment_id"]}
+        rows.append(_opined(body))
+    return rows
+
+
+def _opined(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with whose opinion it is. What an agent sets by hand is one, and all opinions together are bounded."""
+    if row["kind"] == "judged":
+        return {**row, "judge": row["actor"]}
+    return {**row, "bounded": True} if row["kind"] == "manual" and is_agent(row["actor"]) else row
+
+
+class _Verdict(NamedTuple):
+    """The status, what a hypothesis past a threshold still needs before it is decided, and who decided it."""
+
+    status: str
+    needs: str | None = None
+    decided_by: str | None = None
+
+
+def _status(
+    ctx: Context, hypothesis: Document, result: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
+) -> _Verdict:
+    methodology = ctx.config.methodology
+    taken_back = {row["target"] for row in rows if row["kind"] == "retraction"}
+    by_hand = [row for row in rows if row["kind"] == "manual" and row.get("verdict") and row["id"] not in taken_back]
+    if by_hand and by_hand[-1]["verdict"] != "open":
+        return _Verdict(by_hand[-1]["verdict"], None, "agent" if is_agent(by_hand[-1]["actor"]) else "person")
+    needs = None
+    if result["past"] is not None and result["n_measured"] >= methodology["min_replicates"]:
+        needs = _needs(result, confirm=methodology["require_confirmation"])
+        if needs is None and killed_by_agents(ctx, hypothesis.id):
+            needs = "killed_runs"
+        if needs is None:
+            return _Verdict(result["reached"], None, "evidence")
+    return _Verdict("parked" if hypothesis.body["parked"] else "open", needs)
+
+
+def _needs(result: Mapping[str, Any], *, confirm: bool) -> str | None:
+    """What is missing before the verdict stands: a key of `_NEEDS`."""
+    if result["reached"] is None:
+        return "evidence"
+    parts = [part for part in result["parts"] if "design_id" in part]
+    sorts = [result["sorts"][part["design_id"]] for part in parts]
+    if sorts and all(sort == "proxy" for sort in sorts):
+        return "full_scale"
+    if confirm and result["reached"] == "supported":
+        own = [part["log_bayes_factor"] for part, sort in zip(parts, sorts, strict=True) if sort == "confirmation"]
+        if math.fsum(own) < _CONFIRMING_NATS:
+            return "confirmation"
+    return None
+
+
+def folded(ctx: Context, hypothesis: Document, rows: Sequence[Mapping[str, Any]]) -> EvidenceFold:
+    """All that follows from a hypothesis's ledger: the figures, the status and what it lacks, the flags."""
+    result = _compute(ctx, hypothesis, rows)
+    status, needs, decided_by = _status(ctx, hypothesis, result, rows)
+    bound = result["false_alarm_bound"]
+    if decided_by is not None:  # a hand bounds nothing
+        bound = bound_of(result, status) if decided_by == "evidence" else None
+    is_established = result.get("established") and not result["is_stale"]
+    label = ["established"] if decided_by == "evidence" and is_established else []
+    label += [_NEEDS[needs]] if needs else []
+    label += _clipped_prior(hypothesis.body["prior"])
+    said = {name: result[name] for name in _FIGURES} | {
+        "false_alarm_bound": bound,
+        "evidence_count": len(rows),
+        "counting": len(live_rows(rows, hypothesis.id)),
+        "flags": sorted({flag for part in result["parts"] for flag in part["flags"]}) + label,
+        "status": status,
+        "needs": needs,
+        "decided_by": decided_by,
+    }
+    return cast(EvidenceFold, said)
+
+
+def _clipped_prior(prior: float) -> list[str]:
+    """What is said of a prior that was set before priors were bounded."""
+    low, high = PRIORS
+    counted = min(max(prior, low), high)
+    return [] if counted == prior else [f"its prior of {prior:g} counts as {counted:g}"]
+
+
+def refold(ctx: Context, tx: Transaction, hypothesis_id: str, rows: Sequence[Mapping[str, Any]] | None = None) -> str:
+    """Computes the hypothesis from its ledger, writes what changed, and answers its status.
+
+    Args:
+        rows: the ledger, where the caller has read it.
+    """
+    hypothesis = tx.get("hypothesis", hypothesis_id)
+    assert hypothesis is not None, hypothesis_id
+    ctx.config.refresh()  # under the thresholds of now: who sets one folds anew, and this fold may come after
+    rows = rows_of(ctx, hypothesis_id) if rows is None else rows
+    found = folded(ctx, hypothesis, rows)
+    status: str = found["status"]
+    body = {
+        **hypothesis.body,
+        "confidence": found["confidence"],
+        "log_odds": found["log_odds"],
+        "e_support": found["e_support"],
+        "e_refute": found["e_refute"],
+        "false_alarm_bound": found["false_alarm_bound"],
+        "n_measured": found["n_measured"],
+        "evidence_count": found["evidence_count"],
+        "flags": found["flags"],
+        "status": status,
+    }
+    later = {name: value for name, value in found.items() if name in ("needs", "decided_by", "counting")}
+    later["effect"] = headline(effects_of(ctx, hypothesis_id, rows))  # which older records do not have
+    later["cautions"] = cautioned(ctx, hypothesis, rows)
+    body |= {name: value for name, value in later.items() if value or name in body}
+    if body != hypothesis.body:
+        tx.put("hypothesis", hypothesis_id, body, expect_revision=hypothesis.revision)
+    if status != hypothesis.body["status"]:
+        payload = {
+            "from": hypothesis.body["status"],
+            "to": status,
+            "confidence": body["confidence"],
+            "false_alarm_bound": body["false_alarm_bound"],
+        }
+        ctx.emit(tx, "hypothesis_status", hypothesis_id, payload)
+        for experiment in tx.find("experiment", hypothesis_id=hypothesis_id):
+            ExperimentRecords(ctx).fold(tx, experiment.id)
+    return status
+
+
+def refold_users_of(ctx: Context, tx: Transaction, baseline_id: str) -> list[str]:
+    """Refolds every hypothesis that has an experiment compared with this baseline, or with what it extends."""
+    users = users_of(ctx, tx, baseline_id)
+    for hypothesis_id in users:
+        refold(ctx, tx, hypothesis_id)
+    return users
+
+
+def users_of(ctx: Context, tx: Transaction, baseline_id: str) -> list[str]:
+    """Returns the hypotheses that have an experiment compared with this baseline, or with what it extends or renews."""
+    root = root_of(ctx, ctx.need("experiment", baseline_id)).id
+    compared = _users(tx)
+    return sorted({*compared.get(baseline_id, ()), *compared.get(root, ())})
+
+
+def _users(tx: Transaction) -> dict[str, list[str]]:
+    """By baseline experiment, the hypotheses that have an experiment compared with it.
+
+    What an experiment is compared with never changes, so what was found is kept, and only later experiments are looked
+    at: reading thousands at each run's end would hold up who waits for it. The kept fold may be dropped.
+    """
+    total = tx.count("experiment")
+    kept = tx.get("fold", _COMPARED)
+    state: Mapping[str, Any] = kept.body if kept is not None else {"experiments": 0, "users": {}}
+    users = {baseline: [*ids] for baseline, ids in state["users"].items()}
+    for number in range(state["experiments"] + 1, total + 1):
+        found = tx.get("experiment", f"e{number}")
+        baseline, user = (found.body["design"]["baseline"], found.body["hypothesis_id"]) if found else (None, None)
+        if isinstance(baseline, str) and user and user not in users.setdefault(baseline, []):
+            users[baseline].append(user)
+    if total - state["experiments"] >= _KEEP_EVERY:
+        tx.put("fold", _COMPARED, {"experiments": total, "users": users})
+    return users
+
+
+def add_evidence(ctx: Context, tx: Transaction, hypothesis_id: str, row: Mapping[str, Any]) -> str:
+    """Appends a row with the change in log odds that it makes, refolds, and answers its id."""
+    hypothesis = tx.get("hypothesis", hypothesis_id)
+    assert hypothesis is not None, hypothesis_id
+    before = rows_of(ctx, hypothesis_id)
+    number = tx.count("evidence") + 1
+    new = {
+        "weight": 1.0,
+        "run_id": None,
+        "experiment_id": None,
+        "value": None,
+        "actor": ctx.actor,
+        **row,
+    }
+    new |= {
+        "id": f"v{number}",
+        "no": number,
+        "hypothesis_id": hypothesis_id,
+        "design_id": new["experiment_id"],
+    }
+    new = _opined(new)
+    earlier = _compute(ctx, hypothesis, before)["log_odds"]
+    moved = _compute(ctx, hypothesis, [*before, new])["log_odds"] - earlier
+    id = EvidenceRecords(ctx).append(tx, {**row, "hypothesis_id": hypothesis_id, "log_bayes_factor": moved})
+    payload = {"hypothesis_id": hypothesis_id, "kind": row["kind"], "log_bayes_factor": moved}
+    ctx.emit(tx, "evidence_added", id, payload)
+    refold(ctx, tx, hypothesis_id, [*before, new])
+    return id
+
+
+def count_rows(ctx: Context, tx: Transaction, hypothesis_id: str, added: int) -> None:
+    """What the fold would change after rows without weight: their number, and nothing else.
+
+    Thousands of them come at once, and folding anew after each hundred would read all of them again and again.
+    """
+    found = tx.get("hypothesis", hypothesis_id)
+    assert found is not None, hypothesis_id
+    count = found.body["evidence_count"] + added
+    tx.put("hypothesis", hypothesis_id, {**found.body, "evidence_count": count}, expect_revision=found.revision)

@@ -1,0 +1,78 @@
+"""The effect of a design: what its runs measured against their baseline, with its interval. Describes; decides nothing.
+
+Folded beside the confidence, from the same rows and the same runs of the baseline, so that the hypothesis, the report
+and `compare` show one interval for one effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from perpetual.lab.evidence.stale import Comparison
+from perpetual.science.intervals import effect_interval
+
+__all__ = ["effect_of", "headline"]
+
+Json = dict[str, Any]
+
+
+def effect_of(design: Mapping[str, Any], members: Sequence[str], compared: Sequence[Comparison]) -> Json | None:
+    """Returns the effect of the version that has most rows, positive where it is better; None without a baseline.
+
+    Args:
+        members: the experiments whose runs are pooled, the one whose prediction holds first.
+        compared: the design's comparisons that count, of rows that stand.
+    """
+    each = max(compared, key=lambda each: len(each.rows), default=None)
+    if each is None or each.baseline is None or each.baseline == {}:
+        return None
+    sign = -1.0 if design["direction"] == "min" else 1.0
+    rows = _distinct(each.rows)
+    against: Sequence[float] | float
+    if isinstance(each.baseline, dict):
+        others = [*each.baseline.values()]
+        if design["paired"]:
+            rows = [row for row in rows if row["replicate"] in each.baseline]
+            others = [each.baseline[row["replicate"]] for row in rows]
+        against = [sign * value for value in others]
+    else:
+        against = sign * each.baseline
+    own = [sign * row["value"] for row in rows]
+    if not own:
+        return None
+    interval, how = effect_interval(own, against, paired=design["paired"])
+    is_rate = design["kind"] == "binary"
+    return {
+        "value": interval.mean,
+        "low": None if is_rate else interval.low,
+        "high": None if is_rate else interval.high,
+        "n": len(own),
+        "n_baseline": len(against) if isinstance(against, list) else None,
+        "metric": design["metric"],
+        # Those that have runs: one that is only proposed changes no fold.
+        "experiments": [id for id in members if any(row["experiment_id"] == id for row in each.rows)],
+        "baseline": design["baseline"],
+        "how": "a rate, which no t interval suits" if is_rate else how,
+    }
+
+
+def headline(effects: Mapping[str, Json]) -> Json | None:
+    """Returns the effect that stands for a hypothesis: of its design with most runs, the oldest of equals.
+
+    Never the one with the largest effect: which one is shown must not depend on how it came out.
+    """
+    return min(effects.values(), key=lambda one: (-one["n"], int(one["experiments"][0][1:])), default=None)
+
+
+def _distinct(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The rows that have a value; the same value on the same seed is the same run, seen again."""
+    seen: set[tuple[Any, Any]] = set()
+    kept = []
+    for row in rows:
+        content = (row.get("seed"), row["value"])
+        if row["value"] is None or (content[0] is not None and content in seen):
+            continue
+        seen.add(content)
+        kept.append(row)
+    return kept

@@ -1,0 +1,179 @@
+"""What people and agents add to the ledger by hand: opinions, manual rows, retractions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from perpetual.errors import Conflict, NotPermitted, UsageError, unknown
+from perpetual.lab.context import Context
+from perpetual.lab.evidence.confidence import add_evidence, refold
+from perpetual.lab.ledger.evidence import EvidenceRecords
+from perpetual.lab.ledger.hypotheses import STATUSES, HypothesisRecords
+from perpetual.lab.rights import is_agent, withholds
+from perpetual.records import Evidence, Hypothesis
+from perpetual.toolkit.units import bounded, finite
+
+__all__ = ["judge", "refold_all", "retract", "update"]
+
+_SAY = "say what you hold, and a person decides: perpetual evidence add ID --verdict supports|refutes --why TEXT"
+
+
+def judge(
+    ctx: Context,
+    hypothesis_id: str,
+    *,
+    verdict: str,
+    strength: float,
+    why: str,
+    run_id: str | None,
+    idempotency_key: str | None,
+) -> Evidence:
+    """An opinion: at most ln 2 either way, all of them together at most ln 3; it can never decide by itself.
+
+    Raises:
+        UsageError: for an unknown verdict, a strength outside 0..1 or no reason.
+    """
+    hypothesis = ctx.need("hypothesis", hypothesis_id)
+    EvidenceRecords(ctx).check_judgement(verdict, strength, bounded(why, "the reason"))
+    run = ctx.need("run", run_id) if run_id is not None else None
+    row: dict[str, Any] = {"kind": "judged", "verdict": verdict, "strength": strength, "reason": why}
+    if run is not None:
+        row |= {"run_id": run.id, "experiment_id": run.body["experiment_id"]}
+    with ctx.store.transaction() as tx:
+        id = ctx.recall(tx, idempotency_key, "evidence")
+        if id is None:
+            id = add_evidence(ctx, tx, hypothesis.id, row)
+            ctx.remember(tx, idempotency_key, "evidence", id)
+    return EvidenceRecords(ctx).get(id)
+
+
+def retract(ctx: Context, evidence_id: str, *, why: str) -> Evidence:
+    """Takes a row back by a new row; the old one stays and stops counting.
+
+    Raises:
+        UsageError: without a reason.
+        Conflict: if it was taken back already.
+        NotPermitted: if an agent would take back what was measured, or what a person said.
+    """
+    if not why.strip():
+        raise UsageError("a retraction needs a reason", hint="--why TEXT")
+    bounded(why, "the reason")
+    with ctx.store.transaction() as tx:
+        target = EvidenceRecords(ctx).check_retractable(evidence_id)
+        if target.body["kind"] == "measured" or not is_agent(target.body["actor"]):
+            _by_person(ctx, f"taking back v{target.id}", _SAY)
+        row = {"kind": "retraction", "target": f"v{target.id}", "reason": why,
+               "experiment_id": target.body["experiment_id"], "run_id": target.body["run_id"]}  # fmt: skip
+        id = add_evidence(ctx, tx, target.body["hypothesis_id"], row)
+    return EvidenceRecords(ctx).get(id)
+
+
+def update(
+    ctx: Context,
+    id: str,
+    *,
+    statement: str | None = None,
+    prior: float | None = None,
+    confidence: float | None = None,
+    status: str | None = None,
+    tags: Sequence[str] | None = None,
+    why: str | None = None,
+) -> Hypothesis:
+    """Changes a hypothesis. A confidence or a verdict by hand becomes a manual row of the ledger.
+
+    Raises:
+        UsageError: if nothing is to be changed, or a value is impossible.
+        Conflict: for a new prior after the first evidence; for `open` while the evidence decides.
+        NotPermitted: if an agent would decide by hand, or undo what was decided so.
+    """
+    bounded(why or "", "the reason")
+    if all(value is None for value in (statement, prior, confidence, status, tags)):
+        raise UsageError("nothing to update", hint="--statement, --prior, --confidence, --status or --tag")
+    if status is not None and status not in STATUSES:
+        raise UsageError(unknown("status", status, STATUSES))
+    if confidence is not None and not 0.0 < finite(confidence, "the confidence") < 1.0:
+        raise UsageError(f"a confidence lies strictly between 0 and 1, not {confidence:g}")
+    if status in ("supported", "refuted"):
+        _by_person(ctx, f"deciding that {id} is {status}", _SAY)
+    with ctx.store.transaction() as tx:
+        parked = {"parked": True, "open": False}.get(status or "")
+        if any(value is not None for value in (statement, prior, tags, parked)):
+            id = HypothesisRecords(ctx).edit(id, statement=statement, prior=prior, tags=tags, parked=parked).id
+        hypothesis = ctx.need("hypothesis", id)
+        row: dict[str, Any] | None = None
+        if confidence is not None:
+            row = {"kind": "manual", "log_odds": _shift(hypothesis.body, confidence), "reason": why}
+        if status in ("supported", "refuted"):
+            word = "support" if status == "supported" else "refute"
+            bound = ctx.config.methodology[f"confidence_{word}_threshold"]
+            there = hypothesis.body["confidence"]
+            reached = there >= bound if status == "supported" else there <= bound
+            shift = row["log_odds"] if row else 0.0 if reached else _shift(hypothesis.body, bound)
+            row = {"kind": "manual", "log_odds": shift, "verdict": status, "reason": why}
+        elif status == "open" and _by_hand(ctx, hypothesis.id):
+            _by_person(ctx, f"opening {id} again", _SAY)
+            row = {
+                "kind": "manual",
+                "log_odds": row["log_odds"] if row else 0.0,
+                "verdict": "open",
+                "reason": why,
+            }
+        if row is not None:
+            add_evidence(ctx, tx, hypothesis.id, row)
+        reached_status = refold(ctx, tx, hypothesis.id)
+        if status in ("open", "parked") and reached_status != status:
+            raise Conflict(
+                f"the evidence says that {hypothesis.id} is {reached_status}",
+                hint="retract what is wrong: perpetual evidence retract ID --why TEXT",
+            )
+    return HypothesisRecords(ctx).get(hypothesis.id)
+
+
+def _by_person(ctx: Context, deed: str, instead: str) -> None:
+    """Raises NotPermitted for an agent: what decides is measured, or a person's word."""
+    if withholds(ctx):
+        raise NotPermitted(f"{deed} is for a person, and {ctx.actor} is an agent", hint=instead)
+
+
+def _shift(body: dict[str, Any], confidence: float) -> float:
+    """The log-odds difference that a manual row keeps, so that it survives later evidence.
+
+    It starts from the folded log odds, not from the confidence shown, which is floored near 0 and 1.
+    """
+    present: float | None = body.get("log_odds")  # missing before the first fold: the prior stands
+    if present is None:
+        present = math.log(body["prior"] / (1 - body["prior"]))
+    return math.log(confidence / (1 - confidence)) - present
+
+
+def _by_hand(ctx: Context, hypothesis_id: str) -> bool:
+    rows = ctx.store.find("evidence", hypothesis_id=hypothesis_id, kind="manual")
+    return any(row.body.get("verdict") for row in rows)
+
+
+def refold_all(ctx: Context, *, check: bool = False) -> list[dict[str, Any]]:
+    """Folds every hypothesis anew and answers those whose stored fold differed; `check` changes nothing."""
+    differing = []
+    keys = ("confidence", "e_support", "e_refute", "false_alarm_bound", "evidence_count", "status")
+    for hypothesis in ctx.store.find("hypothesis"):
+        try:
+            with ctx.store.transaction() as tx:
+                stored = ctx.need("hypothesis", hypothesis.id)  # as it is now: evidence may have come in since
+                before = {key: stored.body[key] for key in keys}
+                refold(ctx, tx, hypothesis.id)
+                fresh = tx.get("hypothesis", hypothesis.id)
+                assert fresh is not None
+                after = {key: fresh.body[key] for key in keys}
+                if check:
+                    raise _Unchanged
+        except _Unchanged:
+            pass  # leaving the transaction by an exception is what keeps --check from writing
+        if after != before:
+            differing.append({"id": hypothesis.id, "stored": before, "folded": after})
+    return differing
+
+
+class _Unchanged(Exception):
+    """No error: it leaves a transaction without writing."""

@@ -1,0 +1,190 @@
+"""Comparisons across versions: which runs of a baseline a claim is compared with, and what is said where none fits.
+
+Used by the fold. A claim's runs are pooled by version, and each sample is compared with the baseline's runs of the same
+version. Where the baseline has none, the comparison is `stale`: it is made, and said wherever the confidence is shown.
+Beside a comparison that is not stale a stale one counts for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from perpetual.lab.context import Context
+from perpetual.science.versions import Sample, declared, matched, nearest, samples_of
+from perpetual.slots.store import Document
+
+__all__ = ["Comparison", "baseline_values", "comparisons", "root_of", "sentences"]
+
+_LISTED = 3
+_SHOWN = 7  # digits of a commit
+
+Json = Mapping[str, Any]
+Values = dict[int, float]
+_Sampled = tuple[int, float, Document]  # number, value, run
+
+
+class Comparison(NamedTuple):
+    """Rows of one version, and what they are compared with."""
+
+    rows: list[Json]
+    baseline: Values | float | None
+    against: tuple[Document, ...]  # the baseline's runs among them
+    stale: tuple[str, ...]  # aspects in which they differ, beyond what is declared
+    counts: bool
+
+
+def baseline_values(ctx: Context, design: Json, version: Json | None = None) -> Values | float | None:
+    """Returns the number that a design is compared with, or its baseline experiment's values by replicate, or None.
+
+    What extends a baseline adds replicates to it, numbered on; a paired design knows only the seeds that it shares.
+
+    Args:
+        version: of the runs that are compared with it; by default of most runs of the baseline.
+    """
+    baseline = design["baseline"]
+    if not isinstance(baseline, str):
+        return None if baseline is None else float(baseline)
+    samples = _sampled(ctx, design)
+    return _values(nearest(samples, version, declared(design.get("changes")))) if samples else {}
+
+
+def comparisons(ctx: Context, design: Json, rows: Sequence[Json]) -> list[Comparison]:
+    """Returns the rows of one design by version, each with its baseline; those that count are never pooled."""
+    own = samples_of((row.get("versions"), row) for row in rows)
+    if not isinstance(design["baseline"], str):
+        number = baseline_values(ctx, design)
+        return [Comparison(sample.items, number, (), (), counts=True) for sample in own]
+    samples = _sampled(ctx, design)
+    if not samples:
+        return [Comparison(sample.items, {}, (), (), counts=True) for sample in own]
+    return [
+        Comparison(
+            match.sample.items,
+            _values(match.baseline),
+            tuple(run for _, _, run in match.baseline.items),
+            match.stale,
+            match.counts,
+        )
+        for match in matched(own, samples, declared(design.get("changes")))
+    ]
+
+
+def sentences(ctx: Context, experiment: Document, compared: Sequence[Comparison]) -> list[str]:
+    """Returns what a reader of the confidence should know of the versions, each sentence starting with `stale`.
+
+    Args:
+        experiment: whose prediction holds for the rows.
+        compared: its `comparisons`, of rows that stand.
+    """
+    baseline = experiment.body["design"]["baseline"]
+    said = []
+    for each in compared:
+        if not each.stale:
+            continue
+        runs = [str(row["run_id"]) for row in each.rows]
+        hint = f"perpetual rebaseline {baseline}"
+        if each.counts:
+            owner = each.rows[0]["experiment_id"]
+            mine, theirs = _named(ctx, runs[0], each.stale), _named(ctx, each.against[0].id, each.stale)
+            said.append(
+                f"stale: {owner} ran on {mine}, its baseline {baseline} on {theirs}; {hint} (the difference may be due "
+                f"to that change of {_listed(each.stale)})"
+            )
+        else:
+            count = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+            said.append(
+                f"stale: {count} of {experiment.id} ({_few(runs)}) on other {_listed(each.stale)} than any run of "
+                f"{baseline} counted for nothing; {hint}"
+            )
+    counting = [each for each in compared if each.counts]
+    if len(counting) > 1:
+        said.append(f"stale: the runs of {experiment.id} are of {len(counting)} versions: their mean counts")
+    said += _of_baseline(ctx, experiment.body["design"], counting)
+    return said
+
+
+def _of_baseline(ctx: Context, design: Json, counting: Sequence[Comparison]) -> list[str]:
+    """What is left out of the baseline since it is of another version."""
+    if not isinstance(design["baseline"], str) or not counting:
+        return []
+    everything = [run for sample in _sampled(ctx, design) for _, _, run in sample.items]
+    used = {run.id for each in counting for run in each.against}
+    left = [run.id for run in everything if run.id not in used]
+    renewed = ctx.need("experiment", design["baseline"]).body.get("renewed_by", [])
+    if not left or any(run.body["experiment_id"] in renewed for run in everything):
+        return []  # that a baseline was run anew says by itself that its runs are of several versions
+    were = "is" if len(left) == 1 else "are"
+    return [
+        f"stale: {len(left)} of {len(everything)} runs of the baseline {design['baseline']} ({_few(left)}) {were} of "
+        f"another version and not pooled"
+    ]
+
+
+def _sampled(ctx: Context, design: Json) -> list[Sample[_Sampled]]:
+    """The values of a baseline experiment by version."""
+    found: list[_Sampled] = []
+    for id in _parts(ctx, design["baseline"], paired=design["paired"]):
+        start = 0 if design["paired"] else max((number for number, _, _ in found), default=0)
+        for run in ctx.store.find("run", experiment_id=id):
+            value = run.body["metrics"].get(design["metric"])
+            if run.body["status"] == "done" and value is not None and not _is_mute(run.body):
+                found.append((start + run.body["replicate"], value, run))
+    return samples_of((each[2].body.get("versions"), each) for each in found)
+
+
+def _parts(ctx: Context, baseline: str, *, paired: bool) -> list[str]:
+    """The experiments whose runs are a baseline's: itself, what renews it, and what extends either.
+
+    A paired design shares the seeds of the first two alone.
+    """
+    found = []
+    for id in (baseline, *ctx.need("experiment", baseline).body.get("renewed_by", [])):
+        found += [id, *([] if paired else ctx.need("experiment", id).body.get("extended_by", []))]
+    return found
+
+
+def root_of(ctx: Context, experiment: Document) -> Document:
+    """Returns the baseline whose runs those of an experiment add to: what it extends or renews, else itself."""
+    for name in ("extends", "renews"):
+        if experiment.body.get(name):
+            experiment = ctx.need("experiment", experiment.body[name])
+    return experiment
+
+
+def _is_mute(run: Json) -> bool:
+    """Whether it weighs nothing: its seed was picked by hand, or it touched what judges it."""
+    return bool(run["chosen_seed"] or run["tainted"])
+
+
+def _values(sample: Sample[_Sampled]) -> Values:
+    return {number: value for number, value, _ in sample.items}
+
+
+def _named(ctx: Context, run_id: str, aspects: Sequence[str]) -> str:
+    """The version of a run, in the aspects that matter."""
+    run = ctx.need("run", run_id).body
+    versions = run.get("versions") or {}
+    return " and ".join(
+        f"code {_code(run)}" if name == "code" else f"{name} {str(versions.get(name)).rpartition(':')[2][:_SHOWN]}"
+        for name in aspects
+    )
+
+
+def _code(run: Json) -> str:
+    """The code of a run for people: its commit, or what its program's content hashes to."""
+    code = (run.get("versions") or {}).get("code") or {}
+    git = run["git"]
+    if git["commit"]:
+        changes = f" with changes ({str(code.get('tree'))[:_SHOWN]})" if git["dirty"] else ""
+        return f"{git['commit'][:_SHOWN]}{changes}"
+    programs = code.get("programs") or {}
+    return ", ".join(f"{path} {digest[:_SHOWN]}" for path, digest in [*programs.items()][:_LISTED]) or "unknown"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(names)
+
+
+def _few(ids: Sequence[str]) -> str:
+    return ", ".join(ids[:_LISTED]) + (f" and {len(ids) - _LISTED} more" if len(ids) > _LISTED else "")

@@ -1,0 +1,238 @@
+"""What a reader of a confidence should know and no weight can say: what was left out of it, and what departs from it.
+
+Runs that were ended early, predictions that differ from the hypothesis's own, looks that were taken beforehand: none of
+it is evidence, and each of it can make evidence look better than it is. Folded beside the confidence, shown with it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from perpetual.lab.context import Context
+from perpetual.lab.ledger.experiments import ExperimentRecords, design_key
+from perpetual.lab.ledger.states import ENDED
+from perpetual.lab.rights import is_agent
+from perpetual.slots.store import Document
+
+__all__ = ["cautions", "killed_by_agents", "seen_before"]
+
+_LISTED = 3
+_WITHOUT = {"done": "without the metric"}
+
+
+def cautions(ctx: Context, hypothesis: Document, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Sentences to be shown with the hypothesis's confidence, given its ledger's rows; most are shown none."""
+    measured = {row["run_id"] for row in rows if row["kind"] == "measured"}
+    claims = [
+        item
+        for item in ctx.store.find("experiment", hypothesis_id=hypothesis.id)
+        if item.body["design"]["claim"] is not None and item.body["runs"]
+    ]
+    ended = {item.id: _ended(ctx, item.id) for item in claims}
+    tried = [item for item in claims if ended[item.id]]
+    found = _left_out([run for runs in ended.values() for run in runs], measured, "runs")
+    found += _of_baselines(ctx, tried)
+    found += _held(killed_by_agents(ctx, hypothesis.id))
+    weighed = [item for item in tried if any(run.id in measured for run in ended[item.id])]
+    found += _few([
+        text for item in weighed
+        for text in _without_partner(ctx, item, [run for run in ended[item.id] if run.id in measured])
+    ])  # fmt: skip
+    found += _few([text for item in weighed for text in _departures(hypothesis, item)])
+    found += _few([
+        f"the command of {item.id} had been measured before: {_named(item.body['seen_before'])}"
+        for item in weighed if item.body.get("seen_before")
+    ])  # fmt: skip
+    found += _few([
+        f"{item.id} is compared with {item.body['design']['baseline']}, and {_named(item.body['passed_over'])} had "
+        "measured the same" for item in weighed if item.body.get("passed_over")
+    ])  # fmt: skip
+    found += _shared_baselines(weighed)
+    confirming = {design_key(item.body) for item in weighed if item.body["design"].get("confirmation")}
+    if len(confirming) > 1:
+        found.append(f"{len(confirming)} designs are confirmations: data is kept back only until it is looked at")
+    if hypothesis.body.get("restated"):
+        found.append("its statement was changed after evidence had come in")
+    return found
+
+
+def killed_by_agents(ctx: Context, hypothesis_id: str) -> list[tuple[Document, str]]:
+    """Runs that an agent ended once they had shown the metric, with that metric: of its claims and of their baselines.
+
+    An agent that reads the logs and ends the runs that look bad selects. What those would have said is not known, so
+    the verdict waits.
+    """
+    found: dict[str, tuple[Document, str]] = {}
+    for item in ctx.store.find("experiment", hypothesis_id=hypothesis_id):
+        design = item.body["design"]
+        if design["claim"] is None:
+            continue
+        baseline, sources = design["baseline"], [item.id]
+        if isinstance(baseline, str):
+            sources += [baseline, *ctx.need("experiment", baseline).body.get("extended_by", [])]
+        for source in sources:
+            for run in ctx.store.find("run", experiment_id=source):
+                if _was_seen_and_killed(run, design["metric"]):
+                    found[run.id] = (run, design["metric"])
+    return [*found.values()]
+
+
+def _was_seen_and_killed(run: Document, metric: str) -> bool:
+    return (
+        is_agent(run.body.get("cancelled_by") or "")
+        and run.body["status"] in ENDED
+        and run.body["status"] != "done"
+        and metric in run.body["metrics"]
+    )
+
+
+def _held(killed: Sequence[tuple[Document, str]]) -> list[str]:
+    """What is said of runs that hold a verdict open."""
+    if not killed:
+        return []
+    by = sorted({str(run.body["cancelled_by"]) for run, _ in killed})
+    metrics = sorted({metric for _, metric in killed})
+    return [
+        f"{_named([run.id for run, _ in killed])} {'were' if len(killed) > 1 else 'was'} killed by {_named(by)} after "
+        f"{_named(metrics)} was printed: no verdict until a person decides"
+    ]
+
+
+def _few(texts: list[str]) -> list[str]:
+    """The first of what is said alike of many experiments, and how many more there are."""
+    left = len(texts) - _LISTED
+    return [*texts[:_LISTED], f"the like of {left} more experiments"] if left > 1 else texts
+
+
+def _named(ids: Sequence[str]) -> str:
+    return ", ".join(ids[:_LISTED]) + (f" and {len(ids) - _LISTED} more" if len(ids) > _LISTED else "")
+
+
+def _ended(ctx: Context, experiment_id: str) -> list[Document]:
+    """Its runs that have started and ended; what was taken from the queue nobody had seen."""
+    runs = ctx.store.find("run", experiment_id=experiment_id)
+    return [run for run in runs if run.body["status"] in ENDED and run.body["started_at"] is not None]
+
+
+def _left_out(runs: Sequence[Document], measured: set[Any], name: str) -> list[str]:
+    """How many of the runs gave no value, since who ends a run that looks bad selects; and how many weigh nothing."""
+    without = Counter(_WITHOUT.get(run.body["status"], run.body["status"]) for run in runs if run.id not in measured)
+    mute = Counter(
+        "tainted" if run.body["tainted"] else "with a seed picked by hand"
+        for run in runs
+        if run.id in measured and _is_mute(run)
+    )
+    found = []
+    if without:
+        how, count = _counts(without), without.total()
+        found.append(f"{count} of {len(runs)} {name} gave no result ({how})")
+    if mute:
+        weigh = "weigh" if mute.total() > 1 else "weighs"
+        found.append(f"{mute.total()} of {len(runs)} {name} {weigh} nothing ({_counts(mute)})")
+    return found
+
+
+def _is_mute(run: Document) -> bool:
+    """Whether what the run measured weighs nothing."""
+    return bool(run.body["tainted"] or run.body["chosen_seed"])
+
+
+def _counts(counter: Counter[str]) -> str:
+    return ", ".join(f"{count} {word}" for word, count in sorted(counter.items()))
+
+
+def _of_baselines(ctx: Context, tried: Sequence[Document]) -> list[str]:
+    """The same of what the claims are compared with, extensions included: a baseline can be selected too."""
+    found = []
+    metrics = {(item.body["design"]["baseline"], item.body["design"]["metric"]): None for item in tried}
+    for id, metric in metrics:
+        if isinstance(id, str):
+            further = ctx.need("experiment", id).body.get("extended_by", [])
+            runs = [run for one in (id, *further) for run in _ended(ctx, one)]
+            measured = {
+                run.id for run in runs
+                if run.body["status"] == "done" and run.body["metrics"].get(metric) is not None
+            }  # fmt: skip
+            found += _left_out(runs, measured, f"runs of the baseline {id}")
+    return found
+
+
+def _without_partner(ctx: Context, experiment: Document, own: Sequence[Document]) -> list[str]:
+    """Runs of a paired design that are left out because the baseline has no value on their seed."""
+    design = experiment.body["design"]
+    if not design["paired"]:
+        return []
+    partners = {
+        run.body["replicate"]: run.body["seed"]
+        for run in _ended(ctx, design["baseline"])
+        if run.body["status"] == "done" and run.body["metrics"].get(design["metric"]) is not None and not _is_mute(run)
+    }
+    count = sum(partners.get(run.body["replicate"]) != run.body["seed"] for run in own)
+    have = "have" if count > 1 else "has"
+    return [f"{count} of {len(own)} runs of {experiment.id} {have} no partner in {design['baseline']}"] if count else []
+
+
+def _departures(hypothesis: Document, experiment: Document) -> list[str]:
+    """Where an experiment claims something else than its hypothesis says."""
+    prediction, design = hypothesis.body["prediction"], experiment.body["design"]
+    found = []
+    names = ["metric", "direction", "mde"]
+    if not (design.get("proxy_of") or design.get("confirmation")):  # which are compared with like
+        names.append("baseline")
+    for name in names:
+        said, claimed = prediction.get(name), design[name]
+        if said is not None and claimed is not None and said != claimed:
+            found.append(f"{experiment.id} claims {name} {claimed} where {hypothesis.id} predicts {said}")
+    return found
+
+
+def _shared_baselines(weighed: Sequence[Document]) -> list[str]:
+    """Baselines that were run and stand under several designs, whose factors are multiplied as if independent."""
+    users: dict[str, set[str]] = {}
+    for item in weighed:
+        if isinstance(item.body["design"]["baseline"], str):
+            users.setdefault(item.body["design"]["baseline"], set()).add(design_key(item.body))
+    return [
+        f"{len(keys)} designs share the baseline {id} and its luck: the false-alarm bound takes them as independent"
+        for id, keys in users.items()
+        if len(keys) > 1
+    ]
+
+
+def seen_before(ctx: Context, draft: Mapping[str, Any]) -> dict[str, list[str]]:
+    """What had been measured when a claim was proposed and does not count: whoever proposes it may have chosen by it.
+
+    `seen_before`: experiments of the same command and settings that are not pooled with it, since they are another
+    hypothesis's or none's. `passed_over`: those that measured the same as its baseline and are left out of it.
+    """
+    design = draft["design"]
+    if design["claim"] is None or draft["command"] is None:
+        return {}
+    found = {
+        "seen_before": [
+            item.id
+            for item in _alike(ctx, draft, {design["baseline"]})
+            if item.body["hypothesis_id"] != draft["hypothesis_id"] or item.body["design"]["claim"] is None
+        ]
+    }
+    if isinstance(design["baseline"], str):
+        baseline = ctx.need("experiment", design["baseline"])
+        further = [*baseline.body.get("extended_by", []), *baseline.body.get("renewed_by", [])]
+        but = {baseline.id, baseline.body.get("extends"), baseline.body.get("renews"), *further}
+        found["passed_over"] = [item.id for item in _alike(ctx, baseline.body, but)]
+    return {name: ids for name, ids in found.items() if ids}
+
+
+def _alike(ctx: Context, body: Mapping[str, Any], but: set[Any]) -> list[Document]:
+    """Other experiments with the same command and settings of which a run was measured in the same metric."""
+    metric = body["design"]["metric"]
+    return [
+        item
+        for item in ExperimentRecords(ctx).alike.of(body)
+        if item.id not in but
+        and item.body["runs"].get("done")
+        and "approved_hash" in item.body  # adopted work ran elsewhere, and is told as such
+        and item.body["design"]["metric"] in (None, metric)
+    ]

@@ -1,0 +1,141 @@
+"""`lab.experiments`: proposals, approvals and designs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from perpetual.lab.context import Context
+from perpetual.lab.ledger.experiments import ExperimentRecords
+from perpetual.lab.ledger.specification import Specification
+from perpetual.lab.rights import person_only, withholds
+from perpetual.records import Experiment, Listing
+from perpetual.toolkit.units import identifier
+
+if TYPE_CHECKING:
+    from perpetual.lab.experiments.pick import Pick
+
+__all__ = ["Experiments"]
+
+
+class Experiments:
+    """`lab.experiments`."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx, self._records = ctx, ExperimentRecords(ctx)
+
+    def get(self, id: str) -> Experiment:
+        """Returns the experiment; raises NotFound, naming the nearest ids."""
+        return self._records.get(id)
+
+    def list(
+        self,
+        *,
+        status: str | None = None,
+        hypothesis_id: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Listing[Experiment]:
+        """Returns a page of experiments, oldest first."""
+        return self._records.list(status=status, hypothesis_id=hypothesis_id, limit=limit, cursor=cursor)
+
+    @staticmethod
+    def design_of(experiment: Experiment) -> str:
+        """Returns what tells a design from others: a hypothesis' experiments of one design pool their runs."""
+        return ExperimentRecords.design_of(experiment)
+
+    def propose(
+        self,
+        hypothesis_id: str | None = None,
+        *,
+        idempotency_key: str | None = None,
+        dry_run: bool = False,
+        **specification: Any,
+    ) -> Experiment:
+        """Proposes an experiment; the other arguments are those of `perpetual.lab.ledger.specification.Specification`.
+
+        See `perpetual.lab.experiments.propose.propose` for what it raises.
+        """
+        from perpetual.lab.experiments import propose
+
+        spec = Specification(**specification)
+        return propose.propose(self._ctx, hypothesis_id, spec, idempotency_key=idempotency_key, dry_run=dry_run)
+
+    def propose_auto(self, count: int, *, dry_run: bool = False, idempotency_key: str | None = None) -> Sequence[Pick]:
+        """Returns the `count` replicates most worth their cost now, each explained; proposes the new ones of them."""
+        from perpetual.lab.experiments import pick
+
+        return pick.pick(self._ctx, count, dry_run=dry_run, idempotency_key=idempotency_key)
+
+    def rebaseline(
+        self,
+        id: str,
+        *,
+        replicates: int | None = None,
+        notes: str = "",
+        idempotency_key: str | None = None,
+        dry_run: bool = False,
+    ) -> Experiment:
+        """Proposes a baseline anew under today's code: see `perpetual.lab.experiments.rebaseline.rebaseline`."""
+        from perpetual.lab.experiments import rebaseline
+
+        return rebaseline.rebaseline(self._ctx, id, replicates=replicates, notes=notes,
+                                     idempotency_key=idempotency_key, dry_run=dry_run)  # fmt: skip
+
+    def approve(self, id: str) -> Experiment:
+        """Binds the specification; for a person (a guard rail, see `perpetual.lab.rights`)."""
+        return self.approve_all([id])[0]
+
+    def approve_all(self, ids: Sequence[str], *, allowed: bool = False) -> Sequence[Experiment]:
+        """Approves each, or none of them if one cannot be.
+
+        Args:
+            allowed: a person has let this agent approve, as by `perpetual mcp --allow-approve`.
+        """
+        from perpetual.lab.provenance.code_check import CodeCheck
+
+        if not allowed:
+            person_only(self._ctx, "approve")
+        ctx = self._ctx
+        ctx.trust.require("approving")
+        wanted = [*dict.fromkeys(map(identifier, ids))]
+        check = CodeCheck(self._ctx)
+        codes = check.states_of(wanted)
+        again = {id for id in wanted if check.is_other(ctx.need("experiment", id))}
+        with ctx.store.transaction():
+            approved = [self._records.bind(id, code=codes.get(id), again=id in again) for id in wanted]
+        ctx.trust.note(ctx.store.seq())
+        return approved
+
+    def differences(self, id: str) -> dict[str, Any] | None:
+        """Returns what is new in it beside what was approved: see `perpetual.lab.experiments.likeness.differences`."""
+        from perpetual.lab.experiments import likeness
+
+        return likeness.differences(self._ctx, id)
+
+    def approval_token(self) -> dict[str, str]:
+        """Makes the one-time token that lets one MCP server approve; see `experiments.approval_tokens`."""
+        from perpetual.lab.experiments import approval_tokens
+
+        return approval_tokens.issue(self._ctx)
+
+    def redeem(self, token: str | None) -> None:
+        """Uses such a token up, or raises; see `perpetual.lab.experiments.approval_tokens.redeem`."""
+        from perpetual.lab.experiments import approval_tokens
+
+        approval_tokens.redeem(self._ctx, token)
+
+    def reject(self, id: str, why: str) -> Experiment:
+        """Rejects an experiment that has not run; an agent takes back its own proposals alone (`withdraw`)."""
+        if withholds(self._ctx):
+            return self.withdraw(id, why=why)
+        return self._records.reject(id, why)
+
+    def withdraw(self, id: str, *, why: str) -> Experiment:
+        """Takes back a proposal of the caller's own that is not approved; any agent may."""
+        return self._records.withdraw(id, why=why)
+
+    def reject_all(self, ids: Sequence[str], why: str) -> Sequence[Experiment]:
+        """Rejects each for the same reason, or none of them if one cannot be."""
+        with self._ctx.store.transaction():
+            return [self.reject(id, why) for id in dict.fromkeys(map(identifier, ids))]

@@ -1,0 +1,201 @@
+"""What an experiment predicts, as it is frozen by its approval: checked, and completed from its hypothesis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from perpetual.errors import UsageError, unknown
+from perpetual.lab.context import Context
+from perpetual.lab.ledger.hypotheses import baseline_value, check_baseline, check_direction, check_metric
+from perpetual.lab.ledger.specification import Specification
+from perpetual.records import Design
+from perpetual.science.versions import ASPECTS
+from perpetual.slots.store import Document
+from perpetual.toolkit.units import finite
+
+__all__ = ["check_replicates", "design_of"]
+
+_KINDS = ("gaussian", "binary")
+_CLAIMS = ("at_least", "value", "any", "none")
+_OUTCOMES = ("supports", "refutes")
+_PROXY = {"args", "cost_run_hours", "tau"}
+_TAU_SHARE = 0.25  # of the mde: how much two implementations of one idea differ, unless the design says otherwise
+# Beyond these a number is a slip of the keyboard.
+_MOST_REPLICATES = 10_000
+_MOST_RUN_HOURS = 1e6
+
+
+def design_of(ctx: Context, hypothesis: Document | None, spec: Specification) -> Design:
+    """The design; what it leaves out comes from the hypothesis's prediction.
+
+    Raises:
+        UsageError: for an impossible number or a combination that predicts nothing.
+    """
+    prediction: dict[str, Any] = hypothesis.body["prediction"] if hypothesis else {}
+    metric = check_metric(spec.metric) or prediction.get("metric")
+    direction = check_direction(spec.direction) or prediction.get("direction")
+    _check_words(spec.kind, spec.claim, spec.on_crash)
+    mde, baseline = spec.mde, spec.baseline
+    if hypothesis is not None:
+        mde = prediction.get("mde") if mde is None and spec.claim not in ("any", "none") else mde
+        baseline = prediction.get("baseline") if baseline is None and spec.claim != "none" else baseline
+    _check_numbers(mde, spec.noise, spec.tau, spec.cost_run_hours)
+    check_replicates(spec.replicates)
+    against = baseline_value(ctx, baseline)
+    claim = _claim(ctx, hypothesis, spec.claim, metric, direction, mde, against)
+    if claim is None and metric is not None and direction is None and against is not None:
+        raise UsageError("a baseline without a direction says nothing", hint="--direction max or min, and --mde")
+    if spec.paired and not isinstance(against, str):
+        raise UsageError("--paired needs a baseline experiment whose seeds are shared")
+    if spec.kind == "binary":
+        _check_rates(claim, against, mde, direction)
+    if spec.confirmation and claim is None:
+        raise UsageError("a confirmation needs a claim to confirm", hint="--metric, --direction, --mde and --baseline")
+    return Design(
+        metric=metric,
+        direction=direction,
+        kind=spec.kind,
+        baseline=against,
+        claim=claim,
+        mde=mde,
+        noise=spec.noise,
+        tau=_tau(spec, claim, mde),
+        replicates=spec.replicates,
+        cost_run_hours=spec.cost_run_hours,
+        paired=spec.paired,
+        on_crash=_on_crash(spec.on_crash, spec.kind, claim),
+        confirmation=spec.confirmation,
+        proxy=_proxy(spec.proxy, mde, against),
+        proxy_of=None if spec.proxy_of is None else ctx.need("experiment", spec.proxy_of).id,
+        changes=_changes(spec.changes, claim, against),
+    )
+
+
+def _changes(changes: str | None, claim: str | None, against: float | str | None) -> str | None:
+    """What is declared to be changed on purpose: aspects of a version, in their order."""
+    if changes is None:
+        return None
+    given = [word.strip() for word in changes.split(",")]
+    for word in given:
+        if word not in ASPECTS:
+            raise UsageError(unknown("thing to change", word, ASPECTS), hint="--changes code, data or environment")
+    if claim is None or not isinstance(against, str):
+        raise UsageError(
+            "--changes declares the difference from a baseline experiment", hint="--baseline EXPERIMENT, and a claim"
+        )
+    return ",".join(name for name in ASPECTS if name in given)
+
+
+def _tau(spec: Specification, claim: str | None, mde: float | None) -> float | None:
+    """How much implementations of one idea differ; rates and claims of some effect have none."""
+    if spec.kind == "binary" or claim == "any":
+        return None
+    return _TAU_SHARE * mde if spec.tau is None and mde is not None else spec.tau
+
+
+def check_replicates(replicates: int) -> None:
+    """Raises UsageError for a number of replicates that nobody means."""
+    if not 1 <= replicates <= _MOST_REPLICATES:
+        raise UsageError(f"replicates must be 1 to {_MOST_REPLICATES}, not {replicates}")
+
+
+def _check_words(kind: str, claim: str | None, on_crash: str | None) -> None:
+    if kind not in _KINDS:
+        raise UsageError(unknown("kind of metric", kind, _KINDS))
+    if claim is not None and claim not in _CLAIMS:
+        raise UsageError(unknown("claim", claim, _CLAIMS))
+    if on_crash is not None and on_crash not in _OUTCOMES:
+        raise UsageError(unknown("outcome of a crash", on_crash, _OUTCOMES))
+
+
+def _check_numbers(mde: float | None, noise: float | None, tau: float | None, cost: float | None) -> None:
+    for name, value, above in (("mde", mde, True), ("noise", noise, False), ("tau", tau, False)):
+        if value is not None:
+            finite(value, name, above=0.0 if above else None, minimum=None if above else 0.0)
+    if noise == 0:
+        raise UsageError(
+            "noise 0 declares that seeds make no difference", hint="leave --noise out: the runs themselves show it"
+        )
+    if cost is not None:
+        finite(cost, "the cost", minimum=0.0, maximum=_MOST_RUN_HOURS)
+
+
+def _claim(
+    ctx: Context,
+    hypothesis: Document | None,
+    claim: str | None,
+    metric: str | None,
+    direction: str | None,
+    mde: float | None,
+    against: float | str | None,
+) -> str | None:
+    """What is claimed, if anything, once all that it needs is there."""
+    if claim == "none" and mde is not None:
+        raise UsageError("an mde without a claim says nothing", hint="leave out --claim none or --mde")
+    if claim == "none" or (claim is None and mde is None):
+        return None
+    claim = claim or "at_least"
+    if hypothesis is None:
+        what = "an mde" if mde is not None else "a claim"
+        raise UsageError(f"{what} belongs to a claim, and a claim to a hypothesis", hint="-h HYPOTHESIS")
+    if claim == "any" and mde is not None:
+        raise UsageError("the claim `any` is of some effect, whatever its size", hint="leave --mde out")
+    needs: list[tuple[str, object]] = [("--metric", metric), ("--baseline", against)]
+    if claim != "any":
+        needs = [("--metric", metric), ("--direction", direction), ("--mde", mde), ("--baseline", against)]
+    lacking = [flag for flag, value in needs if value is None]
+    if lacking:
+        raise UsageError(
+            f"a claim {'with an mde ' if mde is not None else ''}also needs {', '.join(lacking)}",
+            hint="the metric's name, max or min, and what it is compared with: a number or an experiment",
+        )
+    if isinstance(against, str):
+        check_baseline(ctx, against, str(metric))
+    return claim
+
+
+def _check_rates(claim: str | None, against: float | str | None, mde: float | None, direction: str | None) -> None:
+    """The rates of success that a binary claim compares: the baseline, and the baseline and the mde."""
+    if claim is None:
+        return
+    if claim == "any" or mde is None:
+        raise UsageError("a binary claim says which rate it expects", hint="--baseline RATE --mde DIFFERENCE")
+    if isinstance(against, str) or against is None or not 0.0 <= against <= 1.0:
+        raise UsageError(f"the baseline of a binary claim is a rate between 0 and 1, not {against}")
+    expected = against + mde if direction == "max" else against - mde
+    if not 0.0 <= expected <= 1.0:
+        raise UsageError(f"the expected rate would be {expected:g}", hint="baseline and mde must stay within 0 and 1")
+
+
+def _on_crash(on_crash: str | None, kind: str, claim: str | None) -> str | None:
+    if on_crash is not None and (kind != "binary" or claim is None):
+        raise UsageError(
+            "a crash is evidence only for a binary claim that the command runs at all", hint="--kind binary"
+        )
+    return on_crash
+
+
+def _proxy(proxy: Mapping[str, Any] | None, mde: float | None, against: float | str | None) -> dict[str, Any] | None:
+    """The declared stand-in, complete: its spread between implementations is a whole mde unless it says so."""
+    if proxy is None:
+        return None
+    if mde is None:
+        raise UsageError("a proxy stands in for a claim with an mde")
+    if not isinstance(against, str):
+        raise UsageError(
+            "a proxy is compared with a stand-in of the baseline, which must be an experiment",
+            hint="propose the baseline, and name it: --baseline e1",
+        )
+    for name in proxy:
+        if name not in _PROXY:
+            raise UsageError(unknown("key of a proxy", str(name), sorted(_PROXY)))
+    args = proxy.get("args")
+    if not isinstance(args, str) or not args.strip():
+        raise UsageError("a proxy needs the words that make the command cheaper", hint='{"args": "--steps 500", ...}')
+    cost, tau = proxy.get("cost_run_hours", 0.0), proxy.get("tau", mde)
+    for name, value in (("cost_run_hours", cost), ("tau", tau)):
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise UsageError(f"the proxy's {name} must be a number, not {value!r}")
+        finite(value, f"the proxy's {name}", minimum=0.0, maximum=_MOST_RUN_HOURS if name != "tau" else None)
+    return {"args": args, "cost_run_hours": float(cost), "tau": float(tau)}

@@ -1,0 +1,151 @@
+"""Picking: which replicates, of which experiments, existing or new, are most worth their cost now."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from perpetual.errors import Conflict, PerpetualError, UsageError
+from perpetual.lab.context import Context
+from perpetual.lab.evidence.confidence import baseline_values, predictions_of
+from perpetual.lab.evidence.decision_preview import explained
+from perpetual.lab.experiments.propose import as_weighed, ended_elsewhere, propose, serves, state_of
+from perpetual.lab.ledger.experiments import ExperimentRecords, design_key
+from perpetual.lab.ledger.hypotheses import HypothesisRecords
+from perpetual.lab.ledger.specification import Specification
+from perpetual.lab.proposals import Proposals
+from perpetual.records import Experiment, Hypothesis, Score, to_json
+from perpetual.slots.analyser import Draft, Proposer
+from perpetual.slots.store import Document
+from perpetual.toolkit.contained import limited
+
+__all__ = ["Pick", "drafts", "pick"]
+
+
+class Pick(NamedTuple):
+    """One picked replicate: of a `new` experiment or of one that exists, and why."""
+
+    experiment: Experiment
+    new: bool
+    score: Score
+
+
+def drafts(ctx: Context, *, quiet: bool = False) -> list[tuple[Draft, Experiment]]:
+    """What the proposers suggest for the open hypotheses and was not tried before, each as it would be written.
+
+    A proposer that fails, and a draft that cannot be proposed, hold up no other; the feed names them, unless `quiet`.
+    """
+    opened = [HypothesisRecords(ctx).get(item.id) for item in ctx.store.find("hypothesis", status="open")]
+    known = [ExperimentRecords(ctx).get(item.id) for item in ctx.store.find("experiment")]
+    lacking = {hypothesis.id: hypothesis.needs for hypothesis in opened}
+    found: list[tuple[Draft, Experiment]] = []
+    proposers: list[tuple[str, Proposer]] = ctx.parts("proposer")
+    hashes: set[str] = set()
+    for name, proposer in proposers:
+        try:
+            answered = limited(name, partial(_drafts, proposer, opened, known))
+        except Exception as problem:  # noqa: BLE001 - of somebody's plugin; it is told in the feed
+            _tell(ctx, name, f"{type(problem).__name__}: {problem}", quiet)
+            continue
+        for draft in answered:
+            try:
+                preview = propose(ctx, draft.hypothesis_id, Specification(**draft.arguments), dry_run=True)
+            except Conflict:
+                continue  # tried before: the hypothesis has its result
+            except (PerpetualError, TypeError) as problem:
+                _tell(ctx, name, f"a draft that cannot be proposed: {problem}", quiet)
+                continue
+            needs = lacking.get(preview.hypothesis_id or "") if preview.design.claim else None
+            if needs and not serves(to_json(preview.design), needs):
+                continue
+            if preview.spec_hash not in hashes:
+                hashes.add(preview.spec_hash)
+                found.append((draft, preview))
+    return found
+
+
+def _drafts(proposer: Proposer, opened: list[Hypothesis], known: list[Experiment]) -> list[Draft]:
+    return [*proposer.drafts(opened, known)]
+
+
+def _tell(ctx: Context, name: str, error: str, quiet: bool) -> None:
+    """Notes in the feed that a proposer failed; the same failure in the next cycles is no news."""
+    if quiet:
+        return
+    before = ctx.store.find("event", kind="proposer_failed")
+    payload = {"error": error[:500]}
+    if any(event.body["subject"] == name and event.body["payload"] == payload for event in before):
+        return
+    with ctx.store.transaction() as tx:
+        ctx.emit(tx, "proposer_failed", name, payload)
+
+
+def pick(ctx: Context, count: int, *, dry_run: bool = False, idempotency_key: str | None = None) -> list[Pick]:
+    """At most `count` picks, best first; new experiments are written as proposals, existing ones get a fresh score.
+
+    All of it is one transaction; with `dry_run` nothing is written. The second call with the same key answers what
+    the first one picked.
+
+    Raises:
+        UsageError: for a count below 1.
+    """
+    if count < 1:
+        raise UsageError(f"pick at least one, not {count}")
+    with ctx.store.transaction() as tx:
+        made = ctx.recall(tx, idempotency_key, "picks")
+        if made is not None:
+            earlier = [ExperimentRecords(ctx).get(id) for id in made.split()]
+            return [Pick(item, item.status == "proposed", item.score) for item in earlier]
+        picks = _pick(ctx, count, dry_run)
+        if not dry_run:
+            ctx.remember(tx, idempotency_key, "picks", " ".join(item.experiment.id for item in picks))
+    return picks
+
+
+def _pick(ctx: Context, count: int, dry_run: bool) -> list[Pick]:
+    opened = ctx.store.find("hypothesis", status="open")
+    state = state_of(ctx, opened)
+    suggestions = {f"draft-{n}": pair for n, pair in enumerate(drafts(ctx, quiet=dry_run))}
+    candidates: list[dict[str, Any]] = [*state["candidates"]]
+    firsts: dict[str | None, dict[str, Document]] = {item.id: predictions_of(ctx, item.id) for item in opened}
+    for name, (_, preview) in suggestions.items():
+        document = to_json(preview)
+        claims = preview.hypothesis_id is not None and preview.design.claim is not None
+        runs = ended_elsewhere(ctx, document, None) if claims else []
+        first = firsts.get(preview.hypothesis_id, {}).get(design_key(document)) if claims else None
+        weighed = as_weighed(document, first)
+        if weighed is None:
+            continue
+        candidate = ctx.cached(Proposals).candidate(name, weighed, runs, baseline_values(ctx, weighed["design"]))
+        if candidate is not None:
+            candidates.append({**candidate, "n_left": preview.design.replicates})
+    state = {**state, "candidates": candidates}
+    scores = ctx.cached(Proposals).score(state) if candidates else {}
+    picks: dict[str, Pick] = {}
+    for id in ctx.cached(Proposals).pick(state, count) if candidates else []:
+        if id in picks:
+            continue  # a repeat is one more replicate of the same experiment
+        if id in suggestions:
+            draft, _ = suggestions[id]
+            spec = Specification(**draft.arguments)
+            picked, is_new = propose(ctx, draft.hypothesis_id, spec, dry_run=dry_run), True
+        else:
+            picked, is_new = ExperimentRecords(ctx).get(id), False
+        score = explained(ctx, picked, scores[id])
+        picked = replace(picked, score=score) if dry_run else _rescored(ctx, picked.id, score)
+        picks[id] = Pick(picked, is_new, score)
+    return [*picks.values()]
+
+
+def _rescored(ctx: Context, id: str, score: Score) -> Experiment:
+    with ctx.store.transaction() as tx:
+        document = ctx.need("experiment", id)
+        if document.body["score"] != to_json(score):
+            tx.put(
+                "experiment",
+                id,
+                {**document.body, "score": to_json(score)},
+                expect_revision=document.revision,
+            )
+    return ExperimentRecords(ctx).get(id)

@@ -1,0 +1,357 @@
+"""Proposing: a specification is checked, compared with what was tried before, scored, and written down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from perpetual.errors import Conflict, UsageError
+from perpetual.lab.budget import Budget
+from perpetual.lab.context import Context
+from perpetual.lab.engines.schedulers import engine_options, named
+from perpetual.lab.evidence.confidence import baseline_values, pools_with, prediction_of, predictions_of
+from perpetual.lab.evidence.warnings import seen_before
+from perpetual.lab.experiments.design import check_replicates, design_of
+from perpetual.lab.ledger.experiments import ExperimentRecords, argv_of, design_key, spec_hash
+from perpetual.lab.ledger.hypotheses import HypothesisRecords, tags_of
+from perpetual.lab.ledger.specification import Specification
+from perpetual.lab.ledger.states import ENDED
+from perpetual.lab.proposals import Proposals
+from perpetual.records import Experiment, Resources, Score, from_json, one_line, to_json
+from perpetual.slots.store import Document
+from perpetual.toolkit.jsoncopy import json_copy
+from perpetual.toolkit.limits import LONGEST_COMMAND, fits, fits_tags, fits_text
+from perpetual.toolkit.units import LONGEST_S, bounded, finite
+
+__all__ = ["as_weighed", "ended_elsewhere", "propose", "serves", "state_of", "written"]
+
+_SMALLEST_WALL_S = 60.0
+# Beyond these a number is a slip of the keyboard.
+_MOST_GPUS = 10_000
+_MOST_CPUS = 100_000
+_MOST_NODES = 100_000
+_MOST_BYTES = 2**60
+_HIGHEST_PRIORITY = 1_000_000_000  # and the lowest below 0: what every reader of the record takes as a number
+_LONGEST_TITLE = 120  # of one that is made
+_LONGEST_GIVEN_TITLE = 500
+_LONGEST_NOTES = 16_000
+_LONGEST_PATH = 1_000
+_LARGEST_CONFIG = 256 * 1024  # bytes of JSON
+_LARGEST_ENV = 64 * 1024
+
+
+def propose(
+    ctx: Context,
+    hypothesis_id: str | None,
+    spec: Specification,
+    *,
+    idempotency_key: str | None = None,
+    dry_run: bool = False,
+) -> Experiment:
+    """A new proposed experiment; what the specification leaves out comes from its hypothesis's prediction.
+
+    Raises:
+        UsageError: for a bad number, command or combination.
+        Conflict: for a claim that was proposed before with the same specification (named, with its verdict).
+    """
+    bounded(spec.title or "", "the title", _LONGEST_GIVEN_TITLE)
+    bounded(spec.notes, "the text of the notes", _LONGEST_NOTES)
+    _check_sizes(spec)
+    if dry_run:
+        return _propose(ctx, hypothesis_id, spec, idempotency_key, dry_run)
+    with ctx.store.transaction() as tx:  # or what it is compared with changes until it is written
+        ExperimentRecords(ctx).alike.keep(tx)
+        return _propose(ctx, hypothesis_id, spec, idempotency_key, dry_run)
+
+
+def _propose(
+    ctx: Context, hypothesis_id: str | None, spec: Specification, idempotency_key: str | None, dry_run: bool
+) -> Experiment:
+    if spec.title is not None:
+        spec = replace(spec, title=one_line(spec.title)[:_LONGEST_GIVEN_TITLE])
+    hypothesis = ctx.need("hypothesis", hypothesis_id) if hypothesis_id is not None else None
+    if spec.extends is not None:
+        return _extend(ctx, spec, spec.extends, hypothesis, idempotency_key, dry_run)
+    ctx.redaction.refuse_secrets({name: getattr(spec, name) for name in ("command", "env", "config", "cwd", "engine")})
+    if spec.command is not None:
+        argv_of(spec.command)
+    design = design_of(ctx, hypothesis, spec)
+    _check_env(spec.env or {})
+    cwd = spec.cwd
+    if cwd is not None and (cwd.startswith(("/", "~")) or ".." in cwd.split("/")):
+        raise UsageError(f"the working directory must lie inside the project, not {cwd}", hint="a relative path")
+    draft: dict[str, Any] = {
+        "command": spec.command,
+        "env": dict(spec.env or {}),
+        "cwd": cwd,
+        "config": json_copy(spec.config or {}, "config"),
+        "resources": to_json(_resources(ctx, spec)),
+        "design": to_json(design),
+        "hypothesis_id": hypothesis.id if hypothesis else None,
+    }
+    _check_new(ctx, draft, idempotency_key)
+    draft |= seen_before(ctx, draft)
+    spec = replace(spec, title=spec.title or _title(hypothesis, spec.command, draft["config"]))
+    return written(ctx, draft, spec, hypothesis, idempotency_key, dry_run)
+
+
+def _extend(
+    ctx: Context, spec: Specification, source_id: str, asked_for: Document | None, key: str | None, dry_run: bool
+) -> Experiment:
+    """More replicates of an experiment whose own are used up: the same specification, for a person to approve.
+
+    Their values are pooled with the source's (see `design_key`), so that asking again is no second opinion.
+
+    Raises:
+        UsageError: if anything else is asked for beside the number of replicates.
+        Conflict: if the source still has replicates to run, or its hypothesis is decided.
+    """
+    if spec.beside_extension():
+        named = ", ".join(spec.beside_extension())
+        raise UsageError(
+            f"more replicates of {source_id} have its specification, and {named} would be another",
+            hint="give --replicates alone",
+        )
+    source = ctx.need("experiment", source_id)
+    body = source.body
+    check_replicates(spec.replicates)
+    hypothesis = ctx.need("hypothesis", body["hypothesis_id"]) if body["hypothesis_id"] else None
+    if hypothesis is not None and asked_for is not None and asked_for.id != hypothesis.id:
+        raise UsageError(f"{source.id} tests {hypothesis.id}, not {asked_for.id}", hint="leave out -h")
+    if hypothesis is not None and hypothesis.body["status"] in ("supported", "refuted"):
+        raise Conflict(
+            f"{hypothesis.id} is {hypothesis.body['status']} at confidence {hypothesis.body['confidence']:.2f}",
+            hint=f"perpetual hypotheses update {hypothesis.id} --status open opens it again",
+            code="decided",
+        )
+    if body["status"] not in ("complete", "analysed"):
+        raise Conflict(
+            f"{source.id} is {body['status']}, and has replicates of its own to run",
+            hint=f"perpetual run {source.id}",
+        )
+    draft = {key: body[key] for key in ("command", "env", "cwd", "config", "resources", "hypothesis_id")}
+    draft["design"] = {**body["design"], "replicates": spec.replicates}
+    title = spec.title or one_line(f"more of {source.id}: {body['title']}")
+    spec = replace(spec, title=title[:_LONGEST_TITLE])
+    root = body.get("extends") or source.id
+    with ctx.store.transaction() as tx:
+        made = written(ctx, draft, spec, hypothesis, key, dry_run)
+        if not dry_run:
+            extension, first = ctx.need("experiment", made.id), ctx.need("experiment", root)
+            tx.put("experiment", extension.id, {**extension.body, "extends": root})
+            others = first.body.get("extended_by", [])
+            if made.id not in others:
+                tx.put("experiment", root, {**first.body, "extended_by": [*others, made.id]})
+    return made
+
+
+def written(
+    ctx: Context,
+    draft: Mapping[str, Any],
+    spec: Specification,
+    hypothesis: Document | None,
+    key: str | None,
+    dry_run: bool,
+) -> Experiment:
+    """Writes a checked draft as a proposed experiment, once for each idempotency key."""
+    score = _first_score(ctx, draft, hypothesis)
+    with ctx.store.transaction() as tx:
+        made = ctx.recall(tx, key, "experiment")
+        if made is not None:
+            return ExperimentRecords(ctx).get(made)
+        body = ExperimentRecords(ctx).drafted(draft, replace(spec, tags=tags_of(spec.tags)), score)
+        if dry_run:
+            return from_json(Experiment, {**body, "id": "(not written)"})
+        document = ExperimentRecords(ctx).create(tx, body)
+        ctx.remember(tx, key, "experiment", document.id)
+    return ExperimentRecords(ctx).get(document.id)
+
+
+def _resources(ctx: Context, spec: Specification) -> Resources:
+    if spec.cpus is not None and not 0 <= spec.cpus <= _MOST_CPUS:
+        raise UsageError(f"--cpus must be 0 to {_MOST_CPUS}, not {spec.cpus}")
+    no_output_s, wall_s = spec.no_output_s, spec.wall_s
+    if no_output_s is None:
+        no_output_s = ctx.config.methodology["no_output_s"]
+    else:
+        finite(no_output_s, "the time without output", minimum=1.0, maximum=LONGEST_S)
+    if not 0 <= spec.gpus <= _MOST_GPUS:
+        raise UsageError(f"--gpus must be 0 to {_MOST_GPUS}, not {spec.gpus}")
+    if wall_s is not None:
+        finite(wall_s, "the wall limit", above=0.0, maximum=LONGEST_S)
+    elif spec.cost_run_hours is not None:
+        # cost is in run-hours, wall hours times GPUs: the limit is on the wall clock
+        wall_s = max(_SMALLEST_WALL_S, 1.5 * spec.cost_run_hours * 3600.0 / max(1, spec.gpus))
+    else:
+        wall_s = ctx.config.methodology["default_wall_s"]
+    if spec.memory_bytes is not None and not 0 < spec.memory_bytes <= _MOST_BYTES:
+        raise UsageError(f"--memory must be 1 to {_MOST_BYTES} bytes, not {spec.memory_bytes}")
+    if spec.nodes is not None and not 1 <= spec.nodes <= _MOST_NODES:
+        raise UsageError(f"--nodes must be 1 to {_MOST_NODES}, not {spec.nodes}")
+    scheduler, engine = _scheduler(ctx, spec)
+    return Resources(
+        gpus=spec.gpus,
+        gpu_memory_bytes=spec.gpu_memory_bytes,
+        cpus=spec.cpus,
+        wall_s=wall_s,
+        no_output_s=no_output_s,
+        memory_bytes=spec.memory_bytes,
+        nodes=spec.nodes,
+        scheduler=scheduler,
+        engine=engine,
+    )
+
+
+def _scheduler(ctx: Context, spec: Specification) -> tuple[str | None, dict[str, Any]]:
+    """Returns the scheduler that the experiment keeps, None for the configured one; and its options, checked.
+
+    Options are those of one scheduler: with some, the experiment keeps the one that is configured now.
+    """
+    if spec.scheduler is None and not spec.engine:
+        return None, {}
+    name = ctx.config["scheduler"] if spec.scheduler is None else spec.scheduler
+    return name, engine_options(named(ctx, name), name, json_copy(spec.engine or {}, "engine options"))
+
+
+def _check_env(env: Mapping[str, str]) -> None:
+    for name, value in env.items():
+        if not name or "=" in name or "\0" in name + value:
+            # The value stays out of the message: it may be a secret.
+            raise UsageError(f"{name!r} cannot be set as a variable of the environment", hint="as in LR=0.1")
+
+
+def _check_sizes(spec: Specification) -> None:
+    fits_text(spec.command, "the command", LONGEST_COMMAND)
+    fits_text(spec.cwd, "the working directory", _LONGEST_PATH)
+    fits_tags(spec.tags)
+    fits(spec.config, "config", _LARGEST_CONFIG)
+    fits(spec.env, "env", _LARGEST_ENV)
+    fits(spec.engine, "engine", _LARGEST_ENV)
+    fits(spec.proxy, "proxy", _LARGEST_ENV)
+    if not -_HIGHEST_PRIORITY <= spec.priority <= _HIGHEST_PRIORITY:
+        raise UsageError(f"the priority lies between -{_HIGHEST_PRIORITY:,} and {_HIGHEST_PRIORITY:,}")
+
+
+def _check_new(ctx: Context, draft: Mapping[str, Any], key: str | None) -> None:
+    """The same claim with the same specification is a replicate, not a new experiment."""
+    if draft["design"]["claim"] is None or draft["command"] is None:
+        return
+    for earlier in ctx.store.find("experiment", spec_hash=spec_hash(draft)):
+        if earlier.body["hypothesis_id"] != draft["hypothesis_id"] or earlier.body["status"] in (
+            "rejected",
+            "expired",
+        ):
+            continue
+        if key is not None and ctx.store.get("key", key) is not None:
+            return  # the same request again; its key answers it
+        hypothesis = HypothesisRecords(ctx).get(draft["hypothesis_id"])
+        raise Conflict(
+            f"tried before as {earlier.id} ({earlier.body['status']}); {hypothesis.id} is {hypothesis.status} "
+            f"at confidence {hypothesis.confidence:.2f}",
+            hint=f"perpetual experiments {earlier.id} shows it; change the specification (more replicates, say)",
+            code="tried_before",
+        )
+
+
+def _first_score(ctx: Context, draft: Mapping[str, Any], hypothesis: Document | None) -> Score:
+    cost = draft["design"]["cost_run_hours"]
+    if hypothesis is None or draft["design"]["claim"] is None:
+        return Score(
+            None,
+            cost,
+            None,
+            "none: a baseline or an exploration tests no hypothesis by itself",
+        )
+    first = prediction_of(ctx, hypothesis.id, draft)
+    weighed = as_weighed(draft, first)
+    if weighed is None:
+        assert first is not None, hypothesis.id
+        return Score(0.0, cost, 0.0, f"the same command was measured for {first.id}, whose prediction holds: it says "
+                     "nothing by another number, or on other seeds")  # fmt: skip
+    baseline = baseline_values(ctx, weighed["design"])
+    candidate = ctx.cached(Proposals).candidate("draft", weighed, ended_elsewhere(ctx, draft, None), baseline)
+    assert candidate is not None
+    return ctx.cached(Proposals).score(ctx.cached(Proposals).state([candidate], [hypothesis]))["draft"]
+
+
+def _title(hypothesis: Document | None, command: str | None, config: Mapping[str, Any]) -> str:
+    if command:
+        command = one_line(command)
+        return command if len(command) <= 80 else command[:77] + "..."
+    if config:
+        return one_line(", ".join(f"{name}={value}" for name, value in list(config.items())[:6]))
+    return one_line(hypothesis.body["statement"])[:80] if hypothesis else "exploration"
+
+
+def state_of(ctx: Context, hypotheses: Sequence[Document]) -> dict[str, Any]:
+    """The scorer's state over every launchable replicate of these hypotheses' experiments."""
+    candidates = []
+    launched = dict.fromkeys((hypothesis.id for hypothesis in hypotheses), 0)
+    least = ctx.config.methodology["min_replicates"]
+    for hypothesis in hypotheses:
+        firsts = predictions_of(ctx, hypothesis.id)
+        for experiment in ctx.store.find("experiment", hypothesis_id=hypothesis.id):
+            launched[hypothesis.id] += sum(experiment.body["runs"].values())
+            if experiment.body["status"] not in ("approved", "active"):
+                continue
+            runs = ctx.store.find("run", experiment_id=experiment.id)
+            left = experiment.body["design"]["replicates"] - len({run.body["replicate"] for run in runs})
+            weighed = as_weighed(experiment.body, firsts.get(design_key(experiment.body)))
+            if weighed is None:
+                continue  # whoever wants to see it runs it by hand
+            baseline = baseline_values(ctx, weighed["design"])
+            runs = [*runs, *ended_elsewhere(ctx, experiment.body, experiment.id)]
+            candidate = ctx.cached(Proposals).candidate(experiment.id, weighed, runs, baseline)
+            if candidate is not None and left > 0 and baseline not in (None, {}):
+                needs = hypothesis.body.get("needs")
+                if needs and not serves(experiment.body["design"], needs):
+                    continue
+                candidates.append(
+                    {
+                        **candidate,
+                        "n_left": left,
+                        "baseline_n": len(baseline) if isinstance(baseline, dict) else 0,
+                    }
+                )
+    state = ctx.cached(Proposals).state(candidates, hypotheses)
+    for row, hypothesis in zip(state["hypotheses"], hypotheses, strict=True):
+        missing = max(0, least - hypothesis.body.get("n_measured", 0))
+        row["missing_replicates"] = max(1, missing) if hypothesis.body.get("needs") else missing
+        row["n_runs"] = launched[hypothesis.id]
+    state["budget_left"] = Budget(ctx).room_run_hours()
+    return state
+
+
+def as_weighed(body: Mapping[str, Any], first: Document | None) -> Mapping[str, Any] | None:
+    """The experiment as its runs will be weighed: under the prediction that was measured `first` of its design.
+
+    None where they will say nothing: in another metric, or on other seeds than a paired design's.
+    """
+    if first is None:
+        return body
+    if not pools_with(body["design"], first.body["design"]):
+        return None
+    own = {name: body["design"][name] for name in ("replicates", "cost_run_hours")}
+    return {**body, "design": {**first.body["design"], **own}}
+
+
+def serves(design: Mapping[str, Any], needs: str) -> bool:
+    """Whether a run of this design is what a hypothesis past a threshold still lacks."""
+    if needs == "killed_runs":
+        return False  # no further run can say what those would have measured
+    if needs == "confirmation":
+        return bool(design.get("confirmation"))
+    return needs != "full_scale" or not design.get("proxy_of")
+
+
+def ended_elsewhere(ctx: Context, body: Mapping[str, Any], id: str | None) -> list[Document]:
+    """Ended runs of the hypothesis's other experiments with the same design: what they taught is not taught again."""
+    key = design_key(body)
+    return [
+        run
+        for other in ExperimentRecords(ctx).alike.of(body)
+        if other.id != id and other.body["hypothesis_id"] == body["hypothesis_id"] and design_key(other.body) == key
+        for run in ctx.store.find("run", experiment_id=other.id)
+        if run.body["status"] in ENDED
+    ]

@@ -1,0 +1,386 @@
+"""Rows of experiments: their specifications, their approval, and the status folded from their runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from posixpath import normpath
+from typing import Any
+
+from perpetual.errors import Conflict, NotPermitted, UsageError, unknown
+from perpetual.lab.context import Context
+from perpetual.lab.ledger.alike import Alike
+from perpetual.lab.ledger.specification import Specification
+from perpetual.lab.ledger.states import EXPERIMENT_STATES, LIVE
+from perpetual.lab.redaction import CHECKED
+from perpetual.lab.rights import is_same
+from perpetual.records import Experiment, Listing, Score, from_json, to_json
+from perpetual.slots.store import Document, Transaction
+from perpetual.toolkit.limits import LONGEST_COMMAND, fits_text
+from perpetual.toolkit.units import bounded
+
+__all__ = ["STATUSES", "ExperimentRecords", "argv_of", "command_key", "design_key", "spec_hash", "words_of"]
+
+STATUSES = EXPERIMENT_STATES
+
+_ASK = "tell the person which one and why"
+_OPERATORS = frozenset({"|", "||", "&", "&&", ";", ";;", ">", ">>", "<", "<<", "(", ")", ">&", "|&", "&>"})
+
+
+def argv_of(command: str) -> tuple[str, ...]:
+    """The words of a command, split as a shell splits them, but run without a shell.
+
+    Raises:
+        UsageError: for an empty command, an open quote, or a shell operator outside quotes.
+    """
+    try:
+        lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        lexer.commenters = ""
+        words = list(lexer)
+        plain = shlex.split(command)
+    except ValueError as problem:
+        raise UsageError(f"the command cannot be split into words: {problem}: {command}") from problem
+    if not plain:
+        raise UsageError("the command is empty")
+    if "\0" in command:
+        raise UsageError("the command holds a NUL character, which no program can be given")
+    operator = next((word for word in words if word in _OPERATORS), None)
+    if operator is not None:
+        raise UsageError(
+            f"the command holds the shell operator {operator!r}, and commands run without a shell: {command}",
+            hint=f"if you mean a shell: sh -c {shlex.quote(command)}",
+        )
+    first = plain[0].partition("=")
+    if first[1] and first[0].isidentifier():
+        raise UsageError(f"the command starts with an assignment: {plain[0]}", hint=f"put env before it: env {command}")
+    return tuple(plain)
+
+
+# Fields that came later: where they are not used, the hashes of earlier specifications stay as they are.
+_LATER: dict[str, dict[str, Any]] = {
+    "resources": {"no_output_s": None, "memory_bytes": None, "nodes": None, "scheduler": None, "engine": {}},
+    "design": {"on_crash": None, "confirmation": False, "proxy": None, "proxy_of": None, "changes": None},
+}
+
+
+def spec_hash(body: Mapping[str, Any]) -> str:
+    """sha256 of the canonical JSON of command, env, cwd, config, resources and design: what approval binds."""
+    parts = {key: body[key] for key in ("command", "env", "cwd", "config", "resources", "design")}
+    for key, unused in _LATER.items():
+        parts[key] = {name: value for name, value in parts[key].items() if unused.get(name, _USED) != value}
+    return _digest(parts)
+
+
+def design_key(body: Mapping[str, Any]) -> str:
+    """What makes two experiments replicates of one design: the same code and settings.
+
+    How often it runs, what it may use, who asks for it and what they predict make no new implementation of an idea, so
+    such experiments share its luck (`tau`): their runs are pooled, or a claim could be repeated under another name,
+    with a slightly different mde or baseline, or by another of the numbers that it prints, until it holds.
+    """
+    parts = {"env": body["env"], "cwd": normpath(body["cwd"] or "."), "config": _plain_numbers(body["config"])}
+    claims = body["design"]["claim"] is not None
+    return _digest({**parts, "command": words_of(body["command"]), "claims": claims})
+
+
+def command_key(body: Mapping[str, Any]) -> str:
+    """What makes commands and settings the same, whatever is claimed of them."""
+    return design_key({**body, "design": {"claim": None}})
+
+
+def _plain_numbers(value: Any) -> Any:
+    """The value with whole numbers as such: 1 and 1.0 are the same setting."""
+    if isinstance(value, dict):
+        return {name: _plain_numbers(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_plain_numbers(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def words_of(command: str | None) -> list[str] | str | None:
+    """The command's words, since blanks and quotes make no difference; text that is no command (adopted) as it is."""
+    try:
+        return None if command is None else shlex.split(command)
+    except ValueError:
+        return command
+
+
+NOT_TRUSTED = "its approval was made elsewhere and does not count here"
+CHANGED = "it has changed since it was approved"
+_USED = object()
+_ID = re.compile(r"\b[a-z][0-9]+\b")
+
+
+def _digest(parts: Mapping[str, Any]) -> str:
+    return sha256(json.dumps(parts, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()).hexdigest()
+
+
+def _alike(ctx: Context) -> Alike:
+    return Alike(ctx, command_key)
+
+
+class ExperimentRecords:
+    """Reads and writes the rows of experiments."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+
+    @property
+    def alike(self) -> Alike:
+        """The index of experiments by command and settings."""
+        return self._ctx.cached(_alike)
+
+    def drafted(self, draft: Mapping[str, Any], spec: Specification, score: Score) -> dict[str, Any]:
+        """The record of a new proposed experiment.
+
+        Args:
+            draft: what is hashed of it (see `spec_hash`), and what is noted beside.
+            spec: what it says of itself for people: title, notes, tags and priority, as they are to be kept.
+        """
+        self._ctx.redaction.refuse_secrets(draft)
+        return {
+            **draft,
+            CHECKED: True,
+            "title": spec.title,
+            "status": "proposed",
+            "notes": spec.notes,
+            "tags": [*spec.tags],
+            "priority": spec.priority,
+            "score": to_json(score),
+            "runs": {},
+            "proposed_by": self._ctx.actor,
+            "approved_by": None,
+            "created_at": self._ctx.now(),
+            "spec_hash": spec_hash(draft),
+        }
+
+    def create(self, tx: Transaction, body: Mapping[str, Any]) -> Document:
+        """Writes a new proposed experiment, as `drafted`."""
+        document = tx.create("experiment", dict(body))
+        payload = {key: body[key] for key in ("hypothesis_id", "spec_hash", "title")}
+        self._ctx.emit(tx, "experiment_proposed", document.id, payload)
+        return document
+
+    def get(self, id: str) -> Experiment:
+        """The experiment; NotFound names the nearest ids."""
+        found = from_json(Experiment, self._ctx.redaction.shown_specification(self._ctx.need("experiment", id).body))
+        return _cautioned(self._ctx, [found])[0]
+
+    @staticmethod
+    def design_of(experiment: Experiment) -> str:
+        """What tells its design from others: a hypothesis' experiments with the same one pool their runs."""
+        design = {"claim": experiment.design.claim}
+        body = {"env": experiment.env, "cwd": experiment.cwd, "config": experiment.config, "design": design}
+        return design_key({**body, "command": experiment.command})
+
+    def list(
+        self,
+        *,
+        status: str | None = None,
+        hypothesis_id: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Listing[Experiment]:
+        """A page of experiments, oldest first."""
+        equals: dict[str, Any] = {}
+        if status is not None:
+            if status not in STATUSES:
+                raise UsageError(unknown("status", status, STATUSES))
+            equals["status"] = status
+        if hypothesis_id is not None:
+            equals["hypothesis_id"] = self._ctx.need("hypothesis", hypothesis_id).id
+        page = self._ctx.store.page("experiment", limit=limit, cursor=cursor, **equals)
+        found = [from_json(Experiment, self._ctx.redaction.shown_specification(item.body)) for item in page.items]
+        return Listing(tuple(_cautioned(self._ctx, found)), page.next_cursor)
+
+    def bind(self, id: str, *, code: Mapping[str, Any] | None = None, again: bool = False) -> Experiment:
+        """Approves the present specification: change one byte of it and it must be approved again.
+
+        Args:
+            code: the code that it would run now, which is bound as well; None where it is unknown.
+            again: it is approved already, and its code is another. An approval that was made elsewhere is renewed too.
+
+        Raises:
+            Conflict: unless it is proposed.
+        """
+        with self._ctx.store.transaction() as tx:
+            document = self._ctx.need("experiment", id)
+            body = dict(document.body)
+            is_new = body["status"] == "proposed"
+            is_renewed = again or ("approved_hash" in body and not self._ctx.trust.counts(document.id, body))
+            if not is_new and not (is_renewed and body.get("approved_hash") == spec_hash(body)):
+                raise Conflict(f"{document.id} is {body['status']}; only a proposed experiment can be approved",
+                               hint=_next_of(document.id, body["status"]))  # fmt: skip
+            body |= {
+                "status": "approved" if is_new else body["status"],
+                "approved_by": self._ctx.actor,
+                "approved_hash": spec_hash(body),
+                "approved_at": self._ctx.now(),
+            }
+            body.pop("approved_code", None)  # of an earlier approval
+            body |= {"approved_code": {**code}} if code is not None else {}
+            body |= self._ctx.trust.seal(document.id, body)
+            tx.put("experiment", document.id, body, expect_revision=document.revision)
+            if is_new:
+                self._ctx.emit(tx, "experiment_approved", document.id, {"spec_hash": body["approved_hash"]})
+            else:
+                self._ctx.emit(tx, "code_approved", document.id, {"code": (code or {}).get("sha256")})
+        return self.get(document.id)
+
+    def reject(self, id: str, why: str) -> Experiment:
+        """Says no to a proposed or approved experiment that has not run.
+
+        Raises:
+            UsageError: without a reason.
+            Conflict: once it has runs, or is rejected already.
+        """
+        if not why.strip():
+            raise UsageError("a rejection needs a reason", hint="--why TEXT")
+        bounded(why, "the reason")
+        with self._ctx.store.transaction() as tx:
+            document = self._ctx.need("experiment", id)
+            if document.body["status"] not in ("proposed", "approved"):
+                raise Conflict(f"{document.id} is {document.body['status']}; it can not be rejected any more")
+            return self._turn_down(tx, document, {"reason": why})
+
+    def withdraw(self, id: str, *, why: str) -> Experiment:
+        """Takes back a proposal of the caller's own that is not approved; any agent may.
+
+        Raises:
+            UsageError: without a reason.
+            NotPermitted: for another's proposal, or one that is approved: rejecting those is for a person.
+            Conflict: once it is rejected or expired.
+        """
+        if not why.strip():
+            raise UsageError("a withdrawal needs a reason", hint="why: what was wrong with it")
+        bounded(why, "the reason")
+        with self._ctx.store.transaction() as tx:
+            document = self._ctx.need("experiment", id)
+            status, proposer = document.body["status"], document.body["proposed_by"]
+            self.check_open(document)
+            if status != "proposed":
+                raise NotPermitted(f"{document.id} is {status}; rejecting it is for a person", hint=_ASK)
+            if not is_same(self._ctx.actor, proposer):
+                raise NotPermitted(f"{document.id} was proposed by another; rejecting it is for a person", hint=_ASK)
+            return self._turn_down(tx, document, {"reason": why, "withdrawn": True})
+
+    def _turn_down(self, tx: Transaction, document: Document, payload: dict[str, Any]) -> Experiment:
+        body = {**document.body, "status": "rejected", "rejected_because": payload["reason"]}
+        stored = tx.put("experiment", document.id, body, expect_revision=document.revision)
+        self._ctx.emit(tx, "experiment_rejected", document.id, payload)
+        return from_json(Experiment, stored.body)
+
+    def complete_spec(
+        self, tx: Transaction, document: Document, command: str, code: Mapping[str, Any] | None = None
+    ) -> Document:
+        """Gives an experiment without a command the one that a person typed, which counts as their approval.
+
+        Args:
+            code: the code that it would run now; None where it is unknown.
+        """
+        fits_text(command, "the command", LONGEST_COMMAND)
+        self._ctx.redaction.refuse_command(command)
+        argv_of(command)
+        body = {
+            **document.body,
+            "command": command,
+            "approved_by": self._ctx.actor,
+            "approved_at": self._ctx.now(),
+            **({"approved_code": {**code}} if code is not None else {}),
+        }
+        body["spec_hash"] = body["approved_hash"] = spec_hash(body)
+        if body["status"] == "proposed":
+            body["status"] = "approved"
+        body |= self._ctx.trust.seal(document.id, body)
+        stored = tx.put("experiment", document.id, body, expect_revision=document.revision)
+        self.alike.moved(tx, stored)
+        payload = {"command": command, "spec_hash": body["spec_hash"]}
+        self._ctx.emit(tx, "spec_completed", document.id, payload)
+        return stored
+
+    @staticmethod
+    def check_open(document: Document) -> None:
+        """Raises Conflict for an experiment that was turned down or has run out."""
+        if document.body["status"] in ("rejected", "expired"):
+            raise Conflict(f"{document.id} is {document.body['status']}; it does not run", hint="propose it again")
+
+    def check_launchable(self, document: Document) -> None:
+        """Raises unless the experiment is approved, here, with exactly the specification that it has now."""
+        body = document.body
+        if body["status"] == "proposed":
+            raise NotPermitted(
+                f"{document.id} is not approved", hint=f"perpetual approve {document.id}", code="not_approved"
+            )
+        self.check_open(document)
+        if "approved_hash" not in body:
+            raise NotPermitted(
+                f"{document.id} was adopted from earlier work, and nobody approved it here",
+                hint="propose it anew, with the command to run: perpetual propose",
+                code="not_approved",
+            )
+        if body["approved_hash"] != spec_hash(body):
+            raise NotPermitted(
+                f"{document.id} has changed since it was approved",
+                hint="reject it and propose what it should be",
+                code="not_approved",
+            )
+        self._ctx.trust.check(document.id, body)
+        if body["command"] is None:
+            raise UsageError(f"{document.id} has no command", hint=f"perpetual run {document.id} 'python train.py ...'")
+
+    def why_not_approved(self, document: Document) -> str | None:
+        """Returns why the queue may not start an experiment; None if it is approved, here, exactly as it is now.
+
+        The mark of an approval covers the hash of the specification, so the specification is compared with it.
+        """
+        if not self._ctx.trust.counts(document.id, document.body):
+            return NOT_TRUSTED
+        return None if document.body["approved_hash"] == spec_hash(document.body) else CHANGED
+
+    def fold(self, tx: Transaction, id: str) -> str:
+        """Derives status and run counts from the runs, writes them if they changed, and answers the status."""
+        document = tx.get("experiment", id)
+        assert document is not None, id
+        hypothesis = tx.get("hypothesis", document.body["hypothesis_id"] or "")
+        # Of a decided one no missing replicate is launched. It is read here, for a verdict read earlier may be over.
+        decided = hypothesis is not None and hypothesis.body["status"] in ("supported", "refuted")
+        runs = tx.find("run", experiment_id=id)
+        counts = dict(sorted(Counter(run.body["status"] for run in runs).items()))
+        status = document.body["status"]
+        if runs:
+            live = any(run.body["status"] in LIVE for run in runs)
+            missing = len({run.body["replicate"] for run in runs}) < document.body["design"]["replicates"]
+            if live or (missing and not decided):
+                status = "active"
+            else:
+                status = "analysed" if all(run.body.get("analysed") for run in runs) else "complete"
+        if (status, counts) != (document.body["status"], document.body["runs"]):
+            tx.put("experiment", id, {**document.body, "status": status, "runs": counts})
+        return str(status)
+
+
+def _cautioned(ctx: Context, items: Sequence[Experiment]) -> Sequence[Experiment]:
+    """The experiments, each with those of its hypothesis's cautions that name it."""
+    ids = {item.hypothesis_id for item in items if item.design.claim is not None} - {None}
+    found = {id: ctx.store.get("hypothesis", str(id)) for id in ids}
+    known = {id: item.body.get("cautions", ()) for id, item in found.items() if item is not None}
+    return [
+        replace(item, cautions=texts)
+        if (texts := tuple(text for text in known.get(item.hypothesis_id, ()) if item.id in _ID.findall(text)))
+        else item
+        for item in items
+    ]
+
+
+def _next_of(id: str, status: str) -> str | None:
+    return {
+        "approved": f"it can run: perpetual run {id}",
+        "active": f"it runs already: perpetual runs --experiment {id}",
+        "rejected": "propose it again",
+    }.get(status)

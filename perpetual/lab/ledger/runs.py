@@ -1,0 +1,164 @@
+"""Rows of runs: their seeds, folders and states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from perpetual.errors import UsageError, unknown
+from perpetual.lab.context import Context
+from perpetual.lab.engines.sight import folder_of
+from perpetual.lab.ledger.states import ENDED, LIVE
+from perpetual.lab.redaction import CHECKED
+from perpetual.records import GitState, Json, Listing, Run, from_json, to_json
+from perpetual.slots.store import Document, Transaction
+
+__all__ = ["QUEUE_STATES", "STATUSES", "RunRecords", "SEEDS", "seed_of"]
+
+# How many seeds there are. NumPy, PyTorch and readers of JSON in any language take all of them; runs of earlier
+# versions keep the larger ones that they have.
+SEEDS = 2**31
+
+STATUSES = (*LIVE, *ENDED)
+QUEUE_STATES = ("running", "paused", "draining")
+
+
+def seed_of(project_id: str, group: str, replicate: int) -> int:
+    """Returns the seed of a replicate: an integer in [0, 2^31), which follows from the three arguments alone.
+
+    Runs of one seed group (an experiment, or its baseline where the design is paired) share seeds by replicate.
+    """
+    digest = sha256(f"{project_id}\n{group}\n{replicate}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") >> 1  # below SEEDS
+
+
+class RunRecords:
+    """Reads and writes the rows of runs."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+
+    def get(self, id: str) -> Run:
+        """The run; NotFound names the nearest ids."""
+        return from_json(Run, self._ctx.redaction.shown_record("run", self._ctx.need("run", id).body))
+
+    def list(
+        self,
+        *,
+        status: str | None = None,
+        experiment_id: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Listing[Run]:
+        """A page of runs, newest first."""
+        equals: dict[str, Any] = {}
+        if status is not None:
+            if status not in STATUSES:
+                raise UsageError(unknown("status", status, STATUSES))
+            equals["status"] = status
+        if experiment_id is not None:
+            equals["experiment_id"] = self._ctx.need("experiment", experiment_id).id
+        page = self._ctx.store.page("run", limit=limit, cursor=cursor, newest_first=True, **equals)
+        items = tuple(from_json(Run, self._ctx.redaction.shown_record("run", item.body)) for item in page.items)
+        return Listing(items, page.next_cursor)
+
+    def live(self) -> Sequence[Document]:
+        """The runs that are queued, launching or running, oldest first."""
+        # Between two looks a run may go on to the next status, or back to the queue: it is seen, and told once.
+        looks = [self._ctx.store.find("run", status=status) for status in (*LIVE, LIVE[0])]
+        found = {document.id: document for look in looks for document in look}
+        return sorted(found.values(), key=lambda document: document.number)
+
+    def log_dir(self, run_id: str) -> Path:
+        """Where a run's files are."""
+        return folder_of(self._ctx, run_id)
+
+    def create(
+        self,
+        tx: Transaction,
+        experiment: Document,
+        *,
+        replicate: int,
+        attempt: int,
+        seed: int,
+        chosen_seed: bool,
+        scheduler: str,
+        status: str,
+        reason: str | None,
+        wanted_gpus: Sequence[int],
+    ) -> Document:
+        """Writes a new run, queued or launching."""
+        number = tx.count("run") + 1
+        run = Run(
+            id=f"r{number}",
+            experiment_id=experiment.id,
+            attempt=attempt,
+            replicate=replicate,
+            status=status,
+            seed=seed,
+            scheduler=scheduler,
+            native_id=None,
+            pid=None,
+            gpus=(),
+            started_at=None,
+            ended_at=None,
+            duration_s=None,
+            exit_code=None,
+            signal=None,
+            reason=reason,
+            gpu_hours=None,
+            run_hours=None,
+            metrics={},
+            log_dir=f".perpetual/runs/r{number}",
+            git=GitState(),
+            tainted=False,
+        )
+        body = {
+            **to_json(run),
+            CHECKED: True,
+            "hypothesis_id": experiment.body["hypothesis_id"],
+            "chosen_seed": chosen_seed,
+            "wanted_gpus": list(wanted_gpus),
+            "created_at": self._ctx.now(),
+            "created_by": self._ctx.actor,
+            "spec_hash": experiment.body["spec_hash"],
+            "analysed": False,
+        }
+        document = tx.create("run", body)
+        payload = {"experiment_id": experiment.id, "replicate": replicate, "attempt": attempt, "seed": seed}
+        self._ctx.emit(tx, "run_created", document.id, payload)
+        return document
+
+    def change(self, tx: Transaction, document: Document, values: Mapping[str, Any]) -> Document:
+        """Writes changed fields of a run; a new status is told as an event."""
+        body = {**document.body, **values}
+        stored = tx.put("run", document.id, body, expect_revision=document.revision)
+        if body["status"] != document.body["status"]:
+            payload = {
+                "experiment_id": body["experiment_id"],
+                "from": document.body["status"],
+                "to": body["status"],
+                "reason": body["reason"],
+            }
+            self._ctx.emit(tx, "run_status", document.id, payload)
+        return stored
+
+    def annotate(self, tx: Transaction, document: Document, added: Sequence[Json]) -> Document:
+        """Notes beside a run what was seen of it, `{kind, text, source}` each; it decides nothing."""
+        return self.change(tx, document, {"annotations": [*document.body.get("annotations", ()), *added]})
+
+    def queue_state(self) -> str:
+        """`running`, `paused` (nothing is started) or `draining` (what waits is started, nothing new is taken)."""
+        return self.queue_set()[0]
+
+    def queue_set(self) -> tuple[str, str]:
+        """The state of the queue and who set it; empty for a record of an earlier version, which did not say."""
+        found = self._ctx.store.get("setting", "queue")
+        return ("running", "") if found is None else (str(found.body["state"]), str(found.body.get("by", "")))
+
+    def hours(self, document: Document, duration_s: float) -> tuple[float, float]:
+        """(GPU-hours, run-hours) of a run that lasted `duration_s`."""
+        gpus = len(document.body["gpus"])
+        return duration_s / 3600.0 * gpus, duration_s / 3600.0 * max(1, gpus)

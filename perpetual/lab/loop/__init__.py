@@ -1,0 +1,67 @@
+"""`lab.loop`: the steps of the autonomous loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perpetual.lab.context import Context
+
+if TYPE_CHECKING:
+    from perpetual.lab.loop import steps
+
+__all__ = ["Loop"]
+
+
+class Loop:
+    """`lab.loop`: the steps that the autonomous loop is made of; each may be repeated without harm."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+
+    def analyse(self) -> list[str]:
+        """Has finished runs put into words and verdicts noted; answers the ids of the runs."""
+        from perpetual.lab.runs.analyse import analyse
+
+        return analyse(self._ctx)
+
+    def propose(self) -> list[str]:
+        """Asks the proposers while there is room for proposals; answers the new experiments' ids."""
+        from perpetual.lab.loop import steps
+
+        return steps.propose(self._ctx)
+
+    def approve(self) -> list[str]:
+        """Approves what the methodology lets the loop approve; answers the ids."""
+        from perpetual.lab.loop import steps
+
+        return steps.approve(self._ctx)
+
+    def launch(self) -> steps.Launches:
+        """Starts the replicates that are most worth their cost, while there is room."""
+        from perpetual.lab.loop import steps
+
+        return steps.launch(self._ctx)
+
+    def halt_reason(self) -> tuple[str, str] | None:
+        """Why nothing more should be launched, as (reason, explanation), or None."""
+        from perpetual.lab.loop import steps
+
+        return steps.halt_reason(self._ctx)
+
+    def stop_reason(self, launches: steps.Launches) -> tuple[str, str] | None:
+        """Why the loop should stop now, as (reason, explanation), or None."""
+        from perpetual.lab.loop import steps
+
+        return steps.stop_reason(self._ctx, launches)
+
+    def stopped(self, reason: str, cycles: int) -> None:
+        """Notes in the feed that the loop stopped."""
+        ctx = self._ctx
+        with ctx.store.transaction() as tx:
+            ctx.emit(tx, "loop_stopped", "loop", {"reason": reason, "cycles": cycles})
+
+    def wait_any(self, timeout_s: float) -> bool:
+        """Waits until one of the live runs has ended; False if the time was over before."""
+        from perpetual.lab.runs import wait
+
+        return wait.wait_any(self._ctx, timeout_s)

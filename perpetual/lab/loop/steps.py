@@ -1,0 +1,267 @@
+"""The loop's steps on the record: propose, approve, launch, and why to stop. Each is safe to repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from perpetual.errors import Conflict, PerpetualError, Refused
+from perpetual.lab.context import Context
+from perpetual.lab.engines.placing import Surveys, needs_driver
+from perpetual.lab.evidence.confidence import refold
+from perpetual.lab.evidence.decision_preview import explained
+from perpetual.lab.experiments.pick import drafts
+from perpetual.lab.experiments.propose import propose as propose_one
+from perpetual.lab.experiments.propose import state_of
+from perpetual.lab.ledger.experiments import ExperimentRecords
+from perpetual.lab.ledger.hypotheses import HypothesisRecords
+from perpetual.lab.ledger.runs import RunRecords
+from perpetual.lab.ledger.specification import Specification
+from perpetual.lab.ledger.states import ENDED
+from perpetual.lab.proposals import Proposals
+from perpetual.lab.provenance.code_check import Changed, CodeCheck, is_held
+from perpetual.lab.runs.launch import reserve
+from perpetual.lab.runs.start import start
+from perpetual.records import to_json
+from perpetual.slots.store import Document
+from perpetual.toolkit.steps import step
+
+__all__ = ["Launches", "approve", "halt_reason", "launch", "propose", "stop_reason"]
+
+_FAILURES_IN_A_ROW = 3
+_FAILURE_WINDOW = 10
+_PROGRESS_WINDOW = 8
+_PROGRESS_NATS = 0.1
+
+
+class Launches(NamedTuple):
+    """What a launch step did: the runs it started, and why nothing more was."""
+
+    runs: tuple[str, ...]
+    refused: str | None = None  # the budget's words, if it was what held a run back
+    parked: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    idle: bool = False  # no run was live when it last looked
+    held: tuple[str, ...] = ()  # experiments whose code was changed since their approval
+
+
+def propose(ctx: Context) -> list[str]:
+    """New proposals from the proposers, at most `proposal_batch_size` open ones; answers their ids."""
+    if not ctx.config.methodology["auto_propose"] or _proposal_room(ctx) <= 0:
+        return []
+    ranked = sorted(drafts(ctx), key=lambda pair: -(pair[1].score.score or 0.0))
+    made: list[str] = []
+    # The proposers thought without holding up anybody; somebody may have decided what they thought of, and another loop
+    # may have taken their ideas, or the room.
+    with ctx.store.transaction():
+        ranked = [pair for pair in ranked if HypothesisRecords(ctx).get(pair[0].hypothesis_id).status == "open"]
+        for draft, _ in ranked[: max(0, _proposal_room(ctx))]:
+            with suppress(Conflict):
+                made.append(propose_one(ctx, draft.hypothesis_id, Specification(**draft.arguments)).id)
+    return made
+
+
+def _proposal_room(ctx: Context) -> int:
+    size: int = ctx.config.methodology["proposal_batch_size"]
+    return size - ctx.store.count("experiment", status="proposed")
+
+
+def approve(ctx: Context) -> list[str]:
+    """Approves proposals, if `auto_approve` says so, up to `auto_approve_max_run_hours` a replicate."""
+    methodology = ctx.config.methodology
+    if not methodology["auto_approve"]:
+        return []
+    most = methodology["auto_approve_max_run_hours"]
+    approved = []
+    codes = CodeCheck(ctx).states_of(item.id for item in ctx.store.find("experiment", status="proposed"))
+    with ctx.store.transaction() as tx:  # or another loop approves in between
+        for experiment in tx.find("experiment", status="proposed"):
+            cost = experiment.body["design"]["cost_run_hours"]
+            if most is not None and (cost is None or cost > most):
+                continue
+            if experiment.body["command"] is not None:
+                approved.append(ExperimentRecords(ctx).bind(experiment.id, code=codes.get(experiment.id)).id)
+    return approved
+
+
+def launch(ctx: Context) -> Launches:
+    """Fills the room for runs: baselines that a claim waits for, then claims by what they teach per run-hour."""
+    started: list[str] = []
+    surveys = Surveys(ctx)
+    for item in _ready(ctx):
+        if needs_driver(item, (), surveys):
+            surveys.of(item).ask()  # it may hang, and `_reserve` looks at the answer inside a transaction
+    while True:
+        check = CodeCheck(ctx)  # before the transaction: a repository takes its time
+        found = {item.id: check.changed(item, by_queue=True) for item in _ready(ctx)}
+        changed = {id: change for id, change in found.items() if change is not None}
+        held = {id for id, change in changed.items() if change.rule == "ask"}
+        made = _reserve(ctx, surveys, held, changed)
+        if made.runs:
+            step("launch:reserved")
+            try:
+                started.append(start(ctx, made.runs[0], surveys).id)
+                continue
+            except PerpetualError as problem:
+                # what cannot be started now is looked at again in the next cycle, or stops the loop
+                made = Launches((), failed=(f"{made.runs[0]}: {problem.message}",))
+        spent = not started and made.idle and made.refused is None and RunRecords(ctx).queue_state() == "running"
+        return made._replace(runs=tuple(started), parked=tuple(_park(ctx)) if spent else (), held=tuple(sorted(held)))
+
+
+def _unheld(ctx: Context) -> list[Document]:
+    """The live runs but those that wait for a person to approve their code again."""
+    return [run for run in RunRecords(ctx).live() if not is_held(run)]
+
+
+def _reserve(ctx: Context, surveys: Surveys, held: Collection[str], changed: Mapping[str, Changed]) -> Launches:
+    """The next run, made but not started, or why there is none.
+
+    In one transaction: two loops on one record neither take the same replicate nor fill the same room twice.
+    """
+    with ctx.store.transaction():
+        live = len(_unheld(ctx))
+        if RunRecords(ctx).queue_state() != "running" or live >= ctx.config.methodology["max_concurrent_runs"]:
+            return Launches((), idle=not live)
+        chosen = _next_plain(ctx, held) or _next_claim(ctx, held)
+        if chosen is None:
+            return Launches((), idle=not live)
+        try:
+            return Launches((reserve(ctx, chosen, surveys, changed.get(chosen)),))
+        except Refused as problem:
+            return Launches((), problem.message, idle=not live)
+        except PerpetualError as problem:
+            return Launches((), failed=(f"{chosen}: {problem.message}",))
+
+
+def _missing(ctx: Context, experiment: Document) -> int:
+    runs = ctx.store.find("run", experiment_id=experiment.id)
+    return int(experiment.body["design"]["replicates"]) - len({run.body["replicate"] for run in runs})
+
+
+def _ready(ctx: Context) -> list[Document]:
+    found = [item for status in ("approved", "active") for item in ctx.store.find("experiment", status=status)]
+    return sorted((item for item in found if _missing(ctx, item) > 0), key=lambda item: item.number)
+
+
+def _next_plain(ctx: Context, held: Collection[str]) -> str | None:
+    """An approved experiment without a claim: a baseline of a claim that is open, or what a person wants to see."""
+    opened = {item.id for item in ctx.store.find("hypothesis", status="open")}
+    experiments = ctx.store.find("experiment")
+    users: dict[str, set[str | None]] = {}
+    for item in experiments:
+        if isinstance(item.body["design"]["baseline"], str):
+            users.setdefault(item.body["design"]["baseline"], set()).add(item.body["hypothesis_id"])
+    for item in _ready(ctx):
+        if (
+            item.id not in held
+            and item.body["design"]["claim"] is None
+            and (item.id not in users or users[item.id] & opened)
+        ):
+            return item.id
+    return None
+
+
+def _next_claim(ctx: Context, held: Collection[str]) -> str | None:
+    """The claim whose next replicate teaches most per run-hour, given what is pending."""
+    opened = ctx.store.find("hypothesis", status="open")
+    state = state_of(ctx, opened)
+    state["candidates"] = [item for item in state["candidates"] if item["id"] not in held]
+    picked = ctx.cached(Proposals).pick(state, 1) if state["candidates"] else []
+    if not picked:
+        return None
+    scores = ctx.cached(Proposals).score(state)
+    with ctx.store.transaction() as tx:
+        document = ctx.need("experiment", picked[0])
+        score = explained(ctx, ExperimentRecords(ctx).get(document.id), scores[document.id])
+        tx.put("experiment", document.id, {**document.body, "score": to_json(score)})
+    return picked[0]
+
+
+def _park(ctx: Context) -> list[str]:
+    """Parks open hypotheses whose every candidate teaches less than the minimum; nothing while a run is live."""
+    parked = []
+    with ctx.store.transaction() as tx:  # or somebody launches, decides or approves in between
+        if RunRecords(ctx).live():
+            return []
+        opened = ctx.store.find("hypothesis", status="open")
+        state = state_of(ctx, opened)
+        scores = ctx.cached(Proposals).score(state)
+        least = ctx.config.methodology["min_information_gain_bits"]
+        for hypothesis in opened:
+            own = [scores[item["id"]] for item in state["candidates"] if item["hypothesis_id"] == hypothesis.id]
+            if own and all((score.information_gain_bits or 0.0) < least for score in own):
+                HypothesisRecords(ctx).edit(hypothesis.id, parked=True)
+                refold(ctx, tx, hypothesis.id)
+                parked.append(hypothesis.id)
+    return parked
+
+
+def halt_reason(ctx: Context) -> tuple[str, str] | None:
+    """Why nothing more should be launched, whatever is left to do: (reason, explanation), or None to go on.
+
+    Only what happened since the loop last stopped counts: whoever starts it again has seen the rest.
+    """
+    stops = ctx.store.page("event", limit=1, newest_first=True, kind="loop_stopped").items
+    since = stops[0].body["time"] if stops else ""
+    failure = _failure_rate(ctx, since)
+    if failure is not None:
+        return "failure_rate", failure
+    if _no_progress(ctx, since):
+        return (
+            "no_progress",
+            f"the last {_PROGRESS_WINDOW} measured runs moved no hypothesis by {_PROGRESS_NATS} nats",
+        )
+    return None
+
+
+def stop_reason(ctx: Context, launches: Launches) -> tuple[str, str] | None:
+    """Why the loop should stop after a launch step: (reason, explanation), or None to go on."""
+    if launches.failed:
+        return "failure_rate", launches.failed[0]
+    if not launches.idle or _unheld(ctx):
+        return None  # also where another loop has recorded the end of a run since: what that teaches was not seen yet
+    if RunRecords(ctx).queue_state() != "running":
+        return "stop_requested", f"the queue is {RunRecords(ctx).queue_state()} (perpetual queue resume)"
+    hypotheses = ctx.store.find("hypothesis")
+    if hypotheses and not any(item.body["status"] == "open" for item in hypotheses):
+        return "all_decided", "no hypothesis is open"
+    if launches.runs or launches.parked:
+        return None
+    if launches.refused is not None:
+        return "budget_exhausted", launches.refused
+    held = sorted({*launches.held, *(run.body["experiment_id"] for run in RunRecords(ctx).live() if is_held(run))})
+    if held:
+        named = ", ".join(held[:5])
+        return "waiting_for_approval", f"the code of {named} has changed since it was approved, or cannot be compared"
+    proposed = ctx.store.find("experiment", status="proposed")
+    if proposed:
+        return "waiting_for_approval", f"{', '.join(item.id for item in proposed[:5])} wait for approval"
+    return "queue_empty", "nothing is running, approved or worth proposing"
+
+
+def _failure_rate(ctx: Context, since: str) -> str | None:
+    newest = ctx.store.page("run", limit=_FAILURE_WINDOW, newest_first=True).items
+    own = [run for run in newest if "adopted" not in run.body]  # earlier work failed under somebody else
+    ended = [run for run in own if run.body["status"] in ENDED and (run.body["ended_at"] or "") > since]
+    broken = [run for run in ended if run.body["status"] in ("failed", "timeout", "lost")]
+    row = 0
+    for run in ended:
+        if run not in broken:
+            break
+        row += 1
+    if row >= _FAILURES_IN_A_ROW or (len(ended) >= _FAILURE_WINDOW and 2 * len(broken) >= len(ended)):
+        reasons = sorted({str(run.body["reason"]) for run in broken})
+        return f"{len(broken)} of the last {len(ended)} runs failed: {'; '.join(reasons[:3])}"
+    return None
+
+
+def _no_progress(ctx: Context, since: str) -> bool:
+    """Whether the last measured runs, `_PROGRESS_WINDOW` of them at least, moved nothing."""
+    newest = ctx.store.page("evidence", limit=_PROGRESS_WINDOW, newest_first=True, kind="measured").items
+    rows = [row for row in newest if row.body["created_at"] > since and not row.body.get("post_hoc")]
+    moved: dict[str, float] = {}
+    for row in rows:
+        moved[row.body["hypothesis_id"]] = moved.get(row.body["hypothesis_id"], 0.0) + abs(row.body["log_bayes_factor"])
+    return len(rows) >= _PROGRESS_WINDOW and all(nats < _PROGRESS_NATS for nats in moved.values())

@@ -1,0 +1,417 @@
+"""The memory department: one way in for every note, through the gates; git is a projection of its intents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from perpetual.errors import Conflict, NotFound, Refused, UsageError, nearest, unknown
+from perpetual.lab.context import Context
+from perpetual.lab.gates import Gates
+from perpetual.lab.ledger.states import NOTE_STATES
+from perpetual.lab.memory import promotion
+from perpetual.lab.rights import BEHAVIOUR_TYPES, for_agent, person_only, shown_version
+from perpetual.records import Listing, Note, Verdict, from_json
+from perpetual.slots.gate import Provenance
+from perpetual.slots.memory import Memory, NoteCommit
+from perpetual.slots.store import Document, Transaction
+from perpetual.toolkit.steps import step
+from perpetual.toolkit.units import start_of
+
+__all__ = ["STATUSES", "TYPES", "Hit", "Notes", "Waiting"]
+
+STATUSES = NOTE_STATES
+TYPES = ("note", "episodic_case", "failure_pattern", *BEHAVIOUR_TYPES)
+_LIMIT_BYTES = 256 * 1024
+_FLUSH_AT_ONCE = 50  # fewer than the commits among which a memory knows its intents again
+_MESSAGE_LIMIT_BYTES = 4 * 1024
+_MOST_WORDS = 32  # of a query
+_EXCERPT = 160  # characters
+_MOST_GATED = 100  # versions whose words the gates are asked about at once
+_WITHHELD = "(withheld: the gates have not passed it)"
+_STATUS_OF = {"pass": "candidate", "quarantine": "quarantined", "reject": "rejected"}
+
+
+class Hit(NamedTuple):
+    """A note that a search has found, and the line that says why."""
+
+    note: Note
+    excerpt: str
+
+
+class Waiting(NamedTuple):
+    """A note that nobody has decided on: what the gates said of its newest version, and whether agents see one."""
+
+    note: Note
+    category: str | None
+    is_shown: bool
+
+
+class Notes:
+    """Writing, reading, listing and promoting notes."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self._gates = Gates(ctx)
+
+    @property
+    def _memory(self) -> Memory:
+        memory: Memory = self._ctx.part("memory")
+        return memory
+
+    def write(
+        self,
+        path: str,
+        content: str,
+        *,
+        type: str = "note",
+        message: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> dict[str, Any]:
+        """Writes a note: judged, kept in the store, then committed to git.
+
+        Returns:
+            `{path, status, verdict, commit}`; `commit` is None if the note was not accepted.
+
+        Raises:
+            PathRefused: for a path that may not be.
+            UsageError: for an unknown type, an empty or an oversized text, or one that UTF-8 cannot carry.
+            Refused: if a gate rejects it; the note is stored with status `rejected` for audit, and `data` of the
+                error is the answer that a pass would have had.
+        """
+        if type not in TYPES:
+            raise UsageError(unknown("type of note", type, TYPES))
+        if not content.strip():
+            raise UsageError("a note needs a text")
+        _check_size("the note", content, _LIMIT_BYTES)
+        _check_size("the message", message or "", _MESSAGE_LIMIT_BYTES)
+        name = self._memory.normalise(path)
+        verdict, clean, clean_message = self._gates.judge_note(name, type, content, message or "")
+        blob = self._memory.blob_id(clean)
+        with self._ctx.store.transaction() as tx:
+            made = self._ctx.recall(tx, idempotency_key, "note")
+            if made is None:
+                made = str(self._record(tx, name, type, verdict, clean, blob, clean_message))
+                self._ctx.remember(tx, idempotency_key, "note", made)
+        step("note:intent")
+        self.flush()
+        return self._answer(made)
+
+    def _answer(self, number: str) -> dict[str, Any]:
+        """What a write answers, from its row in the ledger of verdicts; raises Refused for a rejected one."""
+        row = self._ctx.store.get("verdict", number)
+        assert row is not None, number
+        verdict = row.body
+        status, blocked = _STATUS_OF[verdict["outcome"]], verdict["outcome"] == "reject"
+        note = self._ctx.store.get("note", verdict["path"])
+        ours = note is not None and note.body["blob"] == verdict["blob"] and not blocked
+        answer = {
+            "path": verdict["path"],
+            "status": status,
+            "verdict": {
+                "outcome": verdict["outcome"],
+                "blocked": blocked,
+                "category": verdict["category"],
+                "findings": verdict["findings"],
+            },
+            "commit": note.body["commit"] if note is not None and ours else None,
+        }
+        if blocked:
+            raise Refused(
+                f"the note {verdict['path']} was rejected: {verdict['category']}",
+                hint="the findings say which words; it is kept with status rejected and shown to no agent",
+                code="note_rejected",
+                data=answer,
+            )
+        return answer
+
+    def _record(
+        self,
+        tx: Transaction,
+        path: str,
+        type: str,
+        verdict: Verdict,
+        content: str,
+        blob: str,
+        message: str,
+    ) -> int:
+        """Writes verdict, note and intent; answers the verdict's number."""
+        earlier = tx.get("note", path)
+        promoted = earlier.body.get("promoted") if earlier else None
+        if earlier and promoted is not None and earlier.body["type"] != type:
+            raise Conflict(
+                f"{path} was promoted as {earlier.body['type']}, and cannot become {type}",
+                hint="write it under another path, or let a person take the promotion back: perpetual memory reject",
+            )
+        status, now = _STATUS_OF[verdict.outcome], self._ctx.now()
+        row = {
+            "path": path,
+            "outcome": verdict.outcome,
+            "category": verdict.category,
+            "findings": [dict(item) for item in verdict.findings],
+            "blob": blob,
+            "actor": self._ctx.actor,
+            "time": now,
+            # A rejected text lives here alone, for audit; an accepted one in its intent.
+            "content": content if status == "rejected" else None,
+        }
+        number = tx.append("verdict", row)
+        title = earlier.body["title"] if earlier else path
+        if status == "candidate" and promoted is None:
+            title = promotion.title_of(content, path)
+        body = {
+            "path": path,
+            "type": type,
+            "status": status,
+            # Titles are listed for agents, so a text that did not pass gives none, nor one beside a promoted one.
+            "title": title,
+            "actor": self._ctx.actor,
+            "commit": earlier.body["commit"] if earlier else None,
+            "blob": blob,
+            "updated_at": now,
+            # The versions that agents may be shown, by their intents: a bad new one leaves the good old one exposed.
+            "exposed": earlier.body["exposed"] if earlier else None,
+            "promoted": promoted,
+        }
+        if status != "rejected":
+            intent = {
+                "path": path,
+                "content": content,
+                "blob": blob,
+                "message": message or f"{'change' if earlier else 'add'} {path}",
+                "author": self._ctx.actor,
+                "when": now,
+            }
+            body["intent"] = tx.append("intent", intent)
+        if status == "candidate" and type not in BEHAVIOUR_TYPES:
+            body["exposed"] = body["intent"]
+        tx.put("note", path, body)
+        self._ctx.emit(tx, "note_written", path, {"status": status, "type": type, "blob": blob})
+        return number
+
+    def flush(self) -> int:
+        """Commits the intents that git does not hold yet, in order, and answers how many.
+
+        A crash between the commit and its note in the store is harmless: git's trailer says that it is done. A
+        memory that was lost is written anew from its first intent.
+        """
+        store = self._ctx.store
+        if store.count("intent") and self._memory.is_lost():
+            with store.transaction() as tx:
+                # Durable before anything is written: a rebuilding that is cut off goes on from here.
+                if self._flushed(tx) and self._memory.is_lost():
+                    tx.put("setting", "memory_cursor", {"intent": 0})
+        done = 0
+        while (cursor := store.get("setting", "memory_cursor")) is None or cursor.body["intent"] < store.count(
+            "intent"
+        ):
+            some = self._flush_some()
+            if not some:
+                break
+            done += some
+        return done
+
+    @staticmethod
+    def _flushed(tx: Transaction) -> int:
+        """The number of the last intent that git is known to hold."""
+        cursor = tx.get("setting", "memory_cursor")
+        return int(cursor.body["intent"]) if cursor else 0
+
+    def _flush_some(self) -> int:
+        """Commits the next few intents in one transaction of the store, and answers how many."""
+        with self._ctx.store.transaction() as tx:
+            rows = tx.rows("intent", since=self._flushed(tx), limit=_FLUSH_AT_ONCE)
+            if rows:
+                self._ctx.store.settle()  # another process's intent must not be in git before it is on the disk
+            for row in rows:
+                body = row.body
+                commit = self._memory.commit(
+                    intent=row.number,
+                    path=body["path"],
+                    content=body["content"],
+                    message=body["message"],
+                    author=body["author"],
+                    when=body["when"],
+                )
+                step("note:committed")
+                note = tx.get("note", body["path"])
+                if note is not None and note.body.get("intent") == row.number:
+                    tx.put("note", body["path"], {**note.body, "commit": commit})
+                tx.put("setting", "memory_cursor", {"intent": row.number})
+                self._ctx.emit(tx, "note_committed", body["path"], {"commit": commit, "intent": row.number})
+        return len(rows)
+
+    def get(self, path: str) -> Note:
+        """The note's record.
+
+        Raises:
+            NotFound: naming the nearest paths.
+        """
+        return self._told(self._need(path))
+
+    def _told(self, document: Document) -> Note:
+        """Returns the note's record; to an agent that may not see its text, without the text's title."""
+        note = from_json(Note, document.body)
+        is_hidden = for_agent(self._ctx) and self._shown(document) is None
+        return replace(note, title=note.path) if is_hidden else note
+
+    def _need(self, path: str) -> Document:
+        name = self._memory.normalise(path)
+        found = self._ctx.store.get("note", name)
+        if found is None:
+            near = nearest(name, [document.id for document in self._ctx.store.find("note")])
+            raise NotFound(
+                f"no note {name}", hint=f"the nearest: {', '.join(near)}" if near else "perpetual memory list"
+            )
+        return found
+
+    def read(self, path: str, *, exposed_only: bool | None = None) -> str:
+        """The note's text: the newest accepted version, or (for agents) the one that may be shown.
+
+        Args:
+            exposed_only: whether the reader is an agent; by default as the lab's actor is one.
+
+        Raises:
+            NotFound: if there is no such note, or none that may be shown.
+        """
+        document = self._need(path)
+        if exposed_only is None:
+            exposed_only = for_agent(self._ctx)
+        intent = self._shown(document) if exposed_only else document.body.get("intent")
+        if intent is None and not exposed_only:
+            rows = [row for row in self._ctx.store.find("verdict", path=document.id) if row.body["content"]]
+            if rows:
+                return str(rows[-1].body["content"])
+        row = self._ctx.store.get("intent", str(intent)) if intent is not None else None
+        if row is None:
+            raise NotFound(f"{document.id} is {document.body['status']} and is not shown", hint="perpetual memory list")
+        return str(row.body["content"])
+
+    def _shown(self, document: Document) -> int | None:
+        return shown_version(document.body, self._ctx.config.methodology)
+
+    def promote(self, path: str, why: str, *, blob: str | None = None, dry_run: bool = False) -> dict[str, Any]:
+        """A person vouches for the note's newest version; see `perpetual.lab.memory.promotion.promote`.
+
+        Raises:
+            NotPermitted: under an agent's shell, whether or not there is such a note; see `perpetual.lab.rights`.
+        """
+        person_only(self._ctx, "promoting a note")
+        return promotion.promote(self._ctx, self._gates, self._need(path), why, blob=blob, dry_run=dry_run)
+
+    def reject(self, path: str, why: str) -> dict[str, Any]:
+        """Takes the note's newest version from agents' eyes; see `perpetual.lab.memory.promotion.reject`."""
+        return promotion.reject(self._ctx, self._need(path), why)
+
+    def queue(self, *, limit: int = 100, cursor: str | None = None) -> Listing[Waiting]:
+        """A page of the notes that wait for a decision, quarantined and candidates, oldest first.
+
+        Raises:
+            UsageError: for a cursor that is none.
+        """
+        store = self._ctx.store
+        start = start_of(cursor)
+        found = [note for status in ("candidate", "quarantined") for note in store.find("note", status=status)]
+        rest = sorted((note for note in found if note.number > start), key=lambda note: note.number)
+        page = []
+        for note in rest[:limit]:
+            said = store.find("verdict", path=note.id)[-1].body
+            page.append(Waiting(self._told(note), said["category"], self._shown(note) is not None))
+        return Listing(tuple(page), str(rest[limit - 1].number) if len(rest) > limit else None)
+
+    def list(
+        self, *, folder: str = "", status: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> Listing[Note]:
+        """A page of notes below `folder`, oldest first."""
+        equals: dict[str, Any] = {}
+        if status is not None:
+            if status not in STATUSES:
+                raise UsageError(unknown("status", status, STATUSES))
+            equals["status"] = status
+        prefix = folder.strip("/")
+        if prefix:
+            prefix = self._memory.normalise(f"{prefix}/note.md").removesuffix("/note.md")
+        else:
+            page = self._ctx.store.page("note", limit=limit, cursor=cursor, **equals)
+            return Listing(tuple(map(self._told, page.items)), page.next_cursor)
+        found = [item for item in self._ctx.store.find("note", **equals) if item.id.startswith(prefix + "/")]
+        start = start_of(cursor)
+        rest = [item for item in found if item.number > start]
+        items = tuple(map(self._told, rest[:limit]))
+        return Listing(items, str(rest[limit - 1].number) if len(rest) > limit else None)
+
+    def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> Listing[Hit]:
+        """Notes that hold words of the query, in their path, title or text: most words first, then the newest.
+
+        A reader that is an agent finds what it may be shown, and nothing else.
+
+        Raises:
+            UsageError: for a query without a word, or a cursor that is none.
+        """
+        words = [*dict.fromkeys(re.findall(r"\w+", query.casefold()))][:_MOST_WORDS]
+        if not words:
+            raise UsageError("a search needs a word", hint='for example "warm-up"')
+        start = start_of(cursor)
+        is_agents = for_agent(self._ctx)
+        found: list[tuple[int, int, Hit]] = []
+        for document in self._ctx.store.find("note"):
+            intent = self._shown(document) if is_agents else document.body.get("intent")
+            row = self._ctx.store.get("intent", str(intent)) if intent is not None else None
+            if row is None:
+                continue
+            text: str = row.body["content"]
+            place = f"{document.id}\n{document.body['title']}\n{text}".casefold()
+            hits = sum(word in place for word in words)
+            if hits:
+                hit = Hit(from_json(Note, document.body), _excerpt(text, words))
+                found.append((-hits, -row.number, hit))
+        found.sort(key=lambda item: item[:2])
+        page = tuple(hit for _, _, hit in found[start : start + limit])
+        return Listing(page, str(start + limit) if len(found) > start + limit else None)
+
+    def history(self, path: str, *, limit: int = 50) -> Sequence[NoteCommit]:
+        """The note's versions in git, newest first.
+
+        Anyone who can push has written messages and authors. An agent is shown those that the gates pass here, of the
+        newest versions.
+        """
+        document = self._need(path)
+        found = self._memory.history(document.id, limit)
+        if not for_agent(self._ctx):
+            return [*found]
+        provenance = Provenance(document.id, document.body["type"], self._ctx.actor)
+        return [
+            self._gated(version, provenance) if place < _MOST_GATED else _withheld(version)
+            for place, version in enumerate(found)
+        ]
+
+    def _gated(self, version: NoteCommit, provenance: Provenance) -> NoteCommit:
+        """Returns a version with words that the gates pass, or without words."""
+        author, message = version.author[:_EXCERPT], version.message[:_MESSAGE_LIMIT_BYTES]
+        verdict, clean = self._gates.judge(f"{author}\n{message}", provenance)
+        if verdict.outcome != "pass":
+            return _withheld(version)
+        author, _, message = clean.partition("\n")
+        return replace(version, author=author, message=message)
+
+
+def _withheld(version: NoteCommit) -> NoteCommit:
+    return replace(version, author=_WITHHELD, message=_WITHHELD)
+
+
+def _excerpt(text: str, words: Sequence[str]) -> str:
+    """The first line that holds one of the words, or the first line of all, cut to a length that can be listed."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    line = next((line for line in lines if any(word in line.casefold() for word in words)), lines[0] if lines else "")
+    return line if len(line) <= _EXCERPT else line[: _EXCERPT - 3] + "..."
+
+
+def _check_size(what: str, text: str, most_bytes: int) -> None:
+    try:
+        size = len(text.encode("utf-8"))
+    except UnicodeEncodeError as problem:
+        raise UsageError(f"{what} is not UTF-8", hint="write it as UTF-8 text") from problem
+    if size > most_bytes:
+        raise UsageError(f"{what} is larger than {most_bytes // 1024} KiB", hint="split it, or link to a file")

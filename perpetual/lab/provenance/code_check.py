@@ -1,0 +1,227 @@
+"""Approval binds the code: what is to run is compared with what was there when it was approved.
+
+`approve` records the code of each command, as captures read it. At each start it is compared: `ask` starts nothing
+until the experiment is approved again, `warn` starts it and says so, `allow` compares nothing. Code that its capture
+does not know is not compared. Where the capture is gone or fails, `ask` and `warn` start nothing until a person
+approves again. Reading a repository takes time, so nothing here is called inside a transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from perpetual.errors import NotPermitted, PerpetualError, PluginError, UsageError
+from perpetual.lab.context import Context
+from perpetual.lab.ledger.experiments import argv_of, spec_hash
+from perpetual.lab.provenance.captures import UNREADABLE, Codes
+from perpetual.lab.rights import for_agent
+from perpetual.slots.capture import CodeState
+from perpetual.slots.store import Document
+
+__all__ = [
+    "KIND",
+    "Changed",
+    "CodeCheck",
+    "accepted_of",
+    "accepted_values",
+    "held_up",
+    "is_held",
+    "reason_of",
+    "require_same",
+]
+
+KIND = "code_changed"  # of the annotation, and the error's code
+_ACCEPTED, _ACCEPTED_MARK = "code_accepted", "code_accepted_mark"
+_LISTED = 5
+_FOR_AGENTS = "a person looks at the change and approves it anew; propose more or end your turn"
+
+
+class Changed(NamedTuple):
+    """The code of an experiment is not what was approved."""
+
+    experiment_id: str
+    files: tuple[str, ...] | None  # None where they cannot be named
+    rule: str  # ask or warn
+    now: CodeState
+    problem: str | None = None  # why it could not be compared
+
+    @property
+    def text(self) -> str:
+        """What has changed, for people."""
+        if self.problem is not None:
+            return f"{self.experiment_id} is approved with its code, which cannot be compared: {self.problem}"
+        if not self.files:
+            return f"the code of {self.experiment_id} has changed since it was approved"
+        more = f" and {len(self.files) - _LISTED} more" if len(self.files) > _LISTED else ""
+        named = ", ".join(self.files[:_LISTED])
+        return f"the code of {self.experiment_id} has changed since it was approved: {named}{more}"
+
+    @property
+    def annotation(self) -> dict[str, str]:
+        """The remark on a run that starts all the same."""
+        return {"kind": KIND, "text": self.text[:500], "source": "git" if self.now.kind == "git" else "files"}
+
+
+class CodeCheck:
+    """Compares experiments with what was approved; the folder is read once, when it is first needed."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self._codes: Codes | None = None
+        self._states: dict[str, CodeState | None] = {}
+        self._compared: dict[str, CodeState] = {}
+
+    def state_of(self, experiment: Document) -> CodeState | None:
+        """Returns the code that an experiment would run now; None without a command, or a capture that reads code.
+
+        Raises:
+            PluginError: if a capture that reads it failed.
+        """
+        if experiment.id not in self._states:
+            self._states[experiment.id] = self._read(experiment.body)
+        return self._states[experiment.id]
+
+    def states_of(self, ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Returns what `approve` records of each experiment, by id; unknown code is left out.
+
+        Raises:
+            PluginError: if a capture that reads it failed, unless the methodology compares nothing.
+        """
+        found = {}
+        for id in ids:
+            document = self._ctx.need("experiment", id)
+            try:
+                state = self.state_of(document)
+            except PluginError:
+                if self._rule(by_queue=False) != "allow":
+                    raise
+                continue
+            if state is not None and state.sha256 is not None:
+                found[document.id] = state.document()
+        return found
+
+    def is_other(self, experiment: Document) -> bool:
+        """Whether an approved experiment may be approved anew: its code is other than approved, or was not recorded."""
+        body = experiment.body
+        if body["status"] in ("proposed", "rejected", "expired") or body.get("approved_hash") != spec_hash(body):
+            return False
+        argv, before = self._command_of(body), CodeState.of(body.get("approved_code"))
+        if argv is None:
+            return False
+        try:
+            if before is None:
+                now = self.state_of(experiment)
+                return now is not None and now.sha256 is not None
+            return self._its_codes.same(before, self._its_codes.now(before, argv, body["cwd"])) is False
+        except PluginError:
+            return before is not None  # what cannot be compared any more may be approved without it
+
+    def changed(self, experiment: Document, *, by_queue: bool, accepted: Sequence[str] = ()) -> Changed | None:
+        """Returns how the code differs from what was approved, None where it does not or need not be known.
+
+        Args:
+            by_queue: whether the queue or the loop starts it, and not the caller.
+            accepted: further states that a person has started it with, by their hashes.
+        """
+        rule = self._rule(by_queue=by_queue)
+        before = CodeState.of(experiment.body.get("approved_code"))
+        if rule == "allow" or before is None:
+            return None
+        argv = self._command_of(experiment.body)
+        if argv is None:
+            return None
+        try:
+            now = self._now(experiment, before, argv)
+            if now.sha256 in accepted or self._its_codes.same(before, now) is not False:
+                return None
+        except PluginError as problem:
+            return Changed(experiment.id, None, "ask", CodeState(), problem.message)
+        files = self._its_codes.changed_since(before, now)
+        return Changed(experiment.id, None if files is None else tuple(files), rule, now)
+
+    @property
+    def _its_codes(self) -> Codes:
+        if self._codes is None:
+            self._codes = Codes(self._ctx)
+        return self._codes
+
+    def _now(self, experiment: Document, before: CodeState, argv: Sequence[str]) -> CodeState:
+        """The code now, as the capture reads it that has read the approved state; read once for all of its runs."""
+        if experiment.id not in self._compared:
+            self._compared[experiment.id] = self._its_codes.now(before, argv, experiment.body["cwd"])
+        return self._compared[experiment.id]
+
+    def _command_of(self, body: Mapping[str, Any]) -> Sequence[str] | None:
+        """The command's words; None without one, or for adopted work, which does not run here."""
+        if body["command"] is None:
+            return None
+        try:
+            return argv_of(body["command"])
+        except UsageError:
+            return None
+
+    def _read(self, body: Mapping[str, Any]) -> CodeState | None:
+        argv = self._command_of(body)
+        return None if argv is None else self._its_codes.read(argv, body["cwd"])
+
+    def _rule(self, *, by_queue: bool) -> str:
+        rule: str | None = self._ctx.config.methodology["code_changes"]
+        if rule is not None:
+            return rule
+        return "ask" if by_queue or for_agent(self._ctx) else "warn"
+
+
+def require_same(ctx: Context, check: CodeCheck, experiment: Document) -> Changed | None:
+    """Returns the change that the caller is warned of, None without one.
+
+    Raises:
+        NotPermitted: where the methodology wants it approved again.
+    """
+    found = check.changed(experiment, by_queue=False)
+    if found is not None and found.rule == "ask":
+        raise _refused(ctx, found)
+    return found
+
+
+def _refused(ctx: Context, found: Changed) -> PerpetualError:
+    if found.problem is not None:
+        hint = f"perpetual plugins list; without its code: perpetual approve {found.experiment_id}"
+        return NotPermitted(found.text, hint=_FOR_AGENTS if for_agent(ctx) else hint, code=UNREADABLE)
+    return NotPermitted(found.text, hint=_hint(ctx, found.experiment_id), code=KIND)
+
+
+def held_up(ctx: Context, run: Document) -> PerpetualError:
+    """The error of a caller who waits for a run that is held."""
+    hint = _hint(ctx, run.body["experiment_id"])
+    return NotPermitted(f"{run.id} does not start: {run.body['reason']}", hint=hint, code=KIND)
+
+
+def _hint(ctx: Context, experiment_id: str) -> str:
+    return _FOR_AGENTS if for_agent(ctx) else f"look at the change, then: perpetual approve {experiment_id}"
+
+
+def reason_of(found: Changed) -> str:
+    """Why a queued run waits."""
+    return f"{found.text}; it waits until a person approves it again"
+
+
+def accepted_of(ctx: Context, run: Document) -> Sequence[str]:
+    """Returns the other states of the code with which a person has started a run, if that was recorded here."""
+    values = run.body.get(_ACCEPTED, ())
+    trust = ctx.trust
+    return values if trust.vouches(_subject(run), values, run.body.get(_ACCEPTED_MARK)) else ()
+
+
+def accepted_values(ctx: Context, run: Document, accepted: Sequence[str]) -> dict[str, Any]:
+    """Returns the fields of a run that record these states; the queue starts it with them, so they carry a mark."""
+    return {_ACCEPTED: [*accepted], _ACCEPTED_MARK: ctx.trust.vouch(_subject(run), accepted)}
+
+
+def _subject(run: Document) -> str:
+    return f"{run.id} of {run.body['experiment_id']}"
+
+
+def is_held(run: Document) -> bool:
+    """Whether a queued run waits for its experiment to be approved again, and so keeps nothing from other runs."""
+    return bool(run.body["status"] == "queued" and run.body.get("code_held"))

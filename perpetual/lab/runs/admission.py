@@ -1,0 +1,179 @@
+"""Whether there is room for one more run on this machine: in the queue, among the live runs, in CPUs and in GPUs.
+
+Used by the flows that launch and start runs. What the driver must be asked for comes last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from perpetual.errors import PluginError
+from perpetual.lab.context import Context
+from perpetual.lab.engines.placing import Surveys, need_of, placer_of, request_of, view_of
+from perpetual.lab.engines.schedulers import is_of_this_machine, queues, scheduler_name, scheduler_of
+from perpetual.lab.ledger.runs import RunRecords
+from perpetual.slots.placement import Lease, QueuedRun, Waits
+from perpetual.slots.scheduler import LaunchError
+from perpetual.slots.store import Document
+from perpetual.toolkit.platform import available_cpus, memory_bytes
+from perpetual.toolkit.units import shown_bytes
+
+__all__ = ["Moment", "check_machine", "held_back", "room"]
+
+
+class Moment:
+    """The queue and the live runs, read when they are first looked at: once, where many runs are looked at."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+
+    @cached_property
+    def queue_state(self) -> str:
+        """`running`, `paused` or `draining`."""
+        return RunRecords(self._ctx).queue_state()
+
+    @cached_property
+    def busy(self) -> list[Document]:
+        """The runs that are launching or running."""
+        return [run for run in RunRecords(self._ctx).live() if run.body["status"] in ("launching", "running")]
+
+    @cached_property
+    def live(self) -> list[Document]:
+        """Those of `busy` that are in no engine's queue, nor on the way there."""
+        return [run for run in self.busy if run.body["status"] == "running" or not self._is_pending(run)]
+
+    def _is_pending(self, run: Document) -> bool:
+        return bool(run.body.get("pending")) or queues(self._ctx, run.body["scheduler"])
+
+    @cached_property
+    def queue(self) -> list[tuple[tuple[float, float, float], Document]]:
+        """The queued runs with their ranks, in the order in which they start: by priority, score and age."""
+        ctx = self._ctx
+        queued = ctx.store.find("run", status="queued")
+        experiments = {id: ctx.need("experiment", id) for id in {run.body["experiment_id"] for run in queued}}
+        ranked = [(_rank(experiments[run.body["experiment_id"]].body, run.number), run) for run in queued]
+        return sorted(ranked, key=lambda each: each[0])
+
+
+def room(
+    ctx: Context,
+    experiment: Document,
+    wanted: Sequence[int],
+    surveys: Surveys,
+    moment: Moment,
+    run: Document | None = None,
+    *,
+    take: bool = False,
+) -> Lease | Waits:
+    """The GPUs that a run of the experiment gets now, none for a CPU run, or what it waits for.
+
+    Args:
+        run: the one in the queue that is asked for; None for one that would come last of its rank.
+        take: holds what it gets.
+    """
+    try:
+        scheduler_of(ctx, experiment)
+    except PluginError as problem:
+        return Waits(problem.message)
+    waits_for = held_back(ctx, experiment, moment)
+    if waits_for is not None:
+        return Waits(waits_for)
+    need = need_of(experiment, wanted)
+    if need is None:
+        return Lease()
+
+    placer = placer_of(ctx, experiment)
+
+    def ahead() -> Iterator[QueuedRun]:
+        return _before(ctx, experiment, moment, run, placer)
+
+    view = view_of(ctx, placer, lambda: moment.busy, ahead)
+    return surveys.of(experiment).reserve(view, request_of(ctx, experiment, need, run), take=take)
+
+
+def _rank(experiment: Mapping[str, Any], number: float) -> tuple[float, float, float]:
+    return (-experiment["priority"], -(experiment["score"]["score"] or 0.0), number)
+
+
+def _before(
+    ctx: Context, experiment: Document, moment: Moment, run: Document | None, placer: str | None
+) -> Iterator[QueuedRun]:
+    """The queued runs before this one, of the same placement, that nothing but GPUs can hold back."""
+    own = _rank(experiment.body, float("inf") if run is None else run.number)
+    for rank, other in moment.queue:
+        if rank >= own:
+            return
+        if other.body.get("code_held"):
+            continue  # it waits for a person, and keeps no device from others
+        theirs = ctx.need("experiment", other.body["experiment_id"])
+        need = need_of(theirs, other.body["wanted_gpus"])
+        try:
+            is_rival = need is not None and placer_of(ctx, theirs) == placer
+        except PluginError:
+            continue  # its scheduler is gone: it keeps no device from others
+        if need is not None and is_rival and held_back(ctx, theirs, moment) is None:
+            yield QueuedRun(theirs.id, need)
+
+
+def held_back(ctx: Context, experiment: Document, moment: Moment) -> str | None:
+    """What a run waits for whatever the GPUs are like; None if nothing but them can hold it back."""
+    if moment.queue_state == "paused":
+        return "the queue is paused (perpetual queue resume)"
+    most = ctx.config.methodology["max_concurrent_runs"]
+    if len(moment.live) >= most:
+        return f"{len(moment.live)} runs are live, and max_concurrent_runs is {most}"
+    if not is_of_this_machine(ctx, scheduler_name(ctx, experiment)):
+        return None
+    return _lacks(ctx, experiment, moment, "cpus") or _lacks(ctx, experiment, moment, "memory_bytes")
+
+
+def _lacks(ctx: Context, experiment: Document, moment: Moment, name: str) -> str | None:
+    """Returns what of the machine a run waits for, with those that hold it; None if it has room."""
+    need, whole = _declared(experiment, name), _machine(name)
+    if not need or whole is None:
+        return None
+    held = {
+        run.id: _declared(ctx.need("experiment", run.body["experiment_id"]), name)
+        for run in moment.live
+        if is_of_this_machine(ctx, run.body["scheduler"])
+    }
+    free = whole - sum(held.values())
+    if need <= free:
+        return None
+    holders = ", ".join(f"{run_id} holds {_amount(name, count)}" for run_id, count in held.items() if count)
+    if name == "cpus":
+        return f"needs {need} CPUs; {max(0, free)} of {whole} are free ({holders})"
+    room = f"{shown_bytes(max(0, free))} of {shown_bytes(whole)} are free"
+    return f"needs {shown_bytes(need)} of memory; {room} ({holders})"
+
+
+def check_machine(ctx: Context, experiment: Document) -> None:
+    """Raises LaunchError if a run on this machine declares more CPUs or memory than it may use."""
+    if not is_of_this_machine(ctx, scheduler_name(ctx, experiment)):
+        return
+    for name, words, flag in (("cpus", "CPUs", "fewer --cpus"), ("memory_bytes", "of memory", "less --memory")):
+        need, whole = _declared(experiment, name), _machine(name)
+        if whole is not None and need > whole:
+            raise LaunchError(
+                f"{experiment.id} needs {_amount(name, need)} {words}, and {_amount(name, whole)} may be used on this "
+                "machine",
+                hint=f"propose it with {flag}, or with another --scheduler",
+                code="does_not_fit",
+            )
+
+
+def _declared(experiment: Document, name: str) -> int:
+    """What its runs declare; a run that declares none takes none."""
+    declared: int | None = experiment.body["resources"].get(name)
+    return declared or 0
+
+
+def _machine(name: str) -> int | None:
+    """How much this machine has; None where it does not tell."""
+    return available_cpus() if name == "cpus" else memory_bytes()
+
+
+def _amount(name: str, count: int) -> str:
+    return str(count) if name == "cpus" else shown_bytes(count)

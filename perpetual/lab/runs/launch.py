@@ -1,0 +1,473 @@
+"""Launching: from an approved experiment to a run whose worst case is reserved; `start` then makes it a process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from perpetual.errors import Conflict, NotPermitted, PerpetualError, Refused, UsageError
+from perpetual.lab.budget import Budget
+from perpetual.lab.context import Context
+from perpetual.lab.engines.placing import Surveys, check_place
+from perpetual.lab.engines.schedulers import scheduler_name, scheduler_of
+from perpetual.lab.engines.sight import leftovers
+from perpetual.lab.ledger.experiments import ExperimentRecords, argv_of
+from perpetual.lab.ledger.runs import SEEDS, RunRecords, seed_of
+from perpetual.lab.ledger.states import ENDED
+from perpetual.lab.provenance.code_check import Changed, CodeCheck, accepted_of, accepted_values, require_same
+from perpetual.lab.rights import for_agent
+from perpetual.lab.runs.admission import Moment, check_machine, room
+from perpetual.lab.runs.launch_spec import spec_of
+from perpetual.lab.runs.start import start, start_many, wanted_gpus
+from perpetual.records import Run, from_json
+from perpetual.slots.placement import Waits
+from perpetual.slots.scheduler import LaunchSpec, Sighting
+from perpetual.slots.store import Document, Transaction
+from perpetual.toolkit.steps import step
+
+__all__ = ["launch", "plan", "plan_retry", "requeued", "reserve", "retry", "try_again"]
+
+
+# What the next attempt of a job that its engine has started anew shares with the one before.
+_KEPT = ("nonce", "spec_hash", "launcher", "grace_s", "cancelled_by", "cancel_grace_s", "on_overrun", "gpus",
+         "gpu_numbers", "shares_folder", "git", "provenance_sha256", "versions", "tainted")  # fmt: skip
+
+
+class _Wish(NamedTuple):
+    """What is asked of a run beyond its experiment."""
+
+    attempt: int = 1
+    seed: int | None = None  # picked by hand, or that of an earlier attempt
+    gpus: Sequence[int] = ()  # by their numbers
+    is_chosen: bool = False  # the seed, by hand
+    changed: Changed | None = None  # the code since the approval, of which the caller was warned
+    accepted: Sequence[str] = ()  # hashes of code, other than the approved one, that a person has started it with
+
+
+def launch(
+    ctx: Context,
+    experiment_id: str,
+    *,
+    command: str | None = None,
+    every: bool = False,
+    seed: int | None = None,
+    gpus: Sequence[int] = (),
+    idempotency_key: str | None = None,
+) -> list[Run]:
+    """Starts the next missing replicate of an approved experiment, or `every` one; what must wait is queued.
+
+    With `every`, what the budget holds is started and the rest stays missing.
+
+    Args:
+        command: for an experiment that has none: typed by a person it completes the specification and approves it.
+        seed: picked by hand, which takes the run's weight as evidence away.
+        gpus: indices of the GPUs to use, instead of any that are free.
+        idempotency_key: the second call with the same key answers the first one's runs.
+
+    Raises:
+        NotPermitted: unless it is approved with the specification that it has.
+        Conflict: if no replicate is missing, or `command` differs from the approved one.
+        Refused: if the budget does not hold its worst case, or the queue is draining.
+        LaunchError: if it can never start here; no run is made.
+    """
+    ctx.redaction.refuse_command(command)
+    _check_seed(seed, every)
+    with ctx.store.transaction() as tx:
+        earlier = ctx.recall(tx, idempotency_key, "run")
+    if earlier is not None:
+        return _recalled(ctx, earlier)
+    surveys = Surveys(ctx)
+    candidate = _candidate(ctx, ctx.need("experiment", experiment_id), command)
+    _check_place(ctx, candidate, gpus, surveys)
+    check = CodeCheck(ctx)
+    typed = None if command is None or ctx.need("experiment", experiment_id).body["command"] else candidate
+    code = check.state_of(typed) if typed is not None else None
+    changed = require_same(ctx, check, candidate) if typed is None else None
+    wish = _Wish(1, seed, gpus, seed is not None, changed)
+    with ctx.store.transaction() as tx:
+        earlier = ctx.recall(tx, idempotency_key, "run")
+        if earlier is not None:
+            return _recalled(ctx, earlier)
+        experiment = ctx.need("experiment", experiment_id)
+        if _candidate(ctx, experiment, command) is not experiment:
+            assert command is not None
+            known = code.document() if code is not None and code.sha256 is not None else None
+            experiment = ExperimentRecords(ctx).complete_spec(tx, experiment, command, known)
+        missing = _open_replicates(ctx, experiment)
+        made: list[str] = []
+        for replicate in missing if every else missing[:1]:
+            try:
+                made.append(_create(ctx, tx, experiment, replicate, wish).id)
+            except Refused:
+                if not made:
+                    raise
+                break
+        ExperimentRecords(ctx).fold(tx, experiment_id)  # once: it reads all of the experiment's runs
+        ctx.remember(tx, idempotency_key, "run", " ".join(made))
+    step("launch:reserved")
+    return [from_json(Run, run.body) for run in start_many(ctx, made, surveys)]
+
+
+def reserve(ctx: Context, experiment_id: str, surveys: Surveys, changed: Changed | None = None) -> str:
+    """The first half of `launch`, for the loop, which picks in the same transaction; answers the queued run's id.
+
+    Args:
+        changed: what of its code is not as it was approved, where it starts all the same.
+
+    Raises:
+        As `launch`.
+    """
+    experiment = ctx.need("experiment", experiment_id)
+    _check_place(ctx, _candidate(ctx, experiment, None), (), surveys)
+    with ctx.store.transaction() as tx:
+        missing = _open_replicates(ctx, experiment)
+        made = _create(ctx, tx, experiment, missing[0], _Wish(changed=changed))
+        ExperimentRecords(ctx).fold(tx, experiment_id)
+        return made.id
+
+
+def retry(ctx: Context, run_id: str, *, idempotency_key: str | None = None) -> Run:
+    """A new attempt of a run that ended without a result, with the same seed.
+
+    Raises:
+        Conflict: if it has not ended, has a result, or has been retried already.
+        NotPermitted, Refused, LaunchError: as `launch`.
+    """
+    with ctx.store.transaction() as tx:
+        earlier = ctx.recall(tx, idempotency_key, "retry")
+    if earlier is not None:
+        return _recalled(ctx, earlier)[0]
+    old, experiment = _retryable(ctx, run_id)
+    _require_gone(ctx, old)
+    surveys = Surveys(ctx)
+    _check_place(ctx, experiment, wanted_gpus(old), surveys)
+    changed = require_same(ctx, CodeCheck(ctx), experiment)
+    with ctx.store.transaction() as tx:
+        earlier = ctx.recall(tx, idempotency_key, "retry")
+        if earlier is not None:
+            return _recalled(ctx, earlier)[0]
+        made = _next_attempt(ctx, tx, run_id, changed)
+        ctx.remember(tx, idempotency_key, "retry", made.id)
+    step("launch:reserved")
+    return start(ctx, made.id, surveys)
+
+
+def _next_attempt(ctx: Context, tx: Transaction, run_id: str, changed: Changed | None = None) -> Document:
+    """The next attempt of the run's replicate, queued, with the same seed and the same wishes."""
+    old, experiment = _retryable(ctx, run_id)
+    made = _create(ctx, tx, experiment, old.body["replicate"], _again(ctx, old)._replace(changed=changed))
+    ExperimentRecords(ctx).fold(tx, experiment.id)
+    return made
+
+
+def try_again(ctx: Context, tx: Transaction, run: Document, cause: str) -> Document | None:
+    """A further attempt, queued, of a run that has just ended by `cause`, where the methodology says so.
+
+    Once, since the caller's transaction is the one in which the run ends. What stands against it is noted beside the
+    run: nobody waits for an answer here.
+
+    Args:
+        cause: `lost` or `oom`, as in the methodology's `auto_retry`.
+    """
+    methodology = ctx.config.methodology
+    if cause not in methodology["auto_retry"] or run.body["attempt"] >= methodology["max_attempts"]:
+        return None
+    experiment = ctx.need("experiment", run.body["experiment_id"])
+    hypothesis = tx.get("hypothesis", experiment.body["hypothesis_id"] or "")
+    if hypothesis is not None and hypothesis.body["status"] in ("supported", "refuted"):
+        why = f"{hypothesis.id} is {hypothesis.body['status']}"
+        _note_untried(ctx, tx, run, cause, f"not tried again by itself: what it would measure is decided, {why}")
+        return None
+    try:
+        with ctx.store.transaction():  # all of it, or none
+            made = _next_attempt(ctx, tx, run.id)
+            payload = {"run_id": run.id, "attempt": made.body["attempt"], "cause": cause}
+            ctx.emit(tx, "run_retried", made.id, payload)
+    except PerpetualError as problem:
+        _note_untried(ctx, tx, run, cause, f"not tried again by itself: {problem.message}")
+        return None
+    return made
+
+
+def _note_untried(ctx: Context, tx: Transaction, run: Document, cause: str, text: str) -> None:
+    RunRecords(ctx).annotate(tx, ctx.need("run", run.id), [{"kind": "retry", "text": text, "source": cause}])
+
+
+def plan(
+    ctx: Context,
+    experiment_id: str,
+    *,
+    command: str | None = None,
+    every: bool = False,
+    seed: int | None = None,
+    gpus: Sequence[int] = (),
+) -> dict[str, Any]:
+    """What `launch` would do with the same arguments, its refusals included, without doing it.
+
+    Returns:
+        `{experiment_id, attempt, replicates, seeds, argv, cwd, wall_s, gpu_hours, run_hours, waits_for,
+        code_changed}`; the hours are the worst case that each run reserves, `waits_for` what the first of them would
+        wait for, or None, and `code_changed` what of the code has changed since the approval, or None.
+    """
+    ctx.redaction.refuse_command(command)
+    _check_seed(seed, every)
+    experiment = _candidate(ctx, ctx.need("experiment", experiment_id), command)
+    surveys = Surveys(ctx)
+    spec = _check_place(ctx, experiment, gpus, surveys)
+    is_typed = command is not None and ctx.need("experiment", experiment_id).body["command"] is None
+    changed = None if is_typed else require_same(ctx, CodeCheck(ctx), experiment)
+    missing = _open_replicates(ctx, experiment)
+    wish = _Wish(1, seed, gpus, seed is not None, changed)
+    return _planned(ctx, experiment, spec, missing if every else missing[:1], wish, surveys)
+
+
+def plan_retry(ctx: Context, run_id: str) -> dict[str, Any]:
+    """What `retry` would do, its refusals included, without doing it; answers as `plan`."""
+    old, experiment = _retryable(ctx, run_id)
+    _require_gone(ctx, old)
+    surveys = Surveys(ctx)
+    spec = _check_place(ctx, experiment, wanted_gpus(old), surveys)
+    wish = _again(ctx, old)._replace(changed=require_same(ctx, CodeCheck(ctx), experiment))
+    return _planned(ctx, experiment, spec, [old.body["replicate"]], wish, surveys)
+
+
+def requeued(ctx: Context, tx: Transaction, run: Document, seen: Sighting) -> Document:
+    """The attempt that an engine has made of a run's job by itself, in the caller's transaction, which ends the run.
+
+    It goes on in the same folder and under the same nonce. Its worst case is reserved, whatever is left.
+    """
+    experiment = ctx.need("experiment", run.body["experiment_id"])
+    made = RunRecords(ctx).create(
+        tx,
+        experiment,
+        replicate=run.body["replicate"],
+        attempt=1 + max(other.body["attempt"] for other in _attempts(tx, run)),
+        seed=run.body["seed"],
+        chosen_seed=run.body["chosen_seed"],
+        scheduler=run.body["scheduler"],
+        status="queued",
+        reason=None,
+        wanted_gpus=wanted_gpus(run),
+    )
+    Budget(ctx).reserve(tx, made.body, **_worst_case(experiment, wanted_gpus(run)))
+    home = run.body.get("lives_in", run.id)
+    kept = {key: run.body[key] for key in _KEPT if key in run.body}
+    made = RunRecords(ctx).change(
+        tx,
+        made,
+        {
+            **kept,
+            "status": "launching",
+            "pending": True,
+            "reason": seen.detail or f"started anew by {run.body['scheduler']}",
+            "native_id": seen.native_id or run.body["native_id"],
+            "requeued": seen.requeued,
+            "annotations": [note for note in run.body.get("annotations", ()) if note["kind"] == "late"],
+            "lives_in": home,
+            "log_dir": f".perpetual/runs/{home}",
+        },
+    )
+    payload = {"run_id": run.id, "attempt": made.body["attempt"], "cause": "requeued"}
+    ctx.emit(tx, "run_retried", made.id, payload)
+    return made
+
+
+def _attempts(tx: Transaction, run: Document) -> list[Document]:
+    """The attempts of a run's replicate, itself among them."""
+    runs = tx.find("run", experiment_id=run.body["experiment_id"])
+    return [other for other in runs if other.body["replicate"] == run.body["replicate"]]
+
+
+def reserve_anew(ctx: Context, tx: Transaction, run: Document) -> None:
+    """Reserves the worst case of a run that was taken for lost and goes on, whatever is left: it uses it already."""
+    experiment = ctx.need("experiment", run.body["experiment_id"])
+    Budget(ctx).reserve(tx, run.body, **_worst_case(experiment, wanted_gpus(run)))
+
+
+def _again(ctx: Context, old: Document) -> _Wish:
+    """The same as was asked of a run that has ended."""
+    accepted = tuple(accepted_of(ctx, old))
+    return _Wish(
+        old.body["attempt"] + 1, old.body["seed"], wanted_gpus(old), old.body["chosen_seed"], accepted=accepted
+    )
+
+
+def _recalled(ctx: Context, made: str) -> list[Run]:
+    return [RunRecords(ctx).get(id) for id in made.split()]
+
+
+def _check_seed(seed: int | None, every: bool) -> None:
+    if seed is None:
+        return
+    if not 0 <= seed < SEEDS:
+        raise UsageError(f"a seed is a whole number from 0 to 2^31 - 1, not {seed}", hint="as in --seed 7")
+    if every:
+        raise UsageError(
+            "one seed for every replicate makes them the same run",
+            hint="leave the seed out: each replicate gets its own",
+        )
+
+
+def _candidate(ctx: Context, experiment: Document, command: str | None) -> Document:
+    """The experiment as it would run: itself, or a draft with the command that a person typed; nothing is written.
+
+    Raises:
+        NotPermitted, Conflict, UsageError: if it may not run, or not with this command.
+    """
+    approved = experiment.body["command"]
+    if command is not None and approved is None:
+        return _with_command(ctx, experiment, command)
+    if command is not None and argv_of(command) != argv_of(approved):
+        raise Conflict(
+            f"{experiment.id} was approved with another command: {approved}"
+            if experiment.body["approved_by"]
+            else f"{experiment.id} was proposed with another command: {approved}",
+            hint="leave the command out to run that one; propose a new experiment for the other",
+            code="command_differs",
+        )
+    ExperimentRecords(ctx).check_launchable(experiment)
+    return experiment
+
+
+def _with_command(ctx: Context, experiment: Document, command: str) -> Document:
+    argv_of(command)
+    if for_agent(ctx):
+        raise NotPermitted(
+            f"{experiment.id} has no command, and only a person may give it one",
+            hint="propose an experiment with its command, for a person to approve",
+        )
+    if experiment.body["status"] != "proposed":  # typing the command approves a proposal, and nothing else
+        ExperimentRecords(ctx).check_open(experiment)
+    return replace(experiment, body={**experiment.body, "command": command})
+
+
+def _check_place(ctx: Context, experiment: Document, gpus: Sequence[int], surveys: Surveys) -> LaunchSpec:
+    """Raises LaunchError if the experiment could never start on this machine."""
+    spec = spec_of(ctx, experiment, run_id="check", gpus=())
+    check_machine(ctx, experiment)
+    scheduler_of(ctx, experiment).check(spec)
+    check_place(ctx, experiment, gpus, surveys)
+    return spec
+
+
+def _open_replicates(ctx: Context, experiment: Document) -> list[int]:
+    """The replicates that have no run yet, one at least."""
+    if RunRecords(ctx).queue_state() == "draining":
+        raise _draining()
+    taken = {run.body["replicate"] for run in ctx.store.find("run", experiment_id=experiment.id)}
+    wanted = experiment.body["design"]["replicates"]
+    missing = [number for number in range(1, wanted + 1) if number not in taken]
+    if not missing:
+        raise Conflict(
+            f"{experiment.id} has all of its {wanted} replicates",
+            hint=f"perpetual runs --experiment {experiment.id}; retry a failed one: perpetual retry RUN",
+        )
+    return missing
+
+
+def _draining() -> Refused:
+    return Refused("the queue is draining and takes nothing new", hint="perpetual queue resume", code="draining")
+
+
+def _retryable(ctx: Context, run_id: str) -> tuple[Document, Document]:
+    """The run and its experiment, if the run may be tried again."""
+    old = ctx.need("run", run_id)
+    experiment = ctx.need("experiment", old.body["experiment_id"])
+    ExperimentRecords(ctx).check_launchable(experiment)
+    metric = experiment.body["design"]["metric"]
+    fruitless = old.body["status"] == "done" and metric is not None and old.body["metrics"].get(metric) is None
+    if old.body["status"] not in ENDED or (old.body["status"] == "done" and not fruitless):
+        raise Conflict(f"{old.id} is {old.body['status']}; only a run that ended without a result is retried")
+    others = [
+        run
+        for run in ctx.store.find("run", experiment_id=experiment.id)
+        if run.body["replicate"] == old.body["replicate"]
+    ]
+    if others[-1].id != old.id:
+        raise Conflict(f"{old.id} has been retried already by {others[-1].id}", hint=f"perpetual runs {others[-1].id}")
+    if RunRecords(ctx).queue_state() == "draining":
+        raise _draining()
+    return old, experiment
+
+
+def _require_gone(ctx: Context, run: Document) -> None:
+    """Raises Conflict while processes live that a lost run has left: no other attempt starts beside them."""
+    left = leftovers(ctx, run)
+    if left:
+        raise Conflict(
+            f"{run.id} left processes that still run: {', '.join(map(str, left))}", hint=f"perpetual kill {run.id}"
+        )
+
+
+def _worst_case(experiment: Document, gpus: Sequence[int]) -> dict[str, float]:
+    resources = experiment.body["resources"]
+    hours, count = resources["wall_s"] / 3600.0, max(len(gpus), resources["gpus"])
+    return {"gpu_hours": hours * count, "run_hours": hours * max(1, count)}
+
+
+def _seed(ctx: Context, experiment: Document, replicate: int) -> int:
+    design = experiment.body["design"]
+    shared = design["baseline"] if design["paired"] and isinstance(design["baseline"], str) else None
+    shared = shared or experiment.body.get("renews")  # what is run anew keeps the seeds that others share
+    if shared is None:
+        return seed_of(ctx.config.project_id, experiment.id, replicate)
+    recorded = [
+        run.body["seed"]
+        for run in ctx.store.find("run", experiment_id=shared)
+        if run.body["replicate"] == replicate and not run.body["chosen_seed"] and run.body.get("is_seed_known", True)
+    ]  # what the partner ran with, which an earlier version may have drawn otherwise
+    drawn = seed_of(ctx.config.project_id, shared, replicate)
+    return drawn if not recorded or recorded[-1] is None else int(recorded[-1])
+
+
+def _planned(
+    ctx: Context,
+    experiment: Document,
+    spec: LaunchSpec,
+    replicates: Sequence[int],
+    wish: _Wish,
+    surveys: Surveys,
+) -> dict[str, Any]:
+    worst = _worst_case(experiment, wish.gpus)
+    Budget(ctx).require_room(**worst)
+    got = room(ctx, experiment, wish.gpus, surveys, Moment(ctx))
+    return {
+        "experiment_id": experiment.id,
+        "attempt": wish.attempt,
+        "replicates": [*replicates],
+        "seeds": [_seed(ctx, experiment, number) if wish.seed is None else wish.seed for number in replicates],
+        "argv": [*spec.argv],
+        "cwd": str(spec.cwd),
+        "wall_s": spec.wall_s,
+        **worst,
+        "waits_for": got.reason if isinstance(got, Waits) else None,
+        "code_changed": wish.changed.text if wish.changed else None,
+    }
+
+
+def _create(ctx: Context, tx: Transaction, experiment: Document, replicate: int, wish: _Wish) -> Document:
+    """A queued run, its worst case reserved: refused here, not later, where the budget does not hold it.
+
+    The caller folds the experiment anew when it has made all of its runs.
+    """
+    worst = _worst_case(experiment, wish.gpus)
+    Budget(ctx).require_room(**worst)
+    run = RunRecords(ctx).create(
+        tx,
+        experiment,
+        replicate=replicate,
+        attempt=wish.attempt,
+        seed=_seed(ctx, experiment, replicate) if wish.seed is None else wish.seed,
+        chosen_seed=wish.is_chosen,
+        scheduler=scheduler_name(ctx, experiment),
+        status="queued",
+        reason=None,
+        wanted_gpus=wish.gpus,
+    )
+    Budget(ctx).reserve(tx, run.body, **worst)
+    accepted = [*wish.accepted]
+    if wish.changed is not None and wish.changed.now.sha256 is not None:
+        accepted.append(wish.changed.now.sha256)
+        run = RunRecords(ctx).annotate(tx, run, [wish.changed.annotation])
+    return RunRecords(ctx).change(tx, run, accepted_values(ctx, run, accepted)) if accepted else run

@@ -1,0 +1,100 @@
+"""What a scheduler is given: a run's words, folder and environment, and what its own folder holds from the start."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+
+from perpetual.lab.context import Context
+from perpetual.lab.engines.placing import variables
+from perpetual.lab.engines.schedulers import options_of, scheduler_of
+from perpetual.lab.experiments import approval_tokens
+from perpetual.lab.ledger.experiments import argv_of
+from perpetual.lab.ledger.runs import RunRecords
+from perpetual.slots.scheduler import LaunchSpec, Scheduler
+from perpetual.slots.store import Document
+from perpetual.toolkit.atomic import dump_json, write_atomic
+from perpetual.toolkit.confined import make_folder
+from perpetual.toolkit.run_folder import NONCE_VARIABLE
+
+__all__ = ["prepare", "spec_of"]
+
+_PYTHONS = ("python", "python3")
+
+
+def spec_of(
+    ctx: Context, experiment: Document, *, run_id: str, gpus: Sequence[str], run: Document | None = None
+) -> LaunchSpec:
+    """What the scheduler is given: words, folder, and the environment with the run's own variables.
+
+    Raises:
+        UnknownPlugin: if the scheduler is gone.
+        LaunchError: if it takes other options than those of the experiment.
+    """
+    ctx, body = ctx, experiment.body
+    scheduler, resources = scheduler_of(ctx, experiment), body["resources"]
+    log_dir = RunRecords(ctx).log_dir(run_id)
+    argv = argv_of(body["command"])
+    if scheduler.inherits_env and argv[0] in _PYTHONS and shutil.which(argv[0]) is None:
+        argv = (sys.executable, *argv[1:])  # a machine that has Python only as the one that runs us
+    environment = {**_inherited(scheduler), **{key: str(value) for key, value in body["env"].items()}}
+    for name in approval_tokens.FOR_A_SERVER:
+        environment.pop(name, None)
+    environment |= {
+        "PERPETUAL_RUN": run_id,
+        "PERPETUAL_SEED": str(run.body["seed"]) if run else "0",
+        "PERPETUAL_CONFIG": str(log_dir / "config.json"),
+        "PERPETUAL_METRICS": str(log_dir / "metrics.jsonl"),
+        "PERPETUAL_RUN_DIR": str(log_dir),
+        "PERPETUAL_PROJECT": str(ctx.config.root),
+        "PYTHONUNBUFFERED": "1",
+        **variables(ctx, experiment, gpus, run),
+    }
+    environment.pop(NONCE_VARIABLE, None)  # of the run that this process may be part of
+    nonce = run.body.get("nonce") if run else None
+    if nonce is not None:
+        environment[NONCE_VARIABLE] = nonce
+    return LaunchSpec(
+        run_id=run_id,
+        argv=argv,
+        cwd=(ctx.config.root / (body["cwd"] or ".")).resolve(),
+        env=environment,
+        log_dir=log_dir,
+        wall_s=None if run and run.body.get("on_overrun") == "warn" else resources["wall_s"],
+        grace_s=ctx.config.methodology["kill_grace_s"],
+        no_output_s=resources.get("no_output_s"),
+        gpus=resources["gpus"],
+        gpu_memory_bytes=resources["gpu_memory_bytes"],
+        cpus=resources["cpus"] or None,
+        memory_bytes=resources.get("memory_bytes"),
+        nodes=resources.get("nodes"),
+        options=options_of(ctx, experiment),
+        nonce=nonce,
+        spec_hash=run.body["spec_hash"] if run and nonce is not None else None,
+    )
+
+
+def _inherited(scheduler: Scheduler) -> dict[str, str]:
+    """Returns what the scheduler lets a run have of this process's environment."""
+    if scheduler.inherits_env:
+        return dict(os.environ)
+    return {name: os.environ[name] for name in scheduler.passes_env if name in os.environ}
+
+
+def prepare(ctx: Context, spec: LaunchSpec, run: Document, experiment: Document) -> None:
+    """The run's folder with its configuration and the specification that it was started from."""
+    make_folder(spec.log_dir)
+    write_atomic(spec.log_dir / "config.json", dump_json(experiment.body["config"]))
+    shown = ctx.redaction.shown_specification(experiment.body)
+    kept = {key: shown[key] for key in ("id", "command", "cwd", "env", "config", "resources", "design")}
+    document = {
+        "run": run.id,
+        "seed": run.body["seed"],
+        "spec_hash": experiment.body["spec_hash"],
+        "nonce": run.body.get("nonce"),
+        "experiment": kept,
+    }
+    write_atomic(spec.log_dir / "spec.json", json.dumps(document, indent=1))

@@ -1,0 +1,137 @@
+"""Waiting for runs and experiments to end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from perpetual.errors import CorruptData, NotFound, PluginError, TransientError, UnknownPlugin
+from perpetual.lab.context import Context
+from perpetual.lab.engines.sight import HOSTILE, scheduler_for, sight
+from perpetual.lab.ledger.runs import RunRecords
+from perpetual.lab.ledger.states import LIVE
+from perpetual.lab.provenance.code_check import held_up, is_held
+from perpetual.slots.store import Document
+from perpetual.toolkit.units import finite, identifier
+
+__all__ = ["named", "wait", "wait_any"]
+
+_TURN_S = 0.1  # how long one of several schedulers is waited on
+_SWEEP_S = 1.0  # how often what other processes did is looked at while a run is waited for
+
+
+def wait(
+    ctx: Context,
+    scan: Callable[[Collection[str]], Mapping[str, Any]],
+    ids: Sequence[str],
+    *,
+    timeout_s: float | None,
+    say: Callable[[str], None] | None = None,
+) -> dict[str, str]:
+    """Until every named run has ended, and every named experiment has no live run; answers {id: status}.
+
+    Sleeps on the supervisors of all live runs at once, not in a loop: the end of any is recorded within milliseconds.
+    Raises NotFound for an id that is neither, CorruptData for a run whose end cannot be known any longer,
+    UnknownPlugin for one whose scheduler is not installed, NotPermitted where all of them wait for a person to approve
+    changed code.
+
+    Args:
+        scan: brings the record up to date, the runs of these ids first.
+        say: hears what keeps a run from being looked at, each message once: an engine out of reach may come back.
+    """
+    if timeout_s is not None:
+        finite(timeout_s, "the timeout", minimum=0.0)
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    wanted = [_subject(ctx, id) for id in ids]
+    ended: Collection[str] = ()
+    said: set[str] = set()
+    while True:
+        problems = {item["run_id"]: item for item in scan(ended)["problems"]}
+        live = [run for subject in wanted for run in _live_runs(ctx, subject)]
+        for run in live:
+            if problems.get(run.id, {}).get("code") == CorruptData.code:
+                raise CorruptData(problems[run.id]["message"], hint=f"perpetual kill {run.id}, then mend its folder")
+            if problems.get(run.id, {}).get("code") == UnknownPlugin.code:
+                scheduler_for(ctx, run)  # raises, with the way out
+            message = problems.get(run.id, {}).get("message")
+            if say is not None and message is not None and message not in said:
+                said.add(message)
+                say(f"{run.id} cannot be looked at now: {message}")
+        if live and all(map(is_held, live)):
+            raise held_up(ctx, live[0])
+        left = _SWEEP_S if deadline is None else min(_SWEEP_S, deadline - time.monotonic())
+        if not live or left <= 0:
+            return {kind_id[1]: ctx.need(*kind_id).body["status"] for kind_id in wanted}
+        ended = _sleep(ctx, left)
+
+
+def _sleep(ctx: Context, timeout_s: float) -> list[str]:
+    """Until a run that is running now has ended, or the record has changed where none is; answers who has ended."""
+    seen = ctx.store.seq()
+    # Without those that cannot be looked at, whose end cannot be slept on: `scan` names them.
+    running = {run.id: run for run in _running(ctx) if _can_be_waited_for(ctx, run)}
+    schedulers: dict[str, list[Document]] = {}
+    for run in running.values():
+        schedulers.setdefault(str(run.body["scheduler"]), []).append(run)
+    deadline = time.monotonic() + timeout_s
+    try:
+        while schedulers:
+            # Of several schedulers each is waited on in turn: none can sleep on what another one started.
+            for runs in schedulers.values():
+                left_s = max(0.0, deadline - time.monotonic())
+                turn_s = left_s if len(schedulers) == 1 else min(left_s, _TURN_S)
+                folders = [(run.body["native_id"], RunRecords(ctx).log_dir(run.id)) for run in runs]
+                over = scheduler_for(ctx, runs[0]).wait_any(folders, turn_s)
+                if over:
+                    return [runs[place].id for place in over]
+            if time.monotonic() >= deadline:
+                return []
+    except (CorruptData, TransientError, PluginError, *HOSTILE):  # spoilt just now: the next look leaves it out
+        pass
+    ctx.store.wait(seen, max(0.0, min(deadline - time.monotonic(), _SWEEP_S)))
+    return []
+
+
+def _running(ctx: Context) -> list[Document]:
+    return [run for run in RunRecords(ctx).live() if run.body["status"] == "running"]
+
+
+def _can_be_waited_for(ctx: Context, run: Document) -> bool:
+    try:
+        return sight(ctx, run).elsewhere is None
+    except (CorruptData, TransientError, PluginError, *HOSTILE):
+        return False
+
+
+def named(ctx: Context, ids: Sequence[str]) -> list[Document]:
+    """The runs that these ids name, each once: a run itself, an experiment's newest attempt of each replicate."""
+    found: dict[str, Document] = {}
+    for kind, id in [_subject(ctx, id) for id in ids]:
+        if kind == "run":
+            found[id] = ctx.need("run", id)
+            continue
+        newest = {run.body["replicate"]: run for run in ctx.store.find("run", experiment_id=id)}
+        found |= {run.id: run for run in newest.values()}
+    return [*found.values()]
+
+
+def wait_any(ctx: Context, timeout_s: float) -> bool:
+    """Until one of the runs that are live now has ended; False if `timeout_s` was over before, or none is live."""
+    is_any = any(run.body["status"] == "running" or run.body.get("pending") for run in RunRecords(ctx).live())
+    return is_any and bool(_sleep(ctx, timeout_s))
+
+
+def _subject(ctx: Context, id: str) -> tuple[str, str]:
+    kind = {"r": "run", "e": "experiment"}.get(identifier(id)[:1])
+    if kind is None:
+        raise NotFound(f"{id} is neither a run nor an experiment", hint="r40 or e12")
+    return kind, ctx.need(kind, id).id
+
+
+def _live_runs(ctx: Context, subject: tuple[str, str]) -> list[Document]:
+    kind, id = subject
+    if kind == "run":
+        run = ctx.need("run", id)
+        return [run] if run.body["status"] in LIVE else []
+    return [run for run in ctx.store.find("run", experiment_id=id) if run.body["status"] in LIVE]
