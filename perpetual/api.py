@@ -44,8 +44,8 @@ if TYPE_CHECKING:  # `as` says that the name is public
     from perpetual.hookspecs import hookimpl as hookimpl
     from perpetual.hookspecs import hookspec as hookspec
     from perpetual.lab.evidence.partial_record import PartialRecord as PartialRecord
-    from perpetual.lab.inventory import Inventory as Inventory
     from perpetual.lab.ledger.evidence import EvidenceFold as EvidenceFold
+    from perpetual.lab.plugin_listing import Inventory as Inventory
     from perpetual.lab.records import Record as Record
     from perpetual.records import Debit as Debit
     from perpetual.records import Design as Design
@@ -173,7 +173,7 @@ _HOMES = {
     "perpetual.hookspecs": "hookimpl hookspec",
     "perpetual.lab.evidence": "PartialRecord",
     "perpetual.lab.ledger.evidence": "EvidenceFold",
-    "perpetual.lab.inventory": "Inventory",
+    "perpetual.lab.plugin_listing": "Inventory",
     "perpetual.lab.records": "Record",
     "perpetual.records": (
         "Debit Design Event Evidence Experiment GitState Hypothesis Note Resources Run Score Verdict from_json to_json"

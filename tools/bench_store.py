@@ -21,7 +21,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from perpetual.lab.housing import fill
+from perpetual.lab.store_migration import fill
 from perpetual.registry import Registry
 from perpetual.slots.store import Meta, StoreBase
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from perpetual import kept
+from perpetual import cache_files
 from perpetual.toolkit import caches
 from perpetual.toolkit.reserved import known_name
 
@@ -125,11 +125,11 @@ def _parsed(words: list[str]) -> tuple[str, str, int] | None:
 
 def kept_status() -> dict[str, Any] | None:
     """The kept status document of the project, if it is of the store's present state."""
-    found = kept.folder()
-    config = kept.config_of(found) if found else None
+    found = cache_files.folder()
+    config = cache_files.config_of(found) if found else None
     if found is None or config is None or any(map(os.environ.get, ("PERPETUAL_TRACE_HOOKS", "PERPETUAL_TRUSTED"))):
         return None
-    reader = _head(kept.plugins_of(config, False), config.get("store"))
+    reader = _head(cache_files.plugins_of(config, False), config.get("store"))
     if reader is None:
         return None
     module, _, name = reader.partition(":")
@@ -166,8 +166,8 @@ def _head(plugins: list[dict[str, Any]] | None, store: object) -> str | None:
 
 def _agent_marks() -> list[str]:
     """The `agent_marks` of the project's configuration file; `status` has answered, so no other place has a say."""
-    found = kept.folder()
-    marks = (kept.config_of(found) or {}).get("agent_marks") if found else None
+    found = cache_files.folder()
+    marks = (cache_files.config_of(found) or {}).get("agent_marks") if found else None
     return [name for name in marks if isinstance(name, str)] if isinstance(marks, list) else []
 
 
@@ -187,7 +187,7 @@ def keep_help(text: str, sources: list[str]) -> None:
 
 def _help_key() -> str | None:
     """All that the text depends on, but for the program's own files; None where a plugin is to be looked up first."""
-    offered = kept.commands()
+    offered = cache_files.commands()
     if offered is None:
         return None
     from shutil import get_terminal_size

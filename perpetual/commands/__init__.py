@@ -28,7 +28,7 @@ from perpetual.errors import ConfigError, CorruptData, NoProject, PerpetualError
 
 if TYPE_CHECKING:
     from perpetual.lab import Lab
-    from perpetual.lab.inventory import Inventory
+    from perpetual.lab.plugin_listing import Inventory
 
 __all__ = [
     "CliContext",
@@ -106,7 +106,7 @@ class CliContext:
                 raise
             from pathlib import Path  # here, and not above: `--help` would pay for it
 
-            from perpetual.lab.inventory import Inventory
+            from perpetual.lab.plugin_listing import Inventory
 
             return Inventory.outside(Path.cwd(), safe=self.safe)
 

@@ -32,11 +32,11 @@ def for_agent(project: str | None) -> bool:
     """
     if mark(os.environ) is not None:
         return True
-    from perpetual import kept
+    from perpetual import cache_files
     from perpetual.config import FILE, MARKS, Config, find_project, user_file, user_marks
     from perpetual.errors import NoProject, PerpetualError
 
-    found = kept.folder(project)
+    found = cache_files.folder(project)
     places = [os.fspath(user_file()), *([os.path.join(found, FILE)] if found else [])]
     if not any(_names(place, MARKS) for place in places):
         return False  # as nearly always, and no configuration needs to be understood for it

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perpetual import kept
+from perpetual import cache_files
 from perpetual.commands import CliContext
 from perpetual.errors import PerpetualError, PluginError
 from perpetual.toolkit.contained import PartEnded, contained
@@ -28,7 +28,7 @@ Offered = dict[str, tuple[str, str, str]]  # name -> (factory, summary, qualifie
 def _offered(ctx: click.Context) -> Offered:
     cli = ctx.ensure_object(CliContext)
     if cli.offers is None:  # a command line asks for them several times
-        found = kept.commands(safe=cli.safe)
+        found = cache_files.commands(safe=cli.safe)
         cli.offers = _discovered(safe=cli.safe) if found is None else found
     return cli.offers
 

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 from perpetual.config import MARKS, find_project
 from perpetual.lab.config import LabConfig
 from perpetual.lab.context import Clock, Context, utc_now
-from perpetual.lab.rights import actor_name
-from perpetual.lab.rules import by_rules
+from perpetual.lab.evidence_rules import by_rules
+from perpetual.lab.permissions import actor_name
 from perpetual.lab.trust import VARIABLE
 from perpetual.registry import Registry
 from perpetual.toolkit.named_path import named_path
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from perpetual.lab.experiments import Experiments
     from perpetual.lab.hypotheses import Hypotheses
     from perpetual.lab.imports import Imports
-    from perpetual.lab.inventory import Inventory
     from perpetual.lab.loop import Loop
     from perpetual.lab.memory import Notes
+    from perpetual.lab.plugin_listing import Inventory
     from perpetual.lab.proposals import Proposals
     from perpetual.lab.queue import Queue
     from perpetual.lab.records import Records
@@ -318,7 +318,7 @@ class Lab(AbstractContextManager["Lab"]):
 
     def inventory(self) -> Inventory:
         """What this lab is made of: plugins with their state, and the machine's devices."""
-        from perpetual.lab.inventory import Inventory
+        from perpetual.lab.plugin_listing import Inventory
 
         return Inventory(self.config, self.registry, self.context)
 

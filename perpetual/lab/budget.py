@@ -12,7 +12,7 @@ from typing import Any
 
 from perpetual.errors import Conflict, CorruptData, Refused
 from perpetual.lab.context import Context
-from perpetual.lab.rights import person_only
+from perpetual.lab.permissions import person_only
 from perpetual.records import Debit, from_json
 from perpetual.slots.store import Transaction
 from perpetual.toolkit.units import finite
@@ -50,7 +50,7 @@ class Budget:
 
         Raises:
             UsageError: for a number that is no amount of hours.
-            NotPermitted: under a coding agent's shell: the limit is a person's (see `perpetual.lab.rights`).
+            NotPermitted: under a coding agent's shell: the limit is a person's (see `perpetual.lab.permissions`).
         """
         person_only(self._ctx, "setting the budget")
         return self._set(gpu_hours)

@@ -29,12 +29,12 @@ from perpetual.errors import (
     unknown,
 )
 from perpetual.events import KINDS as EVENT_KINDS
-from perpetual.lab import housing, remains, upgrades
+from perpetual.lab import lost_store, schema_upgrades, store_migration
+from perpetual.lab.broken_part import Unbuilt
 from perpetual.lab.config import LabConfig
 from perpetual.lab.options import PluginOptions
 from perpetual.lab.redaction import Redaction
 from perpetual.lab.trust import Trust
-from perpetual.lab.unbuilt import Unbuilt
 from perpetual.registry import Registry
 from perpetual.slots import key_of_option
 from perpetual.slots.store import KINDS, Document, Row, StoreBase, Transaction
@@ -46,7 +46,7 @@ from perpetual.toolkit.limits import fits_text
 from perpetual.toolkit.units import identifier, iso
 
 if TYPE_CHECKING:
-    from perpetual.lab import helped, plugin_kinds
+    from perpetual.lab import isolated_parts, plugin_kinds
     from perpetual.slots.redactor import Redactor
     from perpetual.toolkit.helper_process import HelperProcess
 
@@ -116,21 +116,21 @@ class Context:
             if self._store is not None and (self._is_moved or self._is_elsewhere()):
                 self.forget_store()
             if self._store is None:
-                if housing.is_pending(self.folder):
-                    housing.finish(self.folder)
+                if store_migration.is_pending(self.folder):
+                    store_migration.finish(self.folder)
                     self.config.reload()
                 self._check_choice()
                 self._check_folders()
                 inode = self._present_inode()  # before it is opened: who moves it meanwhile is noticed
-                store = self.build_store(self.config["store"], self.folder / housing.STORE)
+                store = self.build_store(self.config["store"], self.folder / store_migration.STORE)
                 self._store, self._inode = store, inode  # only once it may be written
                 store.fence = self._fence
-                self._remains = remains.found(self.folder) if not store.seq() else None
+                self._remains = lost_store.found(self.folder) if not store.seq() else None
                 self.kinds = self._declared(store)
                 store.clean = self._cleaned
                 if self.trust.record is not None and self.trust.record.commit:
                     self.trust.see(store.seq())
-                older = {**upgrades.outdated(store), **self._outdated(store)}
+                older = {**schema_upgrades.outdated(store), **self._outdated(store)}
                 if older:
                     self._upgrade(store, older)
                     return self.store
@@ -175,7 +175,7 @@ class Context:
             return
         try:
             is_same = self.registry.choose("store", chosen) is self.registry.choose("store", recorded)
-            own = None if is_same else self.build_store(recorded, self.folder / housing.STORE, claim=False)
+            own = None if is_same else self.build_store(recorded, self.folder / store_migration.STORE, claim=False)
         except PluginError:
             return  # the recorded one is not to be had: naming another is the way out, or the choice fails by name
         if own is None:
@@ -192,7 +192,7 @@ class Context:
 
     def lost(self) -> str | None:
         """Returns what is left of a record whose store is empty; None where nothing is amiss."""
-        return remains.found(self.folder) if not self.store.seq() else None
+        return lost_store.found(self.folder) if not self.store.seq() else None
 
     @contextmanager
     def restoring(self) -> Iterator[None]:
@@ -222,7 +222,7 @@ class Context:
 
     def _present_inode(self) -> int | None:
         try:
-            return os.lstat(self.folder / housing.STORE).st_ino
+            return os.lstat(self.folder / store_migration.STORE).st_ino
         except FileNotFoundError:
             return None
 
@@ -232,7 +232,8 @@ class Context:
         if self._inode is None:
             self._inode = present  # the first write has made the folder
         if present is None:
-            return self._inode is not None and housing.is_pending(self.folder)  # between the old one and the new one
+            # The old store is put aside, and the new one is not in its place yet.
+            return self._inode is not None and store_migration.is_pending(self.folder)
         return present != self._inode
 
     def _fence(self) -> None:
@@ -246,14 +247,14 @@ class Context:
         present = self._present_inode()
         if self._inode is None:
             self._inode = present  # this very write has made the folder
-        if present != self._inode or housing.is_pending(self.folder):
+        if present != self._inode or store_migration.is_pending(self.folder):
             raise self._moved()
         if self._store is not None and self._store.retired() is not None:
             self._claim_back(self._store)
         if self._remains is not None and not self._is_restoring and self._store is not None:
-            left = remains.found(self.folder) if not self._store.seq() else None
+            left = lost_store.found(self.folder) if not self._store.seq() else None
             if left is not None:
-                raise remains.refusal(self.folder, left)
+                raise lost_store.refusal(self.folder, left)
             self._remains = None  # put back meanwhile
 
     def _moved(self) -> TransientError:
@@ -274,14 +275,14 @@ class Context:
             with store.exclusive():
                 store.retire(None)
             return
-        lock = housing.alone(self.folder)
+        lock = store_migration.alone(self.folder)
         if not lock.acquire(blocking=False):
             raise self._moved()
         try:
-            if housing.is_pending(self.folder) or self._present_inode() != self._inode:
+            if store_migration.is_pending(self.folder) or self._present_inode() != self._inode:
                 raise self._moved()
             # A file system of the network may show folders as they were; what is opened anew is of now.
-            present = self.build_store(self.config["store"], self.folder / housing.STORE, claim=False)
+            present = self.build_store(self.config["store"], self.folder / store_migration.STORE, claim=False)
             try:
                 is_same = present.location() == store.location()
             finally:
@@ -312,16 +313,16 @@ class Context:
             if kind in steps:
                 return steps[kind](row)
             version = store.kinds[kind].version
-            return upgrades.changed(kind, row, older.get(kind, version), version)
+            return schema_upgrades.changed(kind, row, older.get(kind, version), version)
 
         def load(target: StoreBase) -> int:
             for kind in store.kinds.values():
                 target.declare(kind)
-            rows = [(kind, changed(kind, row)) for kind, row in housing.rows_of(store)]
-            count = housing.fill(target, rows, store.meta())
+            rows = [(kind, changed(kind, row)) for kind, row in store_migration.rows_of(store)]
+            count = store_migration.fill(target, rows, store.meta())
             with target.transaction() as tx:
-                is_new = tx.get(*upgrades.VERSIONS) is None
-                tx.put(*upgrades.VERSIONS, upgrades.versions_of(target.kinds))
+                is_new = tx.get(*schema_upgrades.VERSIONS) is None
+                tx.put(*schema_upgrades.VERSIONS, schema_upgrades.versions_of(target.kinds))
                 for name in steps:
                     plugin_kinds.note(tx, self.kinds[name])
             return count + is_new
@@ -331,11 +332,11 @@ class Context:
 
         try:
             with self.restoring(), self.trust.lifted():  # a held project is read in the present format too
-                housing.move(self.folder, store, build, load, now=self.clock(), config={})
+                store_migration.move(self.folder, store, build, load, now=self.clock(), config={})
         except Conflict as problem:
-            if problem.code != housing.MOVING:
+            if problem.code != store_migration.MOVING:
                 raise
-            housing.wait(self.folder)  # another process does the same
+            store_migration.wait(self.folder)  # another process does the same
         except TransientError as problem:  # or has done it just now
             if problem.code != "store_moved":
                 raise
@@ -464,21 +465,21 @@ class Context:
         return self.registry.helper()
 
     @cached_property
-    def failures(self) -> helped.PartFailures:
+    def failures(self) -> isolated_parts.PartFailures:
         """The failures of plugins' parts in this project."""
-        from perpetual.lab.helped import PartFailures
+        from perpetual.lab.isolated_parts import PartFailures
 
         return PartFailures(str(self.config.folder), self.registry)
 
-    def _gate_apart(self, offer: Offer, options: Mapping[str, Any]) -> helped.HelperGate:
-        from perpetual.lab import helped
+    def _gate_apart(self, offer: Offer, options: Mapping[str, Any]) -> isolated_parts.HelperGate:
+        from perpetual.lab import isolated_parts
         from perpetual.toolkit.deadline import OutOfTime
         from perpetual.toolkit.helper_process import HelperEnded
 
         limit_s = self.config["plugin_gate_s"]
         try:
-            return helped.HelperGate(self.helper, offer.provider.factory, options, limit_s)
-        except (helped.PartRaised, HelperEnded, OutOfTime) as problem:
+            return isolated_parts.HelperGate(self.helper, offer.provider.factory, options, limit_s)
+        except (isolated_parts.PartRaised, HelperEnded, OutOfTime) as problem:
             raise PluginError(f"gate: {offer.qualified_name} cannot be built: {problem}", code="plugin_broken",
                               hint="perpetual plugins list names its plugin; disable it, or mend what it needs",
                               ) from problem  # fmt: skip

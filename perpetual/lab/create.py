@@ -12,23 +12,23 @@ from typing import Any
 
 from perpetual.config import FILE, FOLDER, Config, foreign, user_marks
 from perpetual.errors import Conflict, ForeignProject, PerpetualError, UsageError
-from perpetual.lab import housing
+from perpetual.lab import store_migration
 from perpetual.lab.methodology import FILE as METHODOLOGY_FILE
 from perpetual.lab.methodology import KEYS, Methodology
-from perpetual.lab.rights import require_person
+from perpetual.lab.permissions import require_person
 from perpetual.registry import Registry
 from perpetual.toolkit import confined, trust_record, user_state
 from perpetual.toolkit.atomic import write_atomic
 from perpetual.toolkit.config_keys import check, check_names
+from perpetual.toolkit.crashpoints import step
 from perpetual.toolkit.status_file import RULES, RULES_FILE
-from perpetual.toolkit.steps import step
 from perpetual.toolkit.units import iso
 
 __all__ = ["check_place", "create"]
 
 # What a project may commit to its own repository: how it is made and how it works, and nothing heavy or private.
 # What a creation that was cut off may have left; anything else in the folder was made by another program.
-_OURS = {".gitignore", METHODOLOGY_FILE, housing.LOCK}
+_OURS = {".gitignore", METHODOLOGY_FILE, store_migration.LOCK}
 _IGNORE = """\
 # Everything here but the configuration stays out of the project's own repository.
 *
@@ -98,7 +98,7 @@ def create(
 
     Args:
         set_aside: the name, beside it, that another tool's `.perpetual/` gets if one stands there: it is moved as it
-            is. For a person (a guard rail, see `perpetual.lab.rights`).
+            is. For a person (a guard rail, see `perpetual.lab.permissions`).
 
     Raises:
         NotPermitted: under a coding agent's shell, where something would be moved.
@@ -136,7 +136,7 @@ def _write(
     confined.check_folder(folder)
     folder.mkdir(mode=0o700, exist_ok=True)
     os.chmod(folder, 0o700)
-    with housing.alone(folder):
+    with store_migration.alone(folder):
         if os.path.lexists(folder / FILE):
             return False  # another process has been quicker, and what it has drawn stays
         is_empty = {path.name for path in folder.iterdir()} <= _OURS

@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from perpetual.errors import PerpetualError, masked
-from perpetual.lab import remains
+from perpetual.lab import lost_store
+from perpetual.lab.broken_part import Unbuilt
 from perpetual.lab.context import Context
 from perpetual.lab.engines.placing import view_of
 from perpetual.lab.engines.sight import HOSTILE, aside_folders, sight
-from perpetual.lab.held import held_items
 from perpetual.lab.ledger.runs import RunRecords
-from perpetual.lab.unbuilt import Unbuilt
+from perpetual.lab.trust_questions import held_items
 from perpetual.slots.placement import Placement
 from perpetual.slots.scheduler import LIVING
 from perpetual.toolkit import confined, filesystems, platform
@@ -177,7 +177,7 @@ class Doctor:
         store, folder = self._ctx.store, self._ctx.folder
         left = self._ctx.lost()
         if left is not None:
-            lost = remains.refusal(folder, left)
+            lost = lost_store.refusal(folder, left)
             return False, lost.message, lost.hint
         count = sum(store.count(kind) for kind in store.kinds)
         detail = f"{count} records, commit {store.seq()}"

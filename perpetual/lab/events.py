@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from perpetual.errors import PerpetualError, UsageError, unknown
 from perpetual.lab.context import Context
-from perpetual.lab.helped import observe
-from perpetual.lab.present import Present
-from perpetual.lab.upgrades import VERSIONS, versions_of
+from perpetual.lab.isolated_parts import observe
+from perpetual.lab.schema_upgrades import VERSIONS, versions_of
+from perpetual.lab.state_token import Present
 from perpetual.records import Event, from_json
 from perpetual.slots.store import Document
 from perpetual.toolkit.hook_calls import Called

@@ -10,7 +10,7 @@ from typing import Any
 
 from perpetual.errors import PluginError
 from perpetual.lab.context import Context
-from perpetual.lab.helped import HelperGate, PartRaised
+from perpetual.lab.isolated_parts import HelperGate, PartRaised
 from perpetual.lab.redaction import only_removes
 from perpetual.records import Verdict
 from perpetual.slots.gate import OUTCOMES, Gate, GateVerdict, Provenance

@@ -9,7 +9,7 @@ from perpetual.errors import UsageError, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.ledger.experiments import ExperimentRecords
 from perpetual.lab.ledger.runs import QUEUE_STATES, RunRecords
-from perpetual.lab.rights import for_agent, is_agent, person_only
+from perpetual.lab.permissions import for_agent, is_agent, person_only
 from perpetual.records import Listing, Run, from_json
 from perpetual.toolkit.units import start_of
 

@@ -12,8 +12,8 @@ from typing import Any
 from perpetual.catalogue import Offer
 from perpetual.config import Config
 from perpetual.errors import PerpetualError, PluginError
-from perpetual.lab.held import DEFAULT_COMMAND, SCAFFOLD
 from perpetual.lab.options import PluginOptions
+from perpetual.lab.trust_questions import DEFAULT_COMMAND, SCAFFOLD
 from perpetual.registry import Registry
 from perpetual.slots.harness import Harness
 from perpetual.slots.scaffolder import OfferedHarness, ScaffoldAnswer, Scaffolder, ScaffoldView

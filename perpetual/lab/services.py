@@ -20,7 +20,7 @@ from perpetual.catalogue import Offer
 from perpetual.errors import Conflict, NotFound, PerpetualError, TransientError, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.events import Feed
-from perpetual.lab.rights import person_only
+from perpetual.lab.permissions import person_only
 from perpetual.slots.service import Service
 from perpetual.toolkit import confined
 from perpetual.toolkit.atomic import dump_json, write_atomic

@@ -1,6 +1,6 @@
 """`lab.settings`: every key of configuration, methodology and plugins' sections, shown and set.
 
-Most keys are for a person to set, like an approval: `perpetual.lab.guarded` has the few that an agent
+Most keys are for a person to set, like an approval: `perpetual.lab.protected_keys` has the few that an agent
 may set. Setting a methodology key is told in the feed, because what the record decides afterwards depends on it.
 """
 
@@ -13,9 +13,9 @@ from perpetual.config import CHOICES, DISABLED, PLUGINS
 from perpetual.config import KEYS as CONFIG_KEYS
 from perpetual.errors import Conflict, NotFound, PluginError, UnknownPlugin, UsageError, unknown
 from perpetual.lab.context import Context
-from perpetual.lab.guarded import is_free
 from perpetual.lab.methodology import KEYS, STRATEGY_SCORERS, Methodology
-from perpetual.lab.rights import person_only, withholds
+from perpetual.lab.permissions import person_only, withholds
+from perpetual.lab.protected_keys import is_free
 from perpetual.slots.table import SLOTS
 from perpetual.toolkit.config_keys import Item, parse_text
 
@@ -87,7 +87,7 @@ class Settings:
         Raises:
             UsageError: for an unknown key (with the nearest), or a provider or plugin that is not there.
             ConfigError: for a value that does not fit.
-            NotPermitted: where an agent asks for it, but for the few keys of `perpetual.lab.guarded.AGENTS_MAY_SET`.
+            NotPermitted: where an agent asks for it, but for the keys of `protected_keys.AGENTS_MAY_SET`.
         """
         self._check_right(name)
         own = [slot.name for slot in SLOTS.values() if slot.selection == "one" and slot.key == name]
@@ -185,7 +185,7 @@ class Settings:
         Raises:
             UsageError: for an unknown key (with the nearest), or a scorer that is not there.
             ConfigError: for a value that does not fit.
-            NotPermitted: where an agent asks for it, but for the keys of `perpetual.lab.guarded.AGENTS_MAY_SET`.
+            NotPermitted: where an agent asks for it, but for the keys of `perpetual.lab.protected_keys.AGENTS_MAY_SET`.
         """
         self._check_methodology_right(name)
         if name == "exploration_strategy" and text not in STRATEGY_SCORERS:

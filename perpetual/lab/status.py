@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from perpetual.brief import for_agents
 from perpetual.lab.context import Context
-from perpetual.lab.held import held_items
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.ledger.states import EXPERIMENT_STATES, HYPOTHESIS_STATES, NOTE_STATES
-from perpetual.lab.present import Present
-from perpetual.lab.rights import for_agent, shown_version
+from perpetual.lab.permissions import for_agent, shown_version
+from perpetual.lab.state_token import Present
+from perpetual.lab.trust_questions import held_items
 from perpetual.records import one_line
 from perpetual.science.versions import is_stale
 from perpetual.slots.store import Document

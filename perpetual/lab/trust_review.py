@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from perpetual.errors import Conflict, NotFound, NotPermitted, UsageError
 from perpetual.lab.context import Context
 from perpetual.lab.events import Feed
-from perpetual.lab.held import HeldItem, approval_of, held_items, references_held
 from perpetual.lab.trust import VARIABLE, State
+from perpetual.lab.trust_questions import HeldItem, approval_of, held_items, references_held
 from perpetual.toolkit import trust_record
 from perpetual.toolkit.agents import evidence, mark
 from perpetual.toolkit.private import make_private

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from perpetual.toolkit.steps import step
+from perpetual.toolkit.crashpoints import step
 
 if TYPE_CHECKING:
     from perpetual.lab import Lab

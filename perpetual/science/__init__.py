@@ -2,7 +2,7 @@
 
 Pure functions of the standard library: no I/O, no clock, no global state, and nothing here imports another
 part of Perpetual, so each rule can be benched in a simulated world. `perpetual.lab`, the loop and the scorer
-and gate plugins import from here; `perpetual.science.bridge` answers other languages.
+and gate plugins import from here; `perpetual.science.stdio_server` answers other languages.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Kind:
     """A sort of record: a ledger or documents; `indexes` are the fields that `find` may filter on.
 
     `version` is that of the bodies; it grows when their keys change their meaning, together with a step that rewrites
-    the older ones (`perpetual.lab.upgrades`).
+    the older ones (`perpetual.lab.schema_upgrades`).
     """
 
     name: str

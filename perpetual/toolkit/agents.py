@@ -1,8 +1,8 @@
 """Coding agents as their shells show them: by variables of the environment. Floor 0.
 
-Used by the guard rails (`perpetual.lab.rights`), by the fast path of the command, and by what starts a program that
-must not take itself for an agent's. So it imports next to nothing. The ancestry of a process says nothing here: people
-work in the terminals of their editors.
+Used by `perpetual.lab.permissions`, by the fast path of the command, and by code that starts a program which must not
+take itself for an agent's. So this module imports next to nothing. The ancestry of a process is no sign: people work
+in the terminals of their editors.
 """
 
 from __future__ import annotations

@@ -27,11 +27,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from perpetual.toolkit import atomic, confined, lock, platform
+from perpetual.toolkit.crashpoints import step
 from perpetual.toolkit.hosts import this_host
 from perpetual.toolkit.platform import Identity
 from perpetual.toolkit.run_folder import LOCK as _LOCK
 from perpetual.toolkit.run_folder import STARTED, is_locked, supervisor_here
-from perpetual.toolkit.steps import step
 from perpetual_supervisor import process_tree
 from perpetual_supervisor.nested_runs import is_supervisor
 from perpetual_supervisor.processes import command_of, marked, supervision_of

@@ -12,7 +12,7 @@ import pytest
 from perpetual import Lab
 from perpetual.api import GateVerdict, NotFound, PerpetualError
 from perpetual.cli.app import run
-from perpetual.lab.rights import harness
+from perpetual.lab.permissions import harness
 
 AGENT = "mcp:client 1"
 # Variables by which a shell is known as an agent's; tests/kernel/test_agent_marks.py has them all.

@@ -14,7 +14,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.errors import TransientError
-from perpetual.toolkit.steps import STEPS
+from perpetual.toolkit.crashpoints import STEPS
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ import pytest
 from perpetual import Lab
 from perpetual.cli.app import run as command_line
 from perpetual.errors import UsageError
-from perpetual.lab.rules import forget
+from perpetual.lab.evidence_rules import forget
 from perpetual.records import Experiment
 from perpetual.science import confidence
 from perpetual.science.discoveries import discoveries

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from perpetual.toolkit.steps import STEPS
+from perpetual.toolkit.crashpoints import STEPS
 from tests.faults.demo_harness import FULL, SMALL, Table, audit, die_at, end, finish, same, start
 
 # those of a campaign; a store is moved in test_09_killed_migration.py

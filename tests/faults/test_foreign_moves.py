@@ -13,7 +13,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.errors import CorruptData
-from perpetual.lab import housing
+from perpetual.lab import store_migration
 
 
 class _Cut(Exception):
@@ -36,7 +36,7 @@ def cut_off(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             raise _Cut
 
     with monkeypatch.context() as patched, Lab.open(project) as lab:
-        patched.setattr(housing, "step", cut)
+        patched.setattr(store_migration, "step", cut)
         with pytest.raises(_Cut):
             lab.storage.migrate("sqlite")
     assert (project / ".perpetual" / "moving.json").exists()

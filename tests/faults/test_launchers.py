@@ -14,7 +14,7 @@ import pytest
 from perpetual import Lab
 from perpetual.cli.app import run
 from perpetual.toolkit import platform
-from perpetual.toolkit.steps import STEPS
+from perpetual.toolkit.crashpoints import STEPS
 from tests.faults.run_harness import LONG_S, approved, die, kinds, opened, single_books, supervisor_of, until
 
 # The program in the words of the command line, without a second of imports that have nothing to do with it.

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perpetual import Lab, kept
+from perpetual import Lab, cache_files
 from perpetual.cli.fastpath import kept_status
 from perpetual.errors import ConfigError, Conflict, NotPermitted
 
@@ -139,7 +139,7 @@ def test_odd_lists_in_a_configuration_are_named_and_break_nothing(
         else:
             with Lab.open() as lab:
                 assert lab.status()["trust"]["state"] == "own"
-    assert (kept.commands() is None) or not is_refused
+    assert (cache_files.commands() is None) or not is_refused
 
 
 def test_what_was_shown_is_not_accepted_for_other_code(tmp_path: Path) -> None:

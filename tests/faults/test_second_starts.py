@@ -19,7 +19,7 @@ from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.loop.steps import Launches
 from perpetual.toolkit import platform
 from perpetual.toolkit.atomic import write_atomic
-from perpetual.toolkit.steps import STEPS
+from perpetual.toolkit.crashpoints import STEPS
 from perpetual_supervisor import rundir
 from tests.faults.run_harness import dead_process
 
@@ -172,11 +172,11 @@ def test_the_program_takes_every_named_step_at_its_places() -> None:
 
 
 def test_only_the_process_that_is_told_dies() -> None:
-    code = "import os, subprocess, sys; from perpetual.toolkit.steps import step\n" + (
+    code = "import os, subprocess, sys; from perpetual.toolkit.crashpoints import step\n" + (
         "assert 'PERPETUAL_DIE_AT' not in os.environ\n"
         "step('launch:noted')\n"
-        "print(subprocess.run([sys.executable, '-c', 'from perpetual.toolkit.steps import step; step(\"scan:ended\")'])"
-        ".returncode, flush=True)\n"
+        "late = 'from perpetual.toolkit.crashpoints import step; step(\"scan:ended\")'\n"
+        "print(subprocess.run([sys.executable, '-c', late]).returncode, flush=True)\n"
         "step('scan:ended')\n"
     )
     done = subprocess.run(

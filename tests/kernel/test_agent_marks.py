@@ -12,9 +12,9 @@ from perpetual import Lab
 from perpetual.config import KEYS as CONFIG_KEYS
 from perpetual.config import user_file
 from perpetual.errors import ConfigError, NotPermitted, UsageError
-from perpetual.lab.guarded import AGENTS_MAY_SET, is_free
 from perpetual.lab.methodology import KEYS as METHODOLOGY_KEYS
-from perpetual.lab.rights import actor_name
+from perpetual.lab.permissions import actor_name
+from perpetual.lab.protected_keys import AGENTS_MAY_SET, is_free
 from perpetual.toolkit.agents import AGENT_VARIABLES, harness, mark, unmarked
 
 MARKS = {

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from perpetual import Lab
+from perpetual.cache_files import commands
 from perpetual.catalogue import PluginInfo
 from perpetual.cli.app import run
 from perpetual.errors import PerpetualError, PluginError
-from perpetual.kept import commands
 from perpetual.lab.doctor import Doctor
 from perpetual.registry import Registry
 from perpetual.toolkit import contained, plugin_failures

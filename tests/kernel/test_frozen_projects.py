@@ -2,7 +2,7 @@
 
 `tests/fixtures/projects/N` holds a project of release N with each bundled store, and the export of its record: 1 of the
 first one, 2 of the one that brought trust, nonces and versions of the code. They are never made anew: a change that
-cannot read them needs an upgrade (`perpetual.lab.upgrades`).
+cannot read them needs an upgrade (`perpetual.lab.schema_upgrades`).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.errors import Conflict, TransientError
-from perpetual.lab import housing
+from perpetual.lab import store_migration
 from perpetual.lab.context import Context
 from perpetual.lab.evidence.warnings import seen_before
 from perpetual.lab.ledger.runs import RunRecords
@@ -323,7 +323,7 @@ def test_an_import_replaces_nothing_that_came_meanwhile(
 ) -> None:
     path = tmp_path / "record.jsonl"
     lab.storage.export_file(path)
-    monkeypatch.setattr(housing, "move", _once(lambda: other.hypotheses.add("acc rises"), housing.move))
+    monkeypatch.setattr(store_migration, "move", _once(lambda: other.hypotheses.add("acc rises"), store_migration.move))
     with pytest.raises(Conflict, match="records of its own"):
         lab.storage.import_file(path)
     assert [item.statement for item in lab.hypotheses.list().items] == ["acc rises"]
@@ -393,7 +393,7 @@ def test_between_the_old_store_and_the_new_one_nobody_reads_an_empty_record(
             reader.start()
             reader.join(0.3)  # one that does not wait for the new store has answered by then
 
-    monkeypatch.setattr(housing, "step", step)
+    monkeypatch.setattr(store_migration, "step", step)
     lab.storage.migrate("sqlite")
     reader.join(LONG_S)
     assert seen == [1]
@@ -407,12 +407,12 @@ def test_who_comes_to_write_between_the_old_store_and_the_new_one_stops_no_move(
 
     def step(name: str) -> None:
         if name == "move:aside":
-            folder = lab.context.folder / housing.STORE
+            folder = lab.context.folder / store_migration.STORE
             folder.mkdir()
             with FileLock(folder / "lock"):
                 assert not (folder / "journal.jsonl").exists()
 
-    monkeypatch.setattr(housing, "step", step)
+    monkeypatch.setattr(store_migration, "step", step)
     assert lab.storage.migrate("sqlite")["to"] == "sqlite"
     assert lab.hypotheses.add("loss falls").id == "h2"
     assert lab.storage.verify() == []

@@ -123,7 +123,7 @@ _PLANTED = [
     ("public", "perpetual_supervisor.rundir", "perpetual.lab"),
     ("plugins", "perpetual_metrics.readers", "perpetual_supervisor.rundir"),
     ("public", "perpetual_git.memory", "perpetual.lab"),
-    ("science", "perpetual.science.bridge", "perpetual.toolkit.units"),
+    ("science", "perpetual.science.stdio_server", "perpetual.toolkit.units"),
 ]
 
 

@@ -288,13 +288,13 @@ def test_a_step_that_fails_changes_nothing_and_says_the_way_out(left: Path, step
 
 def test_rows_of_a_kind_that_is_declared_nowhere_end_in_a_clear_error(project: Path) -> None:
     """As a plugin of an earlier release may have written them; never in a recursion."""
-    from perpetual.lab import upgrades
+    from perpetual.lab import schema_upgrades
 
     with Lab.open(project) as lab:
         lab.context.store.declare(Kind("stray"))
         with lab.context.store.transaction() as tx:
             tx.create("stray", {"x": 1})
-            tx.put(*upgrades.VERSIONS, {"hypothesis": 0})
+            tx.put(*schema_upgrades.VERSIONS, {"hypothesis": 0})
     with Lab.open(project) as lab, pytest.raises(Conflict, match="'stray', a kind that no loaded plugin declares"):
         lab.status()
 

@@ -29,10 +29,10 @@ from perpetual.errors import (
     UnknownPlugin,
     UsageError,
 )
-from perpetual.lab import housing, upgrades
+from perpetual.lab import schema_upgrades, store_migration
 from perpetual.slots.store import KINDS, Row, StoreBase
 from perpetual.testing.projects import trust_project
-from perpetual.toolkit.steps import STEPS
+from perpetual.toolkit.crashpoints import STEPS
 
 STORES = ("tinydb", "sqlite")
 MOVES = [name for name in STEPS if name.startswith("move:")]
@@ -86,7 +86,7 @@ def spoil(lab: Lab, kind: str, change: Callable[[list[Row]], None]) -> None:
         rows = {name: [dict(row) for row in store.slice(name, {})] for name in store.kinds}
         change(rows[kind])
         flat = [(name, row) for name, found in rows.items() for row in found]
-        return housing.fill(target, flat, store.meta())
+        return store_migration.fill(target, flat, store.meta())
 
     def build(path: Path) -> StoreBase:
         target = lab.context.build_store(lab.config["store"], path, claim=False)
@@ -95,7 +95,7 @@ def spoil(lab: Lab, kind: str, change: Callable[[list[Row]], None]) -> None:
         target.verify = list  # type: ignore[method-assign]
         return target
 
-    housing.move(lab.context.folder, store, build, load, now=lab.context.clock(), config={})
+    store_migration.move(lab.context.folder, store, build, load, now=lab.context.clock(), config={})
     lab.context.forget_store()
 
 
@@ -358,10 +358,10 @@ def test_a_new_store_that_does_not_hold_what_was_written_is_not_taken(
     worked: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = exported(worked)
-    rows_of = housing.rows_of
-    monkeypatch.setattr(housing, "rows_of", lambda store: [*rows_of(store)][:-1])
-    fill = housing.fill
-    monkeypatch.setattr(housing, "fill", lambda *given: fill(*given) + 1)
+    rows_of = store_migration.rows_of
+    monkeypatch.setattr(store_migration, "rows_of", lambda store: [*rows_of(store)][:-1])
+    fill = store_migration.fill
+    monkeypatch.setattr(store_migration, "fill", lambda *given: fill(*given) + 1)
     with pytest.raises(CorruptData):
         worked.storage.migrate("sqlite")
     monkeypatch.undo()
@@ -389,7 +389,7 @@ def second_version(monkeypatch: pytest.MonkeyPatch) -> None:
     def shout(body: dict[str, Any]) -> dict[str, Any]:
         return {**body, "statement": body["statement"].upper()}
 
-    monkeypatch.setitem(upgrades.UPGRADES, ("hypothesis", 1), shout)
+    monkeypatch.setitem(schema_upgrades.UPGRADES, ("hypothesis", 1), shout)
 
 
 def test_every_kind_carries_a_version(lab: Lab) -> None:
@@ -421,7 +421,7 @@ def test_a_project_without_versions_is_of_the_first(worked: Lab, second_version:
 
 def test_a_newer_project_is_refused_by_name(worked: Lab) -> None:
     with worked.context.store.transaction() as tx:
-        tx.put("setting", "kinds", {**upgrades.versions_of(KINDS), "run": 7})
+        tx.put("setting", "kinds", {**schema_upgrades.versions_of(KINDS), "run": 7})
     with pytest.raises(ForeignProject) as caught, Lab.open(worked.root) as lab:
         lab.hypotheses.list()
     assert "'run'" in caught.value.message

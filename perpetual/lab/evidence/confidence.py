@@ -13,7 +13,7 @@ from perpetual.lab.evidence.warnings import cautions, killed_by_agents
 from perpetual.lab.ledger.evidence import EvidenceFold, EvidenceRecords
 from perpetual.lab.ledger.experiments import ExperimentRecords, design_key
 from perpetual.lab.ledger.hypotheses import PRIORS
-from perpetual.lab.rights import is_agent
+from perpetual.lab.permissions import is_agent
 from perpetual.science.evidence import bound_of, confidence, live_rows
 from perpetual.slots.store import Document, Transaction
 

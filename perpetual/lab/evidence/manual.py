@@ -11,7 +11,7 @@ from perpetual.lab.context import Context
 from perpetual.lab.evidence.confidence import add_evidence, refold
 from perpetual.lab.ledger.evidence import EvidenceRecords
 from perpetual.lab.ledger.hypotheses import STATUSES, HypothesisRecords
-from perpetual.lab.rights import is_agent, withholds
+from perpetual.lab.permissions import is_agent, withholds
 from perpetual.records import Evidence, Hypothesis
 from perpetual.toolkit.units import bounded, finite
 

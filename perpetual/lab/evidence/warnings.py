@@ -13,7 +13,7 @@ from typing import Any
 from perpetual.lab.context import Context
 from perpetual.lab.ledger.experiments import ExperimentRecords, design_key
 from perpetual.lab.ledger.states import ENDED
-from perpetual.lab.rights import is_agent
+from perpetual.lab.permissions import is_agent
 from perpetual.slots.store import Document
 
 __all__ = ["cautions", "killed_by_agents", "seen_before"]

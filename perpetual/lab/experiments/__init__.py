@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from perpetual.lab.context import Context
 from perpetual.lab.ledger.experiments import ExperimentRecords
 from perpetual.lab.ledger.specification import Specification
-from perpetual.lab.rights import person_only, withholds
+from perpetual.lab.permissions import person_only, withholds
 from perpetual.records import Experiment, Listing
 from perpetual.toolkit.units import identifier
 
@@ -83,7 +83,7 @@ class Experiments:
                                      idempotency_key=idempotency_key, dry_run=dry_run)  # fmt: skip
 
     def approve(self, id: str) -> Experiment:
-        """Binds the specification; for a person (a guard rail, see `perpetual.lab.rights`)."""
+        """Binds the specification; for a person (a guard rail, see `perpetual.lab.permissions`)."""
         return self.approve_all([id])[0]
 
     def approve_all(self, ids: Sequence[str], *, allowed: bool = False) -> Sequence[Experiment]:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from perpetual.errors import NotPermitted
 from perpetual.lab.context import Context
-from perpetual.lab.rights import person_only
+from perpetual.lab.permissions import person_only
 from perpetual.toolkit import user_state
 from perpetual.toolkit.units import iso
 

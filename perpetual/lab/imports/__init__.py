@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perpetual.lab.context import Context
-from perpetual.lab.rights import is_agent
+from perpetual.lab.permissions import is_agent
 
 if TYPE_CHECKING:
     from perpetual.toolkit.import_records import Batch, Taken

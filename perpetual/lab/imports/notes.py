@@ -11,7 +11,7 @@ from typing import Any
 
 from perpetual.lab.gates import Gates
 from perpetual.lab.memory.promotion import title_of
-from perpetual.lab.rights import BEHAVIOUR_TYPES
+from perpetual.lab.permissions import BEHAVIOUR_TYPES
 from perpetual.slots.memory import PathRefused
 from perpetual.slots.store import Row
 

@@ -28,11 +28,12 @@ from perpetual.lab.ledger.evidence import EvidenceRecords
 from perpetual.lab.ledger.experiments import ExperimentRecords, spec_hash
 from perpetual.lab.ledger.hypotheses import PRIORS, tags_of
 from perpetual.lab.memory import Notes
+from perpetual.lab.permissions import withholds
 from perpetual.lab.redaction import CHECKED
-from perpetual.lab.rights import withholds
 from perpetual.records import Design, Experiment, GitState, Resources, Run, Score, to_json
 from perpetual.slots.redactor import Redactor
 from perpetual.slots.store import Transaction
+from perpetual.toolkit.crashpoints import step
 from perpetual.toolkit.import_records import (
     Batch,
     ImportedExperiment,
@@ -45,7 +46,6 @@ from perpetual.toolkit.import_records import (
 )
 from perpetual.toolkit.lock import FileLock
 from perpetual.toolkit.reserved import is_bundled
-from perpetual.toolkit.steps import step
 
 __all__ = ["check_batch", "imported_id", "take"]
 

@@ -17,8 +17,8 @@ from perpetual.lab.context import Context
 from perpetual.lab.ledger.alike import Alike
 from perpetual.lab.ledger.specification import Specification
 from perpetual.lab.ledger.states import EXPERIMENT_STATES, LIVE
+from perpetual.lab.permissions import is_same
 from perpetual.lab.redaction import CHECKED
-from perpetual.lab.rights import is_same
 from perpetual.records import Experiment, Listing, Score, from_json, to_json
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit.limits import LONGEST_COMMAND, fits_text

@@ -8,7 +8,7 @@ from typing import Any
 from perpetual.errors import Conflict, NotPermitted, UsageError, nearest, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.ledger.states import HYPOTHESIS_STATES
-from perpetual.lab.rights import withholds
+from perpetual.lab.permissions import withholds
 from perpetual.records import Hypothesis, Listing, from_json
 from perpetual.slots.store import Document, Page
 from perpetual.toolkit.limits import fits_tags, fits_text

@@ -25,7 +25,7 @@ from perpetual.lab.runs.launch import reserve
 from perpetual.lab.runs.start import start
 from perpetual.records import to_json
 from perpetual.slots.store import Document
-from perpetual.toolkit.steps import step
+from perpetual.toolkit.crashpoints import step
 
 __all__ = ["Launches", "approve", "halt_reason", "launch", "propose", "stop_reason"]
 

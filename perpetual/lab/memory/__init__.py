@@ -12,12 +12,12 @@ from perpetual.lab.context import Context
 from perpetual.lab.gates import Gates
 from perpetual.lab.ledger.states import NOTE_STATES
 from perpetual.lab.memory import promotion
-from perpetual.lab.rights import BEHAVIOUR_TYPES, for_agent, person_only, shown_version
+from perpetual.lab.permissions import BEHAVIOUR_TYPES, for_agent, person_only, shown_version
 from perpetual.records import Listing, Note, Verdict, from_json
 from perpetual.slots.gate import Provenance
 from perpetual.slots.memory import Memory, NoteCommit
 from perpetual.slots.store import Document, Transaction
-from perpetual.toolkit.steps import step
+from perpetual.toolkit.crashpoints import step
 from perpetual.toolkit.units import start_of
 
 __all__ = ["STATUSES", "TYPES", "Hit", "Notes", "Waiting"]
@@ -296,7 +296,7 @@ class Notes:
         """A person vouches for the note's newest version; see `perpetual.lab.memory.promotion.promote`.
 
         Raises:
-            NotPermitted: under an agent's shell, whether or not there is such a note; see `perpetual.lab.rights`.
+            NotPermitted: under an agent's shell, whether or not there is such a note; see `perpetual.lab.permissions`.
         """
         person_only(self._ctx, "promoting a note")
         return promotion.promote(self._ctx, self._gates, self._need(path), why, blob=blob, dry_run=dry_run)

@@ -11,7 +11,7 @@ from typing import Any
 from perpetual.errors import Conflict, Refused, UsageError
 from perpetual.lab.context import Context
 from perpetual.lab.gates import Gates
-from perpetual.lab.rights import person_only
+from perpetual.lab.permissions import person_only
 from perpetual.slots.gate import Provenance
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit.units import bounded

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from perpetual.errors import NotPermitted, PerpetualError, PluginError, UsageError
 from perpetual.lab.context import Context
 from perpetual.lab.ledger.experiments import argv_of, spec_hash
+from perpetual.lab.permissions import for_agent
 from perpetual.lab.provenance.captures import UNREADABLE, Codes
-from perpetual.lab.rights import for_agent
 from perpetual.slots.capture import CodeState
 from perpetual.slots.store import Document
 

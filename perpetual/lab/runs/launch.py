@@ -15,8 +15,8 @@ from perpetual.lab.engines.sight import leftovers
 from perpetual.lab.ledger.experiments import ExperimentRecords, argv_of
 from perpetual.lab.ledger.runs import SEEDS, RunRecords, seed_of
 from perpetual.lab.ledger.states import ENDED
+from perpetual.lab.permissions import for_agent
 from perpetual.lab.provenance.code_check import Changed, CodeCheck, accepted_of, accepted_values, require_same
-from perpetual.lab.rights import for_agent
 from perpetual.lab.runs.admission import Moment, check_machine, room
 from perpetual.lab.runs.launch_spec import spec_of
 from perpetual.lab.runs.start import start, start_many, wanted_gpus
@@ -24,7 +24,7 @@ from perpetual.records import Run, from_json
 from perpetual.slots.placement import Waits
 from perpetual.slots.scheduler import LaunchSpec, Sighting
 from perpetual.slots.store import Document, Transaction
-from perpetual.toolkit.steps import step
+from perpetual.toolkit.crashpoints import step
 
 __all__ = ["launch", "plan", "plan_retry", "requeued", "reserve", "retry", "try_again"]
 

@@ -14,7 +14,7 @@ from perpetual.lab.context import Context
 from perpetual.lab.engines.sight import scheduler_for, sight
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.ledger.states import LIVE
-from perpetual.lab.rights import for_agent
+from perpetual.lab.permissions import for_agent
 from perpetual.lab.runs.reconcile import look
 from perpetual.slots.redactor import Redactor
 from perpetual.slots.scheduler import LIVING, Scheduler

@@ -37,9 +37,9 @@ from perpetual.slots.analyser import MetricValue
 from perpetual.slots.scheduler import LIVING, EndUnreadable, Sighting
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit import platform
+from perpetual.toolkit.crashpoints import step
 from perpetual.toolkit.hosts import this_host
 from perpetual.toolkit.run_folder import is_ours
-from perpetual.toolkit.steps import step
 from perpetual.toolkit.units import LONGEST_S, finite, posix_of, shown_hours
 
 __all__ = ["catch_up", "kill", "look", "record", "scan"]

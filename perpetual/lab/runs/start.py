@@ -28,8 +28,8 @@ from perpetual.slots.placement import Lease, Waits
 from perpetual.slots.scheduler import LIVING, Launched, LaunchError, LaunchSpec, Scheduler, Sighting
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit import platform
+from perpetual.toolkit.crashpoints import step
 from perpetual.toolkit.hosts import this_host
-from perpetual.toolkit.steps import step
 
 __all__ = ["advance_queue", "start", "start_many", "waiting", "wanted_gpus"]
 

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from perpetual.errors import Conflict, CorruptData, PerpetualError, UsageError
-from perpetual.lab import housing, remains
+from perpetual.lab import lost_store, store_migration
 from perpetual.lab.context import Context
+from perpetual.lab.evidence_rules import forget
 from perpetual.lab.gates import Gates
 from perpetual.lab.imports.notes import judged
+from perpetual.lab.permissions import person_only, withholds
 from perpetual.lab.plugin_kinds import KnownKind, reference_of
-from perpetual.lab.rights import person_only, withholds
-from perpetual.lab.rules import forget
 from perpetual.slots.kinds import value_problem
 from perpetual.slots.store import Kind, Meta, Row, StoreBase
 from perpetual.toolkit.atomic import fsync_dir
@@ -58,11 +58,11 @@ class Storage:
         """What the store holds and weighs, in which mode it works and why."""
         store = self._ctx.store
         told = store.describe()
-        files = told.pop("files", None) or file_sizes(self._ctx.folder / housing.STORE)
+        files = told.pop("files", None) or file_sizes(self._ctx.folder / store_migration.STORE)
         size_bytes = store.size_bytes()
         return {
             "store": self._ctx.config["store"],
-            "folder": str(self._ctx.folder / housing.STORE),
+            "folder": str(self._ctx.folder / store_migration.STORE),
             "location": store.location(),
             "mode": told.pop("mode", None),
             "why": told.pop("why", None),
@@ -91,7 +91,7 @@ class Storage:
             return self._export(store, stream)
 
     def _export(self, store: StoreBase, stream: BinaryIO) -> dict[str, Any]:
-        housing.check_kinds(store)
+        store_migration.check_kinds(store)
         digest, size, rows = hashlib.sha256(), 0, 0
 
         def put(document: dict[str, Any]) -> None:
@@ -115,7 +115,7 @@ class Storage:
                 },
             }
         )
-        for kind, row in housing.rows_of(store):
+        for kind, row in store_migration.rows_of(store):
             if kind in inside:
                 continue
             body = {key: value for key, value in row.items() if key[:1] != "_"}
@@ -188,7 +188,7 @@ class Storage:
             for kind in export.kinds:
                 if kind.name not in target.kinds:
                     target.declare(kind)
-            return housing.fill(target, judged(export.read, Gates(self._ctx)), export.meta)
+            return store_migration.fill(target, judged(export.read, Gates(self._ctx)), export.meta)
 
         with self._ctx.trust.replaced(export.project_id):
             made = self._move(self._ctx.config["store"], load, {"project_id": export.project_id})
@@ -217,7 +217,7 @@ class Storage:
         wanted = self._ctx.registry.choose("store", name)
         if wanted is self._ctx.registry.choose("store", present):
             raise Conflict(f"the store is {present} already", hint="perpetual store stats")
-        housing.check_kinds(store)
+        store_migration.check_kinds(store)
         if dry_run:
             rows = sum(store.count(kind) for kind in store.kinds)
             return {"from": present, "to": name, "rows": rows, "commit": store.seq(), "backup": None}
@@ -226,7 +226,7 @@ class Storage:
             source = self._ctx.store  # the one that stands still now
             for kind in source.kinds.values():
                 target.declare(kind)
-            return housing.fill(target, housing.rows_of(source), source.meta())
+            return store_migration.fill(target, store_migration.rows_of(source), source.meta())
 
         return {"from": present, "to": name, **self._move(name, load, {"store": name})}
 
@@ -237,7 +237,7 @@ class Storage:
             return ctx.build_store(name, path, claim=False)
 
         with ctx.restoring():
-            made = housing.move(ctx.folder, ctx.store, build, load, now=ctx.clock(), config=config)
+            made = store_migration.move(ctx.folder, ctx.store, build, load, now=ctx.clock(), config=config)
         ctx.forget_store()
         return {**made, "backup": str(ctx.folder / made["backup"])}
 
@@ -247,7 +247,7 @@ class Storage:
         problems = list(store.verify())
         left = self._ctx.lost()
         if left is not None and not problems:
-            problems.append(remains.refusal(self._ctx.folder, left).message)
+            problems.append(lost_store.refusal(self._ctx.folder, left).message)
         if problems:
             return problems  # what cannot be read cannot be compared
         with _standing_still(store):

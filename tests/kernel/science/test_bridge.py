@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from perpetual.science import confidence, gate, propose
-from perpetual.science.bridge import answer
+from perpetual.science.stdio_server import answer
 
 HYPOTHESIS = {"id": "H1", "prior": 0.5}
 DESIGNS = {"d": {"model": "gaussian", "mu1": 1.0, "mu0": 0.0, "sigma": 1.0, "tau": 0.25}}
@@ -93,7 +93,7 @@ def test_the_program_answers_each_line_and_goes_on_after_a_bad_one() -> None:
     wanted = json.dumps({"fn": "propose", "args": [STATE, 1, {}]})
     lines = ['{"fn": "gate", "args": [[1, 1], {}]}', "broken", wanted]
     done = subprocess.run(
-        [sys.executable, "-m", "perpetual.science.bridge"],
+        [sys.executable, "-m", "perpetual.science.stdio_server"],
         input="\n".join(lines),
         capture_output=True,
         text=True,

@@ -126,7 +126,7 @@ def test_on_a_terminal_the_table_is_drawn_in_its_place_until_ctrl_c(
         if len(pauses) == 3:
             raise KeyboardInterrupt
 
-    from perpetual.lab.inventory import Inventory
+    from perpetual.lab.plugin_listing import Inventory
 
     monkeypatch.setattr(Inventory, "devices", lambda _: {**RACK, "reason": None, "transient": False})
     monkeypatch.setattr(commands, "time", SimpleNamespace(sleep=pause))  # threads of other tests sleep too

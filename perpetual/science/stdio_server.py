@@ -1,6 +1,6 @@
 """The scientific core for other languages: JSON requests on stdin, JSON answers on stdout, one a line.
 
-    python -m perpetual.science.bridge
+    python -m perpetual.science.stdio_server
     {"fn": "confidence" | "propose" | "gate", "args": [...]}  ->  {"result": ...} | {"error": "..."}
 
 Run as a program; nobody imports it. A bad line is answered with an error and the next one is read.

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from perpetual.errors import Conflict, CorruptData, PerpetualError
 from perpetual.toolkit import confined
+from perpetual.toolkit.crashpoints import step
 from perpetual.toolkit.lock import FileLock
-from perpetual.toolkit.steps import step
 
 if TYPE_CHECKING:
     from datetime import datetime
