@@ -297,7 +297,8 @@ def _by_supervisor(seen: rundir.Observation, native: _Native, log_dir: Path, *, 
         return Sighting("running", detail=_FOLDERLESS if is_missing else _CHANGED)
     if platform.is_alive(supervisor):
         where = f"runs in {folder_of(supervisor.pid) or 'another folder'}, and not here"
-        return Sighting("running", detail=where, elsewhere=where) if platform.is_alive(supervisor) else None
+        if platform.is_alive(supervisor):  # else it has ended while its folder was looked up
+            return Sighting("running", detail=where, elsewhere=where)
     if not is_missing:
         return None
     # Something was started, so its folder was removed, or another took its place. Its record is lost with it.
