@@ -158,7 +158,7 @@ address and the token that clients must send. Where its output is no terminal, i
 lies in your own state folder; `PERPETUAL_MCP_TOKEN` gives another token.
 
 An answer comes twice, as structured content and as text, in 2,000 tokens together; in 8,000 where more was asked for
-(`detail`, `limit`, `tail`). What was left out is told by `truncated` and `next_cursor`. A refusal has `isError` and the
+(`detail`, `limit`, `tail`). `truncated` and `next_cursor` say what was left out. A refusal has `isError` and the
 error document of the commands, with the same code, hint and exit. What people, runs and plugins wrote stands inside a
 fence in text, and at the JSON pointers in `untrusted` in structured content:
 [what an agent is shown](how-to/agents.md#what-an-agent-is-shown). Deeds are done in the client's name, as
@@ -265,7 +265,7 @@ def mcp_page() -> str:
     lines += ["## Resources", "", "| resource | is | holds |", "|---|---|---|"]
     lines += [f"| `{item.uri}` | {item.mime_type} | {item.description} |" for item in resources]
     lines += [f"| `{item.uri_template}` | {item.mime_type} | {item.description} |" for item in templates]
-    lines += ["", "A client that subscribes to one is told when it has changed, whichever process changed it.", ""]
+    lines += ["", "A client that subscribes to one is notified when it has changed, whichever process changed it.", ""]
     lines += ["## Prompts", "", "| prompt | does | arguments |", "|---|---|---|"]
     for prompt in prompts:
         said = "; ".join(f"`{item.name}`: {item.description}" for item in prompt.arguments or [])

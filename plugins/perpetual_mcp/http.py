@@ -55,7 +55,7 @@ def address_of(text: str, hosts: Sequence[str] = ()) -> tuple[str, int]:
         raise UsageError(f"--http takes HOST:PORT, not {text!r}", hint="127.0.0.1:8321; port 0 takes any that is free")
     if not hosts and not _is_loopback(host):
         raise UsageError(
-            f"other machines can reach {host}, and whoever has the token could run this project's experiments",
+            f"other machines can reach {host}, and any holder of the token could run this project's experiments",
             hint="listen on 127.0.0.1; or name the hosts that clients may use: perpetual config set plugins.mcp.hosts",
             code="not_loopback",
         )
@@ -221,7 +221,7 @@ def serve_http(labs: Labs, make: Callable[[], MCPServer[Any]], address: str, hos
         )
         shown = f"[{host}]" if ":" in host else host
         made = f" (kept in {where})" if not where.startswith("$") else f" (from {where})"
-        # A service's log keeps what it is told; a terminal is read by the person at it.
+        # A service's log keeps what is written to it; a terminal is read only by the person at it.
         bearer = token if sys.stderr.isatty() and not where.startswith("$") else "TOKEN"
         sys.stderr.write(f"perpetual mcp: listening on http://{shown}:{port}{PATH}\n")
         sys.stderr.write(f"perpetual mcp: clients send the header Authorization: Bearer {bearer}{made}\n")
@@ -235,7 +235,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(place)
-        found.listen(_BACKLOG)  # at once: who reads the address may call before the server has started
+        found.listen(_BACKLOG)  # at once: a client that reads the address may call before the server has started
     except OSError:
         found.close()
         raise

@@ -39,7 +39,7 @@ class Labs:
 
     @staticmethod
     def speaker() -> str:
-        """Who sent the message that is being served."""
+        """Returns the sender of the message that is being served."""
         return _speaker.get()
 
     def lab(self) -> Lab:

@@ -1,4 +1,4 @@
-"""Telling clients that something changed, whoever changed it. Used by `perpetual_mcp.server`.
+"""Notifications to clients that something changed, in whichever process. Used by `perpetual_mcp.server`.
 
 Both eras of the protocol are served: `subscriptions/listen` (2026-07-28) through the SDK's bus, which `Changes` is, and
 `resources/subscribe` (before) by a message to each connection that asked. The changes come from the feed: from the
@@ -90,7 +90,7 @@ class Changes:
 
     @asynccontextmanager
     async def serving(self, server: MCPServer[Any]) -> AsyncIterator[dict[str, Any]]:
-        """The server's lifespan: what the thread hears is told from here."""
+        """The server's lifespan; changes that the thread reads are published from here."""
         self._loop = asyncio.get_running_loop()
         async with anyio.create_task_group() as group:
             group.start_soon(self._tell)
@@ -133,14 +133,14 @@ class Changes:
                 try:
                     loop.call_soon_threadsafe(self._news.put_nowait, changed)
                 except RuntimeError:
-                    return  # the loop was closed meanwhile: nobody is there to be told
+                    return  # the loop was closed meanwhile: no client is left to notify
 
     async def _tell(self) -> None:
         from mcp.shared.subscriptions import ResourceUpdated
 
         while True:
             changed = await self._news.get()
-            while not self._news.empty():  # a burst is told once
+            while not self._news.empty():  # a burst becomes one notification
                 changed |= self._news.get_nowait()
             for uri in changed:
                 await self.publish(ResourceUpdated(uri=uri))

@@ -1,7 +1,8 @@
 """HTTP connections that send nothing whole do not last. Imported by `perpetual_mcp.http` when it serves.
 
-Before a request's headers are complete nothing says who sends it, so whoever reaches the port could hold connections by
-sending a byte now and then, until the process has no descriptors left. uvicorn bounds only the pause between requests.
+Before a request's headers are complete its sender is unknown, so any client that reaches the port could hold
+connections by sending a byte now and then, until the process has no descriptors left. uvicorn bounds only the pause
+between requests.
 """
 
 from __future__ import annotations

@@ -24,14 +24,14 @@ _MOST = 32  # answers kept; the one that was kept first goes first
 class _Answer:
     lab: Lab
     state: str
-    document: dict[str, Any]  # as it goes over the wire; nobody changes it
+    document: dict[str, Any]  # as it goes over the wire; never modified
 
 
 class Standing:
-    """The answers of one server, by what was asked and who asked it."""
+    """The answer cache of one server, by question and client."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # between those who keep; finding takes a single look
+        self._lock = threading.Lock()  # between writers; a reader looks up once
         self._answers: dict[tuple[str, ...], _Answer] = {}
 
     def find(self, asked: tuple[str, ...]) -> dict[str, Any] | None:

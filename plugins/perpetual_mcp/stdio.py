@@ -90,7 +90,7 @@ class Wire(AbstractContextManager["Wire"]):
                 with suppress(BrokenPipeError, ConnectionResetError):
                     await writer.wait_closed()
             if patience.cancelled_caught:
-                write.abort()  # the client reads no more; closing would wait for it
+                write.abort()  # the client has stopped reading; closing would wait for it
             for descriptor in (self._in, self._out):
                 os.set_blocking(descriptor, True)
 
@@ -116,7 +116,7 @@ class _Leaving(asyncio.StreamReaderProtocol):
 
 
 class _Lines:
-    """The client's lines from a pipe; one that is too long is told as empty bytes."""
+    """The client's lines from a pipe; one that is too long becomes empty bytes."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader
