@@ -1,9 +1,9 @@
-"""Claims: what the runs of all of a user's projects on this machine say to one another of the GPUs that they have.
+"""GPU claims: how the runs of all of a user's projects on this machine announce the devices that they use.
 
-Inside a project the record decides who has a device; a claim is a second gate, for projects that do not read each
-other's record. It is a small file that says who has what, and lives while somebody holds its lock: first the launcher,
-and from the fork of the run's supervisor on that one too, until its whole process tree is gone. So a claim needs no
-clean-up to be over, and no crash leaves one behind. Used by the modules beside it.
+Inside a project the record decides which run has a device; a claim is a second gate, for projects that do not read
+each other's record. It is a small file that names the run and its devices, and is valid while a process holds its lock:
+first the launcher, and from the fork of the run's supervisor on that one too, until its whole process tree is gone. So
+a claim ends without any clean-up, and no crash leaves one behind. Used by the modules beside it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from perpetual.toolkit.lock import FileLock, is_locked, open_locked
 __all__ = ["Board", "Claim", "Home", "claims_folder", "deciding", "home_of", "living", "others", "problem"]
 
 _LOCK, _HOST = "lock", "host"
-_PATIENCE_S = 2.0  # who decides holds the lock for milliseconds; one that was stopped meanwhile holds up nobody long
+_PATIENCE_S = 2.0  # a launcher holds the lock for milliseconds; one that is stopped (SIGSTOP) must not block the others
 
 
 def claims_folder() -> str | None:
@@ -70,7 +70,7 @@ class Claim:
 
 
 class Board:
-    """The claims of this machine while nobody else decides."""
+    """The claims of this machine, held still under the lock while a launcher chooses devices."""
 
     def __init__(self, folder: Path | None, claims: list[Claim], problem: str | None, is_busy: bool = False) -> None:
         self._folder = folder
@@ -82,7 +82,7 @@ class Board:
         """The descriptor that holds the new claim; None where none can be made, and `problem` then says why."""
         if self._folder is None:
             return None
-        # Under its final name it is complete and locked, for whoever looks without being the one who decides.
+        # Renamed only once complete and locked: readers that do not hold the board's lock never see half a claim.
         path = self._folder / f"{os.urandom(8).hex()}.new"
         descriptor = None
         try:
@@ -95,7 +95,7 @@ class Board:
             self.problem = str(exc)
             if descriptor is not None:
                 os.close(descriptor)
-            return None  # what stands there is swept by the next who decides
+            return None  # the next launcher removes the draft
         return descriptor
 
 
@@ -123,7 +123,7 @@ def deciding() -> Iterator[Board]:
     try:
         claims = _claims(folder)
         dead = [path for path, claim in claims.items() if claim is None]
-        for path in (*dead, *folder.glob("*.new")):  # the latter of who died over it
+        for path in (*dead, *folder.glob("*.new")):  # the latter are drafts of launchers that died
             with contextlib.suppress(OSError):  # it stays, and is as dead as before
                 path.unlink(missing_ok=True)
         yield Board(folder, [claim for claim in claims.values() if claim is not None], None)
@@ -143,7 +143,7 @@ def others(claims: Sequence[Claim], home: Home) -> list[Claim]:
 
 
 def problem() -> str | None:
-    """Why no claim could be made on this machine, as far as that can be told without making one."""
+    """Returns why no claim could be made on this machine, as far as that is known without making one."""
     name = claims_folder()
     if name is None:
         return None

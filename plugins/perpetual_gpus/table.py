@@ -100,7 +100,7 @@ def _full(share: float) -> str:
 
 
 def _holders(part: Mapping[str, Any]) -> list[str]:
-    """Who has it, a line each: our runs, then other processes; or its state where nobody has."""
+    """Returns the holders, a line each: our runs, then other processes; the device's state where there are none."""
     note = str(part["note"]).removeprefix("is ")
     if part["state"] == "sick":
         return [f"sick: {note.removeprefix('sick: ')}"]

@@ -1,4 +1,4 @@
-"""What can be leased: a whole device, or one instance of a device that MIG has cut; and what stands in the way.
+"""Leasable units: whole devices, or the instances of a device that MIG has cut; and what keeps runs off them.
 
 Used by the modules beside it.
 """
@@ -16,8 +16,8 @@ from perpetual_gpus.owners import UNKNOWN, Owner
 
 __all__ = ["Hold", "Holds", "Unit", "holds_of", "in_words", "units_of"]
 
-# Memory in use by no process that is told of: less may be the driver's own, more is somebody's in another container, or
-# of a run that has ended and is not yet given back.
+# Memory in use by no process that the driver lists: less may be the driver's own, more belongs to a process in another
+# container, or to a run that has ended and whose memory is not yet released.
 _UNSEEN_BYTES = 2**30
 
 
@@ -49,7 +49,7 @@ class Unit:
     left_bytes: int | None  # what one more run may take
     strange_bytes: int  # what is in use by processes that are no run's
     holds: tuple[Hold, ...]
-    never: str | None  # why no run gets it, until somebody changes a setting
+    never: str | None  # why no run gets it, until a setting changes
     obstacle: str | None  # why no run gets it now
     is_sick: bool  # it failed, or its backend cannot tell how it fares
 
@@ -67,7 +67,7 @@ def holds_of(live: Sequence[LiveRun], others: Sequence[Claim] = ()) -> dict[str,
 
 
 def units_of(reading: Reading, owners: Mapping[int, Owner], holds: Holds, rules: PlacementSettings) -> list[Unit]:
-    """Every unit of the machine, in the driver's order; a device that tells no uuid is one that nobody can get."""
+    """Returns every unit of the machine, in the driver's order; a device without a uuid cannot be leased."""
     return [unit for gpu in reading.gpus for unit in _units(gpu, owners, holds, rules)]
 
 
@@ -150,7 +150,7 @@ def _intruder(
     held: Sequence[Hold],
     allowed: bool,
 ) -> str | None:
-    """What keeps runs off a unit, in words: a process, or memory that nobody is seen to use; None if nothing does."""
+    """Returns what keeps runs off a unit, in words: a process, or memory in use by no listed process; else None."""
     holders = {hold.run_id for hold in held}
     unknown = [process for process in processes if owners.get(process.pid, UNKNOWN).kind == "unknown"]
     unseen = _unseen(used, processes)
@@ -168,7 +168,7 @@ def _intruder(
 
 
 def _unseen(used: int | None, processes: Sequence[GpuProcess]) -> int:
-    """How much is in use by no process that is told of."""
+    """Returns how many bytes are in use by no process that the driver lists."""
     sizes = [process.memory_bytes for process in processes]
     if used is None or None in sizes:
         return 0  # it may be that one's
@@ -176,10 +176,10 @@ def _unseen(used: int | None, processes: Sequence[GpuProcess]) -> int:
 
 
 def _may_be_ours(number_bytes: int, held: Sequence[Hold]) -> bool:
-    """Whether what cannot be seen is taken for that of the runs that hold the unit.
+    """Returns whether unseen memory is attributed to the runs that hold the unit.
 
-    A unit with something unseen is leased to nobody, so it came after the lease was given. In a container the pids are
-    the host's or are not told, and every run looks like this. It must be no more than what those runs declared.
+    A unit with unseen memory is never leased, so that memory came after the lease. In a container the pids are the
+    host's or are missing, and every run looks like this. It must not exceed what those runs declared.
     """
     declared = [hold.memory_bytes for hold in held]
     if not declared or None in declared:
@@ -216,9 +216,9 @@ def _left(
     strange = _strange(processes, owners)
     for process in processes:
         owner = owners.get(process.pid, UNKNOWN)
-        if owner.kind != "foreign":  # under None what cannot be told apart: of any of our runs
+        if owner.kind != "foreign":  # under None what may be any of our runs'
             taken[owner.run_id] = taken.get(owner.run_id, 0) + (process.memory_bytes or 0)
-    if used is not None:  # by processes that are not told of, or do not tell how much
+    if used is not None:  # by processes that are not listed, or listed without their memory
         taken[None] = taken.get(None, 0) + max(0, used - strange - sum(taken.values()))
     holders = {hold.run_id for hold in held}
     declared = {run_id: sum(hold.memory_bytes or 0 for hold in held if hold.run_id == run_id) for run_id in holders}

@@ -44,8 +44,8 @@ def _losses(run: LiveRun, reading: Reading) -> Iterator[str]:
         name = f"the GPU {uuid}" if number is None else f"GPU {number} ({uuid})"
         gpu = gpu_of.get(uuid)
         if gpu is None:
-            # A lost device does not even tell its uuid.
+            # A lost device does not even report its uuid.
             last = reading.gpus[number].error if number is not None and number < len(reading.gpus) else None
-            yield f"{name}, which it leased, is gone: {last or reading.reason or 'the driver lists it no more'}"
+            yield f"{name}, which it leased, is gone: {last or reading.reason or 'the driver no longer lists it'}"
         elif not gpu.healthy:
             yield f"{name}, which it leased, is sick: {gpu.error}"

@@ -1,4 +1,4 @@
-"""The local scheduler: every run is a process of its own supervisor, which outlives whoever launched it.
+"""The local scheduler: every run is a process of its own supervisor, which outlives the launcher.
 
 Only the factory `build` is imported from outside, by the kernel. The work is the toolkit's run directory; this file
 says it in the slot's words.

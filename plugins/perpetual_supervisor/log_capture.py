@@ -1,8 +1,8 @@
-"""What a run writes: its log files, kept to their limit, and whether it has written anything of late.
+"""Log capture: a run's log files, kept to their size limit, and whether the run has written anything recently.
 
 For the supervisor (`supervisor.py`) alone: only light parts of the standard library at the top. Descriptors and not
-names: they lead to the command's own files even when the folder is moved or removed, where a log that nobody can see
-would fill the disk all the same.
+names: they lead to the command's own files even when the folder is moved or removed, where a log without a name would
+still fill the disk.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ _LARGEST = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Who runs it (`started.json`). `child` is None where it died before it could be identified.
+    """The processes of a run (`started.json`). `child` is None where it died before it could be identified.
 
     The limits are kept for a command that loses its supervisor; a record of an earlier version has none.
     """
@@ -54,8 +54,8 @@ class ExitRecord:
 
     `exit_code` and `signal` are the command's own: one of them is None, or both if it was cancelled before it
     started. `reason` is `timeout` or `killed` where the supervisor ended it, whatever the command answered.
-    `detail` is also where it is told that the kernel's out-of-memory killer was at work while a command was killed
-    that we did not kill.
+    `detail` also reports that the kernel's out-of-memory killer was at work while a command was killed that the
+    supervisor did not kill.
     `ended_at` may be before `started_at`, where the clock was set back meanwhile; `duration_s` knows nothing of that.
     `max_rss_bytes` is the largest single process, never less than the supervisor's own 10 MB that a fork
     starts with; `cpu_s` is user and system time of all processes that were waited for.
@@ -83,7 +83,7 @@ def hash_of(end_key: str) -> str:
 
 
 def read_started(run_dir: Path) -> Started | None:
-    """Who runs it; None if nothing was started. Raises ValueError naming the file if it holds no such record."""
+    """Returns the run's processes; None if nothing was started. Raises ValueError naming a file without a record."""
     return _read(run_dir / STARTED, started_in)
 
 

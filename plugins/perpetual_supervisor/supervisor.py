@@ -49,7 +49,7 @@ SETTLE_S = 0.2  # helpers that leave by themselves when the command ends are giv
 KILL_PATIENCE_S = 30.0  # for processes that survive KILL: stuck in the kernel, or another user's
 TICK_S = 1.0
 LONGEST_GRACE_S = 10 * 365 * 86400.0  # as `units.LONGEST_S`: `select` overflows somewhere beyond
-LONGEST_NAME = 200  # characters of who cancelled
+LONGEST_NAME = 200  # characters of the canceller's name
 RECORD_RETRY_WAITS_S = (0.1, 0.5, 2.0, 5.0, 10.0, 20.0)
 RECORD_RETRY_AT_LAST_S = 30.0
 # Ignored signals stay ignored across exec, so whatever the launcher's world ignored is undone for the child.
@@ -120,7 +120,7 @@ def answer(line: str, null: int) -> None:
         os.write(1, line.encode("utf-8", "backslashreplace") + b"\n")
     except OSError:
         # The launcher died. The start is on record and the run goes on: that is what a supervisor is for.
-        complain("the launcher was gone before it was told")
+        complain("the launcher was gone before it was notified")
     os.dup2(null, 1)
 
 
@@ -332,7 +332,8 @@ class Run:
     def _signal_all(self, *signums: int) -> None:
         """Signal the process group and every descendant, each once: to many a second TERM means "at once".
 
-        They are listed before any is signalled: the children of who leaves at once move, and a walk could miss them.
+        They are listed before any is signalled: the children of a process that exits at once are reparented, and a walk
+        could miss them.
         """
         found = process_tree.identities_below(os.getpid(), leave_out=is_supervisor)
         # Once the leader is reaped its group's number may pass to a stranger. A subreaper needs the group no
@@ -347,7 +348,7 @@ class Run:
         """How many processes of the run still live; without a subreaper its process group counts as one.
 
         A walk down the tree can miss one that is handed to us, its parent gone, while we walk. So none is only said
-        where none is found and we have no child either: whoever is handed over has become one.
+        where none is found and we have no child either: a process that is handed over has become one.
         """
         count = len(process_tree.descendants(os.getpid(), leave_out=is_supervisor))
         if count:
@@ -400,7 +401,7 @@ class Run:
         }
 
     def _out_of_memory(self) -> str | None:
-        """What was seen, if somebody else killed the command while the kernel ran out of memory; no verdict."""
+        """Returns a note if another process killed the command while the kernel ran out of memory; it is no verdict."""
         if self.reason is not None or self.status is None or os.waitstatus_to_exitcode(self.status) != -signal.SIGKILL:
             return None
         after = process_tree.oom_kills()
@@ -455,9 +456,9 @@ def record_exit(
     waits_s: tuple[float, ...] = RECORD_RETRY_WAITS_S,
     then_every_s: float | None = RECORD_RETRY_AT_LAST_S,
 ) -> bool:
-    """Write `exit.json` durably, again and again if the disk refuses: nobody else knows how the run ended.
+    """Writes `exit.json` durably, with retries if the disk refuses: only this process knows how the run ended.
 
-    False once its folder is gone, and where no more tries were wanted (`then_every_s` is None).
+    False once its folder is gone, and where the retries are used up and `then_every_s` is None.
     """
     content = plainjson.dump(record) + "\n"
     for wait_s in waits_s:
@@ -465,7 +466,7 @@ def record_exit(
             return True
         if folder_is_gone():
             return False
-        time.sleep(wait_s)  # a full disk tells nobody when it has room again
+        time.sleep(wait_s)  # a full disk gives no signal when it has room again
     tell = complain  # once more; beyond, complaints would fill the disk themselves
     while not write_exit(content, tell):
         if then_every_s is None or folder_is_gone():
@@ -476,7 +477,7 @@ def record_exit(
 
 
 def write_exit(content: str, tell: Callable[[str], None]) -> bool:
-    """One try to write `exit.json`; False, told, if it failed."""
+    """Tries once to write `exit.json`; complains through `tell` and returns False if that failed."""
     try:
         make_way("exit.json", tell)
         atomic.write_atomic("exit.json", content)
