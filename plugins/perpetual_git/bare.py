@@ -97,9 +97,9 @@ def _unsuitable(repo: Repo) -> str | None:
 
 
 def create(path: Path) -> None:
-    """Make the repository beside its place and rename it there: nobody sees half of one.
+    """Creates the repository beside its place and renames it there: no process sees half of one.
 
-    Of two who do this at once the first wins, and the second finds a folder that is not empty.
+    Of two processes that do this at once the first wins, and the second finds a folder that is not empty.
     """
     confined.make_folder(path.parent)
     draft = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))  # mkdtemp gives mode 0700

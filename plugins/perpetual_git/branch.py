@@ -29,7 +29,7 @@ _LARGEST_REF = 4096
 
 
 class Branch:
-    """`main` of the repository at `path`, which `repo` has open. Moved only by who holds the repository's flock."""
+    """The branch `main` of the repository at `path`, which `repo` has open. Only the holder of the flock moves it."""
 
     def __init__(self, path: Path, repo: Repo, lock_wait_s: float) -> None:
         self.path = path
@@ -37,13 +37,13 @@ class Branch:
         self._refs = repo.refs
         self._file = path / "refs" / "heads" / "main"
         self._lock = path / "refs" / "heads" / "main.lock"
-        # Whoever moves the branch links this file to main.lock. A main.lock that is the same file therefore
-        # belongs to a committer from here, and to a dead one where the flock is free. Both names stand in one folder,
+        # A committer links this file to main.lock to move the branch. A main.lock that is the same file therefore
+        # belongs to a committer from here, and to a dead one where the flock is free. Both names are in one folder,
         # so that a loss of power leaves none without the one before it; git takes no name in .lock for a branch.
         self._next = path / "refs" / "heads" / "perpetual-main-next.lock"
 
     def was_left(self) -> bool:
-        """Whether somebody from here is moving the branch, or died while they did."""
+        """Returns whether one of our committers is moving the branch, or died while it did."""
         return self._next.exists()
 
     def head(self) -> ObjectID | None:
@@ -73,9 +73,9 @@ class Branch:
             raise RepositoryError(self.path, f"its packed refs are damaged: {error}") from error
 
     def move(self, expected: ObjectID | None, new: ObjectID, started_s: float) -> bool:
-        """Let main name `new` if it still names `expected`; False if it does not.
+        """Lets main name `new` if it still names `expected`; returns False if it does not.
 
-        git's protocol: whoever creates main.lock may change main, by renaming the one over the other.
+        git's protocol: the process that creates main.lock may change main, by renaming the one over the other.
         """
         self._file.parent.mkdir(exist_ok=True)
         write_synced(self._next, new + b"\n", 0o644)
@@ -105,7 +105,7 @@ class Branch:
             raise RefBusy(self.path, self._lock, waited_s)
 
     def clear_own_lock(self) -> None:
-        """Give main.lock back if it is ours; the flock is held, so whoever made it is done or dead."""
+        """Removes main.lock if it is ours; the flock is held, so the process that made it is done or dead."""
         try:
             if os.path.samefile(self._next, self._lock):
                 self._lock.unlink()

@@ -17,7 +17,7 @@ class RepositoryError(Exception):
 
 
 class RefBusy(RepositoryError):
-    """Somebody else kept the branch for longer than `waited_s` seconds; `lock_file` is what they hold it by.
+    """Another process kept the branch locked for longer than `waited_s` seconds, by `lock_file`.
 
     Trying again is safe. A lock file that outlives every running git was left by one that was killed.
     """

@@ -27,11 +27,11 @@ FILE = "scaffold.json"
 
 @dataclass(frozen=True)
 class Entry:
-    """What the record knows of a file; `original` is None where there was no file or nobody knows."""
+    """The record of one file; `original` is None where there was no file or its content is unknown."""
 
     existed: bool
     original: bytes | None
-    written: str | None  # hash of what we wrote; None once somebody edited the file
+    written: str | None  # hash of what we wrote; None once the file was edited
     folders: tuple[str, ...]  # that we made for it
     plans: tuple[tuple[str, FilePlan], ...]  # with the harness that asked
 
@@ -41,7 +41,7 @@ class Entry:
         return not self.existed or self.original is not None
 
     def stands_as_left(self, current: bytes) -> bool:
-        """Whether nobody edited the file since: it is as we wrote it, or as it was before us."""
+        """Returns whether the file is unedited: it is as we wrote it, or as it was before us."""
         return self.is_known and (digest(current) == self.written or current == self.original)
 
 
@@ -139,7 +139,7 @@ def _texts(found: Any) -> tuple[str, ...]:
 
 
 def write(folder: Path, record: Record) -> None:
-    """Writes the record unless it stands there already."""
+    """Writes the record unless the file already holds it."""
     files = {
         path: {
             "existed": entry.existed,

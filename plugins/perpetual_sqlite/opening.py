@@ -82,7 +82,7 @@ def choose_mode(folder: str | os.PathLike[str]) -> tuple[str, str]:
         return "truncate", f"SQLite {version} can lose a commit in WAL mode (mended in 3.51.3, 3.50.7 and 3.44.6)"
     kind = file_system(folder)
     if kind is None:
-        return "truncate", "what file system this is cannot be told, and WAL needs a local one"
+        return "truncate", "the file system is unknown, and WAL needs a local one"
     if is_network(kind):
         return "truncate", f"{kind} is no local file system, and WAL needs memory that its processes share"
     if kind in _LAYERED:
@@ -219,7 +219,7 @@ def _mode(connection: sqlite3.Connection) -> str:
 
 
 def _convert(connection: sqlite3.Connection, wanted: str, timeout_s: float) -> bool:
-    """Changes the file's mode if nobody else is at it at this moment."""
+    """Changes the file's journal mode if no other process is using it at this moment."""
     connection.execute("PRAGMA busy_timeout=0")
     try:
         connection.execute(f"PRAGMA journal_mode={wanted}").fetchall()
@@ -263,7 +263,7 @@ def _copy(path: Path, timeout_s: float) -> Opened:
                 problem.sqlite_errorcode = sqlite3.SQLITE_BUSY
                 raise problem
             time.sleep(_TICK_S)
-            # who keeps it from standing still has mended it, and may go on writing for long
+            # another process that keeps writing has also recovered the file, and may go on for long
             if (plain := _in_place(path, timeout_s)) is not None:
                 return plain
         memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)

@@ -69,7 +69,7 @@ class SqliteStore(StoreBase):
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """The flock on `lock`, and a transaction in SQLite for those who do not know that lock."""
+        """Holds the flock on `lock`, and a transaction in SQLite against programs that do not know that lock."""
         process = os.getpid()
         with self._locked():
             handle = self._begin()
@@ -95,8 +95,8 @@ class SqliteStore(StoreBase):
             raise self._told(problem, writing=True) from problem
         if not got:
             raise TransientError(
-                f"somebody else has been writing to {self.folder} for {self._lock_timeout_s:g} s",
-                hint="try again when that program has ended; one that was killed holds nothing",
+                f"another process has been writing to {self.folder} for {self._lock_timeout_s:g} s",
+                hint="try again when that process has ended; one that was killed holds nothing",
             )
         try:
             yield
@@ -132,7 +132,7 @@ class SqliteStore(StoreBase):
             try:
                 handle.connection.execute("ROLLBACK")
             except sqlite3.Error:
-                self._connections.drop()  # closing rolls back too, or leaves it to whoever opens the file next
+                self._connections.drop()  # closing rolls back too, or leaves it to the next process to open the file
 
     def write(self, batch: Sequence[tuple[str, str, Row]]) -> None:
         """All rows and the commit; on stable storage when it returns."""
@@ -172,17 +172,17 @@ class SqliteStore(StoreBase):
         handle.ready.add(table.kind)
 
     def _stamp_anew(self, handle: Handle) -> None:
-        """Each commit gives the file a later time, within one tick of the file system's clock too: `head` tells them.
+        """Gives the file a later time at each commit, within one tick of the file system's clock too: `head` reads it.
 
-        In WAL mode a commit is seen only once the shared index says so, of which nobody who watches the folder hears;
-        this change of the time is what he hears.
+        In WAL mode a commit is seen only once the shared index says so, which a watcher of the folder does not
+        notice; this change of the time is what it notices.
         """
         before, after = handle.seen, self._connections.look()
         if before is None or after is None or not handle.is_of(after):
             raise self._not_written("it was replaced or removed meanwhile")
         if after.st_mtime_ns <= before.st_mtime_ns or handle.opened.mode == "wal":
             later = max(before.st_mtime_ns, after.st_mtime_ns) + 1
-            with suppress(PermissionError):  # only its owner may: who shares it writes as the clock ticks
+            with suppress(PermissionError):  # only the owner may: for other users the clock's ticks must do
                 os.utime(self._file, ns=(after.st_atime_ns, later))
 
     # --- reading --------------------------------------------------------------------------------------------
@@ -363,7 +363,7 @@ class SqliteStore(StoreBase):
         super().close()
         self._connections.close()
 
-    # --- what is told ---------------------------------------------------------------------------------------
+    # --- errors ---------------------------------------------------------------------------------------------
 
     def _told(self, problem: sqlite3.Error | OSError, *, writing: bool) -> PerpetualError:
         """The error that the contract has for it."""

@@ -33,7 +33,7 @@ Batch = Sequence[tuple[str, Row]]
 
 
 class Journal(View):
-    """The view of one who also writes. Whoever calls what changes the files holds the lock and has just looked."""
+    """The view of a writer. The caller of a method that changes the files holds the lock and has just looked."""
 
     def __init__(self, folder: Path, fields: Callable[[], Mapping[str, Sequence[str]]]) -> None:
         """See `View`."""
@@ -112,7 +112,7 @@ class Journal(View):
         assert self._file is not None
         torn = self._rest()
         if torn is None:
-            raise CorruptData(f"{self.path} was written over by somebody who does not hold the lock", hint=WAY_OUT)
+            raise CorruptData(f"{self.path} was overwritten by a process without the lock", hint=WAY_OUT)
         if torn:
             self._set_aside(torn)
             descriptor = self._file.append_fd()
@@ -124,7 +124,7 @@ class Journal(View):
         number = 1
         while os.path.lexists(path):
             if _is_same(path, torn):
-                return  # by a writer who died before it could cut
+                return  # by a writer that died before it could truncate the journal
             number += 1
             path = stem.with_name(f"{stem.name}-{number}")
         write_atomic(path, torn)

@@ -77,8 +77,8 @@ class TinyStore(StoreBase):
 
     def _busy(self) -> TransientError:
         return TransientError(
-            f"somebody else has been writing to {self.folder} for {self._lock_timeout_s:g} s",
-            hint="try again when that program has ended; one that was killed holds nothing",
+            f"another process has been writing to {self.folder} for {self._lock_timeout_s:g} s",
+            hint="try again when that process has ended; one that was killed holds nothing",
         )
 
     def _acquire(self) -> bool:
@@ -210,7 +210,7 @@ class TinyStore(StoreBase):
 
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:
-        """The lock, so that nobody compacts meanwhile; without it where there is no folder, or one only to be read."""
+        """Holds the lock against compaction; without it where there is no folder, or a read-only one."""
         try:
             held = self._lock.acquire(timeout_s=self._lock_timeout_s)
         except OSError:

@@ -30,7 +30,7 @@ WAY_OUT = "nothing was changed; `perpetual store verify` lists what is damaged, 
 
 
 class OpenFile:
-    """An open journal of one generation, closed when nobody uses it any more."""
+    """An open journal of one generation, closed with its last user."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -44,7 +44,7 @@ class OpenFile:
             descriptor = open_file(self.path, os.O_WRONLY | os.O_APPEND)
             if os.fstat(descriptor).st_ino != self.inode:  # the caller holds the lock and has just looked
                 os.close(descriptor)
-                raise CorruptData(f"{self.path} was replaced by somebody who does not hold the lock", hint=WAY_OUT)
+                raise CorruptData(f"{self.path} was replaced by a process without the lock", hint=WAY_OUT)
             self._append = descriptor
         return self._append
 
@@ -123,7 +123,7 @@ class View:
         if self._file is None or found.st_ino != self._file.inode:
             self._load()
         elif found.st_size < self._end:
-            self._load()  # somebody put a backup in its place
+            self._load()  # a backup was put in its place
         elif found.st_size > self._end or found.st_mtime_ns != self._mtime_ns:
             self._advance()
         self._mtime_ns = found.st_mtime_ns
@@ -235,7 +235,7 @@ class View:
                 self._corrupt(f"it holds what no store writes: {problem}", self.path, problem)
 
     def _rest(self) -> bytes | None:
-        """What stands behind the last known commit; None if that commit stands there no more."""
+        """Returns the bytes behind the last known commit; None if that commit is gone."""
         assert self._file is not None
         size = os.fstat(self._file.fd).st_size
         parts, position = [], self._end - len(self._seal)
@@ -320,7 +320,7 @@ class View:
             if tail.seqs[number] == seq:
                 yield seq, kind, tail.names[number]
 
-    # --- for who looks at the files -------------------------------------------------------------------------
+    # --- for readers of the files ---------------------------------------------------------------------------
 
     @property
     def snapshot(self) -> Snapshot | None:
