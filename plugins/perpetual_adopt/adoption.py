@@ -1,5 +1,6 @@
-"""Adopting a source into a lab, and into the project that takes the place of a perpetual-agent one. For `command.py`,
-and for whoever does the same from Python.
+"""Adoption of a source into a lab, and into the project that takes the place of a perpetual-agent one.
+
+For `command.py`, and for callers from Python.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def takes_over(source: Source, lab: Callable[[], Lab], named: str | None = None)
 
     Raises:
         NoProject: if there is no project that earlier work of another kind could go into.
-        ForeignProject: if another perpetual-agent project stands in the way, or one of a newer version.
+        ForeignProject: if another perpetual-agent project is already there, or one of a newer version.
     """
     if not isinstance(source, AgentProject) or not source.path.name.startswith((_FOLDER, BACKUP)):
         lab()

@@ -196,7 +196,7 @@ def database(path: Path, *, check: bool = False) -> Iterator[sqlite3.Connection]
     Raises:
         CorruptData: for what is no database, or (with `check`, or later, while it is read) a damaged one.
         UsageError: if there is no such file, or it may not be read.
-        TransientError: if somebody writes to it all the time.
+        TransientError: if another process keeps writing to it.
     """
     try:
         with open(path, "rb") as file:
@@ -224,7 +224,7 @@ def _examine(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def _copied(path: Path, folder: Path) -> Path:
-    """The file with what stands in its log, as it was at one moment."""
+    """Returns a copy of the file and its log, both as of one moment."""
     import time
 
     deadline = time.monotonic() + _STILL_S

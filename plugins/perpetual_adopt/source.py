@@ -1,5 +1,6 @@
-"""What every reader answers: one source of earlier work, told apart, and streamed as items. Imported by the readers
-and by `find.py`.
+"""Sources: the answer of every reader, one place of earlier work with its key, streamed as items.
+
+Imported by the readers and by `find.py`.
 """
 
 from __future__ import annotations

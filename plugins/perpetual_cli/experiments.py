@@ -57,7 +57,7 @@ _LONGEST_LISTED = 200  # characters of a command in a list
 @click.option("--on-crash", metavar="supports|refutes", help="Where the claim is that it runs at all.")
 @click.option("--confirmation", is_flag=True, default=None, help="It is measured on data that was kept back for this.")
 @click.option("--proxy", metavar="JSON", help='A cheap stand-in: {"args": "--steps 500", "cost_run_hours": 0.1}.')
-@click.option("--proxy-of", metavar="ID", help="The experiment that this one stands in for.")
+@click.option("--proxy-of", metavar="ID", help="The experiment that this one is a cheap proxy of.")
 @click.option(
     "--changes", metavar="code|data|environment", help="This difference from the baseline experiment is the treatment."
 )
@@ -370,7 +370,7 @@ def _design(item: Json) -> str:
         what += " (confirmation)" if design["confirmation"] else ""
         what += f", changes {design['changes']}" if design["changes"] else ""
         what += f", a crash {design['on_crash']} it" if design["on_crash"] else ""
-    what += f", stands in for {design['proxy_of']}" if design["proxy_of"] else ""
+    what += f", a proxy of {design['proxy_of']}" if design["proxy_of"] else ""
     noise = "" if design["noise"] is None else f", noise {design['noise']:g}"
     cost = "" if design["cost_run_hours"] is None else f", {shown_hours(design['cost_run_hours'])} each"
     return f"  design: {what}; {counted(design['replicates'], 'replicate')}{cost}{noise}"

@@ -36,7 +36,7 @@ def open_lab(folder: Path) -> Lab:
     """The demo's project in `folder`, made if it is not there, with the training script as a file of the user's own.
 
     Raises:
-        Conflict: if another project, or another `train.py`, stands there.
+        Conflict: if the folder holds another project, or another `train.py`.
     """
     script = Path(__file__).with_name("train.py").read_bytes()
     target = folder / "train.py"

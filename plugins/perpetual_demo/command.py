@@ -173,7 +173,7 @@ def _lines(cli: CliContext, lab: Lab, began: float) -> Callable[[Cycle], None]:
 
 
 def _live(lab: Lab, began: float) -> tuple[AbstractContextManager[object], Callable[[Cycle], None]]:
-    """A picture that changes in place, for a person who watches."""
+    """Returns a display that is redrawn in place on a terminal, and the callback that redraws it."""
     from rich.live import Live
 
     screen = Live(_picture(lab, began), auto_refresh=False)

@@ -59,7 +59,7 @@ _MOST_PROBLEMS = 50
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The provider under test: its name, who offers it, its factory `module:callable` and the options it gets."""
+    """The provider under test: its name, its plugin, its factory `module:callable` and the options it gets."""
 
     store: str
     provider: str
@@ -88,7 +88,7 @@ class Certificate:
     """What was done and what came of it; `killed_in` counts the kills by what the writer was doing.
 
     `present` are those of the acknowledged transactions that are there, `transactions` all that are there: one whose
-    writer died before it could be told may be there too. `kept` is the scratch folder if something is wrong.
+    writer died before the acknowledgement may be there too. `kept` is the scratch folder if something is wrong.
     """
 
     store: str
@@ -171,7 +171,7 @@ class _Storm:
         self._chance = random.Random(seed)
         self._killed_in: Counter[str] = Counter()
         self._problems: list[str] = []
-        self._before = 0  # acknowledged by writers that are no more
+        self._before = 0  # acknowledged by writers that have ended
         self._acknowledgements = place / "acknowledgements"
         self._acknowledgements.mkdir()
         self._phases = place / "phases"
@@ -301,7 +301,7 @@ class _Storm:
             if time.monotonic() > deadline:
                 found = self._in_phase(None)
                 break
-            time.sleep(_LOOK_S)  # phases stand in mapped memory, which tells nobody of a change
+            time.sleep(_LOOK_S)  # phases are kept in mapped memory, which signals no change
         writer = found[int(draw * len(found))]
         if aim is not None:
             time.sleep(delay_s)  # somewhere inside what is aimed at

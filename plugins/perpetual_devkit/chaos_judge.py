@@ -29,13 +29,13 @@ for _part, (_kind, _) in enumerate(MEMBERS):
     _PARTS.setdefault(_kind, []).append(_part)
 _HOW = dict(MEMBERS)
 _ORDER = {kind: number for number, kind in enumerate(_PARTS)}
-_LONGEST_LOCK_S = 5.0  # nobody else is there: a write that takes longer waits for somebody who is dead
+_LONGEST_LOCK_S = 5.0  # no other process writes: a write that takes longer waits for the lock of a dead one
 _AFTER = "after the storm"
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the writers were told: by token what was acknowledged, and the tokens whose block was refused."""
+    """The answers that the writers got: by token what was acknowledged, and the tokens whose block was refused."""
 
     acknowledged: Mapping[str, Mapping[str, Any]]
     refused: frozenset[str] = frozenset()
@@ -225,7 +225,7 @@ def _indexes(store: StoreBase, found: _Found) -> Iterator[str]:
 
 
 def _writing(store: StoreBase) -> Iterator[str]:
-    """Nobody's lock is left: the next write goes through at once, and is there."""
+    """Checks that no lock is left: the next write goes through at once, and is there."""
     began = time.monotonic()
     before = store.seq()
     try:

@@ -140,7 +140,7 @@ def _acknowledge(descriptor: int, what: Mapping[str, Any]) -> None:
 
 
 def _is_told_to_stop() -> bool:
-    """Once standard input is closed: by the engine, or because the engine is no more."""
+    """Returns whether standard input is closed: by the engine, or because the engine has ended."""
     return bool(select.select([0], [], [], 0)[0])
 
 

@@ -181,4 +181,4 @@ def search(cli: CliContext, text: str, refresh: bool) -> None:
         extra={"index": found.index, "asked_at": at},
     )
     if not cli.as_json and items:
-        click.echo("next: perpetual plugins install NAME (anyone may publish under such a name: look who does)")
+        click.echo("next: perpetual plugins install NAME (anyone may publish under such a name: check the author)")

@@ -89,7 +89,7 @@ def _content(path: Path, newer_than_s: float | None = None) -> _Content | None:
 
 
 def _slack_s(mtime_ns: int) -> float:
-    """How much older than it was written a file may look; no more, or it is the one that the run before has left."""
+    """Returns how much older than its write a file may look, in seconds; an older one was left by the run before."""
     return _TICK_S if mtime_ns % 1_000_000_000 else _WHOLE_SECONDS_S
 
 

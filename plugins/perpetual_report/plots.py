@@ -1,6 +1,6 @@
 """The pictures that a report holds: confidence step by step, effects, budget, runs over time, and what hangs on what.
 
-Imported by `document`. Each is bounded and says what it leaves out; nothing is told by colour alone.
+Imported by `document`. Each is bounded and says what it leaves out; nothing is shown by colour alone.
 """
 
 from __future__ import annotations

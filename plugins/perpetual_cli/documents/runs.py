@@ -36,7 +36,7 @@ class Logs(TypedDict):
 
 
 class Place(TypedDict):
-    """Where a run stands in the queue; `waits_for` is as of the last look, `score` in bits per run-hour."""
+    """A run's place in the queue; `waits_for` is as of the last look, `score` in bits per run-hour."""
 
     run_id: str
     position: int
