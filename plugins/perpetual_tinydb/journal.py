@@ -112,7 +112,7 @@ class Journal(View):
         assert self._file is not None
         torn = self._rest()
         if torn is None:
-            raise CorruptData(f"{self.path} was overwritten by a process without the lock", hint=WAY_OUT)
+            raise CorruptData(f"{self.path} was overwritten by a process that does not hold the lock", hint=WAY_OUT)
         if torn:
             self._set_aside(torn)
             descriptor = self._file.append_fd()

@@ -44,7 +44,7 @@ class OpenFile:
             descriptor = open_file(self.path, os.O_WRONLY | os.O_APPEND)
             if os.fstat(descriptor).st_ino != self.inode:  # the caller holds the lock and has just looked
                 os.close(descriptor)
-                raise CorruptData(f"{self.path} was replaced by a process without the lock", hint=WAY_OUT)
+                raise CorruptData(f"{self.path} was replaced by a process that does not hold the lock", hint=WAY_OUT)
             self._append = descriptor
         return self._append
 
