@@ -21,7 +21,7 @@ _WIDE = 200
 @json_option
 @pass_cli
 def gpu_status(cli: CliContext, watch: bool) -> None:
-    """The machine's GPUs, how they fare, and which runs hold them, those of your other projects included.
+    """Show the machine's GPUs, how they fare, and which runs hold them, those of your other projects included.
 
     A state is free, leased (by a run), used (by another process), excluded (by gpus_excluded or the compute
     mode) or sick; a device that MIG has cut has a line for each of its instances.

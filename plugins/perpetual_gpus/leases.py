@@ -64,12 +64,12 @@ class Devices(Survey):
 
     @property
     def is_asked(self) -> bool:
-        """Whether the driver was asked."""
+        """Returns whether the driver was polled."""
         return self._is_asked
 
     @cached_property
     def reading(self) -> Reading:
-        """What the driver says."""
+        """Returns the driver's reading."""
         self._is_asked = True
         known = self._silence.reading()
         if known is not None:
@@ -80,7 +80,7 @@ class Devices(Survey):
 
     @cached_property
     def owners(self) -> Mapping[int, Owner]:
-        """The owners of the processes of the reading, by pid."""
+        """Returns the owners of the processes of the reading, by pid."""
         claims = others(living(), _home(self._view)) if self.reading.gpus else []
         return owners_of(self._view, self.reading, claims)
 
@@ -151,9 +151,10 @@ class Devices(Survey):
         return Lease(tuple(unit.uuid for unit in chosen), numbers), chosen
 
     def _begun(self, view: PlacementView, request: PlacementRequest, claims: Sequence[Claim]) -> Lease | None:
-        """What the run has already by a supervisor of a launcher that died, and went unseen when it was queued again.
+        """Returns the lease that a run already has through a supervisor whose launcher died; None without one.
 
-        Nothing else is chosen for it: that supervisor may be about to start the command with those devices.
+        Such a lease went unseen when the run was queued again. Nothing else is chosen for the run: that supervisor may
+        be about to start the command with those devices.
         """
         if request.run_id is None:
             return None

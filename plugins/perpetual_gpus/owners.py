@@ -29,7 +29,7 @@ FOREIGN, UNKNOWN = Owner("foreign"), Owner("unknown")
 
 
 def processes_of(gpu: Gpu) -> list[GpuProcess]:
-    """Every process of a device, those of its MIG instances included, each once."""
+    """Returns every process of a device, those of its MIG instances included, each once."""
     found = {process.pid: process for part in gpu.mig for process in part.processes}
     return [*({process.pid: process for process in gpu.processes} | found).values()]
 
@@ -60,7 +60,7 @@ def owners_of(view: PlacementView, reading: Reading, others: Sequence[Claim] = (
 
 
 def _pid_of(claim: Claim) -> list[int]:
-    """The command of a claim's run, where its folder tells it: it is read from outside the project that wrote it."""
+    """Returns the pid of a claim's command, as far as its run's folder, which another project wrote, says it."""
     from perpetual_supervisor.records import read_started
 
     try:
@@ -71,7 +71,9 @@ def _pid_of(claim: Claim) -> list[int]:
 
 
 def _owner(pid: int, of_pid: Mapping[int, Owner], marked: Mapping[tuple[str, str], Owner]) -> Owner:
-    """By descent first, which no program can change; what left its tree still has the variables of its run.
+    """Finds the owner of a process: by descent first, which no program can change, then by its run's variables.
+
+    A process that has left its tree still has those variables.
 
     A process that cannot be seen has ended, or lives outside this container: NVML numbers processes as the host does.
     """

@@ -15,13 +15,13 @@ _COARSE_BYTES = 2**30
 
 
 def could_ever(unit: Unit, need: GpuNeed) -> bool:
-    """Whether the unit would take the run if it were idle and well."""
+    """Returns whether the unit would take the run if it were idle and well."""
     big_enough = need.memory_bytes is None or unit.capacity_bytes is None or unit.capacity_bytes >= need.memory_bytes
     return unit.never is None and big_enough and not (unit.is_part and need.amount > 1)
 
 
 def pick(units: Sequence[Unit], need: GpuNeed) -> list[Unit] | None:
-    """The units that the run gets now; None if it has to wait."""
+    """Returns the units that the run gets now; None if it has to wait."""
     fit = [unit for unit in _named(units, need) if _why_not(unit, need) is None]
     memory = need.memory_bytes
     if memory is None:
@@ -55,7 +55,7 @@ def _named(units: Sequence[Unit], need: GpuNeed) -> list[Unit]:
 
 
 def _why_not(unit: Unit, need: GpuNeed) -> str | None:
-    """Why the unit is not for this run now, said after its name."""
+    """Returns why the unit is not for this run now, worded to follow its name; None if it is."""
     if unit.never or unit.is_sick:
         return unit.never or unit.obstacle
     if need.memory_bytes is not None and unit.capacity_bytes is not None and unit.capacity_bytes < need.memory_bytes:

@@ -14,5 +14,5 @@ def perpetual_placements() -> list[Provider]:
 
 @hookimpl
 def perpetual_commands() -> list[Provider]:
-    """`perpetual gpu-status`."""
+    """Offers `perpetual gpu-status`."""
     return [Provider("command", "gpu-status", "perpetual_gpus.command:gpu_status", "The machine's GPUs.")]

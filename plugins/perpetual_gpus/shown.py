@@ -12,7 +12,7 @@ __all__ = ["shown_device"]
 
 
 def shown_device(gpu: Gpu, units: Sequence[Unit], owners: Mapping[int, Owner], live: Sequence[LiveRun]) -> DeviceStatus:
-    """One device of the document; `units` are what can be leased of it, in its own order."""
+    """Returns one device of the document; `units` are its leasable parts, in its own order."""
     whole = None if gpu.mig else units[0]
     run_ids = {run.run_id for run in live if {gpu.uuid, *(part.uuid for part in gpu.mig)} & {*run.gpus}}
     return {
@@ -66,7 +66,7 @@ def _processes(processes: Sequence[GpuProcess], owners: Mapping[int, Owner]) -> 
 
 
 def _claims(unit: Unit) -> list[GpuClaim]:
-    """What runs of other projects hold of a unit."""
+    """Returns what runs of other projects hold of a unit."""
     return [
         {"project": hold.claim.project, "run_id": hold.claim.run_id, "memory_bytes": hold.memory_bytes}
         for hold in unit.holds

@@ -25,7 +25,7 @@ _GIB = 2**30
 
 
 def gpu_table(document: GpuStatus, console: Console) -> Table:
-    """The table of a document of devices, for the console's width: what is too long ends in dots, nothing wraps."""
+    """Returns the table of a document of devices, for the console's width: long cells end in dots, nothing wraps."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -58,7 +58,7 @@ def gpu_table(document: GpuStatus, console: Console) -> Table:
 
 
 def _rows(gpu: DeviceStatus) -> list[dict[str, Any]]:
-    """What the lines of a device say: its own, and that of each instance, which tells less."""
+    """Returns the lines of a device: its own, and one for each instance, which holds less."""
     own = _row(str(gpu["index"]), (gpu["name"] or "-").removeprefix("NVIDIA "), gpu)
     return [own, *(_row(f"  .{place}", "MIG instance", part) for place, part in enumerate(gpu["mig"]))]
 
@@ -91,7 +91,7 @@ def _bar(part: tuple[float | None, float | None], colour_of: Callable[[float], s
 
 
 def _busy(share: float) -> str:
-    """A device is there to be used: a high load is no alarm."""
+    """Returns the colour of a load: green, since a device is there to be used and a high load is no alarm."""
     return "green"
 
 
@@ -118,7 +118,7 @@ def _holders(part: Mapping[str, Any]) -> list[str]:
 
 
 def _stranger(process: GpuProcessStatus) -> str:
-    """A process that does not belong to a run that holds the device."""
+    """Returns the words for a process that does not belong to a run that holds the device."""
     if process["owner"] == "ended":
         return f"held by pid {process['pid']} of {process['run_id']}, ended"
     if process["owner"] == "run":
@@ -132,7 +132,7 @@ def _stranger(process: GpuProcessStatus) -> str:
 
 
 def _of_project(run_id: str, project: str) -> str:
-    """A run of another project; that one by its last name, for a whole path would push the numbers out."""
+    """Returns the words for another project's run; only that project's last name, since a path is too wide."""
     return f"{run_id} of {project.rstrip('/').rpartition('/')[2] or project}"
 
 

@@ -188,7 +188,7 @@ def _may_be_ours(number_bytes: int, held: Sequence[Hold]) -> bool:
 
 
 def in_words(process: GpuProcess, owner: Owner) -> str:
-    """What a process makes of its device, said after the device's name."""
+    """Returns what a process uses of its device, worded to follow the device's name."""
     if owner.kind == "ended":
         return f"is still held by pid {process.pid} of {owner.run_id}, which has ended"
     if owner.kind in ("run", "other"):
@@ -205,7 +205,7 @@ def _left(
     owners: Mapping[int, Owner],
     held: Sequence[Hold],
 ) -> int | None:
-    """What one more run may take: what is free, less what our runs have declared and not taken yet.
+    """Returns how many bytes one more run may take: those free, less what our runs have declared and not taken yet.
 
     A reading alone lies while runs warm up. So each run counts with what it declared or with what it really takes,
     whichever is more, and strangers with what they take.

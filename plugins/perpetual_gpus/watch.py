@@ -30,7 +30,7 @@ def _strays(run: LiveRun, reading: Reading, owners: Mapping[int, Owner]) -> Iter
 
 
 def _places(gpu: Gpu) -> Iterator[tuple[str, str | None, Sequence[GpuProcess]]]:
-    """The units of a device with their processes."""
+    """Yields the units of a device with their processes."""
     if not gpu.mig:
         yield f"GPU {gpu.index}", gpu.uuid, gpu.processes
     for part in gpu.mig:

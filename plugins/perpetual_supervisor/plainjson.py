@@ -26,7 +26,7 @@ class _Context:
 
 
 def _accelerated() -> tuple[Any, Any]:
-    """What reads a value from a text at a place, and what writes a string."""
+    """Returns the scanner that reads a value from a text at a position, and the encoder of strings."""
     context: Any = _Context()
     try:
         import _json
@@ -42,12 +42,12 @@ _SCAN, _QUOTED = _accelerated()
 
 
 def read(path: str) -> Any:
-    """The document in a file. Raises OSError, ValueError."""
+    """Returns the document in a file. Raises OSError, ValueError."""
     return load(atomic.read_file(path).decode("utf-8"))
 
 
 def load(text: str) -> Any:
-    """The value of a JSON document, as `json.loads`. Raises ValueError if it is none."""
+    """Returns the value of a JSON document, as `json.loads`. Raises ValueError if it is none."""
     text = text.strip(" \t\n\r")
     try:
         value, end = _SCAN(text, 0)
@@ -65,7 +65,7 @@ def load(text: str) -> Any:
 
 
 def dump(value: str | int | float | dict[str, Any] | None) -> str:
-    """JSON on one line, as `atomic.dump_json`. Raises ValueError for NaN and infinity, TypeError for other kinds."""
+    """Returns a line of JSON, as `atomic.dump_json`. Raises ValueError for NaN, infinity; TypeError for other kinds."""
     if value is None:
         return "null"
     if isinstance(value, str):

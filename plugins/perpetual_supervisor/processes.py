@@ -26,7 +26,7 @@ _OUTPUTS = ("stdout.log", "stderr.log")
 
 
 def command_here(child: Identity, run_dir: Path, nonce: str | None, *, at_home: bool) -> Identity | None:
-    """The command that an identity names, as it can be signalled now, if it is proven to be of this folder.
+    """Returns the command that an identity names, as it can be signalled now, if it is proven to be of this folder.
 
     A record that was written in this very folder is proof enough (`at_home`); in a copy of it the command's own output
     and environment must name the folder.
@@ -48,7 +48,7 @@ def command_of(run_dir: Path, started: Started) -> Identity | None:
 
 
 def _is_at_home(run_dir: Path, started: Started) -> bool:
-    """Whether the record of the start was written in this very folder, and not in one of which this is a copy."""
+    """Returns whether the record of the start was written in this very folder, and not in the original of a copy."""
     try:
         return started.folder is not None and os.stat(run_dir).st_ino == started.folder
     except OSError:
@@ -81,7 +81,7 @@ def supervision_of(run_dir: Path, started: Started) -> Supervision | None:
 
 
 def _elsewhere(run_dir: Path, started: Started) -> str | None:
-    """Where a run of this machine lives that is not this folder's, in words; None if it does not live."""
+    """Returns where a live run of this machine belongs that is not this folder's, in words; None if it is not alive."""
     if platform.is_alive(started.supervisor):
         folder = folder_of(started.supervisor.pid)
         # Once more: it may have been about to leave, and has no folder by now.
@@ -93,7 +93,7 @@ def _elsewhere(run_dir: Path, started: Started) -> str | None:
 
 
 def _foreign_host(started: Started) -> str | None:
-    """The machine on which it was started, in words, if that is another one. The same boot is the same machine."""
+    """Returns the machine that started the run, in words, if it is another one. The same boot is the same machine."""
     if started.host_id is None or started.supervisor.boot_id == platform.boot_id():
         return None
     if started.host_id == this_host().id:
@@ -115,12 +115,12 @@ def is_live(run_dir: Path) -> bool:
 
 
 def _writes_to(pid: int, run_dir: Path) -> bool:
-    """Whether its output goes to the logs of this folder."""
+    """Returns whether the process's output goes to the logs of this folder."""
     return _puts_out(pid, _logs(run_dir))
 
 
 def _logs(run_dir: Path) -> list[os.stat_result]:
-    """The logs of this folder; a file that has a second name may be another's."""
+    """Returns the logs of this folder; leaves out a file with a second name, which may be another folder's."""
     logs = []
     for name in _OUTPUTS:
         try:
@@ -175,14 +175,14 @@ def marked(run_dir: Path, nonce: str | None, *, leave_out: Callable[[int], bool]
 
 
 def _is_of(pid: int, content: bytes | None, run_dir: Path, nonce: str | None, logs: list[os.stat_result]) -> bool:
-    """Whether a process is the run's; `content` is its environment where that was read just now."""
+    """Returns whether a process is the run's; `content` is its environment where that was read just now."""
     content = _environment_of(pid) if content is None else content
     has_mark = b"PERPETUAL_" in content and _is_marked(_parsed(content), run_dir, nonce)
     return has_mark or _puts_out(pid, logs)
 
 
 def _is_marked(variables: Mapping[str, str], run_dir: Path, nonce: str | None) -> bool:
-    """Whether an environment was given to this run.
+    """Returns whether an environment was given to this run.
 
     A copy of a project has the nonces of its original: of two folders the one that the environment names counts, as
     long as it is there. Where it is gone, the project was moved.

@@ -76,7 +76,7 @@ class ExitRecord:
 
 
 def hash_of(end_key: str) -> str:
-    """The hash under which the key of an end is known beforehand."""
+    """Returns the hash under which the key of an end is known beforehand."""
     import hashlib
 
     return hashlib.sha256(end_key.encode()).hexdigest()[:32]
@@ -88,7 +88,7 @@ def read_started(run_dir: Path) -> Started | None:
 
 
 def started_in(found: Any) -> Started:
-    """The record of a start, as it was read. Raises KeyError, TypeError, ValueError."""
+    """Returns the record of a start, checked. Raises KeyError, TypeError, ValueError."""
     return Started(
         supervisor=identity_in(found["supervisor"]),
         child=None if found["child"] is None else identity_in(found["child"]),
@@ -105,7 +105,7 @@ def started_in(found: Any) -> Started:
 
 
 def read_exit(run_dir: Path) -> ExitRecord | None:
-    """How it ended; None if there is no record. Raises ValueError naming the file if it holds no such record."""
+    """Returns the exit record; None if there is none. Raises ValueError naming the file if it holds no such record."""
     return _read(run_dir / EXIT, _exit_record)
 
 
@@ -131,12 +131,12 @@ def _read(path: Path, build: Callable[[Any], _Parsed]) -> _Parsed | None:
 
 
 def shortened(text: str, limit: int = 300) -> str:
-    """The text, cut where it is longer than a message may be."""
+    """Returns the text, cut where it is longer than a message may be."""
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 
 def typed(found: Any, key: str, *kinds: type) -> Any:
-    """A value of one of these kinds. Raises KeyError, TypeError."""
+    """Returns a value of one of these kinds. Raises KeyError, TypeError."""
     value = found[key]
     if type(value) not in kinds:
         raise TypeError(f"{key} is {value!r}")
@@ -149,7 +149,7 @@ def _limit(found: Any, key: str) -> float | None:
 
 
 def seconds(found: Any, key: str) -> float:
-    """A length of time that can have been. Raises KeyError, TypeError, ValueError."""
+    """Returns a possible length of time. Raises KeyError, TypeError, ValueError."""
     value = float(typed(found, key, float, int))
     if not 0.0 <= value < math.inf:
         raise ValueError(f"{key} is {value!r}")
@@ -157,7 +157,7 @@ def seconds(found: Any, key: str) -> float:
 
 
 def _word(found: Any, key: str) -> str | None:
-    """A short text that an earlier version did not write."""
+    """Returns a short text that an earlier version did not write."""
     value: str | None = None if found.get(key) is None else typed(found, key, str)
     if value is not None and len(value) > 200:
         raise ValueError(f"{key} has {len(value)} characters")
@@ -165,7 +165,7 @@ def _word(found: Any, key: str) -> str | None:
 
 
 def _time(found: Any, key: str) -> str:
-    """A moment in UTC. Raises KeyError, TypeError, ValueError."""
+    """Returns a moment in UTC. Raises KeyError, TypeError, ValueError."""
     value: str = typed(found, key, str)
     if len(value) > 40 or datetime.fromisoformat(value).utcoffset() != timedelta(0):
         raise ValueError(f"{key} is {shortened(repr(value))}, which is no time in UTC")

@@ -9,7 +9,7 @@ import sys
 
 
 def main(argv: list[str]) -> int:
-    """Detach from the launcher and supervise the run of the directory `argv[1]`; the exit status."""
+    """Detaches from the launcher and supervises the run of the directory `argv[1]`; returns the exit status."""
     if len(argv) != 2:
         sys.stderr.write("usage: shim.py RUN_DIR\n")
         return 2
@@ -25,7 +25,7 @@ def main(argv: list[str]) -> int:
 
 
 def _offer_modules() -> None:
-    """Make this package and `perpetual.toolkit` importable from where they lie, and nothing else that is installed."""
+    """Makes this package and `perpetual.toolkit` importable from where they lie, and nothing else that is installed."""
     here = os.path.dirname(os.path.abspath(__file__))
     above = os.path.dirname(here)
     # Installed, the packages lie side by side; in a checkout the plugins have a folder of their own.

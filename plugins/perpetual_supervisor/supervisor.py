@@ -61,7 +61,7 @@ class StartError(Exception):
 
 
 def main(run_dir: str) -> int:
-    """Supervise the run of this directory, in a process and a session of its own; the exit status."""
+    """Supervises the run of this directory, in a process and a session of its own; returns the exit status."""
     # Relative names from here on: the record still finds its place when a folder above is renamed.
     os.chdir(run_dir)
     most = os.sysconf("SC_OPEN_MAX")
@@ -88,7 +88,7 @@ def main(run_dir: str) -> int:
 
 
 def hold_lock(path: str) -> None:
-    """Take the supervisor's lock until this process dies. Raises StartError if another has it."""
+    """Takes the supervisor's lock until this process dies. Raises StartError if another has it."""
     import fcntl
 
     descriptor = confined.open_file(path, os.O_RDWR | os.O_CREAT)
@@ -104,7 +104,7 @@ def hold_lock(path: str) -> None:
 
 
 def read_spec(path: str) -> dict[str, Any]:
-    """What to run. Raises StartError if it is missing or unreadable."""
+    """Reads what to run. Raises StartError if it is missing or unreadable."""
     try:
         spec = plainjson.read(path)
     except (OSError, ValueError) as exc:
@@ -115,7 +115,7 @@ def read_spec(path: str) -> dict[str, Any]:
 
 
 def answer(line: str, null: int) -> None:
-    """Tell the launcher, then let go of its pipe."""
+    """Answers the launcher, then lets go of its pipe."""
     try:
         os.write(1, line.encode("utf-8", "backslashreplace") + b"\n")
     except OSError:
@@ -125,7 +125,7 @@ def answer(line: str, null: int) -> None:
 
 
 def complain(text: str) -> None:
-    """A line in `supervisor.log`; nothing where that cannot be written either, for the run must go on."""
+    """Writes a line to `supervisor.log`; nothing where that cannot be written either, for the run must go on."""
     try:
         os.write(2, f"{iso_now()} {text}\n".encode("utf-8", "backslashreplace"))
     except OSError:
@@ -133,7 +133,7 @@ def complain(text: str) -> None:
 
 
 def iso_now() -> str:
-    """The time now in UTC, with milliseconds (ISO 8601, suffix Z)."""
+    """Returns the time now in UTC, with milliseconds (ISO 8601, suffix Z)."""
     seconds = time.time()
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds % 1 * 1000):03d}Z"
 
@@ -176,7 +176,7 @@ class Run:
             self.cancel_requested = True
 
     def start(self) -> None:
-        """Fork, record, release. Raises StartError; then nothing of the command runs or has run."""
+        """Forks, records, releases. Raises StartError; then nothing of the command runs or has run."""
         try:
             self.output = Captured(self.spec["max_log_bytes"])
             gate, report = self._fork()
@@ -193,7 +193,7 @@ class Run:
         self._release(gate, report)
 
     def _fork(self) -> tuple[int, int]:
-        """Fork a child that waits at a gate; the gate's write end, and the read end of its report on exec."""
+        """Forks a child that waits at a gate; returns the gate's write end, and the read end of its report on exec."""
         logs = [confined.open_file(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT) for name in LOGS]
         for log in logs:
             os.set_blocking(log, True)  # as a shell would have opened it for the command
@@ -257,7 +257,7 @@ class Run:
         raise StartError(reason, detail)
 
     def supervise(self) -> None:
-        """Return when the command and all it started are gone."""
+        """Returns once the command and all it started are gone."""
         while True:
             self._reap()
             now = time.monotonic()
@@ -284,7 +284,7 @@ class Run:
         self.output.cut(complain)
 
     def _keep_to_limits(self, now: float) -> None:
-        """End the command if it has lasted too long, or has written nothing for too long."""
+        """Ends the command if it has lasted too long, or has written nothing for too long."""
         if self.wall_at is not None and now >= self.wall_at:
             self._stop(self.spec["grace_s"], "timeout", f"over its limit of {self.spec['wall_s']:g} s")
         elif self.silence_s is not None and self.silent_at is not None:
@@ -294,7 +294,7 @@ class Run:
                 self._stop(self.spec["grace_s"], "timeout", f"wrote nothing for {self.silence_s:g} s")
 
     def _reap(self) -> None:
-        """Collect every dead child: the command itself, and orphans that came to us.
+        """Collects every dead child: the command itself, and orphans that came to us.
 
         What a run used that was started from inside this one and has ended is counted here too: a dead process does
         not show what it was.
@@ -314,7 +314,7 @@ class Run:
             self.max_rss_bytes = max(self.max_rss_bytes, rss_bytes)
 
     def _stop(self, grace_s: float, reason: str | None, detail: str | None) -> None:
-        """Send TERM once; ask again and only the patience gets shorter. The first reason stands.
+        """Sends TERM once; a second call only shortens the grace. The first reason is kept.
 
         The wall limit stays: a long grace gives no run more time than its limit and the grace of its start.
         """
@@ -330,7 +330,7 @@ class Run:
             self.kill_at = min(self.kill_at, kill_at)
 
     def _signal_all(self, *signums: int) -> None:
-        """Signal the process group and every descendant, each once: to many a second TERM means "at once".
+        """Signals the process group and every descendant, each once: to many a second TERM means "at once".
 
         They are listed before any is signalled: the children of a process that exits at once are reparented, and a walk
         could miss them.
@@ -345,7 +345,7 @@ class Run:
             process_tree.signal_each(found, signum, except_group=self.child if by_group else None)
 
     def _leftovers(self) -> int:
-        """How many processes of the run still live; without a subreaper its process group counts as one.
+        """Counts the processes of the run that still live; without a subreaper its process group counts as one.
 
         A walk down the tree can miss one that is handed to us, its parent gone, while we walk. So none is only said
         where none is found and we have no child either: a process that is handed over has become one.
@@ -365,7 +365,7 @@ class Run:
         return True
 
     def _sleep(self) -> None:
-        """Until a signal, a deadline, or the next tick where something must be watched."""
+        """Sleeps until a signal, a deadline, or the next tick where something must be watched."""
         moments = []
         if self.status is None and self.kill_at is None:
             if self.wall_at is not None:
@@ -383,7 +383,7 @@ class Run:
             os.read(self.wake, 4096)
 
     def exit_record(self) -> dict[str, Any]:
-        """The exit record as of now (the keys of `ExitRecord`)."""
+        """Returns the exit record as of now (the keys of `ExitRecord`)."""
         code = None if self.status is None else os.waitstatus_to_exitcode(self.status)
         signalled = code is not None and code < 0
         return {
@@ -410,7 +410,7 @@ class Run:
 
 
 def become_command(spec: dict[str, Any], gate: int, report: int, logs: list[int]) -> NoReturn:
-    """In the child: drop the supervisor's signal handling, wait at the gate, execute; or `report` why not."""
+    """Drops, in the child, the supervisor's signal handling, waits at the gate, executes; or `report`s why not."""
     what = "cannot start"
     try:
         signal.set_wakeup_fd(-1)
@@ -436,7 +436,7 @@ def become_command(spec: dict[str, Any], gate: int, report: int, logs: list[int]
 
 
 def read_cancellation() -> tuple[str, float | None] | None:
-    """What `cancel.json` says, as (detail, grace in seconds); None if there is none."""
+    """Reads `cancel.json` as (detail, grace in seconds); None if there is none."""
     try:
         found = plainjson.read("cancel.json")
         by, grace_s = found["by"], found["grace_s"]
@@ -488,7 +488,7 @@ def write_exit(content: str, tell: Callable[[str], None]) -> bool:
 
 
 def make_way(path: str, tell: Callable[[str], None]) -> None:
-    """Set aside what the command put where the exit record goes. Raises OSError.
+    """Sets aside what the command put where the exit record goes. Raises OSError.
 
     A file may be the record of an earlier try, and is replaced. The right to write here may have been taken, too.
     """
@@ -506,11 +506,11 @@ def make_way(path: str, tell: Callable[[str], None]) -> None:
 
 
 def keep_quiet(text: str) -> None:
-    """What was said before is not said again."""
+    """Drops a complaint that was made before."""
 
 
 def signal_group(group: int, signum: int) -> bool:
-    """Signal a process group; False if every member is gone or a zombie (macOS says EPERM)."""
+    """Signals a process group; False if every member is gone or a zombie (macOS says EPERM)."""
     try:
         os.killpg(group, signum)
     except (ProcessLookupError, PermissionError):
@@ -519,7 +519,7 @@ def signal_group(group: int, signum: int) -> bool:
 
 
 def folder_is_gone() -> bool:
-    """Whether the current folder was removed; it never comes back, for a new one of its name is another."""
+    """Returns whether the current folder was removed; it never comes back, for a new one of its name is another."""
     try:
         os.getcwd()
     except FileNotFoundError:
@@ -528,7 +528,7 @@ def folder_is_gone() -> bool:
 
 
 def discard(path: str) -> None:
-    """Take a file away, if it is there."""
+    """Removes a file, if it is there."""
     try:
         os.unlink(path)
     except FileNotFoundError:
