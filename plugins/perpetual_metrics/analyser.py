@@ -19,7 +19,7 @@ class RuleAnalyser(Analyser):
     """Pure; see `perpetual.slots.analyser` for the contract."""
 
     def analyse(self, run: Run, experiment: Experiment, hypothesis: Hypothesis | None) -> Analysis:
-        """One line for every run; a text (which becomes a note) only for one that failed."""
+        """Returns one line for every run; a text (which becomes a note) only for one that failed."""
         metric = experiment.design.metric
         value = run.metrics.get(metric) if metric else None
         if run.status == "done":
@@ -37,7 +37,7 @@ class RuleAnalyser(Analyser):
     def conclude(
         self, hypothesis: Hypothesis, evidence: Sequence[Evidence], experiments: Sequence[Experiment]
     ) -> Analysis:
-        """The verdict with its numbers and the rows that it rests on."""
+        """Returns the verdict with its numbers and the rows that it rests on."""
         rows = [row for row in evidence if row.kind == "measured" and row.retracted_by is None]
         lines = [
             f"# {hypothesis.id} {hypothesis.status}: {hypothesis.statement}",
@@ -81,5 +81,5 @@ def _bound(hypothesis: Hypothesis) -> str:
 
 
 def build(options: Mapping[str, Any]) -> RuleAnalyser:
-    """Factory of the provider `rules`."""
+    """Builds the provider `rules`."""
     return RuleAnalyser()

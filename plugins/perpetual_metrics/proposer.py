@@ -20,7 +20,7 @@ class GridProposer(Proposer):
     """Pure; see `perpetual.slots.analyser` for the contract."""
 
     def drafts(self, hypotheses: Sequence[Hypothesis], experiments: Sequence[Experiment]) -> Sequence[Draft]:
-        """The points nearest to what was tried come first: they differ from it in the fewest values."""
+        """Returns drafts; points nearest to what was tried come first: they differ from it in the fewest values."""
         found = []
         for hypothesis in hypotheses:
             own = [
@@ -76,5 +76,5 @@ def _draft(hypothesis: Hypothesis, pattern: Experiment, point: Mapping[str, Any]
 
 
 def build(options: Mapping[str, Any]) -> GridProposer:
-    """Factory of the provider `grid`."""
+    """Builds the provider `grid`."""
     return GridProposer()

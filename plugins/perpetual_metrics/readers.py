@@ -94,7 +94,7 @@ def _slack_s(mtime_ns: int) -> float:
 
 
 def _parsed(text: str | bytes) -> Any:
-    """The JSON, a number of very many digits as an infinite one.
+    """Returns the parsed JSON, a number of very many digits as an infinite one.
 
     Raises:
         ValueError: if it is none, or nested too deeply.
@@ -110,7 +110,7 @@ def _integer(digits: str) -> int | float:
 
 
 def _value(found: object, source: str) -> MetricValue | None:
-    """The metric of a JSON value; None if it is no number at all."""
+    """Returns the metric of a JSON value; None if it is no number at all."""
     if isinstance(found, dict) and found.keys() == {"type", "text"} and found["type"] in ("float", "int"):
         found = _of_typed(str(found["text"]))  # as perpetual.log writes what JSON has no number for
     if isinstance(found, bool) or not isinstance(found, (int, float)):
@@ -130,7 +130,7 @@ def _of_typed(text: str) -> int | float:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The file's lines with their numbers; of a very long file the last ones."""
+    """Yields the file's lines with their numbers; of a very long file the last ones."""
     found = _content(path)
     deadline = Deadline(_MOST_S)
     for number, line in enumerate(found.data.split(b"\n") if found else (), found.first_line if found else 1):
@@ -161,7 +161,7 @@ class _ResultsFile(MetricReader):
     """`results.json`: {"metrics": {"val_loss": 2.21}} or {"val_loss": 2.21}."""
 
     def read(self, folder: RunFolder) -> Mapping[str, MetricValue]:
-        """The first file that belongs to this run: in its own folder, then in its working directory."""
+        """Reads the first file that belongs to this run: in its own folder, then in its working directory."""
         for path in (folder.log_dir / "results.json", folder.cwd / "results.json"):
             content = _content(path, folder.started_at_s)
             if content is None:
@@ -182,7 +182,7 @@ class _CsvFile(MetricReader):
     """`results.csv` or `metrics.csv`: a row of names, then rows of values, as loggers of training write them."""
 
     def read(self, folder: RunFolder) -> Mapping[str, MetricValue]:
-        """The last value in each column of the first file that belongs to this run; empty cells are no values."""
+        """Reads the last value in each column of the first file that belongs to this run; empty cells are no values."""
         for place in (folder.log_dir, folder.cwd):
             for name in ("results.csv", "metrics.csv"):
                 content = _content(place / name, folder.started_at_s)
@@ -218,7 +218,7 @@ class _MetricsLog(MetricReader):
     """The JSON lines of `perpetual.log`."""
 
     def read(self, folder: RunFolder) -> Mapping[str, MetricValue]:
-        """The last value of each name."""
+        """Reads the last value of each name."""
         return _from_json_lines(folder.log_dir / "metrics.jsonl")
 
 
@@ -226,7 +226,7 @@ class _StdoutJson(MetricReader):
     """JSON objects, one a line, on standard output."""
 
     def read(self, folder: RunFolder) -> Mapping[str, MetricValue]:
-        """The last value of each name."""
+        """Reads the last value of each name."""
         return _from_json_lines(folder.log_dir / "stdout.log")
 
 
@@ -234,7 +234,7 @@ class _StdoutText(MetricReader):
     """`val_loss: 2.21` or `val_loss=2.21`, anywhere on a line of standard output."""
 
     def read(self, folder: RunFolder) -> Mapping[str, MetricValue]:
-        """The last value of each name."""
+        """Reads the last value of each name."""
         path = folder.log_dir / "stdout.log"
         found: dict[str, MetricValue] = {}
         for number, line in _lines(path):
@@ -251,25 +251,25 @@ class _StdoutText(MetricReader):
 
 
 def results_file(options: Mapping[str, Any]) -> MetricReader:
-    """Factory of `results-file`."""
+    """Builds `results-file`."""
     return _ResultsFile()
 
 
 def metrics_log(options: Mapping[str, Any]) -> MetricReader:
-    """Factory of `metrics-log`."""
+    """Builds `metrics-log`."""
     return _MetricsLog()
 
 
 def csv_file(options: Mapping[str, Any]) -> MetricReader:
-    """Factory of `csv-file`."""
+    """Builds `csv-file`."""
     return _CsvFile()
 
 
 def stdout_json(options: Mapping[str, Any]) -> MetricReader:
-    """Factory of `stdout-json`."""
+    """Builds `stdout-json`."""
     return _StdoutJson()
 
 
 def stdout_text(options: Mapping[str, Any]) -> MetricReader:
-    """Factory of `stdout-text`."""
+    """Builds `stdout-text`."""
     return _StdoutText()

@@ -78,13 +78,13 @@ class Ignore:
         return any(pattern.match(name) for pattern in self._names)
 
     def matches(self, path: str) -> bool:
-        """Whether a path, with slashes, is left out."""
+        """Returns whether a path, with slashes, is left out."""
         parts = path.split("/")
         return any(map(self._is_named, parts)) or any(_covers(pattern, parts) for pattern in self._paths)
 
 
 def _covers(pattern: Sequence[re.Pattern[str] | None], parts: Sequence[str]) -> bool:
-    """Whether a pattern means the path or a folder above it. Each part is compared with each place once."""
+    """Returns whether a pattern means the path or a folder above it. Compares each part with each place once."""
     places = {0}  # of the pattern, after the parts so far
     for part in parts:
         further = set()
@@ -175,7 +175,7 @@ class Reader(CodeReader):
 
     @cached_property
     def _tree(self) -> _Tree | str:
-        """What git tracks, or why it cannot be had."""
+        """Returns what git tracks, or why it cannot be had."""
         try:
             return _tree_of(self._root, None, self._ignore)
         except (GitFailed, OSError) as problem:
@@ -190,7 +190,7 @@ def _digest(parts: object) -> str:
 
 
 def _tree_of(root: Path, commit: str | None, ignore: Ignore) -> _Tree:
-    """What git tracks, compared with a commit, by default with the one that is checked out.
+    """Returns what git tracks, compared with a commit, by default with the one that is checked out.
 
     Raises:
         GitFailed: if it cannot be had within the limits.
@@ -237,7 +237,7 @@ class _Change(NamedTuple):
 
 
 def _changes(data: bytes) -> list[_Change]:
-    """What `git diff --raw -z` says."""
+    """Parses the output of `git diff --raw -z`."""
     found = []
     words = iter(data.split(b"\0"))
     for head in words:
@@ -303,7 +303,7 @@ def _read(git: Git, process: subprocess.Popen[bytes]) -> bytes:
 
 
 def _text(name: bytes) -> str:
-    """A path as text; odd bytes are escaped in a way that `_name` reverts."""
+    """Returns a path as text; odd bytes are escaped in a way that `_name` reverts."""
     return name.decode("utf-8", "surrogateescape")
 
 
@@ -312,7 +312,7 @@ def _name(path: str) -> bytes:
 
 
 def _shown(path: str) -> str:
-    """A path as the record takes it: odd bytes escaped."""
+    """Returns a path as the record takes it: odd bytes escaped."""
     return _name(path).decode("utf-8", "backslashreplace")
 
 
@@ -320,7 +320,7 @@ def _shown(path: str) -> str:
 
 
 def _programs(root: Path, argv: Sequence[str], cwd: str | None) -> Iterable[tuple[str, str]]:
-    """The program files below the folder that a command names, each with the hash of its content."""
+    """Yields the program files below the folder that a command names, each with the hash of its content."""
     found: dict[str, str] = {}
     for name in _candidates(argv):
         full = Path(os.path.realpath(os.path.join(root, cwd or ".", name)))

@@ -121,7 +121,7 @@ def _keep(
     document: dict[str, Any],
     problems: list[str],
 ) -> None:
-    """The patch and the untracked files; the two commands run side by side."""
+    """Keeps the patch and the untracked files; the two commands run side by side."""
     environment = borrowed(site, config, git.scratch)
     base = ["git", *overrides(config)]
     tree = site.commit or EMPTY_TREE[64 if config.get("extensions.objectformat") == "sha256" else 40]
@@ -149,7 +149,7 @@ def _keep(
 
 
 def look(git: Git, root: str) -> tuple[Site, dict[str, str]]:
-    """Where the repository around `root` is, and what of its configuration matters.
+    """Returns the place of the repository around `root`, and what of its configuration matters.
 
     Raises:
         GitFailed: outside a work tree, or without git.
@@ -191,14 +191,14 @@ def refuse_no_repository(root: str) -> None:
 
 
 def _may_be_repository(place: str) -> bool:
-    """Whether git looks closer at the folder: it holds `.git`, or looks like a bare repository."""
+    """Returns whether git looks closer at the folder: it holds `.git`, or looks like a bare repository."""
     return os.path.lexists(os.path.join(place, ".git")) or all(
         os.path.lexists(os.path.join(place, name)) for name in ("HEAD", "objects", "refs")
     )
 
 
 def _branch(head: str) -> str | None:
-    """The branch that is checked out; None if HEAD is detached."""
+    """Returns the branch that is checked out; None if HEAD is detached."""
     try:
         with open(head, encoding="utf-8", errors="replace") as file:
             text = file.readline(4096).strip()
@@ -215,7 +215,7 @@ def _remote(redactor: Redactor, config: Mapping[str, str]) -> str | None:
 
 
 def borrowed(site: Site, config: Mapping[str, str], scratch: Path) -> dict[str, str]:
-    """The environment of a command that works on the repository without its configuration."""
+    """Returns the environment of a command that works on the repository without its configuration."""
     own = scratch / "git"
     for name in ("refs", "info"):
         (own / name).mkdir(parents=True)
@@ -306,7 +306,7 @@ class Git:
 
     @property
     def is_over(self) -> bool:
-        """Whether the time for all of its commands is used up."""
+        """Returns whether the time for all of its commands is used up."""
         return self._is_over
 
     def _end(self) -> None:
@@ -337,14 +337,14 @@ class Git:
         return process
 
     def read(self, process: subprocess.Popen[bytes]) -> bytes:
-        """All that it writes; it has ended then."""
+        """Reads all that the process writes; it has ended then."""
         assert process.stdout is not None
         data = process.stdout.read()
         process.wait()
         return data
 
     def why(self, process: subprocess.Popen[bytes]) -> str:
-        """Why it ended without success, in git's own words where it said any."""
+        """Returns why it ended without success, in git's own words where it gave any."""
         words = process.args
         assert isinstance(words, list)
         command = next(word for word in words if word in _COMMANDS)
@@ -418,7 +418,7 @@ def _take_out_secrets(redactor: Redactor, path: Path, document: dict[str, Any], 
 
 
 def _copy(source: str, target: Path) -> bool:
-    """False if there is no such file: an index that was never written, a repository without excludes."""
+    """Copies a file; False if there is none: an index that was never written, a repository without excludes."""
     try:
         shutil.copyfile(source, target)
     except (FileNotFoundError, NotADirectoryError):

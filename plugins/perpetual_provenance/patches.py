@@ -53,7 +53,7 @@ def _name_of(section: bytes) -> str:
 
 
 def _redacted(redactor: Redactor, section: bytes) -> bytes:
-    """The section with as many lines as before, each with its sign."""
+    """Returns the section with as many lines as before, each with its sign."""
     if redactor.content(section) == section or b"\nGIT binary patch\n" in section:
         return section
     head, *hunks = re.split(rb"(?m)^(?=@@ )", section)

@@ -30,7 +30,7 @@ _RECORD = (".perpetual", ".git")  # met on the way they are passed by: they chan
 
 
 def look_at(root: Path, patterns: Sequence[str]) -> dict[str, Any]:
-    """How the protected paths look now.
+    """Returns the present state of the protected paths.
 
     Returns:
         `{patterns, sha256, files: [{path, mode, bytes, sha256, target, seen, young, why}], unmatched, problems}`:
@@ -84,7 +84,9 @@ class Change(NamedTuple):
 
 
 def unlike(root: Path, before: Mapping[str, Any], *, most: int) -> Change:
-    """What is not as it was, at most so many paths by name; what is as it was again, though it was written, beside it.
+    """Compares the protected paths with an earlier state; names at most so many changed ones.
+
+    Paths that are as they were again, though they were written, are listed beside the changed ones.
 
     A file whose size, times and inode are the same was not written: its time of change (ctime) is set by the kernel
     at every write, and no call sets it back. So contents are read again only where these differ, which spares a run
@@ -112,12 +114,12 @@ def _listed(words: Mapping[str, str], most: int) -> str:
 
 
 def _text(words: str) -> str:
-    """A name may be any bytes, and what is recorded is text."""
+    """Returns text: a name may be any bytes, and what is recorded is text."""
     return words.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _difference(root: str, before: Mapping[str, Any]) -> str | None:
-    """How one path is not as it was, or None."""
+    """Returns how one path has changed, or None."""
     path = before["path"]
     entry = _entry(root, path, 0)
     if entry["why"] is not None or before["why"] is not None:
@@ -181,7 +183,7 @@ def _unusable(pattern: str) -> str | None:
 
 
 def _matching(root: str, pattern: str, problems: list[str]) -> Iterator[str]:
-    """The files and links that a pattern means, relative to the root."""
+    """Yields the files and links that a pattern means, relative to the root."""
     pattern = "/".join(part for part in pattern.split("/") if part not in ("", "."))
     wild = _WILD.search(pattern)
     if wild is None or os.path.lexists(os.path.join(root, pattern)):
@@ -195,7 +197,7 @@ def _matching(root: str, pattern: str, problems: list[str]) -> Iterator[str]:
 
 
 def _below(root: str, start: str, problems: list[str], *, is_named: bool) -> Iterator[str]:
-    """The path, or all files and links below it, in order. Of links only one that is named itself is followed."""
+    """Yields the path, or all files and links below it, in order. Follows only a link that is named itself."""
     full = os.path.join(root, start) if start else root
     if os.path.islink(full):
         yield start
@@ -231,7 +233,7 @@ def _below(root: str, start: str, problems: list[str], *, is_named: bool) -> Ite
 
 
 def _expression(pattern: str) -> re.Pattern[str]:
-    """A glob as an expression; what matches a folder matches all below it."""
+    """Returns a glob as an expression; what matches a folder matches all below it."""
     text = ""
     at = 0
     while at < len(pattern):

@@ -23,7 +23,7 @@ _SHEBANG_BYTES = 256  # as many as a kernel reads, nearly
 
 
 def interpreter_of(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> dict[str, Any]:
-    """`{path, version, packages, why}` of the Python in a command: its first word, or what that script starts with.
+    """Returns `{path, version, packages, why}` of a command's Python: its first word, or that script's interpreter.
 
     Everything is None, with a `why`, where the command is no Python as far as can be seen. Raises nothing.
     """
@@ -50,7 +50,7 @@ def _program(name: str, cwd: Path, env: Mapping[str, str]) -> str | None:
 
 
 def _first_line(path: str) -> str:
-    """What follows the `#!` of a script; empty for a program."""
+    """Returns what follows the `#!` of a script; empty for a program."""
     try:
         with open(path, "rb") as file:
             first = file.read(_SHEBANG_BYTES).partition(b"\n")[0]
@@ -60,7 +60,7 @@ def _first_line(path: str) -> str:
 
 
 def _of_shim(path: str, cwd: Path, env: Mapping[str, str]) -> str | None:
-    """The Python behind pyenv's stand-in, chosen as pyenv does: variable, nearest `.python-version`, its own choice."""
+    """Returns the Python behind pyenv's shim, as pyenv chooses: variable, nearest `.python-version`, its own choice."""
     folder, name = os.path.split(path)
     if os.path.basename(folder) != "shims" or not os.path.isdir(os.path.join(folder, os.pardir, "versions")):
         return None
@@ -83,7 +83,7 @@ def _of_shim(path: str, cwd: Path, env: Mapping[str, str]) -> str | None:
 
 
 def _of_script(path: str, env: Mapping[str, str]) -> str | None:
-    """The Python of a script's first line, as of a console script such as `torchrun`."""
+    """Returns the Python of a script's first line, as of a console script such as `torchrun`."""
     words = _first_line(path).split()
     if words and os.path.basename(words[0]) == "env":
         words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
@@ -93,7 +93,7 @@ def _of_script(path: str, env: Mapping[str, str]) -> str | None:
 
 
 def _contents(python: str, env: Mapping[str, str]) -> dict[str, Any]:
-    """The version, and the packages in the order in which an import would look."""
+    """Returns the version, and the packages in the order in which an import would look."""
     folder = os.path.dirname(os.path.abspath(python))
     settings = _pyvenv(os.path.dirname(folder)) or _pyvenv(folder)
     real = os.path.realpath(python)
@@ -124,7 +124,7 @@ def _contents(python: str, env: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _pyvenv(folder: str) -> dict[str, str] | None:
-    """The settings of a virtual environment."""
+    """Returns the settings of a virtual environment."""
     try:
         with open(os.path.join(folder, "pyvenv.cfg"), encoding="utf-8", errors="replace") as file:
             lines = [line.partition("=") for line in file]
@@ -134,7 +134,7 @@ def _pyvenv(folder: str) -> dict[str, str] | None:
 
 
 def _libraries(prefix: str) -> Iterator[tuple[str, str | None]]:
-    """The folders for packages below a prefix, each with the version that it is for."""
+    """Yields the folders for packages below a prefix, each with the version that it is for."""
     for inner in ("local/lib", "lib", "lib64"):  # as Debian looks: what was added locally comes first
         base = os.path.join(prefix, inner)
         for name in sorted(_listed(base)):

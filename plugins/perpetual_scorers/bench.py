@@ -25,11 +25,11 @@ class ScorerPolicy:
         self._scorer: Scorer | None = None
 
     def build(self) -> Any:
-        """The scorer; overridden."""
+        """Returns the scorer; overridden."""
         raise NotImplementedError
 
     def __call__(self, state: State, k: int) -> Sequence[str]:
-        """The scorer's picks. What it prints goes to standard error: standard output is the command's."""
+        """Returns the scorer's picks. What it prints goes to standard error: standard output is the command's."""
         with contextlib.redirect_stdout(sys.stderr):
             if self._scorer is None:
                 built = self.build()
@@ -87,7 +87,7 @@ class FilePolicy(ScorerPolicy):
 
 
 def chosen(names: Sequence[str], offers: Sequence[Mapping[str, Any]]) -> dict[str, simulate.Policy]:
-    """The policies of these names (of all installed scorers, if none is given) by the names of their rows.
+    """Returns the policies of these names (of all installed scorers, if none is given) by the names of their rows.
 
     Raises:
         UsageError: for a name that is neither a scorer nor a file.

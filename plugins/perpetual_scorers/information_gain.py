@@ -34,14 +34,14 @@ class StrategyScorer(Scorer):
         self._knobs = {"strategy": self.strategy, "explore_fraction": explore, "cost_exponent": exponent}
 
     def score(self, state: State) -> list[Score]:
-        """What one more replicate of each candidate is worth, in their order."""
+        """Returns what one more replicate of each candidate is worth, in their order."""
         return [
             Score(row["information_gain_bits"], row["cost_run_hours"], row["score"], row["reason"])
             for row in score_candidates(state, self._config(state))
         ]
 
     def pick(self, state: State, k: int) -> list[str]:
-        """A batch in which each pick lowers what the next one of the same hypothesis is worth."""
+        """Returns a batch in which each pick lowers what the next one of the same hypothesis is worth."""
         return propose(state, k, self._config(state))
 
     def _config(self, state: State) -> dict[str, Any]:
@@ -85,5 +85,5 @@ class RoundRobin(StrategyScorer):
 
 
 def build(options: Mapping[str, Any]) -> InformationGain:
-    """Factory of the provider `information-gain`."""
+    """Builds the provider `information-gain`."""
     return InformationGain(options)

@@ -57,7 +57,7 @@ def _of(results: Sequence[Result], cell: tuple[float, int]) -> list[Result]:
 
 
 def _panel(axis: object, results: Sequence[Result], title: str) -> None:
-    """One cell: a point with its interval for each policy, the error as text at the right."""
+    """Draws one cell: a point with its interval for each policy, the error as text at the right."""
     from matplotlib.axes import Axes
 
     assert isinstance(axis, Axes)

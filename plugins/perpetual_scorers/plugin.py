@@ -14,7 +14,7 @@ _KNOBS = {
 
 @hookimpl
 def perpetual_scorers() -> list[Provider]:
-    """Six strategies; `information-gain` is the default, `random` and `round-robin` are there to be compared with."""
+    """Offers six strategies; `information-gain` is the default, `random` and `round-robin` are yardsticks."""
     return [
         Provider(
             "scorer",
@@ -53,7 +53,7 @@ def perpetual_scorers() -> list[Provider]:
 
 @hookimpl
 def perpetual_commands() -> list[Provider]:
-    """`perpetual bench-policy`."""
+    """Offers `perpetual bench-policy`."""
     return [
         Provider(
             "command",

@@ -13,13 +13,13 @@ __all__ = ["mapper"]
 
 
 def _stay() -> None:
-    """In a worker: an interrupt from the keyboard is the parent's to answer."""
+    """Ignores, in a worker, an interrupt from the keyboard: the parent answers it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextlib.contextmanager
 def mapper(jobs: int) -> Iterator[Callable[..., Any]]:
-    """`map`, or the same by `jobs` processes: in order, so that the answer does not depend on `jobs`.
+    """Yields `map`, or the same by `jobs` processes: in order, so that the answer does not depend on `jobs`.
 
     The processes are started anew and not forked: function and items must be importable and picklable.
 

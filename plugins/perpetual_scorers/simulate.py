@@ -63,7 +63,7 @@ class _Design:
         self.n_seen = self.crashes = 0
 
     def run(self) -> float | None:
-        """The next replicate's value, None if it crashes."""
+        """Returns the next replicate's value, None if it crashes."""
         crashed, value = self._rng.random() < CRASHES, self._rng.gauss(self._mean, self._sigma)
         if crashed:
             self.crashes += 1
@@ -118,7 +118,7 @@ class Cell(NamedTuple):
 
 
 def _state(claims: Sequence[_Claim], cell: Cell, seed: int) -> dict[str, Any]:
-    """What the lab would show a scorer: open hypotheses and their candidates."""
+    """Returns what the lab would show a scorer: open hypotheses and their candidates."""
     rows = [
         {"id": claim.id, "confidence": claim.confidence, "missing_replicates": 0, "n_runs": claim.runs}
         for claim in claims
@@ -151,7 +151,7 @@ def _state(claims: Sequence[_Claim], cell: Cell, seed: int) -> dict[str, Any]:
 
 
 def episode(policy: Policy, cell: Cell, seed: int, number: int) -> Episode:
-    """Campaign `number` of `seed`. Raises Broken where the policy breaks its contract."""
+    """Plays campaign `number` of `seed`. Raises Broken where the policy breaks its contract."""
     rng = Random(f"{seed}:{number}")
     claims = [_Claim(f"h{n}", cell.world, rng, f"{seed}:{number}:{n}") for n in range(1, HYPOTHESES + 1)]
     owners = {design.id: (claim, design) for claim in claims for design in claim.designs}
@@ -185,7 +185,7 @@ def _ended(claims: Sequence[_Claim], hours: float, runs: int) -> Episode:
 
 
 def _asked(policy: Policy, opened: Sequence[_Claim], cell: Cell, draw: int, *, is_again: bool) -> list[str]:
-    """The policy's picks, checked."""
+    """Returns the policy's picks, checked."""
     state = _state(opened, cell, draw)
     try:
         answer = policy(state, cell.batch)
@@ -220,7 +220,7 @@ class StrategyPolicy:
         self._config = {"strategy": strategy, **knobs}
 
     def __call__(self, state: Mapping[str, Any], k: int) -> list[str]:
-        """See `Policy`."""
+        """Returns picks; see `Policy`."""
         thresholds = {key: state[key] for key in ("support", "refute", "min_information_gain_bits")}
         return propose(state, k, {**self._config, **thresholds})
 
@@ -263,19 +263,19 @@ class Result:
 
 
 def interval(values: Sequence[float], key: str) -> tuple[float, float]:
-    """The 95 % percentile bootstrap interval of the mean; the resamples derive from `key`."""
+    """Returns the 95 % percentile bootstrap interval of the mean; the resamples derive from `key`."""
     rng, n = Random(f"bootstrap:{key}"), len(values)
     means = sorted(math.fsum(rng.choices(values, k=n)) / n for _ in range(_RESAMPLES))
     return means[int(0.025 * _RESAMPLES)], means[int(0.975 * _RESAMPLES) - 1]
 
 
 def brier_score(said: Sequence[tuple[bool, float]]) -> float:
-    """Mean squared distance of confidence from truth."""
+    """Returns the mean squared distance of confidence from truth."""
     return math.fsum((p - is_true) ** 2 for is_true, p in said) / len(said)
 
 
 def calibration_error(said: Sequence[tuple[bool, float]]) -> float:
-    """Expected calibration error: the mean gap of stated and true share over ten bins, weighted by their counts."""
+    """Returns the expected calibration error: the mean gap of stated and true share over ten bins, by their counts."""
     bins: list[list[tuple[bool, float]]] = [[] for _ in range(_BINS)]
     for is_true, p in said:
         bins[min(int(p * _BINS), _BINS - 1)].append((is_true, p))
@@ -284,7 +284,7 @@ def calibration_error(said: Sequence[tuple[bool, float]]) -> float:
 
 
 def said_true(said: Sequence[tuple[bool, float]], least: float = 0.8) -> Said:
-    """How many were said to be true with at least `least`, and how often that was so."""
+    """Counts the claims said to be true with at least `least`, and how often that was so."""
     high = [(is_true, p) for is_true, p in said if p >= least]
     if not high:
         return Said(0, None, None)
@@ -292,7 +292,7 @@ def said_true(said: Sequence[tuple[bool, float]], least: float = 0.8) -> Said:
 
 
 def summary(name: str, cell: Cell, episodes: Sequence[Episode], key: str = "") -> Result:
-    """What these campaigns of one policy in one cell come to."""
+    """Returns the row that sums up these campaigns of one policy in one cell."""
     hours = [played.run_hours for played in episodes]
     said = [pair for played in episodes for pair in played.said]
     decided = [(is_true, p >= cell.threshold) for is_true, p in said if not 1 - cell.threshold < p < cell.threshold]
@@ -320,7 +320,7 @@ def summary(name: str, cell: Cell, episodes: Sequence[Episode], key: str = "") -
 
 
 def failed(name: str, cell: Cell, episodes: int, problem: str) -> Result:
-    """The row of a policy that broke its contract."""
+    """Returns the row of a policy that broke its contract."""
     nothing: dict[str, Any] = dict.fromkeys(field.name for field in fields(Result))
     bound = (1 - cell.threshold) / cell.threshold
     return Result(**{**nothing, **cell._asdict(), "policy": name, "episodes": episodes, "false_support_bound": bound,
@@ -337,7 +337,7 @@ class Job(NamedTuple):
 
 
 def play(job: Job) -> list[Episode] | str:
-    """The campaigns, or how the policy broke its contract in the first that it did not survive."""
+    """Plays campaigns; returns them, or how the policy broke its contract in the first that it did not survive."""
     try:
         return [episode(job.policy, job.cell, job.seed, number) for number in job.numbers]
     except Broken as problem:
@@ -355,7 +355,7 @@ def bench(
     run: Callable[[Callable[[Job], list[Episode] | str], Iterable[Job]], Iterable[list[Episode] | str]] = map,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Result]:
-    """One result for each policy in each cell; all meet the same campaigns, so their differences are the policies'.
+    """Returns one result for each policy in each cell; all meet the same campaigns, so differences are the policies'.
 
     `run` is `map` or what works like it, a process pool's `imap` say; the answer does not depend on it. `progress` is
     called with campaigns played and campaigns in all.
