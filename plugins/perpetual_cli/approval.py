@@ -15,13 +15,13 @@ _LONGEST = 200  # characters of one value in a difference
 
 
 def other_command(item: Json) -> str | None:
-    """The command on one line where an experiment's title does not say it, else None."""
+    """Returns the command on one line where an experiment's title does not say it, else None."""
     command = line(item["command"] or "")
     return None if not command or command == line(item["title"]) else command
 
 
 def needs(item: Json) -> str:
-    """What a run takes of a machine, and what starts it, where that is chosen."""
+    """Returns what a run takes of a machine, and what starts it, where that is chosen."""
     need = item["resources"]
     wall = "none" if need["wall_s"] is None else shown_hours(need["wall_s"] / 3600)
     memory = f" with {need['gpu_memory_bytes'] / 2**30:g} GiB each" if need["gpu_memory_bytes"] else ""
@@ -34,7 +34,7 @@ def needs(item: Json) -> str:
 
 
 def _scheduler(need: Json) -> str:
-    """The scheduler and its options, where the experiment has its own."""
+    """Returns the scheduler and its options, where the experiment has its own."""
     if not need.get("scheduler"):
         return ""
     engine = _flat_pairs(need.get("engine") or {})
@@ -47,7 +47,7 @@ def _flat_pairs(options: Json) -> str:
 
 
 def approved_text(item: Json, differs: Json | None) -> str:
-    """The specification that is bound, then that it is approved."""
+    """Returns the specification that is bound, then that it is approved."""
     lines = [
         f"  command: {line(item['command'] or 'none yet')}",
         f"  folder: {line(item['cwd'] or '.')}",
@@ -69,7 +69,7 @@ def _pairs(env: Json) -> str:
 
 
 def _since(differs: Json) -> str:
-    """What differs from the one that was approved before, in words."""
+    """Returns what differs from the one that was approved before, in words."""
     found = [_change("", change) for change in differs["command"]]
     if differs["cwd"] is not None:
         found.append(_change("folder ", {name: value or "." for name, value in differs["cwd"].items()}))

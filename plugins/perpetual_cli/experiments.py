@@ -107,7 +107,7 @@ def propose(cli: CliContext, /, auto: int | None, dry_run: bool, idempotency_key
 
 
 def _specification(given: Json) -> Json:
-    """The lab's arguments in what a person typed: numbers with their units, JSON, pairs."""
+    """Returns the lab's arguments from what a person typed: numbers with their units, JSON, pairs."""
     said = dict(given)
     if "config" in said:
         said["config"] = json_object(said["config"], "--config")
@@ -135,7 +135,7 @@ def _specification(given: Json) -> Json:
 
 
 def _engine(given: Sequence[str]) -> Json:
-    """The scheduler's options: pairs, and JSON objects; a later one wins."""
+    """Returns the scheduler's options: pairs, and JSON objects; a later one wins."""
     found: Json = {}
     for text in given:
         name, sign, value = text.partition("=")
@@ -158,13 +158,13 @@ def _proposed_text(item: Json) -> str:
 
 
 def _command(item: Json) -> list[str]:
-    """The command, where the title does not say it: a title that only looks like one hides nothing."""
+    """Returns the command, where the title does not say it: a title that only looks like one hides nothing."""
     command = other_command(item)
     return [f"  command: {command}"] if command else []
 
 
 def _titled(item: Json) -> str:
-    """The title in a list, and the command where it does not say it."""
+    """Returns the title in a list, and the command where it does not say it."""
     command = other_command(item)
     if command is None:
         return str(item["title"])
@@ -227,7 +227,7 @@ def rebaseline(
 
 
 def _why_nothing(cli: CliContext) -> str:
-    """Why nothing is worth proposing, for each open hypothesis."""
+    """Returns why nothing is worth proposing, for each open hypothesis."""
     lab = cli.lab
     opened = lab.hypotheses.list(status="open", limit=_EXPLAINED).items
     if not opened:
@@ -286,7 +286,7 @@ def reject(cli: CliContext, ids: tuple[str, ...], why: str) -> None:
 
 
 def _answer(cli: CliContext, changed: Sequence[Experiment], *, is_approved: bool = False) -> None:
-    """One record as itself, several as a list."""
+    """Prints one record as itself, several as a list."""
     from perpetual.api import to_json
 
     documents = [to_json(item) for item in changed]
@@ -397,7 +397,7 @@ def _runs(item: Json) -> str:
 
 
 def _next(item: Json) -> list[str]:
-    """The next step, if there is one."""
+    """Returns the next step, if there is one."""
     id, status = item["id"], item["status"]
     if status == "proposed":
         return [

@@ -113,7 +113,7 @@ def update(cli: CliContext, /, id: str, tags: tuple[str, ...], **changes: Any) -
 
 
 def _rows(item: dict[str, Any]) -> str:
-    """How many rows of evidence there are, and how many of them count."""
+    """Returns how many rows of evidence there are, and how many of them count."""
     said = counted(item["evidence_count"], "row")
     return said if item["counting"] in (None, item["evidence_count"]) else f"{said}, {item['counting']} of which count"
 

@@ -54,7 +54,7 @@ def mcp(cli: CliContext, allow_approve: bool, http: str | None) -> None:
 
 @contextmanager
 def _prints_to_stderr() -> Iterator[None]:
-    """While the lab is opened, what a plugin or its child prints would stand in the stream before the protocol."""
+    """Sends prints of plugins and their children to stderr while the lab is opened: stdout carries the protocol."""
     sys.stdout.flush()
     try:
         kept = os.dup(1)

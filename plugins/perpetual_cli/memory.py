@@ -221,6 +221,6 @@ def _decision_text(answer: dict[str, Any]) -> str:
 
 
 def _short(commit: str) -> str:
-    """A commit as people read it: a long hash by its beginning, any other name whole."""
+    """Returns a commit as people read it: a long hash by its beginning, any other name whole."""
     is_hash = len(commit) >= 40 and all(c in "0123456789abcdef" for c in commit)
     return printable(commit[:10] if is_hash else commit)

@@ -41,7 +41,7 @@ _SHAPELESS = (KeyError, TypeError, ValueError, AttributeError, IndexError)  # of
 
 
 def provenance_lines(lab: Lab, run: Run) -> list[str]:
-    """What a run's own text says of it: its code and its packages, in two lines at most."""
+    """Returns what a run's own text says of it: its code and its packages, in two lines at most."""
     try:
         kept = lab.runs.provenance(run.id)
     except (NotFound, CorruptData):
@@ -125,7 +125,7 @@ def _of_python(python: Json) -> list[str]:
 
 
 def _shown(value: object) -> str:
-    """A fact of a plugin's own, in one line."""
+    """Returns a fact of a plugin's own, in one line."""
     import json
 
     text = json.dumps(value, ensure_ascii=False)
@@ -149,7 +149,7 @@ def _code(git: Json) -> str:
 
 
 def _version(value: Any) -> str:
-    """A version for people: hashes that are the same are the same version."""
+    """Returns a version for people: hashes that are the same are the same version."""
     if isinstance(value, dict):
         programs = [f"{path} {digest[:7]}" for path, digest in value["programs"].items()]
         value = (value["tree"] or "")[:7] or ", ".join(programs) or None

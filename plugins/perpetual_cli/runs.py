@@ -82,7 +82,7 @@ def run(
 
 
 def _queued_hint(id: str, started: Sequence[Run]) -> str | None:
-    """What starts the runs that wait; None where none does."""
+    """Returns what starts the runs that wait; None where none does."""
     queued = [item.id for item in started if item.status == "queued"]
     if not queued:
         return None
@@ -90,7 +90,7 @@ def _queued_hint(id: str, started: Sequence[Run]) -> str | None:
 
 
 def _lacking(cli: CliContext, found: Sequence[Run]) -> bool:
-    """Whether a run ended without success, or measured nothing that counts of what its experiment declares."""
+    """Returns whether a run ended without success, or measured nothing that counts of what its experiment declares."""
     declared = _declared(cli.lab, found)
 
     def lacks(item: Run) -> bool:
@@ -109,7 +109,7 @@ def _warn(cli: CliContext, started: Sequence[Run]) -> None:
 
 
 def _joined(words: tuple[str, ...]) -> str | None:
-    """The command line in the words that a shell left: one is a line by itself, several are its words."""
+    """Returns the command line in the words that a shell left: one is a line by itself, several are its words."""
     import shlex
 
     if not words:
@@ -125,7 +125,7 @@ def _tell_missing(cli: CliContext, id: str) -> None:
 
 
 def _tell_verdicts(cli: CliContext, ended: Sequence[Run]) -> None:
-    """What the hypotheses behind the runs amount to now: that is what one waited for."""
+    """Prints what the hypotheses behind the runs amount to now: that is what the caller waited for."""
     if cli.as_json:
         return
     from perpetual.science.versions import is_stale
@@ -233,7 +233,7 @@ def logs(cli: CliContext, id: str, follow: bool, stderr: bool, tail: int | None,
 
 
 def _said_elsewhere(cli: CliContext, id: str, *, stderr: bool) -> str:
-    """Where the run has written, if it has written nothing here."""
+    """Returns where the run has written, if it has written nothing here."""
     this, other = ("stderr", "stdout") if stderr else ("stdout", "stderr")
     try:
         lines = len(cli.lab.runs.logs(id, stderr=not stderr)["text"].splitlines())
@@ -358,7 +358,7 @@ def _scan_text(found: Json) -> str:
 
 
 def _answer(cli: CliContext, found: Sequence[Run], *, single: bool, hint: str | None = None) -> None:
-    """One run as itself, several as a list; the hint is a key of its own in JSON."""
+    """Prints one run as itself, several as a list; the hint is a key of its own in JSON."""
     from perpetual.api import to_json
 
     more = {} if hint is None else {"hint": hint}
@@ -372,7 +372,7 @@ def _answer(cli: CliContext, found: Sequence[Run], *, single: bool, hint: str | 
 
 
 def _line(item: Run, declared: Mapping[str, str | None]) -> str:
-    """How a run stands, and what can be done with it; the metric that it is for comes first."""
+    """Returns the state of a run, and what can be done with it; the metric that it is for comes first."""
     head = f"{item.id}  {item.status}: replicate {item.replicate} of {item.experiment_id}"
     reason = f" ({printable(item.reason)})" if item.reason else ""
     if item.status == "queued":
@@ -449,12 +449,12 @@ def _table(
 
 
 def _declared(lab: Lab, found: Sequence[Run]) -> dict[str, str | None]:
-    """By experiment, the metric that its runs are for."""
+    """Returns, by experiment, the metric that its runs are for."""
     return {id: lab.experiments.get(id).design.metric for id in {run.experiment_id for run in found}}
 
 
 def _metrics(item: Json, declared: str | None) -> str:
-    """The metric that the run was for, and how many more it has; all of them are in `runs ID`."""
+    """Returns the metric that the run was for, and how many more it has; all of them are in `runs ID`."""
     names = [declared] if declared in item["metrics"] else [*item["metrics"]][:_METRICS]
     shown = [f"{name} {_value(item['metrics'][name])}" for name in names]
     left = len(item["metrics"]) - len(shown)
@@ -466,7 +466,7 @@ def _value(value: float | None) -> str:
 
 
 def _since(lab: Lab, run: Run) -> list[str]:
-    """What the record does not know yet: reading changes nothing, and must not call alive what has ended."""
+    """Returns what the record does not know yet: reading changes nothing, and must not call alive what has ended."""
     if run.status not in _LIVE:
         return []
     try:
@@ -481,7 +481,7 @@ def _since(lab: Lab, run: Run) -> list[str]:
 
 
 def _period(item: Json) -> str:
-    """When it ran; an end without a duration is when it was found to be over."""
+    """Returns when it ran; an end without a duration is when it was found to be over."""
     if item["started_at"] is None:
         return "never started"
     since = f"from {shown_time(item['started_at'])}"

@@ -70,12 +70,12 @@ class _Page(Protocol):
 
 
 def plain(text: object, most: int = 60) -> str:
-    """A client's or a plugin's own words on one line, cut to `most` characters."""
+    """Returns a client's or a plugin's own words on one line, cut to `most` characters."""
     return "".join(c if c.isprintable() else " " for c in str(text))[:most].strip()
 
 
 def size(document: object) -> int:
-    """ceil(UTF-8 bytes / 4) of a text, or of a document as the protocol sends it."""
+    """Returns ceil(UTF-8 bytes / 4) of a text, or of a document as the protocol sends it."""
     text = document if isinstance(document, str) else json.dumps(document, ensure_ascii=False)
     return -(-len(text.encode("utf-8", "replace")) // 4)
 
@@ -110,7 +110,7 @@ def fit(document: dict[str, Any], most_tokens: int) -> dict[str, Any]:
 
 
 def fitted(document: dict[str, Any], text: str, most_tokens: int = SMALL_TOKENS, *, own: str = "") -> Answer:
-    """Document and text in `most_tokens` together; the text gets what the document leaves, two fifths at least."""
+    """Fits document and text into `most_tokens` together; the text gets the rest, two fifths at least."""
     text = block(text)
     most_tokens -= _FENCE_TOKENS + size(own)
     told = fit(document, most_tokens - min(size(text), 2 * most_tokens // 5))
@@ -130,7 +130,7 @@ def listed(
     empty: str,
     extra: dict[str, Any] | None = None,
 ) -> Answer:
-    """A page of a list: as many items as were asked for, or as fit; the cursor leads to the next one in any case.
+    """Returns a page of a list: as many items as were asked for, or as fit; the cursor always leads to the next one.
 
     Args:
         fetch: the page with so many items at most.
@@ -160,7 +160,7 @@ def listed(
 
 
 def refusal(error: dict[str, Any], more: dict[str, Any], *, is_own: bool = False) -> dict[str, Any]:
-    """The document of an error, in a small answer: `more`, what comes with it, gives way to its words.
+    """Returns the document of an error, in a small answer: `more`, what comes with it, gives way to its words.
 
     An agent reads it, so its hint names nothing that is for a person.
 
@@ -183,7 +183,7 @@ def told(problem: PerpetualError) -> str:
 
 
 def piece(text: str, start: int, most_tokens: int) -> tuple[str, int | None]:
-    """The part of a text from character `start` on that `most_tokens` hold, and where the next one begins.
+    """Returns the part of a text from character `start` on that `most_tokens` hold, and where the next one begins.
 
     It ends at a line's end where there is one. A part counts as a sealed document holds it: one line, as JSON.
     """
@@ -196,7 +196,7 @@ def piece(text: str, start: int, most_tokens: int) -> tuple[str, int | None]:
 
 
 def end(text: str, most_tokens: int) -> tuple[str, bool]:
-    """The end of a text that `most_tokens` hold, and whether that is not all of it.
+    """Returns the end of a text that `most_tokens` hold, and whether that is not all of it.
 
     It begins at a line's beginning, unless that would lose more than half: a progress bar is one long line.
     """
@@ -208,7 +208,7 @@ def end(text: str, most_tokens: int) -> tuple[str, bool]:
 
 
 def _reach(text: str, start: int, most_tokens: int) -> int:
-    """Where the longest part from `start` on ends that `most_tokens` hold."""
+    """Returns where the longest part from `start` on ends that `most_tokens` hold."""
     low, high = start, len(text)
     if _held(text[start:]) <= most_tokens:
         return high
@@ -226,7 +226,7 @@ def _held(text: str) -> int:
 
 
 def _item(item: dict[str, Any], most_tokens: int) -> dict[str, Any]:
-    """An item of a list, cut so that one with very much in it leaves room for the others."""
+    """Returns an item of a list, cut so that a very long one leaves room for the others."""
     short: dict[str, Any] = _cut(item, _CUTS[2])
     if size(short) <= most_tokens:
         return short
@@ -249,7 +249,7 @@ _MOST_NAMED = 40
 
 
 def _parts(value: Any, name: str = "") -> list[Any]:
-    """Every list, and every object of a user's own keys, that still holds something."""
+    """Returns every list, and every object of a user's own keys, that still holds something."""
     if isinstance(value, list):
         inner = [part for item in value for part in _parts(item)]
         return [value, *inner] if value else inner

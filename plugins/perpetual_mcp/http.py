@@ -43,7 +43,7 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 def address_of(text: str, hosts: Sequence[str] = ()) -> tuple[str, int]:
-    """Host and port of `HOST:PORT`.
+    """Parses host and port of `HOST:PORT`.
 
     Raises:
         UsageError: for anything else, and for an address that other machines reach, unless `hosts` names them.
@@ -72,7 +72,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def token_of(root: Path, environment: Mapping[str, str]) -> tuple[str, str]:
-    """The token that clients must bring, and where it stands: the environment, or a file that only its owner reads.
+    """Returns the token that clients must send, and its source: the environment, or a file that only its owner reads.
 
     Raises:
         UsageError: for one that is too short to keep anybody out.
@@ -97,7 +97,7 @@ def token_of(root: Path, environment: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _file_of(root: Path) -> Path:
-    """The token's file, in the user's own state folder: one that comes with a project is known to others."""
+    """Returns the token's file, in the user's own state folder: one that comes with a project is known to others."""
     folder = user_state.folder() / "mcp"
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder / f"{sha256(os.fsencode(root.resolve())).hexdigest()[:32]}.token"

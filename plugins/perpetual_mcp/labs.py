@@ -43,7 +43,7 @@ class Labs:
         return _speaker.get()
 
     def lab(self) -> Lab:
-        """The lab in the name of the client that speaks, under the configuration of this moment."""
+        """Returns the lab in the name of the client that speaks, under the configuration of this moment."""
         lab = self._opened(_speaker.get())
         lab.config.refresh()  # a server outlives a person's change of the rules
         return lab
@@ -74,7 +74,7 @@ class Labs:
 
 
 def actor_of(ctx: ServerRequestContext[Any, Any]) -> str:
-    """`mcp:<name>/<version>` of the client that sent a message; `NOBODY` before it has named itself."""
+    """Returns `mcp:<name>/<version>` of the client that sent a message; `NOBODY` before it has named itself."""
     if ctx.method == "initialize":
         info: Any = (ctx.params or {}).get("clientInfo")
         if not isinstance(info, Mapping):
@@ -90,5 +90,5 @@ def actor_of(ctx: ServerRequestContext[Any, Any]) -> str:
 
 @lru_cache(maxsize=_MOST_NAMES)
 def _actor(name: str, version: str) -> str:
-    """Asked for at every message."""
+    """Returns a client's name as the record holds it. Cached: each message asks for it."""
     return f"mcp:{plain(name) or 'unknown'}/{plain(version, 20) or '?'}"

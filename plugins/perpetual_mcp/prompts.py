@@ -142,7 +142,7 @@ def add_completions(server: MCPServer[Any], labs: Labs) -> None:
 
 
 def completed(labs: Labs, of: str, name: str, value: str) -> list[str]:
-    """What the argument `name` of a prompt or a resource template may be, beginning with `value`; newest first."""
+    """Returns the possible values of a prompt's or template's argument `name` that begin with `value`; newest first."""
     lab = labs.lab()
     begin = value.strip().lower()
     found: list[str] = []
@@ -164,12 +164,12 @@ def completed(labs: Labs, of: str, name: str, value: str) -> list[str]:
 
 
 def _ids(letter: str, count: int, begin: str) -> list[str]:
-    """The ids that begin so; the record counts them up from 1 and takes none back."""
+    """Returns the ids that begin so; the record counts them up from 1 and takes none back."""
     return [id for number in range(count, 0, -1) if (id := f"{letter}{number}").startswith(begin)]
 
 
 def _newest_first(pages: Callable[..., Any]) -> list[Any]:
-    """Every record of a list."""
+    """Returns every record of a list."""
     page = pages(limit=_PAGE)
     found = [*page.items]
     while page.next_cursor is not None:

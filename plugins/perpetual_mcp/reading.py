@@ -58,12 +58,12 @@ def _pick(record: Any, keys: tuple[str, ...]) -> dict[str, Any]:
 
 
 def run_line(run: Run) -> dict[str, Any]:
-    """A run in short."""
+    """Returns a run in short."""
     return _pick(run, _OF_RUN)
 
 
 def evidence_line(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of the ledger in short."""
+    """Returns a row of the ledger in short."""
     return {key: row[key] for key in _OF_EVIDENCE}
 
 
@@ -122,7 +122,7 @@ def perpetual_budget(lab: Lab) -> Answer:
 
 
 def list_hypotheses(lab: Lab, status: str | None, limit: int | None, cursor: str | None) -> Answer:
-    """A page of hypotheses."""
+    """Returns a page of hypotheses."""
     return listed(
         "perpetual.hypotheses/1",
         lambda count: lab.hypotheses.list(status=status, limit=count, cursor=cursor),
@@ -142,7 +142,7 @@ def _by_hand(item: Hypothesis) -> str:
 
 
 def show_hypothesis(lab: Lab, id: str) -> Answer:
-    """One hypothesis with what its experiments have come to."""
+    """Returns one hypothesis with what its experiments have come to."""
     item = lab.hypotheses.get(id)
     experiments = lab.experiments.list(hypothesis_id=item.id, limit=_BUDGET_LINES + 1).items
     document = {
@@ -215,7 +215,7 @@ def perpetual_experiments(
 
 
 def experiment_line(experiment: Experiment) -> dict[str, Any]:
-    """An experiment in short."""
+    """Returns an experiment in short."""
     return {
         "id": experiment.id,
         "hypothesis_id": experiment.hypothesis_id,
@@ -230,7 +230,7 @@ def experiment_line(experiment: Experiment) -> dict[str, Any]:
 
 
 def say_experiment(line: dict[str, Any]) -> str:
-    """An experiment on one line."""
+    """Returns an experiment on one line."""
     of = f" of {line['hypothesis_id']}" if line["hypothesis_id"] else ""
     runs = ", ".join(f"{count} {name}" for name, count in line["runs"].items()) or "no run yet"
     stale = ", stale" if line["stale"] else ""
@@ -260,7 +260,7 @@ def perpetual_runs(
 
 
 def list_runs(lab: Lab, status: str | None, experiment: str | None, limit: int | None, cursor: str | None) -> Answer:
-    """A page of runs, newest first."""
+    """Returns a page of runs, newest first."""
     return listed(
         "perpetual.runs/1",
         lambda count: lab.runs.list(status=status, experiment_id=experiment, limit=count, cursor=cursor),
@@ -273,7 +273,7 @@ def list_runs(lab: Lab, status: str | None, experiment: str | None, limit: int |
 
 
 def show_run(lab: Lab, id: str) -> Answer:
-    """One run in full, with what was seen of why it ended so; words of its logs are cut to a line."""
+    """Returns one run in full, with what was seen of why it ended so; words of its logs are cut to a line."""
     run = lab.runs.get(id)
     document = {"schema": "perpetual.runs/1", "items": [], "run": to_json(run), "next_cursor": None, "truncated": False}
     lines = [say_run(run_line(run))]
@@ -294,7 +294,7 @@ def show_run(lab: Lab, id: str) -> Answer:
 
 
 def say_run(run: dict[str, Any]) -> str:
-    """A run on one line."""
+    """Returns a run on one line."""
     metrics = ", ".join(
         f"{plain(name, 40)} {'not finite' if value is None else f'{value:.6g}'}"
         for name, value in list(run["metrics"].items())[:4]
@@ -328,7 +328,7 @@ def perpetual_logs(
 
 
 def list_evidence(lab: Lab, hypothesis: str | None, limit: int | None, cursor: str | None) -> Answer:
-    """A page of the ledger."""
+    """Returns a page of the ledger."""
     return listed(
         "perpetual.evidence_list/1",
         lambda count: lab.evidence.list(hypothesis_id=hypothesis, limit=count, cursor=cursor),
@@ -341,7 +341,7 @@ def list_evidence(lab: Lab, hypothesis: str | None, limit: int | None, cursor: s
 
 
 def say_evidence(row: dict[str, Any]) -> str:
-    """A row of the ledger on one line."""
+    """Returns a row of the ledger on one line."""
     nats = "" if row["log_bayes_factor"] is None else f" {row['log_bayes_factor']:+.3f} nats"
     of = f" from {row['run_id']}" if row["run_id"] else ""
     value = "" if row["value"] is None else f", value {row['value']:.6g}"
@@ -362,7 +362,7 @@ def read_memory(
     limit: int | None,
     cursor: str | None,
 ) -> Answer:
-    """What the reading actions of `perpetual_memory` answer."""
+    """Returns what the reading actions of `perpetual_memory` answer."""
     if action == "list":
         return _notes(
             lambda count: lab.memory.list(folder=file or "", status=status, limit=count, cursor=cursor),

@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 def _instructions(labs: Labs) -> str:
-    """What the server tells a client about itself, with the state of the research at this moment."""
+    """Returns the server's description for a client, with the state of the research at this moment."""
     try:
         return f"{_ABOUT}\n{labs.lab().brief(_SUMMARY_TOKENS)}"
     except PerpetualError as problem:
@@ -69,7 +69,7 @@ def _watch(labs: Labs, changes: Changes) -> ServerMiddleware[Any]:
 
 
 def make_server(labs: Labs, *, allow_approve: bool = False) -> MCPServer[Any]:
-    """The SDK's server with everything that it offers."""
+    """Returns the SDK's server with everything that it offers."""
     changes = Changes(labs)
     server: MCPServer[Any] = MCPServer(
         "perpetual",
@@ -134,5 +134,5 @@ class SdkServer(McpServer):
 
 
 def build(options: Mapping[str, Any]) -> SdkServer:
-    """Factory of the provider `mcp`."""
+    """Builds the provider `mcp`."""
     return SdkServer(options)

@@ -61,7 +61,7 @@ class Wire(AbstractContextManager["Wire"]):
 
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[tuple[Incoming, Outgoing]]:
-        """The client's messages and the way back to it, as the SDK's server takes them."""
+        """Yields the client's messages and the way back to it, as the SDK's server takes them."""
         if _is_pipe(self._in) and _is_pipe(self._out):
             async with self._pipes() as (lines, out):
                 yield Incoming(lines, out), Outgoing(out)
@@ -110,7 +110,7 @@ class _Leaving(asyncio.StreamReaderProtocol):
         self._end = end
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called by the event loop."""
+        """Handles the end of the connection; called by the event loop."""
         super().connection_lost(exc)
         self._end()
 
@@ -166,7 +166,7 @@ class _Stream:
     """What both halves of the wire owe the SDK. It closes them when it has served; the `Wire` does so itself."""
 
     async def aclose(self) -> None:
-        """Nothing: the descriptors are the wire's."""
+        """Closes nothing: the wire owns the descriptors."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -205,7 +205,7 @@ class Incoming(_Stream):
                     await self._out.put(json.dumps(refusal).encode())
 
     async def receive(self) -> SessionMessage:
-        """The next message.
+        """Returns the next message.
 
         Raises:
             anyio.EndOfStream: after the last one.
@@ -236,7 +236,7 @@ class Outgoing(_Stream):
 
 
 def refusal_of(line: bytes) -> dict[str, Any] | None:
-    """The error that JSON-RPC answers to a line that is no message; None where it wants no answer.
+    """Returns the error that JSON-RPC answers to a line that is no message; None where it wants no answer.
 
     Unanswered stay blank lines, notifications, and what looks like an answer: to answer that could go on for ever.
     """
@@ -264,7 +264,7 @@ def _refused(number: str | int | None, code: int, message: str) -> dict[str, Any
 
 
 def _sound(line: bytes) -> bytes:
-    """The line without bytes that are no UTF-8 and without halves of surrogate pairs, which the SDK's parser refuses.
+    """Returns the line without bytes that are no UTF-8 and without halves of surrogate pairs: the SDK refuses both.
 
     Halves are text cut through an emoji, as programs in JavaScript write it.
     """
@@ -278,7 +278,7 @@ def _sound(line: bytes) -> bytes:
 
 
 def _private(descriptor: int) -> int:
-    """A duplicate that is not inherited and lies above the standard streams."""
+    """Returns a duplicate that is not inherited and lies above the standard streams."""
     if sys.platform == "win32":
         return os.dup(descriptor)
     import fcntl

@@ -53,7 +53,7 @@ class Tool:
 
     @property
     def name(self) -> str:
-        """As clients call it."""
+        """Returns the tool's name for clients."""
         return self.function.__name__
 
 
@@ -136,7 +136,7 @@ class _Calls:
         return _coded(result) if result.is_error else _sealed(result)
 
     def _checked(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
-        """The arguments in their types.
+        """Returns the arguments in their types.
 
         Raises:
             UsageError: for an unknown tool, an unknown argument (ignored, a misspelt one would mislead its caller), and
@@ -161,7 +161,7 @@ class _Calls:
             raise UsageError(f"{name}: {_wrong(problem)}", hint=hint) from problem
 
     def _done(self, tool: Tool, arguments: dict[str, Any], asked: tuple[str, ...] | None) -> Any:
-        """What a tool of this server answers, kept if it will stand; blocks."""
+        """Returns what a tool of this server answers, cached if it stays valid; blocks."""
         if asked is None:
             return _answered(tool, self._labs, **arguments)
         try:
@@ -180,7 +180,7 @@ _OTHER_ACTIONS = {"create": "add"}
 
 
 def _spoken(given: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
-    """The arguments by their names here, where they came by names that agents often give them."""
+    """Returns the arguments by their names here, where they came by names that agents often give them."""
     for other, name in _OTHER_NAMES.items():
         if other in given and other not in known and name in known and name not in given:
             given = {(name if key == other else key): value for key, value in given.items()}
@@ -191,7 +191,7 @@ def _spoken(given: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
 
 
 def _wrong(problem: ValidationError) -> str:
-    """What is wrong with arguments, an argument each: its name, what it has to be, and what came."""
+    """Returns what is wrong with arguments, an argument each: its name, what it has to be, and what came."""
     told: dict[str, str] = {}
     for error in problem.errors(include_url=False, include_context=False):
         name = str(error["loc"][0]) if error["loc"] else ""
@@ -201,7 +201,7 @@ def _wrong(problem: ValidationError) -> str:
 
 
 def _answered(tool: Tool, labs: Labs, /, **arguments: Any) -> CallToolResult:
-    """What a tool of this server answers, errors included."""
+    """Returns what a tool of this server answers, errors included."""
     from mcp_types import CallToolResult, TextContent
 
     def deed() -> CallToolResult:
@@ -260,7 +260,7 @@ def _add_offered(
 def without_lab(
     name: str, function: Callable[..., Any], answer: Callable[..., Any], returned: Any
 ) -> Callable[..., Any]:
-    """`answer` with the name, the words and the arguments of `function`, but for its first one, the lab."""
+    """Returns `answer` with the name, the words and the arguments of `function`, but for its first one, the lab."""
 
     def call(**arguments: Any) -> Any:
         return answer(**arguments)
@@ -278,7 +278,7 @@ def without_lab(
 
 
 def _described(annotation: Any) -> Any:
-    """The annotation with the texts of an `Annotated` as the description in its schema."""
+    """Returns the annotation with the texts of an `Annotated` as the description in its schema."""
     if get_origin(annotation) is not Annotated:
         return annotation
     from pydantic import Field
@@ -289,7 +289,7 @@ def _described(annotation: Any) -> Any:
 
 
 def _sealed(result: CallToolResult) -> CallToolResult:
-    """What a plugin's tool answers as an agent is shown it: its foreign values are marked, in text and structure."""
+    """Returns a plugin's answer as an agent is shown it: foreign values are marked, in text and structure."""
     from mcp_types import EmbeddedResource, ResourceLink, TextContent, TextResourceContents
 
     document = result.structured_content
@@ -324,7 +324,7 @@ def _loaded(text: str) -> Any:
 
 
 def _words(document: dict[str, Any]) -> str:
-    """A sealed document in words: its `text` if it has one, else itself."""
+    """Returns a sealed document in words: its `text` if it has one, else itself."""
     if not isinstance(document.get("text"), str):
         return json.dumps(document, ensure_ascii=False)
     cursor = document.get("next_cursor")
@@ -339,7 +339,7 @@ def _names(function: Callable[..., Any]) -> frozenset[str]:
 
 
 def _guarded(name: str, deed: Callable[[], Any]) -> Any:
-    """The deed's answer, or its error as a tool's answer."""
+    """Returns an operation's answer, or its error as a tool's answer."""
     try:
         return deed()
     except PerpetualError as problem:
@@ -356,7 +356,7 @@ def _guarded(name: str, deed: Callable[[], Any]) -> Any:
 
 
 def _failed(problem: PerpetualError, *, is_own: bool = False) -> CallToolResult:
-    """An error as a tool's answer: text only, as the output schema is that of a success.
+    """Returns an error as a tool's answer: text only, as the output schema is that of a success.
 
     Args:
         is_own: its words quote the caller alone.
@@ -368,7 +368,7 @@ def _failed(problem: PerpetualError, *, is_own: bool = False) -> CallToolResult:
 
 
 def _coded(result: CallToolResult) -> CallToolResult:
-    """A refusal that the SDK worded (an answer that is not of its tool's output schema) as our error document."""
+    """Returns a refusal worded by the SDK (an answer that breaks its tool's output schema) as our error document."""
     text = getattr(result.content[0], "text", "") if result.content else ""
     if not text.startswith(_SDK_REFUSALS):
         return result
