@@ -31,7 +31,7 @@ _FOLDER = ".perpetual"
 
 
 def takes_over(source: Source, lab: Callable[[], Lab], named: str | None = None) -> bool:
-    """Whether the source's own folder becomes a project of ours: it stands where ours must, and no other is meant.
+    """Returns whether the source's folder becomes a project of ours: it lies where ours must, and no other is meant.
 
     Args:
         named: the project that was asked for by name, if one was.
@@ -56,7 +56,7 @@ def takes_over(source: Source, lab: Callable[[], Lab], named: str | None = None)
 
 
 def _is_meant(root: Path, named: str | None) -> bool:
-    """Whether a command without a project of ours means this folder: it is the one named, or none other is near."""
+    """Returns whether a command without a project means this folder: it is the named one, or no other is near."""
     if named is not None:
         return named_path(named) in (root, root / _FOLDER)
     here = Path.cwd().absolute()
@@ -122,7 +122,7 @@ def adopt(
 
 
 def _free(root: Path) -> Path:
-    """A name for the folder that is set aside which nothing has yet."""
+    """Returns an unused name for the folder that is set aside."""
     target, number = root / BACKUP, 1
     while os.path.lexists(target):
         number += 1
@@ -140,7 +140,7 @@ def _taking_place(
     set_aside: str | None,
     safe: bool,
 ) -> Iterator[Lab]:
-    """The project beside the one that is set aside, made if it is not there yet, with its budget."""
+    """Yields the project beside the one that is set aside, made if it is not there yet, with its budget."""
     with Lab.init(root, name=name, methodology=methodology, set_aside=set_aside, safe=safe) as lab:
         if gpu_hours is not None:
             with suppress(Conflict):  # it was set before, by us or by a person since
@@ -150,7 +150,7 @@ def _taking_place(
 
 @contextmanager
 def _as_it_is(lab: Callable[[], Lab]) -> Iterator[Lab]:
-    """The project in force; its opener closes it."""
+    """Yields the project in force; its opener closes it."""
     yield lab()
 
 
@@ -208,7 +208,7 @@ def _next(lab: Lab, source: Source, number: int) -> list[str]:
 
 
 def _again(lab: Lab, source: Source, one: Replicate, id: str, baseline: str | None, commits: Commits) -> Iterator[str]:
-    """The commands that propose an adopted experiment anew, with the code that it had."""
+    """Yields the commands that propose an adopted experiment anew, with the code that it had."""
     adopted = lab.experiments.get(id)
     config = dict(adopted.config)
     commit = config.pop("commit", None) if source.kind == AUTORESEARCH else one.commit
@@ -230,7 +230,7 @@ def _again(lab: Lab, source: Source, one: Replicate, id: str, baseline: str | No
 
 
 def _worktree(lab: Lab, source: Source, commit: str) -> str:
-    """The code as it was at a commit, in a folder of the project."""
+    """Returns the code as it was at a commit, in a folder of the project."""
     folder = source.path if source.path.is_dir() else source.path.parent
     target = f"replicates/{commit[:10]}"
     if folder.resolve() == lab.root.resolve():

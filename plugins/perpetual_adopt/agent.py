@@ -55,7 +55,7 @@ _TYPED = "typed in perpetual-agent"
 
 
 def is_project(folder: Path) -> bool:
-    """Whether the folder is such a project's `.perpetual/` (or one that was moved aside)."""
+    """Returns whether the folder is such a project's `.perpetual/` (or one that was moved aside)."""
     path = folder / DATABASE
     return path.is_file() and has_tables(path, _TABLES)
 
@@ -78,11 +78,11 @@ class AgentProject(Source):
 
     @property
     def limit_gpu_hours(self) -> float | None:
-        """Its budget; None where it has none that is a number of hours."""
+        """Returns its budget; None where it has none that is a number of hours."""
         return self._limit if self._limit is not None and self._limit >= 0 else None
 
     def methodology(self) -> tuple[dict[str, Any], list[Skipped]]:
-        """The keys of its methodology that mean the same here; and what of its settings is left, with why."""
+        """Returns the keys of its methodology that mean the same here; and what of its settings is left, with why."""
         path = self.path / "methodology.yaml"
         found = settings(path)
         taken, left = methodology_of(found or {})
@@ -93,7 +93,7 @@ class AgentProject(Source):
         return taken, left
 
     def check(self) -> None:
-        """See `Source`."""
+        """Implements `Source`."""
         with database(self.path / DATABASE, check=True) as self._connection:
             try:
                 self._read_key()
@@ -118,7 +118,7 @@ class AgentProject(Source):
                     )
 
     def _living(self, id: str) -> int | None:
-        """The process of a run if it is alive and no other that was given its number since."""
+        """Returns the process of a run if it is alive, and not another that was given its number since."""
         folder = self._folder(id)
         told = {} if folder is None else self._json(folder / "metadata.json")
         pid, started = told.get("pid"), moment(told.get("started_at"))
@@ -135,14 +135,14 @@ class AgentProject(Source):
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """See `Source`."""
+        """Implements `Source`."""
         with database(self.path / DATABASE) as self._connection:
             self._connection.row_factory = sqlite3.Row
             self._connection.execute("BEGIN")
             yield
 
     def items(self) -> Iterator[Item]:
-        """See `Source`."""
+        """Implements `Source`."""
         self._read_key()
         yield from self._hypotheses()
         yield from self._experiments()
@@ -152,7 +152,7 @@ class AgentProject(Source):
             yield from self._rest()
 
     def _read_key(self) -> None:
-        """What the project is, wherever it lies: its first record."""
+        """Reads the project's key, the same wherever it lies: its first record."""
         first = self._connection.execute(
             "SELECT 'h', id, created_at, claim FROM hypotheses UNION ALL "
             "SELECT 'e', id, created_at, config FROM experiments ORDER BY 3, 1 DESC, 2 LIMIT 1"
@@ -250,7 +250,7 @@ class AgentProject(Source):
                 yield self._run(row, folder, gpus)
 
     def _config(self, text: object) -> tuple[dict[str, Any], str | None]:
-        """An experiment's configuration, and why it is not all there."""
+        """Returns an experiment's configuration, and why it is not all there."""
         raw = str(text or "{}")
         if len(raw) > _LARGEST_JSON:
             return {}, f"it is {len(raw)} characters long"
@@ -322,14 +322,14 @@ class AgentProject(Source):
             yield Skipped(f"{hours:.3f} GPU-hours of its budget", f"{rows[0]} rows belong to no run that it knows")
 
     def _folder(self, id: str) -> Path | None:
-        """The folder of a run; None if there is none, or the id would lead elsewhere."""
+        """Returns the folder of a run; None if there is none, or the id would lead elsewhere."""
         path = self.path / "runs" / id
         if not id or Path(id).name != id or id in (".", ".."):
             return None
         return path if path.is_dir() and not path.is_symlink() else None
 
     def _json(self, path: Path) -> dict[str, Any]:
-        """A run's file of that name; empty if there is none that can be read."""
+        """Returns a run's file of that name; empty if there is none that can be read."""
         try:
             real = inside(self.path, path)
             if real.stat().st_size > _LARGEST_JSON:
@@ -410,7 +410,7 @@ def _gpus(started: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _command(found: object) -> str | None:
-    """The command as it can be run here, without a shell: what went through one there goes through one here."""
+    """Returns the command as it can be run here, without a shell: what went through one there goes through one here."""
     import shlex
 
     if isinstance(found, list):

@@ -40,7 +40,7 @@ _OTHER = {
 
 
 def methodology_of(found: Mapping[str, Any]) -> tuple[dict[str, Any], list[Skipped]]:
-    """The keys that mean the same here and have a possible value, and the others with why they are left."""
+    """Returns the keys that mean the same here and have a possible value, and the others with why they are left."""
     taken: dict[str, Any] = {}
     left: list[Skipped] = []
     for name, value in found.items():

@@ -42,12 +42,12 @@ class _Row:
 
 
 def tables_in(folder: Path) -> list[Path]:
-    """The tables that stand in a folder, not below it."""
+    """Returns the tables in a folder, not below it."""
     return [path for path in sorted(folder.glob("*.tsv")) if is_table(path)]
 
 
 def is_table(path: Path) -> bool:
-    """Whether the file's first line is such a table's header."""
+    """Returns whether the file's first line is such a table's header."""
     try:
         if not path.is_file():
             return False
@@ -77,17 +77,17 @@ class Autoresearch(Source):
         self._tables = [_Table(path, wanted) for path in paths]
 
     def check(self) -> None:
-        """See `Source`."""
+        """Implements `Source`."""
         for table in self._tables:
             table.check()
 
     def items(self) -> Iterator[Item]:
-        """See `Source`."""
+        """Implements `Source`."""
         for table in self._tables:
             yield from table.items()
 
     def best(self) -> list[Replicate]:
-        """The baseline, then the best kept rows, of the first table that has some."""
+        """Returns the baseline, then the best kept rows, of the first table that has some."""
         return next((found for table in self._tables if (found := table.best())), [])
 
 
@@ -131,7 +131,7 @@ class _Table:
         self._best = kept
 
     def best(self) -> list[Replicate]:
-        """The baseline (the first kept row) and the best kept ones."""
+        """Returns the baseline (the first kept row) and the best kept ones."""
         return self._best
 
     def _better(self, kept: list[Replicate], row: _Row, value: float) -> list[Replicate]:
@@ -146,7 +146,7 @@ class _Table:
         return [kept[0], *[one for one in rest if sign * one.value < sign * kept[0].value][:_BEST]]
 
     def _command(self) -> str:
-        """How such a loop runs its one script."""
+        """Returns how such a loop runs its one script."""
         is_packaged = (self.path.parent / "pyproject.toml").exists()
         return "uv run train.py" if is_packaged else "python train.py"
 
@@ -188,7 +188,7 @@ class _Table:
             raise UsageError(f"{self.path} cannot be read: {problem.strerror or problem}") from problem
 
     def _row_key(self, row: _Row) -> str:
-        """What a row is, wherever its table lies: the table's first row, its own words, and how often they stood."""
+        """Returns a row's key, independent of the table's place: the table's first row, its own words, their count."""
         return f"{self._key}:{row.digest[:16]}:{row.digest[64:]}"
 
     def _is_wanted(self, row: _Row) -> bool:
@@ -199,7 +199,7 @@ class _Table:
         )
 
     def items(self) -> Iterator[Item]:
-        """The hypothesis, then each row as an experiment with its run."""
+        """Yields the hypothesis, then each row as an experiment with its run."""
         if not self._key:
             yield Skipped(self.path.name, "it has no row yet")
             return
@@ -237,7 +237,7 @@ class _Table:
         )
 
     def _unusable(self, row: _Row) -> str | None:
-        """Why a row says nothing, or None."""
+        """Returns why a row says nothing, or None."""
         status = row.cells["status"].lower()
         if not status:
             return "it has no status"

@@ -72,7 +72,7 @@ def adopt(
 
 
 def _text(document: dict[str, Any]) -> str:
-    """The document for people."""
+    """Returns the document for people."""
     counted = ", ".join(f"{document[name]} {name}" for name in ("hypotheses", "experiments", "runs", "notes"))
     deed = "would be taken over" if document["dry_run"] else "taken over"
     lines = [f"{document['kind']}: {document['name']} ({document['source']})"]

@@ -64,7 +64,7 @@ class Commits:
             self._repository.close()
 
     def branch(self) -> str | None:
-        """The name of the branch that is checked out, or None."""
+        """Returns the name of the branch that is checked out, or None."""
         if self._repository is None:
             return None
         try:
@@ -76,7 +76,7 @@ class Commits:
         return None if name == "HEAD" else name
 
     def _find(self, name: str) -> Commit | None:
-        """The one commit whose id begins so; None if there is none, or more than one."""
+        """Returns the one commit whose id begins so; None if there is none, or more than one."""
         prefix = name.strip().lower()
         if self._repository is None or _NAME.match(prefix) is None:
             return None

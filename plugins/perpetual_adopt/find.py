@@ -24,7 +24,7 @@ _Found = tuple[str, Path, Callable[[], Source]]
 
 
 def find(place: str, kind: str | None, wanted: Wanted) -> Source:
-    """The one source at a place: a folder, a file, or `sqlite:///FILE`.
+    """Returns the one source at a place: a folder, a file, or `sqlite:///FILE`.
 
     Raises:
         NotFound: if there is no such place, or nothing at it.

@@ -85,21 +85,21 @@ class Mlflow(Source):
     # --- what a store's reader gives ------------------------------------------------------------------------
 
     def groups(self) -> Iterator[Group | Skipped]:
-        """The experiments."""
+        """Yields the experiments."""
         raise NotImplementedError
 
     def runs(self, group: Group) -> Iterator[Found | Skipped]:
-        """An experiment's runs, the earliest first."""
+        """Yields an experiment's runs, the earliest first."""
         raise NotImplementedError
 
     def has_metric(self, name: str) -> bool:
-        """Whether any run has a metric of that name."""
+        """Returns whether any run has a metric of that name."""
         raise NotImplementedError
 
     # --- what stands on it ----------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """See `Source`."""
+        """Implements `Source`."""
         metric, self._direction = decided_by(self._wanted)
         if metric is not None and not self.has_metric(metric):
             raise UsageError(f"no run of {self.path} has a metric {metric!r}", hint="--metric takes its whole name")
@@ -111,7 +111,7 @@ class Mlflow(Source):
             raise UsageError(f"{self.path} has no experiment {missing[0]!r}", hint=f"it has {shown or 'none'}")
 
     def items(self) -> Iterator[Item]:
-        """See `Source`."""
+        """Implements `Source`."""
         self._best = []
         for group in self.groups():
             if isinstance(group, Skipped):
@@ -127,7 +127,7 @@ class Mlflow(Source):
             yield from self._group(group, what)
 
     def best(self) -> list[Replicate]:
-        """The best ended runs by the metric that was asked for, of those that `items` has passed."""
+        """Returns the best ended runs by the metric that was asked for, of those that `items` has passed."""
         return self._best
 
     def _group(self, group: Group, what: str) -> Iterator[Item]:
@@ -245,7 +245,7 @@ class Mlflow(Source):
 
 
 def _seed(params: Mapping[str, str]) -> int | None:
-    """The seed that a parameter of such a name gives."""
+    """Returns the seed that a parameter of such a name gives."""
     for name, value in params.items():
         if _SEED.match(name) and value.strip().isdecimal() and len(value) < 20:
             number = int(value)

@@ -26,7 +26,7 @@ _LARGEST_SERIES = 1_000_000  # values
 
 
 def is_database(path: Path) -> bool:
-    """Whether the file is such a database."""
+    """Returns whether the file is such a database."""
     return path.is_file() and has_tables(path, _TABLES)
 
 
@@ -36,24 +36,24 @@ class DatabaseStore(Mlflow):
     _connection: sqlite3.Connection
 
     def check(self) -> None:
-        """See `Source`."""
+        """Implements `Source`."""
         with database(self.path, check=True) as self._connection:
             super().check()
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """See `Source`."""
+        """Implements `Source`."""
         with database(self.path) as self._connection:
             self._connection.execute("BEGIN")
             yield
 
     def has_metric(self, name: str) -> bool:
-        """See `Mlflow`."""
+        """Implements `Mlflow`."""
         found = self._connection.execute("SELECT 1 FROM latest_metrics WHERE key = ? LIMIT 1", (name,))
         return found.fetchone() is not None
 
     def groups(self) -> Iterator[Group | Skipped]:
-        """See `Mlflow`."""
+        """Implements `Mlflow`."""
         rows = self._connection.execute(
             "SELECT experiment_id, name, creation_time, lifecycle_stage FROM experiments ORDER BY experiment_id"
         )
@@ -70,7 +70,7 @@ class DatabaseStore(Mlflow):
         return str(found[0] or "") if found else ""
 
     def runs(self, group: Group) -> Iterator[Found | Skipped]:
-        """See `Mlflow`."""
+        """Implements `Mlflow`."""
         with closing(self._connection.cursor()) as rows:
             rows.execute(
                 "SELECT run_uuid, name, status, start_time, end_time, lifecycle_stage, user_id, artifact_uri "
@@ -116,7 +116,7 @@ class DatabaseStore(Mlflow):
         return {str(key): clean(value or "", 40_000) for key, value in self._connection.execute(statement, (id,))}
 
     def _artifacts(self, uri: str) -> list[dict[str, object]]:
-        """What lies at a run's place for artifacts, where that is below the database's folder."""
+        """Returns what lies at a run's place for artifacts, where that is below the database's folder."""
         try:
             told = urlparse(uri)
             if told.scheme not in ("", "file") or told.netloc:
@@ -141,7 +141,7 @@ class DatabaseStore(Mlflow):
 
 
 def _number(value: object, is_nan: object) -> float | None:
-    """The value; None for NaN and what stands for infinity."""
+    """Returns the value; None for NaN and what stands for infinity."""
     if is_nan or not isinstance(value, (int, float)) or abs(value) >= sys.float_info.max:
         return None
     return float(value)

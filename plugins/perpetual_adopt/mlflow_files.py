@@ -26,7 +26,7 @@ _MOST_ARTIFACTS = 100
 
 
 def is_store(folder: Path) -> bool:
-    """Whether the folder holds an experiment of a file store (a database's runs leave artifacts alone there)."""
+    """Returns whether the folder holds an experiment of a file store (a database's runs leave only artifacts there)."""
     if not folder.is_dir():
         return False
     with os.scandir(folder) as entries:
@@ -37,7 +37,7 @@ class FileStore(Mlflow):
     """The runs below `mlruns/`."""
 
     def has_metric(self, name: str) -> bool:
-        """See `Mlflow`."""
+        """Implements `Mlflow`."""
         parts = Path(name).parts
         if not parts or ".." in parts or Path(name).is_absolute():
             return False
@@ -47,7 +47,7 @@ class FileStore(Mlflow):
         return False
 
     def _folders(self, folder: Path) -> list[Path]:
-        """The folders in a folder by name, without links and hidden ones."""
+        """Returns the folders in a folder by name, without links and hidden ones."""
         try:
             with os.scandir(folder) as entries:
                 names = [item.name for item in entries if item.is_dir(follow_symlinks=False) and item.name[:1] != "."]
@@ -56,7 +56,7 @@ class FileStore(Mlflow):
         return [folder / name for name in sorted(names)]
 
     def groups(self) -> Iterator[Group | Skipped]:
-        """See `Mlflow`."""
+        """Implements `Mlflow`."""
         with os.scandir(self.path) as entries:
             links = sorted(entry.name for entry in entries if entry.is_symlink())
         for name in links:
@@ -85,7 +85,7 @@ class FileStore(Mlflow):
             yield Skipped(f"experiment {line(meta.get('name', folder.name), 100)}", "it was deleted there")
 
     def runs(self, group: Group) -> Iterator[Found | Skipped]:
-        """See `Mlflow`."""
+        """Implements `Mlflow`."""
         place = self.path / group.id
         ordered: list[tuple[float, str, dict[str, Any]]] = []
         for folder in self._folders(place):
@@ -137,7 +137,7 @@ class FileStore(Mlflow):
         )
 
     def _files(self, folder: Path) -> Iterator[tuple[str, Path]]:
-        """The files below a folder by the names that their paths give; what is no file of this store is left out."""
+        """Yields the files below a folder by the names that their paths give; leaves out those of other stores."""
         for place, folders, names in os.walk(folder):
             folders.sort()
             for name in sorted(names):
@@ -163,7 +163,7 @@ def _status(value: object) -> str:
 
 
 def listing(folder: Path) -> list[dict[str, Any]]:
-    """The files below a folder with their sizes, the first hundred; links are named and not followed."""
+    """Returns the files below a folder with their sizes, the first hundred; links are named and not followed."""
     found: list[dict[str, Any]] = []
     for place, folders, names in os.walk(folder):
         folders.sort()
@@ -193,7 +193,7 @@ def _points(path: Path) -> Iterator[tuple[float, str, int]]:
 
 
 def _last(path: Path) -> float | None:
-    """The value of the greatest step; None if there is none, or it is not finite."""
+    """Returns the value of the greatest step; None if there is none, or it is not finite."""
     best: tuple[int, float] | None = None
     value: float | None = None
     for time_ms, text, step in _points(path):

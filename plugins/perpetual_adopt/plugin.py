@@ -7,7 +7,7 @@ from perpetual.api import Provider, hookimpl
 
 @hookimpl
 def perpetual_commands() -> list[Provider]:
-    """`perpetual adopt`."""
+    """Offers `perpetual adopt`."""
     return [
         Provider(
             "command",

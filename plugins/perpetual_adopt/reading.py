@@ -48,7 +48,7 @@ class Outside(Exception):
 
 
 def inside(root: Path, path: Path) -> Path:
-    """The regular file that `path` is, whatever links lead there.
+    """Returns the regular file that `path` is, whatever links lead there.
 
     Raises:
         Outside: if it lies elsewhere in the end, or is no file, or cannot be looked at.
@@ -66,7 +66,7 @@ def inside(root: Path, path: Path) -> Path:
 
 
 def clean(text: object, limit: int = LONGEST_VALUE) -> str:
-    """Text that the record can carry: bytes that are none are replaced, and what is too long is cut."""
+    """Returns text that the record can carry: undecodable bytes are replaced, and what is too long is cut."""
     shown = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
     if not shown.isascii():
         shown = shown.encode("utf-8", "replace").decode("utf-8")
@@ -74,13 +74,13 @@ def clean(text: object, limit: int = LONGEST_VALUE) -> str:
 
 
 def line(text: object, limit: int = _LONGEST_LINE) -> str:
-    """The same on one line, control characters made visible."""
+    """Returns the same on one line, control characters made visible."""
     words = " ".join(clean(text, 4 * limit).split())
     return clean("".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in words), limit)
 
 
 def plain(value: object, depth: int = 0) -> Any:
-    """A JSON value that the record can carry: NaN and infinity as their names, text cleaned, nothing too deep."""
+    """Returns a JSON value that the record can carry: NaN and infinity by name, text cleaned, nothing too deep."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if value is None or isinstance(value, (bool, int, float)):
@@ -95,13 +95,13 @@ def plain(value: object, depth: int = 0) -> Any:
 
 
 def start_of(path: Path, size: int = 4 * LONGEST_VALUE) -> str:
-    """The beginning of a text file."""
+    """Returns the beginning of a text file."""
     with path.open("rb") as file:
         return clean(file.read(size))
 
 
 def finite_or_none(text: object) -> float | None:
-    """The number that this is; None for no number, NaN and infinity."""
+    """Returns the number that this is; None for no number, NaN and infinity."""
     if not isinstance(text, (str, int, float)) or isinstance(text, bool):
         return None
     try:
@@ -112,7 +112,7 @@ def finite_or_none(text: object) -> float | None:
 
 
 def moment(text: object) -> str | None:
-    """An ISO 8601 time as the record writes it; one without a zone is UTC. None for anything else."""
+    """Returns an ISO 8601 time as the record writes it; one without a zone is UTC. None for anything else."""
     if not isinstance(text, str):
         return None
     try:
@@ -123,7 +123,7 @@ def moment(text: object) -> str | None:
 
 
 def moment_of_ms(value: object) -> str | None:
-    """The time of milliseconds since 1970, or None."""
+    """Returns the time of milliseconds since 1970, or None."""
     number = finite_or_none(value)
     if number is None or number <= 0:
         return None
@@ -142,7 +142,7 @@ def seconds_between(start: str | None, end: str | None) -> float | None:
 
 
 def settings(path: Path) -> Mapping[str, Any] | None:
-    """The keys of a YAML file, read as YAML 1.1, which PyYAML writes; None if it is no mapping that can be read.
+    """Returns the keys of a YAML file, read as YAML 1.1, which PyYAML writes; None if it is no readable mapping.
 
     One whose aliases stand for more than a file of settings holds cannot be read.
     """
@@ -170,7 +170,7 @@ def settings(path: Path) -> Mapping[str, Any] | None:
 
 
 def has_tables(path: Path, names: Sequence[str]) -> bool:
-    """Whether the file is an SQLite database with these tables.
+    """Returns whether the file is an SQLite database with these tables.
 
     Raises:
         CorruptData: for a database that cannot be read.
@@ -189,7 +189,7 @@ def has_tables(path: Path, names: Sequence[str]) -> bool:
 
 @contextmanager
 def database(path: Path, *, check: bool = False) -> Iterator[sqlite3.Connection]:
-    """A database for reading; neither the file nor its folder is changed.
+    """Yields a database for reading; neither the file nor its folder is changed.
 
     One that is written through a log (WAL) is read from a copy, since its readers write beside it.
 

@@ -91,11 +91,11 @@ class Source:
         raise NotImplementedError
 
     def items(self) -> Iterator[Item]:
-        """Everything, in the order hypothesis, experiment, run; what is left out as `Skipped`."""
+        """Yields everything, in the order hypothesis, experiment, run; what is left out as `Skipped`."""
         raise NotImplementedError
 
     def best(self) -> list[Replicate]:
-        """What is worth running again here, the first one the baseline; empty where nothing says so."""
+        """Returns what is worth running again here, the first one the baseline; empty where nothing says so."""
         return []
 
 
@@ -114,7 +114,7 @@ class Replicate:
 
 
 def decided_by(wanted: Wanted) -> tuple[str | None, str | None]:
-    """The metric that was asked for, and which way it is better; (None, None) where none was.
+    """Returns the metric that was asked for, and which way it is better; (None, None) where none was.
 
     Raises:
         UsageError: for one of the two without the other, where the name does not say it.
@@ -132,7 +132,7 @@ def decided_by(wanted: Wanted) -> tuple[str | None, str | None]:
 
 
 def direction_of(metric: str) -> str | None:
-    """Which way a metric of that name is better, where the name says so."""
+    """Returns which way a metric of that name is better, where the name says so."""
     words = re.split(r"[^a-z0-9]+", metric.lower())
     if any(word in _DOWN for word in words):
         return "min"

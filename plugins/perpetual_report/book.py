@@ -35,7 +35,7 @@ class Number:
 
     @property
     def run(self) -> str | None:
-        """The run whose row the number leads to, if it has one."""
+        """Returns the run whose row the number leads to, if it has one."""
         head = self.source.partition("/")[0]
         return head if head[:1] == "r" and head[1:].isdecimal() else None
 
@@ -60,11 +60,11 @@ class Book:
     def number(
         self, key: str, value: float | None, source: str, *, form: str = ".4g", metric: str | None = None
     ) -> Number | None:
-        """A number in a format of Python's."""
+        """Returns a number in a format of Python's."""
         return None if value is None else self.put(key, value, shown_number(value, form), source, metric=metric)
 
     def count(self, key: str, value: int, source: str) -> Number:
-        """How many there are of something."""
+        """Returns how many there are of something."""
         made = self.put(key, value, str(value), source)
         assert made is not None
         return made

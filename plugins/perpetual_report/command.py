@@ -61,7 +61,7 @@ def verify(cli: CliContext, file: Path) -> int:
 
 
 def _verified(found: dict[str, Any]) -> str:
-    """The findings for people."""
+    """Returns the findings for people."""
     lines = [
         f"{item['number']} ({item['where']}): the file says {item['claimed'] or 'nothing'!r}, "
         f"the record {item['found'] or 'nothing'!r} [{item['source']}]"

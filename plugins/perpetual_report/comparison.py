@@ -35,16 +35,16 @@ class Arm(NamedTuple):
     left_out: tuple[dict[str, str], ...]
 
     def values(self, metric: str) -> list[tuple[Run, float]]:
-        """The runs that have the metric, with its value."""
+        """Returns the runs that have the metric, with its value."""
         return [(run, value) for run in self.runs if (value := run.metrics.get(metric)) is not None]
 
     def direction(self, metric: str) -> str | None:
-        """Which way is better, if its design says so of this metric."""
+        """Returns which way is better, if its design says so of this metric."""
         return self.experiment.design.direction if self.experiment.design.metric == metric else None
 
 
 def compare(lab: Lab, ids: Sequence[str]) -> dict[str, Any]:
-    """The document of `perpetual compare`: `{arms, differences, metrics, pairs, notes}`.
+    """Returns the document of `perpetual compare`: `{arms, differences, metrics, pairs, notes}`.
 
     Raises:
         UsageError: for fewer than two different ids, or more than twelve.
@@ -85,7 +85,7 @@ def compare(lab: Lab, ids: Sequence[str]) -> dict[str, Any]:
 
 
 def _pooled_otherwise(arms: Sequence[Mapping[str, Any]], pairs: Iterable[Mapping[str, Any]]) -> Iterable[str]:
-    """Which effects rest on other runs than the means of the two arms."""
+    """Yields the effects that rest on other runs than the means of the two arms."""
     metrics = {arm["id"]: arm["metrics"] for arm in arms}
     for pair in pairs:
         a, b = (metrics[pair[name]].get(pair["metric"]) for name in ("a", "b"))
@@ -100,7 +100,7 @@ def _pooled_otherwise(arms: Sequence[Mapping[str, Any]], pairs: Iterable[Mapping
 
 
 def _stale(arms: Sequence[Arm]) -> Iterable[str]:
-    """What of code, data or environment is not the same within an arm, or in two of them."""
+    """Yields what of code, data or environment is not the same within an arm, or in two of them."""
     found = {arm.id: samples_of((run.versions, run.id) for run in arm.runs) for arm in arms}
     for id, samples in found.items():
         if len(samples) > 1:
@@ -131,7 +131,7 @@ def _arm(lab: Lab, id: str) -> Arm:
 
 
 def _excluded(run: Run) -> str | None:
-    """Why a run of an experiment says nothing here, as it says nothing as evidence."""
+    """Returns why a run of an experiment says nothing here, as it says nothing as evidence."""
     if run.status != "done":
         return run.status
     if run.tainted:
@@ -140,7 +140,7 @@ def _excluded(run: Run) -> str | None:
 
 
 def _metrics(arms: Iterable[Arm]) -> list[str]:
-    """Every metric that some arm has, the declared ones first."""
+    """Returns every metric that some arm has, the declared ones first."""
     declared = [arm.experiment.design.metric for arm in arms if arm.experiment.design.metric]
     measured = sorted(
         {name for arm in arms for run in arm.runs for name, value in run.metrics.items() if value is not None}
@@ -180,7 +180,7 @@ def _interval(folded: Interval) -> dict[str, Any]:
 
 
 def _differences(arms: Sequence[Arm]) -> Iterable[dict[str, Any]]:
-    """The fields of the specifications and runs that are not the same in every arm."""
+    """Yields the fields of the specifications and runs that are not the same in every arm."""
     described = {arm.id: _described(arm) for arm in arms}
     for name in dict.fromkeys(name for fields in described.values() for name in fields):
         values = {id: fields.get(name) for id, fields in described.items()}
@@ -216,7 +216,7 @@ def _described(arm: Arm) -> dict[str, Any]:
 
 
 def _command(command: str | None) -> dict[str, Any]:
-    """A command's options by name and its other words by place, so that an option more shifts nothing."""
+    """Returns a command's options by name and its other words by place, so that an option more shifts nothing."""
     if command is None:
         return {"command": None}
     fields: dict[str, Any] = {}
@@ -245,19 +245,19 @@ def _is_number(word: str) -> bool:
 
 
 def _free(fields: Mapping[str, Any], name: str) -> str:
-    """The name, numbered where the same option was given before."""
+    """Returns the name, numbered where the same option was given before."""
     if name not in fields:
         return name
     return next(f"{name} ({n})" for n in range(2, len(fields) + 3) if f"{name} ({n})" not in fields)
 
 
 def _last(fields: Mapping[str, Any], name: str) -> str:
-    """The newest of the options of that name."""
+    """Returns the newest of the options of that name."""
     return next(key for key in reversed([*fields]) if key == name or key.startswith(f"{name} ("))
 
 
 def _flat(name: str, value: Any) -> dict[str, Any]:
-    """Nested settings as dotted names."""
+    """Returns nested settings as dotted names."""
     if not isinstance(value, Mapping):
         return {name: value}
     fields: dict[str, Any] = {}
@@ -270,7 +270,7 @@ def _flat(name: str, value: Any) -> dict[str, Any]:
 
 
 def _effects(lab: Lab, arms: Sequence[Arm]) -> dict[str, dict[str, Any]]:
-    """By experiment, the effect of the design that it belongs to, of the claims whose baseline is compared too."""
+    """Returns, by experiment, the effect of its design, for the claims whose baseline is compared too."""
     ids = {arm.id for arm in arms if arm.run is None}
     found: dict[str, dict[str, Any]] = {}
     for id in {arm.experiment.hypothesis_id for arm in arms if arm.run is None}:
@@ -281,7 +281,7 @@ def _effects(lab: Lab, arms: Sequence[Arm]) -> dict[str, dict[str, Any]]:
 
 
 def _claimed(a: Arm, b: Arm, metric: str, effects: Mapping[str, dict[str, Any]]) -> dict[str, Any] | None:
-    """The pair of a claim and its baseline, whichever was named first: the effect that its hypothesis shows."""
+    """Returns the pair of a claim and its baseline, whichever was named first: the effect that its hypothesis shows."""
     for claim, base in ((a, b), (b, a)):
         effect = None if claim.run or base.run else effects.get(claim.id)
         if effect is None or effect["metric"] != metric or effect["baseline"] != base.id:
@@ -308,7 +308,7 @@ def _minus(value: float | None) -> float | None:
 
 
 def _pair(a: Arm, b: Arm, metric: str) -> dict[str, Any] | None:
-    """The difference a - b of two arms that share a metric."""
+    """Returns the difference a - b of two arms that share a metric."""
     mine, theirs = a.values(metric), b.values(metric)
     if not mine or not theirs:
         return None
@@ -338,13 +338,13 @@ def _pair(a: Arm, b: Arm, metric: str) -> dict[str, Any] | None:
 
 
 def _seen(values: Sequence[tuple[Run, float]]) -> list[Any]:
-    """What counts as one: bit-equal values of several runs share a seed."""
+    """Returns what counts as one: bit-equal values of several runs share a seed."""
     distinct = {value for _, value in values}
     return [*distinct] if len(distinct) == 1 else [run.id for run, _ in values]
 
 
 def _difference(mine: Sequence[tuple[Run, float]], theirs: Sequence[tuple[Run, float]]) -> tuple[Interval, bool]:
-    """Paired by seed where every run of the smaller arm has its partner, else the difference of two means."""
+    """Returns the difference paired by seed if every run of the smaller arm has its partner, else that of two means."""
     by_seed = {run.seed: value for run, value in theirs if run.seed is not None}  # unknown ones pair with nothing
     pairs = [(value, by_seed[run.seed]) for run, value in mine if run.seed in by_seed]
     if len(pairs) >= 2 and len(pairs) == min(len(mine), len(theirs)):
@@ -374,7 +374,7 @@ class Table(NamedTuple):
 
 
 def _shown_pair(item: Mapping[str, Any]) -> tuple[str, str, str]:
-    """A claim against its baseline with its effect, or the difference of two other arms."""
+    """Returns a claim against its baseline with its effect, or the difference of two other arms."""
     effect = item["effect"]
     if effect is None:
         return f"{item['a']} - {item['b']}", shown_number(item["difference"], "+.4g"), _range(item, "+.4g")
@@ -382,7 +382,7 @@ def _shown_pair(item: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def tables_of(found: Mapping[str, Any]) -> list[Table]:
-    """The comparison as three tables: what differs, what was measured, who is better."""
+    """Returns the comparison as three tables: what differs, what was measured, which arm is better."""
     ids = [arm["id"] for arm in found["arms"]]
     differences = [(item["field"], *(_cell(item["values"][id]) for id in ids)) for item in found["differences"]]
     measured = [
@@ -430,7 +430,7 @@ def _runs(arm: Mapping[str, Any], item: Mapping[str, Any]) -> str:
 
 
 def markdown_of(found: Mapping[str, Any]) -> str:
-    """The same as Markdown."""
+    """Returns the same as Markdown."""
     from perpetual_report.document import inline
 
     lines = [f"# {', '.join(arm['id'] for arm in found['arms'])} compared", ""]

@@ -32,7 +32,7 @@ _MARKDOWN = str.maketrans({c: "\\" + c for c in "\\`*_[]<>|#"})
 
 
 def render(lab: Lab) -> str:
-    """The whole report as Markdown.
+    """Returns the whole report as Markdown.
 
     Raises:
         PerpetualError: what reading the record raises.
@@ -42,7 +42,7 @@ def render(lab: Lab) -> str:
 
 
 def render_html(lab: Lab) -> str:
-    """The whole report as one HTML file that fetches nothing.
+    """Returns the whole report as one HTML file that fetches nothing.
 
     Raises:
         PerpetualError: without matplotlib, which draws its pictures, and what reading the record raises.
@@ -60,7 +60,7 @@ def write(path: Path, text: str) -> None:
 
 
 def sections_of(lab: Lab) -> list[tuple[str, str]]:
-    """What plugins add, each with its plugin's name; a section that fails is replaced by a line that says so."""
+    """Returns the sections of plugins, each with its plugin's name; a line that says so replaces one that fails."""
     texts = []
     for name, section in lab.parts("report_section"):
         try:
@@ -81,13 +81,13 @@ def sections_of(lab: Lab) -> list[tuple[str, str]]:
 
 
 def inline(text: object) -> str:
-    """User text as plain words of a Markdown line: no markup, no line breaks, no control characters."""
+    """Returns user text as plain words of a Markdown line: no markup, no line breaks, no control characters."""
     words = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
     return words.translate(_MARKDOWN)
 
 
 def _code(text: object) -> str:
-    """User text as inline code, whatever back-ticks it holds; control characters are made visible."""
+    """Returns user text as inline code, whatever back-ticks it holds; control characters are made visible."""
     words = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in " ".join(str(text).split()))
     fence = "`"
     while fence in words:
@@ -97,12 +97,12 @@ def _code(text: object) -> str:
 
 
 def _cell(text: object) -> str:
-    """User text as inline code in a table, where a bar ends the cell unless it is escaped (GFM 0.29, section 4.10)."""
+    """Returns user text as inline code in a table, where a bare bar would end the cell (GFM 0.29, section 4.10)."""
     return _code(text).replace("|", "\\|")
 
 
 def markdown_of(snapshot: Snapshot, facts: Mapping[str, Any], sections: Sequence[tuple[str, str]] = ()) -> str:
-    """The report as Markdown."""
+    """Returns the report as Markdown."""
     environment = _environment(autoescape=False)  # the filters below make user text harmless
     environment.filters |= {"inline": inline, "code": _code, "cell": _cell}
     environment.finalize = lambda value: "-" if value is None else value
@@ -124,7 +124,7 @@ def _environment(*, autoescape: bool) -> Environment:
 
 
 def _marks(snapshot: Snapshot) -> dict[str, Any]:
-    """What a file says of itself: by these it is derived again."""
+    """Returns what a file says of itself: from these marks it is derived again."""
     from perpetual import __version__
 
     return {"version": __version__, "form": form(), "seq": snapshot.seq, "debits": len(snapshot.debits)}
@@ -132,7 +132,7 @@ def _marks(snapshot: Snapshot) -> dict[str, Any]:
 
 @cache
 def form() -> str:
-    """What shapes a report, as a hash: the same form writes the same words and pictures from the same record."""
+    """Returns a hash of all that shapes a report: the same form gives the same words and pictures for a record."""
     digest = sha256()
     for part in sorted(files("perpetual_report").iterdir(), key=lambda part: part.name):
         if part.name.endswith((".py", ".j2")) and part.name not in _APART:
@@ -151,7 +151,7 @@ def html_of(
     *,
     by: str | None = None,
 ) -> str:
-    """The report as one HTML file, with the pictures given and the name of what drew them (by default, of ours)."""
+    """Returns the report as one HTML file, with these pictures and the name of their renderer (by default, ours)."""
     environment = _environment(autoescape=True)
     environment.filters |= {
         "text": lambda value: Markup(f"<bdi>{escape(plain(value))}</bdi>"),
@@ -186,7 +186,7 @@ def html_of(
 
 
 def _shown(value: Any, anchors: set[str]) -> Any:
-    """A number as a `data` element that carries its value and its source, and leads to its run's row."""
+    """Returns a number as a `data` element that carries its value and its source, and leads to its run's row."""
     if value is None:
         return "-"
     if not isinstance(value, Number):
@@ -212,7 +212,7 @@ def _css() -> str:
 
 
 def pictures_of(snapshot: Snapshot, facts: Mapping[str, Any]) -> dict[str, str]:
-    """Every picture of the report by its name."""
+    """Returns every picture of the report by its name."""
     found: dict[str, str | None] = {"graph": plots.graph("graph", snapshot)}
     bounds = (
         snapshot.methodology["confidence_support_threshold"],
@@ -237,7 +237,7 @@ def pictures_of(snapshot: Snapshot, facts: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _by_place(pictures: Mapping[str, str]) -> dict[str, Any]:
-    """The pictures as the template asks for them; those of effects as a list for each hypothesis."""
+    """Returns the pictures as the template asks for them; those of effects as a list for each hypothesis."""
     made: dict[str, Any] = _Missing()
     for name, svg in pictures.items():
         if name.startswith("effects-"):
@@ -259,5 +259,5 @@ def _markup(svg: str | None) -> Markup | None:
 
 
 def _caption(words: str, count: int, most: int) -> str:
-    """What a picture shows, and how much of it is left out."""
+    """Returns what a picture shows, and how much of it is left out."""
     return words if count <= most else f"{words} The newest {most} are drawn; {count - most} older ones are left out."

@@ -43,12 +43,12 @@ class Effect:
 
     @property
     def nats(self) -> float:
-        """What its rows changed in log odds when they were added, together."""
+        """Returns what its rows changed in log odds when they were added, together."""
         return sum(row.log_bayes_factor or 0.0 for row in self.rows)
 
 
 def effects_of(snapshot: Snapshot) -> dict[str, Effect]:
-    """The effect of each design, by the experiment whose prediction holds, as the fold pools them.
+    """Returns the effect of each design, by the experiment whose prediction holds, as the fold pools them.
 
     That is the one that was measured first of those that share code and settings. The others are not in it by
     themselves; nor is an experiment that claims nothing.
@@ -90,7 +90,7 @@ def effects_of(snapshot: Snapshot) -> dict[str, Effect]:
 def _alike(
     lead: Experiment, own: Sequence[Evidence], others: Sequence[Run], versions: Mapping[str, Mapping[str, Any]]
 ) -> tuple[tuple[Evidence, ...], Sequence[Run]]:
-    """The rows of the version that has most of them, and the runs of the baseline that they are compared with."""
+    """Returns the rows of the version that has most of them, and the baseline's runs that they are compared with."""
     counting = [run for run in others if _counts(run, lead)]
     samples = samples_of((versions.get(row.run_id or ""), row) for row in own)
     if not samples:
@@ -104,13 +104,13 @@ def _alike(
 
 
 def _counts(run: Run, lead: Experiment) -> bool:
-    """Whether a run of the baseline is compared with the design."""
+    """Returns whether a run of the baseline is compared with the design."""
     is_measured = run.status == "done" and run.metrics.get(lead.design.metric or "") is not None
     return is_measured and not run.tainted and not run.chosen_seed
 
 
 def _counted(snapshot: Snapshot) -> dict[str, list[Evidence]]:
-    """The rows that count, by experiment: measured, not taken back, not weightless, and no run seen twice."""
+    """Returns the rows that count, by experiment: measured, not taken back, not weightless, and no run seen twice."""
     rows: dict[str, list[Evidence]] = {}
     seen: set[tuple[str, int, float]] = set()
     for row in snapshot.evidence:
@@ -126,7 +126,7 @@ def _counted(snapshot: Snapshot) -> dict[str, list[Evidence]]:
 
 
 def same_prediction(one: Experiment, other: Experiment, *, spread: bool = False) -> bool:
-    """Whether they predict the same, with `spread` of how far apart results lie too: the one measured first holds."""
+    """Returns whether both predict the same, with `spread` also the same spread; the one measured first holds."""
     names = (*_PREDICTION, *_SPREAD) if spread else _PREDICTION
     return all(getattr(one.design, name) == getattr(other.design, name) for name in names)
 
@@ -134,7 +134,7 @@ def same_prediction(one: Experiment, other: Experiment, *, spread: bool = False)
 def _effect(
     experiment: Experiment, members: tuple[str, ...], rows: tuple[Evidence, ...], others: Sequence[Run]
 ) -> Effect:
-    """The effect of a design's counted rows under the prediction of one experiment of it."""
+    """Returns the effect of a design's counted rows under the prediction of one experiment of it."""
     design = experiment.design
     against = _baseline(experiment, others)
     if isinstance(against, dict):
@@ -163,7 +163,7 @@ def _effect(
 
 
 def _baseline(experiment: Experiment, runs: Sequence[Run]) -> dict[Any, tuple[str, float]] | float | None:
-    """A number, or by replicate the newest run of the baseline experiment that counts, with its value."""
+    """Returns a number, or by replicate the newest run of the baseline experiment that counts, with its value."""
     design = experiment.design
     if not isinstance(design.baseline, str):
         return design.baseline

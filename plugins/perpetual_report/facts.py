@@ -39,7 +39,7 @@ _FAILED = ("failed", "killed", "timeout", "lost")
 
 
 def facts_of(snapshot: Snapshot, book: Book) -> dict[str, Any]:
-    """The tree that the templates walk; its numbers are those of the book."""
+    """Returns the tree that the templates walk; its numbers are those of the book."""
     runs = _Runs(snapshot, book)
     designs = _Designs(snapshot, book, runs)
     detailed = snapshot.hypotheses[: LIMITS["hypotheses"]]
@@ -86,12 +86,12 @@ def facts_of(snapshot: Snapshot, book: Book) -> dict[str, Any]:
 
 
 def _left(book: Book, what: str, snapshot: Snapshot, count: int) -> Number | None:
-    """How many were left out of a list, if any."""
+    """Returns how many items were left out of a list, if any."""
     return book.count(f"left.{what}", count, f"record{snapshot.at}") if count > 0 else None
 
 
 def _bounded(book: Book, what: str, snapshot: Snapshot, items: Sequence[Any]) -> dict[str, Any]:
-    """The newest of a list, and how many older ones are left out."""
+    """Returns the newest of a list, and how many older ones are left out."""
     kept = items[-LIMITS["list"] :]
     return {"items": kept, "left": _left(book, what, snapshot, len(items) - len(kept))}
 
@@ -132,7 +132,7 @@ def _thresholds(snapshot: Snapshot, book: Book) -> dict[str, Number | None]:
 
 
 def _counts(snapshot: Snapshot, book: Book) -> dict[str, Any]:
-    """How much there is of everything; by status in the order in which statuses follow one another."""
+    """Returns how much there is of everything; by status in the order in which statuses follow one another."""
     source = f"record{snapshot.at}"
     totals = {
         "hypotheses": len(snapshot.hypotheses),
@@ -157,7 +157,7 @@ def _counts(snapshot: Snapshot, book: Book) -> dict[str, Any]:
 
 
 def _budget(snapshot: Snapshot, book: Book) -> dict[str, Any]:
-    """The budget's totals as `perpetual budget` has them, and what each hypothesis has cost."""
+    """Returns the budget's totals as `perpetual budget` has them, and what each hypothesis has cost."""
     spent = used = 0.0
     reserved: dict[str, float] = {}
     by: dict[str, list[float]] = {}
@@ -205,7 +205,7 @@ class _Runs:
             self.of.setdefault(run.experiment_id, []).append(run)
 
     def by_status(self, experiment_id: str) -> list[tuple[str, Number]]:
-        """How many runs of an experiment there are of each status."""
+        """Returns how many runs of an experiment there are of each status."""
         counter = Counter(run.status for run in self.of.get(experiment_id, ()))
         source = f"{experiment_id}{self._snapshot.at}"
         return [
@@ -214,7 +214,7 @@ class _Runs:
         ]
 
     def row(self, run: Run) -> dict[str, Any]:
-        """A run with its metrics, each with the line that it was read from."""
+        """Returns a run with its metrics, each with the line that it was read from."""
         book = self._book
         declared = self._declared.get(run.experiment_id)  # first: it is what the run was for
         known = sorted(
@@ -237,13 +237,13 @@ class _Runs:
 
 
 def line_of(run: Run, metric: str) -> str:
-    """The source of a run's metric: the run with the file and line that it was read from, where that is known."""
+    """Returns the source of a run's metric: the run with the file and line that it was read from, where known."""
     place = run.metric_sources.get(metric)
     return f"{run.id}/{place}" if place else run.id
 
 
 def _verdict(snapshot: Snapshot, book: Book, runs: _Runs, designs: _Designs, item: Hypothesis) -> dict[str, Any]:
-    """The line of a hypothesis in the table of verdicts."""
+    """Returns the line of a hypothesis in the table of verdicts."""
     source = f"{item.id}{snapshot.at}"
     own = [run for experiment in snapshot.experiments if experiment.hypothesis_id == item.id
            for run in runs.of.get(experiment.id, ())]  # fmt: skip
@@ -280,7 +280,7 @@ def _hypothesis(snapshot: Snapshot, book: Book, runs: _Runs, designs: _Designs, 
 
 
 def _steps(snapshot: Snapshot, book: Book, item: Hypothesis, rows: Mapping[str, Evidence]) -> list[dict[str, Any]]:
-    """The hypothesis' steps; `moved` is false for a run of the baseline that changed nothing."""
+    """Returns the hypothesis' steps; `moved` is false for a run of the baseline that changed nothing."""
     made = []
     before: float | None = None
     for step in snapshot.steps[item.id]:
@@ -304,7 +304,7 @@ def _steps(snapshot: Snapshot, book: Book, item: Hypothesis, rows: Mapping[str, 
 
 
 def _what(step: Step, row: Evidence | None) -> str:
-    """What kind of step it is, in one word of the table."""
+    """Returns what kind of step it is, in one word of the table."""
     if row is not None:
         return row.kind
     if step.cause == "baseline":
@@ -334,7 +334,7 @@ class _Designs:
                 self._of.setdefault(self._experiments[id].hypothesis_id or "", []).append(id)
 
     def headline(self, hypothesis_id: str) -> dict[str, Any] | None:
-        """The effect that stands for a hypothesis in one line: of its design with the most runs, the oldest of equals.
+        """Returns the effect that represents a hypothesis: that of its design with the most runs, the oldest of equals.
 
         Never the one with the largest effect: which one is shown must not hang on how it came out.
         """
@@ -348,14 +348,14 @@ class _Designs:
         return {**self._effect(id), "id": id, "metric": metric, "others": count if others else None}
 
     def _judged(self, id: str) -> str:
-        """Which way the effect goes, in a word or two."""
+        """Returns which way the effect goes, in a word or two."""
         interval = self._effects[id].interval
         if interval is None:
             return "unknown"
         return effect_word(interval.mean, interval.low, interval.high, self._experiments[id].design.direction)
 
     def _effect(self, id: str) -> dict[str, Number | None]:
-        """The effect with its interval, each to the digits that the interval leaves it."""
+        """Returns the effect with its interval, each to the digits that the interval leaves it."""
         interval = self._effects[id].interval
         mean, low, high = (interval.mean, interval.low, interval.high) if interval else (None, None, None)
         form = _form(None if low is None or high is None else (high - low) / 2)
@@ -368,7 +368,7 @@ class _Designs:
         }  # fmt: skip
 
     def document(self, experiment: Experiment) -> dict[str, Any]:
-        """An experiment with its prediction, and what its design measured, unless that stands with another one."""
+        """Returns an experiment with its prediction, and its design's effect, unless that is shown with another one."""
         book, id, design = self._book, experiment.id, experiment.design
         baseline = design.baseline if isinstance(design.baseline, str) else None  # an experiment's id
         level = None if isinstance(design.baseline, str) else design.baseline
@@ -414,14 +414,14 @@ class _Designs:
 
 
 def _form(half_width: float | None) -> str:
-    """A format with the digits that mean something: two of the interval's half width."""
+    """Returns a format with the digits that mean something: two of the interval's half width."""
     if not half_width or not 1e-9 < half_width < 1e5:
         return "+.4g"
     return f"+.{max(0, 1 - math.floor(math.log10(half_width)))}f"
 
 
 def _row(book: Book, row: Evidence, run: Run | None) -> dict[str, Any]:
-    """A measured row, with the line of the log that its value was read from."""
+    """Returns a measured row, with the line of the log that its value was read from."""
     place = f"{row.run_id}/{row.source}" if row.source else row.run_id or row.id
     return {
         "record": row,
@@ -433,7 +433,7 @@ def _row(book: Book, row: Evidence, run: Run | None) -> dict[str, Any]:
 
 
 def _discoveries(snapshot: Snapshot, book: Book) -> dict[str, Any]:
-    """Supported claims that stand when all are looked at together."""
+    """Returns the supported claims that hold when all are looked at together."""
     declared = snapshot.methodology["alpha"]
     alpha = ALPHA if declared is None else declared
     source = f"record{snapshot.at}"

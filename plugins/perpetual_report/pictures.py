@@ -66,7 +66,7 @@ def require() -> None:
 
 
 def drawn_by() -> str | None:
-    """The name and version of what draws, or None: the same one draws the same bytes."""
+    """Returns the name and version of what draws, or None: the same one draws the same bytes."""
     if find_spec("matplotlib") is None:
         return None
     import matplotlib
@@ -75,19 +75,19 @@ def drawn_by() -> str | None:
 
 
 def plain(text: object) -> str:
-    """The text on one line, with what cannot be seen made visible: a control character must not hide or turn words."""
+    """Returns the text on one line, unseen characters made visible: a control character must not hide words."""
     line = " ".join(str(text).split())
     return "".join(c if c.isprintable() or c in "\u200c\u200d" else f"\\u{ord(c):04x}" for c in line)
 
 
 def short(text: object, length: int) -> str:
-    """At most so many characters of it."""
+    """Returns at most `length` characters of the text."""
     words = plain(text)
     return words if len(words) <= length else words[: length - 1].rstrip() + "…"
 
 
 def colour(name: str) -> str:
-    """What to tell matplotlib; `draw` puts the CSS variable in its place."""
+    """Returns matplotlib's value for a colour; `draw` puts the CSS variable in its place."""
     return COLOURS[name][0]
 
 
@@ -115,7 +115,7 @@ _FONT = re.compile(r"font: ([^;\"]*?)([\d.]+)px [^;\"]*")
 
 
 def _inline(svg: str, name: str, title: str, words: str) -> str:
-    """matplotlib's SVG as a part of a page: no prologue, no ids of its own, colours as variables, words for it."""
+    """Returns matplotlib's SVG as part of a page: no prologue, no ids of its own, colours as variables, with words."""
     body = svg[svg.index("<svg") :].rstrip()
     body = re.sub(r"<metadata>.*?</metadata>\s*", "", body, flags=re.S)
     head, _, rest = body.partition(">")
@@ -135,7 +135,7 @@ def _inline(svg: str, name: str, title: str, words: str) -> str:
 
 
 def axes_of(figure: Figure, *, left: float, bottom: float = 0.55, right: float = 0.1, top: float = 0.32) -> Any:
-    """A picture's one pair of axes, with its margins in inches: measuring what fits would cost a second drawing."""
+    """Returns a picture's one pair of axes, with its margins in inches: measuring would cost a second drawing."""
     width, height = figure.get_size_inches()
     inner = (1 - (left + right) / width, 1 - (bottom + top) / height)
     axes = figure.add_axes((left / width, bottom / height, *inner))
@@ -155,7 +155,7 @@ def dress(axes: Axes, *, grid: str = "y") -> None:
 
 
 def legend(axes: Axes, **options: Any) -> None:
-    """A legend above the axes, where it covers nothing."""
+    """Draws a legend above the axes, where it covers nothing."""
     made = axes.legend(
         loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=6, frameon=False, fontsize=9, handletextpad=0.4,
         columnspacing=1.4, borderaxespad=0.2, **options,
@@ -165,7 +165,7 @@ def legend(axes: Axes, **options: Any) -> None:
 
 
 def spread(count: int, most: int) -> Sequence[int]:
-    """At most `most` of `count` places, evenly, the last among them: which ticks get a label."""
+    """Returns at most `most` of `count` places, evenly, the last among them: the ticks that get a label."""
     if count <= most:
         return range(count)
     step = -(-count // most)

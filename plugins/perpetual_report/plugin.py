@@ -7,7 +7,7 @@ from perpetual.api import Provider, hookimpl
 
 @hookimpl
 def perpetual_commands() -> list[Provider]:
-    """`perpetual report`, `perpetual verify` and `perpetual compare`."""
+    """Offers `perpetual report`, `perpetual verify` and `perpetual compare`."""
     return [
         Provider(
             "command", "report", "perpetual_report.command:report", "Write the research up, every number with its run."
@@ -23,7 +23,7 @@ def perpetual_commands() -> list[Provider]:
 
 @hookimpl
 def perpetual_mcp_tools() -> list[Provider]:
-    """`perpetual_report`, for agents."""
+    """Offers `perpetual_report`, for agents."""
     return [
         Provider(
             "mcp_tool",

@@ -49,17 +49,17 @@ class Snapshot:
 
     @property
     def at(self) -> str:
-        """What a source that is folded from the record ends with."""
+        """Returns the suffix of a source that is folded from the record."""
         return f"@{self.seq}"
 
 
 def number_of(id: str) -> int:
-    """The number in an id, by which records are ordered."""
+    """Returns the number in an id, by which records are ordered."""
     return int(id[1:])
 
 
 def everything(listing: Any, **filters: Any) -> list[Any]:
-    """Every page of a department's list."""
+    """Returns every page of a list of the lab."""
     items: list[Any] = []
     cursor: str | None = None
     while True:
@@ -71,7 +71,7 @@ def everything(listing: Any, **filters: Any) -> list[Any]:
 
 
 def take(lab: Lab, *, seq: int | None = None, debits: int | None = None) -> Snapshot:
-    """The record after the event `seq` with the first `debits` rows of the budget's ledger; by default as it is now.
+    """Returns the record after the event `seq` with the first `debits` rows of the budget's ledger; by default as now.
 
     Raises:
         UsageError: for a seq that the record has not reached.
@@ -114,7 +114,7 @@ def take(lab: Lab, *, seq: int | None = None, debits: int | None = None) -> Snap
 
 
 def _told(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
-    """What the events say of each subject: by kind, what was said last; of a statement, the words."""
+    """Returns what the events say of each subject: by kind, what was said last; of a statement, the words."""
     kinds = ("experiment_proposed", "run_created", "run_status", "run_annotated", "evidence_added", "note_written",
              "statement")  # fmt: skip
     told: dict[str, dict[str, Any]] = {kind: {} for kind in kinds}
@@ -138,7 +138,7 @@ def _hypothesis(record: Hypothesis, last: Step, told: Mapping[str, Mapping[str, 
 
 
 def _run(record: Run, status: str, remarks: Sequence[dict[str, Any]]) -> Run:
-    """The run as it was: one that has ended since had no result yet."""
+    """Returns the run as it was: one that has ended since had no result then."""
     if status in ENDED:
         return record
     started = record.started_at if status == "running" else None

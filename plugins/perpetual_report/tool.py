@@ -30,7 +30,7 @@ class ReportAnswer(TypedDict):
 
 
 def build(options: Mapping[str, Any]) -> Callable[..., ReportAnswer]:
-    """Factory of the tool."""
+    """Builds the tool."""
     return _report
 
 
@@ -51,7 +51,7 @@ def _report(
 
 
 def _part(text: str) -> str:
-    """The lines that a part holds."""
+    """Returns the lines that a part holds."""
     short = text.encode("utf-8")[:_PART].decode("utf-8", "ignore")
     if len(short) == len(text):
         return text

@@ -61,7 +61,7 @@ class Claims:
     pictures: dict[str, tuple[int, str]] = field(default_factory=dict)  # line, SVG
 
     def mark(self, name: str) -> int:
-        """A whole number that the file says of itself."""
+        """Returns a whole number that the file says of itself."""
         value = whole_number(self.marks.get(name, ""))
         if value is None:
             raise UsageError(f"the report does not say its {name}", hint="write it again: perpetual report -o FILE")
@@ -69,7 +69,7 @@ class Claims:
 
 
 def verify(lab: Lab, path: Path) -> dict[str, Any]:
-    """What `perpetual verify` answers: `{ok, format, seq, checked, pictures, logs, problems, notes}`.
+    """Returns the answer of `perpetual verify`: `{ok, format, seq, checked, pictures, logs, problems, notes}`.
 
     Raises:
         UsageError: for a file that is no report.
@@ -109,7 +109,7 @@ class Derived:
 
 
 def derive(lab: Lab, claims: Claims) -> Derived:
-    """What the file should say, from the record as it stood when it was written."""
+    """Returns what the file should say, from the record as it stood when it was written."""
     snapshot = take(lab, seq=claims.mark("seq"), debits=claims.mark("debits"))
     book = Book()
     facts = facts_of(snapshot, book)
@@ -132,7 +132,7 @@ def derive(lab: Lab, claims: Claims) -> Derived:
 
 
 def differences(claims: Claims, derived: Derived) -> list[Problem]:
-    """Where the file and what was derived do not match; logs are looked at elsewhere."""
+    """Returns where the file and what was derived do not match; logs are looked at elsewhere."""
     if not _is_ours(claims):
         return [*_values(claims, derived.book)]
     problems = [*_numbers(claims, derived.book), *_missing(claims, derived.shown)]
@@ -157,7 +157,7 @@ def _answer(claims: Claims, problems: list[Problem], notes: list[str], **counts:
 
 
 def _is_ours(claims: Claims) -> bool:
-    """Whether the file has the form that is written here: then every word and picture of it can be derived again."""
+    """Returns whether the file has the form that is written here: then all of it can be derived again."""
     from perpetual import __version__
 
     return (claims.marks.get("version"), claims.marks.get("form")) == (__version__, form())
@@ -167,7 +167,7 @@ def _is_ours(claims: Claims) -> bool:
 
 
 def read(path: Path) -> Claims:
-    """The report in a file: HTML, Markdown, or the JSON that `perpetual report --json` answered.
+    """Returns the report in a file: HTML, Markdown, or the JSON that `perpetual report --json` answered.
 
     Raises:
         UsageError: if it cannot be read, or is no report.
@@ -180,7 +180,7 @@ def read(path: Path) -> Claims:
 
 
 def claims_of(text: str, name: str) -> Claims:
-    """What the text of a report claims. Raises UsageError, with the file's name, if it is none."""
+    """Returns what the text of a report claims. Raises UsageError, with the file's name, if it is none."""
     if "<!doctype html>" in text[:200]:
         parser = _Parser()
         parser.feed(text)
@@ -195,7 +195,7 @@ def claims_of(text: str, name: str) -> Claims:
 
 
 def _text_of(text: str, path: Path) -> str:
-    """The report inside the document that `report --json` answered."""
+    """Returns the report inside the document that `report --json` answered."""
     try:
         document = parse_json(text)
     except ValueError as problem:
@@ -234,7 +234,7 @@ class _Parser(HTMLParser):
             self._close()
 
     def handle_data(self, data: str) -> None:
-        """The words of an open number."""
+        """Collects the words of an open number."""
         if self._open is not None:
             self._words.append(data)
 
@@ -248,7 +248,7 @@ class _Parser(HTMLParser):
 
 
 def _numbers(claims: Claims, book: Book) -> Iterator[Problem]:
-    """Each claimed number against the one derived again."""
+    """Compares each claimed number with the one derived again; yields the problems."""
     for line, values, words in claims.numbers:
         key, where = values.get("data-key", ""), f"line {line}"
         known = book.numbers.get(key)
@@ -267,7 +267,7 @@ def _numbers(claims: Claims, book: Book) -> Iterator[Problem]:
 
 
 def _values(claims: Claims, book: Book) -> Iterator[Problem]:
-    """The values of a file in another form: each that is derived here too, and its words as a rounding of it."""
+    """Compares the values of a file in another form: each that is derived here too, its words as a rounding of it."""
     for line, values, words in claims.numbers:
         key, claimed = values.get("data-key", ""), values.get("value", "")
         known = book.numbers.get(key)
@@ -301,7 +301,7 @@ def _missing(claims: Claims, shown: Mapping[str, tuple[str, str]]) -> Iterator[P
 
 
 def _debits(snapshot: Snapshot, rows: Sequence[Debit]) -> Iterator[Problem]:
-    """The ledger's rows that the file names must settle exactly the runs that had ended."""
+    """Checks the ledger's rows that the file names: they must settle exactly the runs that had ended."""
     ended = {run.id for run in snapshot.runs if run.status in ENDED}
     wanted = {row.id for row in rows if row.kind == "settle" and row.run_id in ended}
     named = {row.id for row in snapshot.debits if row.kind == "settle"}
@@ -315,7 +315,7 @@ def _debits(snapshot: Snapshot, rows: Sequence[Debit]) -> Iterator[Problem]:
 
 
 def _words(mine: Sequence[tuple[int, str]], theirs: Sequence[tuple[int, str]]) -> Iterator[Problem]:
-    """The words that differ from those of the same report written again: a verdict is a word."""
+    """Yields the words that differ from those of the same report written again: a verdict is a word."""
     ours, others = [words for _, words in mine], [words for _, words in theirs]
     start = next((n for n, (x, y) in enumerate(zip(ours, others, strict=False)) if x != y), min(len(ours), len(others)))
     most = min(len(ours), len(others)) - start
@@ -333,7 +333,7 @@ def _words(mine: Sequence[tuple[int, str]], theirs: Sequence[tuple[int, str]]) -
 
 
 def _pairs(claimed: list[str], found: list[str]) -> Iterator[tuple[str, str]]:
-    """The words that differ, side by side."""
+    """Yields the words that differ, side by side."""
     for tag, a, b, c, d in SequenceMatcher(None, claimed, found, autojunk=False).get_opcodes():
         if tag != "equal":
             for offset in range(max(b - a, d - c)):
@@ -341,7 +341,7 @@ def _pairs(claimed: list[str], found: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _lines(text: str) -> list[tuple[int, str]]:
-    """What is read as words, each line with its number: up to the mark, without the pictures and the numbers."""
+    """Returns the lines that are compared as words, numbered: up to the mark, without pictures and numbers."""
     head = text.partition(UNVERIFIED)[0]
     if "<!doctype html>" in text[:200]:
         for part in (_STYLE, _PICTURE):  # what is cut out leaves its line ends behind, so that a line keeps its number
@@ -355,7 +355,7 @@ def _lines(text: str) -> list[tuple[int, str]]:
 
 
 def _redrawn(claims: Claims, snapshot: Snapshot, facts: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
-    """The pictures drawn again, if what drew the file's is at hand; else what to say."""
+    """Returns the pictures drawn again, if the renderer of the file's is at hand; else what to say."""
     if claims.format != "html" or not _is_ours(claims):
         return {}, []
     by, here = claims.marks.get("pictures", ""), drawn_by()
@@ -375,7 +375,7 @@ def _pictures(claims: Claims, drawn: Mapping[str, str]) -> Iterator[Problem]:
 
 
 def _apart(claimed: str, found: str) -> tuple[str, str]:
-    """Where two texts part, a few characters of each."""
+    """Returns where two texts differ, a few characters of each."""
     place = next((n for n, (a, b) in enumerate(zip(claimed, found, strict=False)) if a != b), 0)
     start = max(0, place - 12)
     return claimed[start : place + 24], found[start : place + 24]
@@ -385,7 +385,7 @@ def _apart(claimed: str, found: str) -> tuple[str, str]:
 
 
 def _cited(snapshot: Snapshot, book: Book) -> Iterator[tuple[Run, list[Number]]]:
-    """The runs whose files are cited, each with the numbers that cite them."""
+    """Yields the runs whose files are cited, each with the numbers that cite them."""
     of: dict[str, list[Number]] = {}
     for number in book.numbers.values():
         if number.run is not None and "/" in number.source and number.metric is not None:
@@ -396,7 +396,7 @@ def _cited(snapshot: Snapshot, book: Book) -> Iterator[tuple[Run, list[Number]]]
 
 
 def _logs(lab: Lab, snapshot: Snapshot, book: Book) -> Iterator[Problem]:
-    """Every cited line read again, by the readers that read it when the run ended."""
+    """Reads every cited line again, by the readers that read it when the run ended; yields the problems."""
     for run, numbers in _cited(snapshot, book):
         now = lab.runs.read_metrics(run.id)
         for number in numbers:
