@@ -24,12 +24,12 @@ _HELD = "This project is held: it can be read, and nothing starts until a person
 
 
 def for_agents(status: dict[str, Any]) -> dict[str, Any]:
-    """A kept status document as an agent reads it: with no step that is for a person."""
+    """Returns a kept status document as an agent reads it: with no step that is for a person."""
     return {**status, "next": next_of(status)}
 
 
 def next_of(status: dict[str, Any]) -> list[str]:
-    """The next steps of a kept status document as an agent reads them."""
+    """Returns the next steps of a kept status document as an agent reads them."""
     steps: list[str] = status["next"]
     if status["brief"].get("agents_may_approve"):
         return [step for step in steps if not step.startswith("perpetual trust")]  # which is never for an agent
@@ -37,7 +37,7 @@ def next_of(status: dict[str, Any]) -> list[str]:
 
 
 def tokens_of(text: str) -> int:
-    """The size of a text in tokens, counted as ceil(UTF-8 bytes / 4)."""
+    """Returns the size of a text in tokens, counted as ceil(UTF-8 bytes / 4)."""
     return -(-len(text.encode("utf-8")) // 4)
 
 
@@ -48,7 +48,7 @@ def _line(text: object, most: int = 110) -> str:
 
 
 def _bound(item: dict[str, Any]) -> str:
-    """The false-alarm bound, or by whose hand it was decided without one."""
+    """Returns the false-alarm bound, or by whose hand it was decided without one."""
     bound = item["false_alarm_bound"]
     if bound is None:
         return f"decided by {item.get('decided_by') or 'hand'}, no false-alarm bound"
@@ -56,7 +56,7 @@ def _bound(item: dict[str, Any]) -> str:
 
 
 def _rows(item: dict[str, Any]) -> int:
-    """How many rows of evidence count."""
+    """Returns how many rows of evidence count."""
     counting = item.get("counting")
     return int(item["evidence_count"] if counting is None else counting)
 

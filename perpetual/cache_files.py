@@ -21,7 +21,7 @@ __all__ = ["commands", "config_of", "folder", "plugins_of"]
 
 
 def folder(project: str | None = None) -> str | None:
-    """The `.perpetual/` that the full command line would find, if it is plainly ours."""
+    """Returns the `.perpetual/` that the full command line would find, if it is plainly ours."""
     given = project or os.environ.get("PERPETUAL_PROJECT")
     if given:
         return _ours(os.path.join(given, ".perpetual"))
@@ -49,7 +49,7 @@ def _ours(found: str) -> str | None:
 
 
 def config_of(found: str) -> dict[str, Any] | None:
-    """The parsed configuration file, if the kept one is of its present state and nothing else has a say."""
+    """Returns the parsed configuration file, if the kept one is of its present state and nothing else has a say."""
     if {"PERPETUAL_STORE", "PERPETUAL_AGENT_MARKS"} & os.environ.keys() or os.environ.get("XDG_CONFIG_HOME"):
         return None
     if os.path.exists(os.path.join(os.path.expanduser("~"), ".config", "perpetual", "config.yaml")):
@@ -80,7 +80,7 @@ def plugins_of(config: dict[str, Any] | None, safe: bool) -> list[dict[str, Any]
 
 
 def commands(*, safe: bool = False) -> dict[str, tuple[str, str, str]] | None:
-    """The commands that plugins offer, name -> (factory, summary, qualified name), or None to look that up."""
+    """Returns the commands that plugins offer, name -> (factory, summary, qualified name), or None to look that up."""
     if os.environ.get("PERPETUAL_TRACE_HOOKS"):
         return None
     found = folder()

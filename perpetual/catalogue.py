@@ -35,12 +35,12 @@ class Offer:
 
     @property
     def name(self) -> str:
-        """The name that means it in configurations: the bare one, unless that is a bundled part's."""
+        """Returns the name that means it in configurations: the bare one, unless that is a bundled part's."""
         return known_name(self.provider.slot, self.qualified_name)
 
     @property
     def is_bundled(self) -> bool:
-        """Whether Perpetual itself brings it."""
+        """Returns whether Perpetual itself brings it."""
         return is_bundled(self.qualified_name)
 
 
@@ -95,7 +95,7 @@ def thaw(data: Mapping[str, Any]) -> PluginInfo:
 
 
 def thawed(kept: object) -> list[PluginInfo] | None:
-    """The plugins that were kept, None if nothing was, or something that is no list of plugins."""
+    """Returns the plugins that were kept, None if nothing was, or something that is no list of plugins."""
     try:
         return [thaw(item) for item in kept] if isinstance(kept, list) else None
     except (KeyError, TypeError):
@@ -108,7 +108,10 @@ def is_due(plugins: Sequence[PluginInfo]) -> bool:
 
 
 def import_problem(problem: BaseException) -> str:
-    """Why a module could not be imported; one that imports a public name that is not there needs a newer Perpetual."""
+    """Returns why a module could not be imported.
+
+    One that imports a public name that is not there needs a newer Perpetual.
+    """
     reason = f"{type(problem).__name__}: {problem}"
     if isinstance(problem, ImportError) and _PUBLIC.match(problem.name or ""):
         from perpetual import __version__

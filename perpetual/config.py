@@ -60,7 +60,7 @@ FORMAT = 1  # of the project directory; a newer one is refused by name
 
 
 def _choice(slot: str, meaning: str) -> Key:
-    """The key that chooses the provider of one of Perpetual's own slots."""
+    """Returns the key that chooses the provider of one of Perpetual's own slots."""
     row = SLOTS[slot]
     return Key(row.key or slot, "str", row.default, meaning)
 
@@ -125,7 +125,7 @@ def _check_marks(names: Sequence[str], where: str | Callable[[], str]) -> None:
 
 
 def find_project(start: Path | None = None, explicit: str | None = None) -> Path:
-    """The folder that holds `.perpetual/`: `explicit`, `PERPETUAL_PROJECT`, or the nearest one above `start`.
+    """Returns the folder that holds `.perpetual/`: `explicit`, `PERPETUAL_PROJECT`, or the nearest one above `start`.
 
     Raises:
         NoProject: if there is none.
@@ -150,7 +150,7 @@ def find_project(start: Path | None = None, explicit: str | None = None) -> Path
 
 
 def _is_project(folder: Path) -> bool:
-    """Whether the folder holds a project of ours.
+    """Returns whether the folder holds a project of ours.
 
     Raises:
         ForeignProject: if it is another tool's.
@@ -183,7 +183,7 @@ def _refuse_foreign(folder: Path) -> None:
 
 
 def foreign(folder: Path) -> bool:
-    """Whether the `.perpetual/` there was written by the earlier perpetual-agent."""
+    """Returns whether the `.perpetual/` there was written by the earlier perpetual-agent."""
     inside = folder / FOLDER
     if (inside / "graph.db").exists():
         return True
@@ -205,7 +205,7 @@ def _check_identity(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def user_file() -> Path:
-    """The user's own configuration file, which need not exist."""
+    """Returns the user's own configuration file, which need not exist."""
     if sys.platform.startswith("linux"):
         base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
         return Path(base, "perpetual", FILE)
@@ -215,7 +215,7 @@ def user_file() -> Path:
 
 
 def user_marks() -> list[str]:
-    """The `agent_marks` of the user's own file, for what happens outside of a project.
+    """Returns the `agent_marks` of the user's own file, for what happens outside of a project.
 
     Raises:
         ConfigError: if that file is broken.
@@ -227,7 +227,7 @@ def user_marks() -> list[str]:
 
 
 def _is_texts(value: Any) -> bool:
-    """Whether a value is a list that `check` takes as one of texts."""
+    """Returns whether a value is a list that `check` takes as one of texts."""
     return isinstance(value, list) and all(type(item) in (str, int) for item in value)
 
 
@@ -277,7 +277,7 @@ class Config:
             self.__dict__.update(fresh.__dict__)  # all at once: another thread may be reading
 
     def _stamps(self) -> list[tuple[int, int, int] | None]:
-        """What tells one state of the files from another."""
+        """Returns what tells one state of the files from another."""
         stamps: list[tuple[int, int, int] | None] = []
         for path in (user_file(), *(self.folder / name for name in self.files), self._trust_path):
             try:
@@ -347,7 +347,7 @@ class Config:
         self._values[name], self._origins[name] = value, origin
 
     def _accepted(self, name: str) -> Any:
-        """The value of a key of this file that the user has trusted in this project."""
+        """Returns the value of a key of this file that the user has trusted in this project."""
         return ABSENT if self.trust is None else self.trust.values.get(f"config.{name}", ABSENT)
 
     def _hold(self, values: dict[str, Any], disabled: tuple[str, ...]) -> None:
@@ -398,7 +398,7 @@ class Config:
         return next((value for value in found if value is not ABSENT), ABSENT)
 
     def accepts(self, path: Sequence[str], reference: str) -> bool:
-        """Whether a reference to a secret counts that the project's file has at a path below `plugins`.
+        """Returns whether a reference to a secret counts that the project's file has at a path below `plugins`.
 
         It is the same in the user's own file, or this user has set or trusted it in this project.
         """
@@ -482,12 +482,12 @@ class Config:
 
     @property
     def project_id(self) -> str:
-        """The id that every seed derives from."""
+        """Returns the id that every seed derives from."""
         value: str = self._values["project_id"]
         return value
 
     def items(self) -> list[Item]:
-        """Every key with its value, origin and meaning; the options of plugins are `perpetual.lab.options`'."""
+        """Returns every key with its value, origin and meaning; the options of plugins are `perpetual.lab.options`'."""
         own = [Item(name, self._values[name], self._origins[name], key.meaning) for name, key in KEYS.items()]
         own.append(Item("plugins.disabled", list(self.disabled), self._disabled_origin, DISABLED.meaning))
         return own + [self._choices[name] for name in sorted(self._choices)]

@@ -91,7 +91,7 @@ class Discovery:
 
     @property
     def files(self) -> list[str]:
-        """The files in which the plugins say what they offer."""
+        """Returns the files in which the plugins say what they offer."""
         modules = [getattr(plugin, "__name__", type(plugin).__module__) for plugin in self.manager.get_plugins()]
         found = [getattr(sys.modules.get(name), "__file__", None) for name in modules]
         return sorted({path for path in found if path})

@@ -85,7 +85,7 @@ class PerpetualError(Exception):
             self.code = code
 
     def document(self) -> dict[str, Any]:
-        """The error as the `error` part of a `perpetual.error/1` document."""
+        """Returns the error as the `error` part of a `perpetual.error/1` document."""
         hint = self.hint and masked(self.hint)
         return {"code": self.code, "message": masked(self.message), "hint": hint, "exit": self.exit}
 
@@ -176,14 +176,14 @@ class CorruptData(PerpetualError):
 
 
 def nearest(word: str, known: Iterable[str], n: int = 3) -> list[str]:
-    """The names in `known` that look most like `word`, best first."""
+    """Returns the names in `known` that look most like `word`, best first."""
     from difflib import get_close_matches
 
     return get_close_matches(word, list(known), n=n, cutoff=0.5)
 
 
 def unknown(what: str, word: str, known: Iterable[str]) -> str:
-    """A sentence for a name that is not known, with the nearest ones or, failing that, all of them."""
+    """Returns a sentence for a name that is not known, with the nearest ones or, failing that, all of them."""
     names = sorted(known)
     near = nearest(word, names)
     if near:

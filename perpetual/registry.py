@@ -34,7 +34,7 @@ _DEEDS = "perpetual.plugin_worker:DEEDS"  # what a helper process does for the k
 
 
 def _adapted(offer: Offer, part: Any) -> Any:
-    """The part, as the newest plugin interface calls it."""
+    """Returns the part, as the newest plugin interface calls it."""
     from importlib import import_module
 
     home = ADAPTERS.get((offer.provider.api, offer.provider.slot))
@@ -76,7 +76,7 @@ class Registry:
 
     @property
     def plugins(self) -> list[PluginInfo]:
-        """All that were found, bundled ones first."""
+        """Returns all that were found, bundled ones first."""
         if self._plugins is None:
             key = caches.plugins_key(self._disabled, safe=self._safe)
             cached = None if self._extra or os.environ.get("PERPETUAL_TRACE_HOOKS") else caches.load("plugins", key)
@@ -90,7 +90,7 @@ class Registry:
 
     @property
     def unmatched(self) -> dict[str, str]:
-        """Each name that is to be left out and that no plugin has, with the nearest ones in a sentence."""
+        """Returns each name that is to be left out and that no plugin has, with the nearest ones in a sentence."""
         bare = [info.name for info in self.plugins]
         known = {*bare, *(info.qualified_name for info in self.plugins)}
         names = dict.fromkeys((*self._disabled, *caches.left_out()))
@@ -184,26 +184,26 @@ class Registry:
 
     @property
     def slots(self) -> dict[str, Slot]:
-        """Every slot by its name: Perpetual's own, then those that plugins bring."""
+        """Returns every slot by its name: Perpetual's own, then those that plugins bring."""
         return {**SLOTS, **{slot.name: slot for info in self.plugins for slot in info.slots}}
 
     @property
     def kinds(self) -> dict[str, tuple[PluginInfo, RecordKind]]:
-        """The kinds of records that plugins bring, by full name (`PLUGIN.NAME`)."""
+        """Returns the kinds of records that plugins bring, by full name (`PLUGIN.NAME`)."""
         return {f"{info.name}.{kind.name}": (info, kind) for info in self.plugins for kind in info.kinds}
 
     @property
     def events(self) -> dict[str, str]:
-        """What the kinds of events that plugins bring mean, by full name (`PLUGIN.NAME`)."""
+        """Returns what the kinds of events that plugins bring mean, by full name (`PLUGIN.NAME`)."""
         return {f"{info.name}.{kind.name}": kind.meaning for info in self.plugins for kind in info.events}
 
     @property
     def methodology(self) -> dict[str, Option]:
-        """The keys of methodology.yaml that plugins bring, by full name (`PLUGIN.KEY`)."""
+        """Returns the keys of methodology.yaml that plugins bring, by full name (`PLUGIN.KEY`)."""
         return {f"{info.name}.{key}": option for info in self.plugins for key, option in info.methodology.items()}
 
     def slot(self, name: str) -> Slot:
-        """The slot of that name.
+        """Returns the slot of that name.
 
         Raises:
             UsageError: naming the nearest ones.
@@ -214,16 +214,16 @@ class Registry:
         return found
 
     def offers(self, slot: str) -> list[Offer]:
-        """Everything offered for a slot, refused offers included, by `order` and then by name."""
+        """Returns everything offered for a slot, refused offers included, by `order` and then by name."""
         found = [offer for info in self.plugins for offer in info.offers if offer.provider.slot == slot]
         return sorted(found, key=lambda offer: (offer.provider.order, offer.qualified_name))
 
     def serving(self, slot: str) -> list[Offer]:
-        """The offers of an additive slot that can serve."""
+        """Returns the offers of an additive slot that can serve."""
         return [offer for offer in self.offers(slot) if self.why_not(offer) is None]
 
     def why_not(self, offer: Offer) -> str | None:
-        """Why an offer cannot serve, or None."""
+        """Returns why an offer cannot serve, or None."""
         if offer.refused:
             return offer.refused
         active = {info.name for info in self.plugins if info.state == "loaded"}
@@ -232,7 +232,7 @@ class Registry:
         return f"needs the plugin {', '.join(missing)}" if missing else None
 
     def choose(self, slot: str, want: str) -> Offer:
-        """The offer called `want`, bare or qualified.
+        """Returns the offer called `want`, bare or qualified.
 
         Raises:
             PluginError: if there is none (naming what there is and what failed to load), if two distributions
@@ -260,7 +260,7 @@ class Registry:
         return hits[0]
 
     def qualified(self, slot: str, want: str) -> str:
-        """The qualified name that `want` means: Perpetual's own for a bundled name, whether that serves or not.
+        """Returns the qualified name that `want` means: Perpetual's own for a bundled name, whether that serves or not.
 
         Raises:
             PluginError: if there is none, or if two distributions offer the bare name.
@@ -272,7 +272,7 @@ class Registry:
         return self.choose(slot, want).qualified_name
 
     def serves(self, slot: str, want: str) -> bool:
-        """Whether the provider that `want` means serves in an additive slot."""
+        """Returns whether the provider that `want` means serves in an additive slot."""
         try:
             name = self.qualified(slot, want)
         except PluginError:
@@ -307,7 +307,7 @@ class Registry:
             ) from problem
 
     def load(self, offer: Offer) -> Any:
-        """The object that an offer's factory names, imported."""
+        """Returns the object that an offer's factory names, imported."""
         from importlib import import_module
 
         module, _, attribute = offer.provider.factory.partition(":")
@@ -324,7 +324,7 @@ class Registry:
             ) from problem
 
     def implementers(self, hook: str) -> list[str]:
-        """The qualified names of the plugins that implement `hook`; cheap."""
+        """Returns the qualified names of the plugins that implement `hook`; cheap."""
         return [info.qualified_name for info in self.plugins if hook in info.hooks]
 
     def ask(self, plugin: str, hook: str, **arguments: Any) -> Called:

@@ -45,7 +45,7 @@ def cpu_s(arguments: list[str], cwd: str, environment: dict[str, str]) -> float:
 
 
 def project(folder: str, experiments: int, environment: dict[str, str]) -> str:
-    """A project with some hypotheses and experiments, made through Python."""
+    """Returns a project with some hypotheses and experiments, made through Python."""
     code = f"""
 from perpetual import Lab
 lab = Lab.init({folder!r}, name="bench")

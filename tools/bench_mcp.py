@@ -43,7 +43,7 @@ class Peer:
         self.number = 0
 
     def ask(self, method: str, **parameters: Any) -> Any:
-        """The answer to one request."""
+        """Returns the answer to one request."""
         self.number += 1
         message = {"jsonrpc": "2.0", "id": self.number, "method": method, "params": parameters}
         assert self.process.stdin is not None
@@ -55,7 +55,7 @@ class Peer:
         return answer["result"]
 
     def open(self) -> Peer:
-        """The handshake."""
+        """Returns the handshake."""
         client = {"name": "bench", "version": "1"}
         self.ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=client)
         return self
@@ -105,19 +105,19 @@ def _cpu_of_import(folder: Path) -> float:
 
 
 def _cpu_of_start(folder: Path) -> float:
-    """CPU seconds of a server that has answered its first request and then ended."""
+    """Returns CPU seconds of a server that has answered its first request and then ended."""
     return Peer(SERVER, folder).open().leave()
 
 
 def start(folder: Path, rounds: int) -> dict[str, float]:
-    """The first answer against the import of the SDK, in CPU seconds, interleaved."""
+    """Returns the first answer against the import of the SDK, in CPU seconds, interleaved."""
     pairs = [(_cpu_of_import(folder), _cpu_of_start(folder)) for _ in range(rounds)]
     sdk, ours = (statistics.median(column) for column in zip(*pairs, strict=True))
     return {"import_cpu_s": sdk, "first_answer_cpu_s": ours, "start_ratio": ours / sdk}
 
 
 def call(small: Path, large: Path, rounds: int, count: int) -> dict[str, float]:
-    """A status call against a raw echo, and in a large record against a small one, interleaved."""
+    """Returns a status call against a raw echo, and in a large record against a small one, interleaved."""
     echo, little, much = Peer(ECHO, small), Peer(SERVER, small).open(), Peer(SERVER, large).open()
     request = {"name": "perpetual_status", "arguments": {}}
     times: dict[str, list[float]] = {"echo": [], "ping": [], "small": [], "large": []}
@@ -165,7 +165,7 @@ def crowd(folder: Path, clients: int, count: int) -> dict[str, float]:
 
 
 def make(folder: Path, experiments: int) -> Path:
-    """A project with so many experiments."""
+    """Returns a project with so many experiments."""
     from perpetual import Lab
 
     with Lab.init(folder, name="bench") as lab:

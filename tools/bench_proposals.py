@@ -19,7 +19,7 @@ _LARGE = 10_000
 
 
 def _cpu_ms(deed: Callable[[int], object], start: int) -> float:
-    """The best of so many times."""
+    """Returns the best of so many times."""
     best = float("inf")
     for number in range(start, start + _TIMES):
         began = time.process_time()

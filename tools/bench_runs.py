@@ -62,7 +62,7 @@ def reap() -> None:
 
 
 def best(rounds: int, deeds: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """CPU seconds of each deed with all that it starts, the best of so many rounds in turn."""
+    """Returns CPU seconds of each deed with all that it starts, the best of so many rounds in turn."""
     found = dict.fromkeys(deeds, float("inf"))
     for _ in range(rounds):
         for name, deed in deeds.items():
@@ -73,7 +73,7 @@ def best(rounds: int, deeds: dict[str, Callable[[], object]]) -> dict[str, float
 
 
 def starting(rounds: int, scratch: Path) -> list[Row]:
-    """A run of `true` from launch to exit record, and an empty interpreter."""
+    """Returns a run of `true` from launch to exit record, and an empty interpreter."""
     numbers = iter(range(10**9))
 
     def empty() -> None:
@@ -161,7 +161,7 @@ def hearing(scratch: Path, live: int, ends: int = 100) -> list[Row]:
 
 
 def with_history(folder: Path, count: int) -> Lab:
-    """A lab in which so many runs have ended: one real one, and the rest written as it was."""
+    """Returns a lab in which so many runs have ended: one real one, and the rest written as it was."""
     with lab_in(folder, most=2) as lab:
         lab.wait([launched_all(lab, "true", 1)[0].id], timeout_s=LONG_S)
         store = lab.context.store

@@ -29,7 +29,7 @@ class Row(NamedTuple):
 
 
 def cpu_ms(call: Callable[[], object], rounds: int, repeat: int = 1) -> float:
-    """The best of the rounds, divided by how often a round repeats the call."""
+    """Returns the best of the rounds, divided by how often a round repeats the call."""
     best = float("inf")
     for _ in range(rounds):
         start = time.process_time()
@@ -63,7 +63,7 @@ def state_of(candidates: int, hypotheses: int) -> dict[str, Any]:
 
 
 def ledger(rows: int, designs: int = 5) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A hypothesis's designs of unknown noise, and its measured rows."""
+    """Returns a hypothesis's designs of unknown noise, and its measured rows."""
     known = {f"d{n}": {"mu1": 1.0, "mu0": 0.0, "tau": 0.25, "s0": 0.8, "nu0": 2.0} for n in range(designs)}
     measured = [
         {"id": n, "run_id": n, "kind": "measured", "design_id": f"d{n % designs}", "metric": "m",
@@ -74,7 +74,7 @@ def ledger(rows: int, designs: int = 5) -> tuple[dict[str, Any], list[dict[str, 
 
 
 def measure(rounds: int) -> list[Row]:
-    """Every line of the table."""
+    """Returns every line of the table."""
     designs, rows = ledger(100)
     claim = {"id": "h", "prior": 0.5}
     one, many, alone = state_of(1, 1), state_of(1000, 12), state_of(1000, 1)

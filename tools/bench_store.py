@@ -45,7 +45,7 @@ class Row(NamedTuple):
 
 @cache
 def factory_of(name: str) -> Callable[..., StoreBase]:
-    """What builds the bundled store of that name, with its default options."""
+    """Returns what builds the bundled store of that name, with its default options."""
     registry = Registry()
     offer = registry.choose("store", name)
     options = {key: option.default for key, option in (offer.provider.options or {}).items()}
@@ -53,7 +53,7 @@ def factory_of(name: str) -> Callable[..., StoreBase]:
 
 
 def opened(name: str, path: Path) -> StoreBase:
-    """The bundled store of that name at a path."""
+    """Returns the bundled store of that name at a path."""
     return factory_of(name)(path=path)
 
 
@@ -63,7 +63,7 @@ def body_of(number: int) -> dict[str, Any]:
 
 
 def filled(name: str, path: Path, size: int) -> StoreBase:
-    """A store with so many experiments, one to a commit as they would have come."""
+    """Returns a store with so many experiments, one to a commit as they would have come."""
     store = opened(name, path)
     rows = (("experiment", {"_id": f"e{n}", "_rev": 1, "_no": n, "_seq": n, **body_of(n)}) for n in range(1, size + 1))
     fill(store, rows, Meta(size, {"experiment": size}))
@@ -102,11 +102,11 @@ class Bare:
         self.connection.execute("COMMIT")
 
     def get(self, id: str) -> Any:
-        """One document by its id."""
+        """Returns one document by its id."""
         return json.loads(self.connection.execute("SELECT body FROM document WHERE id = ?", (id,)).fetchone()[0])
 
     def find(self, owner: str) -> list[Any]:
-        """The documents of one owner."""
+        """Returns the documents of one owner."""
         rows = self.connection.execute("SELECT body FROM document WHERE owner = ? ORDER BY number", (owner,))
         return [json.loads(body) for (body,) in rows]
 
@@ -126,7 +126,7 @@ def best(
 
 
 def owned_by(store: StoreBase, hypothesis_id: str) -> object:
-    """The experiments of one hypothesis, by index."""
+    """Returns the experiments of one hypothesis, by index."""
     return store.find("experiment", hypothesis_id=hypothesis_id)
 
 
@@ -302,7 +302,7 @@ def _crowded(name: str, path: Path, processes: int, count: int, took: dict[str, 
 
 
 def waiting(scratch: Path, name: str, idle_s: float) -> list[Row]:
-    """How soon another store object's commit is heard of, and what waiting costs while nothing happens."""
+    """Returns how soon another store object's commit is heard of, and what waiting costs while nothing happens."""
     here, there = opened(name, scratch / f"wait-{name}"), opened(name, scratch / f"wait-{name}")
     with there.transaction() as tx:
         tx.append("event", {"n": 0})

@@ -22,7 +22,7 @@ _NOTE = "<!-- written by `make docs`; change the program, not this page -->\n"
 
 
 def _command(path: str, command: click.Command, parent: click.Context) -> list[str]:
-    """A command's section, and those of its subcommands."""
+    """Returns a command's section, and those of its subcommands."""
     context = click.Context(command, info_name=path.rpartition(" ")[2], parent=parent, max_content_width=100)
     level = "##" if path.count(" ") == 1 else "###"
     lines = [f"{level} {path}", "", "```text", command.get_help(context).rstrip(), "```", ""]
@@ -35,7 +35,7 @@ def _command(path: str, command: click.Command, parent: click.Context) -> list[s
 
 
 def cli_page() -> str:
-    """Every command with its help."""
+    """Returns every command with its help."""
     from perpetual.cli.app import program
 
     context = click.Context(program, info_name="perpetual", max_content_width=100)
@@ -71,7 +71,10 @@ _LONGEST_EXAMPLE = 130  # lines
 
 
 def hooks_page() -> str:
-    """Every hook with its exact signature, its contract and a worked example: what `plugins new` writes for it."""
+    """Returns every hook with its exact signature, its contract and a worked example.
+
+    What `plugins new` writes for it.
+    """
     from perpetual import hookspecs
 
     lines = ["# Hooks", "", _NOTE, inspect.getdoc(hookspecs) or "", ""]
@@ -83,7 +86,7 @@ def hooks_page() -> str:
 
 
 def _worked_example(hook: str) -> list[str]:
-    """The lines of a hook's worked example; none for a hook that `plugins new` does not write."""
+    """Returns the lines of a hook's worked example; none for a hook that `plugins new` does not write."""
     from perpetual.slots.table import SLOTS
     from perpetual_devkit.authoring import rendered
 
@@ -108,12 +111,12 @@ def _worked_example(hook: str) -> list[str]:
 
 
 def _default(value: object) -> str:
-    """A default as YAML has it; a text that is empty is seen to be one."""
+    """Returns a default as YAML has it; a text that is empty is seen to be one."""
     return json.dumps(value) if value is None or isinstance(value, bool) or value == "" else str(value)
 
 
 def config_page() -> str:
-    """Every key of both files, and the options of the bundled plugins."""
+    """Returns every key of both files, and the options of the bundled plugins."""
     from perpetual.config import KEYS as CONFIG
     from perpetual.lab.methodology import KEYS as METHODOLOGY
     from perpetual.registry import Registry
@@ -228,7 +231,7 @@ async def _told_by_the_server() -> tuple[Any, ...]:
 
 
 def _values(schema: dict[str, Any]) -> str:
-    """What an argument may be, in words."""
+    """Returns what an argument may be, in words."""
     if "anyOf" in schema:
         return " or ".join(_values(part) for part in schema["anyOf"])
     if "enum" in schema:
@@ -239,7 +242,7 @@ def _values(schema: dict[str, Any]) -> str:
 
 
 def mcp_page() -> str:
-    """Every tool, resource and prompt of the MCP server, and a client that was executed."""
+    """Returns every tool, resource and prompt of the MCP server, and a client that was executed."""
     import asyncio
 
     tools, resources, templates, prompts = asyncio.run(_told_by_the_server())
@@ -274,7 +277,7 @@ def mcp_page() -> str:
 
 
 def navigation() -> list[str]:
-    """The pages of the site in their order."""
+    """Returns the pages of the site in their order."""
     from ruamel.yaml import YAML
 
     def walk(node: Any) -> list[str]:
@@ -292,7 +295,7 @@ def _introduction() -> str:
 
 
 def _gist(text: str) -> tuple[str, str]:
-    """A page's title and the first sentence below it."""
+    """Returns a page's title and the first sentence below it."""
     title, _, body = text.partition("\n")
     plain = [part for part in body.split("\n\n") if part.strip() and not re.match(r"\s*(<|!|```|#|\|)", part)]
     sentence = re.match(r".+?\.(?=\s|$)", " ".join(plain[0].split())) if plain else None
@@ -302,7 +305,7 @@ def _gist(text: str) -> tuple[str, str]:
 
 
 def _listed(known: dict[str, str]) -> list[str]:
-    """One line for each page but the first."""
+    """Returns one line for each page but the first."""
     lines = []
     for page in navigation():
         if page != "index.md":
@@ -312,13 +315,13 @@ def _listed(known: dict[str, str]) -> list[str]:
 
 
 def index_page(known: dict[str, str]) -> str:
-    """The site's first page: what Perpetual is, and where to read on."""
+    """Returns the site's first page: what Perpetual is, and where to read on."""
     title, _, rest = _introduction().partition("\n")
     return "\n".join([title, "", _NOTE.rstrip(), rest.rstrip(), "", "## Pages", "", *_listed(known)]) + "\n"
 
 
 def llms_text(known: dict[str, str]) -> str:
-    """The same list for language models, in the layout of llms.txt."""
+    """Returns the same list for language models, in the layout of llms.txt."""
     _, sentence = _gist(_introduction())
     return "\n".join(["# Perpetual", "", f"> {sentence}", "", "## Documentation", "", *_listed(known)]) + "\n"
 

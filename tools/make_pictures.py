@@ -75,7 +75,7 @@ class Sheet:
         )
 
     def svg(self) -> str:
-        """The picture as text."""
+        """Returns the picture as text."""
         return "\n".join([self._head, *self._parts, "</svg>"]) + "\n"
 
 
@@ -114,7 +114,7 @@ def house() -> str:
 
 
 def claim() -> str:
-    """How a statement becomes a verdict."""
+    """Returns how a statement becomes a verdict."""
     sheet = Sheet(940, 310, "From a statement to a verdict: propose, approve, run, scan, evidence, confidence")
     top = [
         ("hypothesis\nstatement, prior", "core"),
@@ -147,7 +147,7 @@ def claim() -> str:
 
 
 def note() -> str:
-    """How a note reaches an agent, or does not."""
+    """Returns how a note reaches an agent, or does not."""
     sheet = Sheet(940, 300, "A note passes the gates before anybody is shown it")
     sheet.box(20, 115, 150, 70, "memory write\nby person or agent", "face")
     sheet.box(215, 115, 150, 70, "gates\nall are asked", "plugin")
@@ -180,7 +180,7 @@ def note() -> str:
 
 
 def launch() -> str:
-    """The crash order of a launch: what is durable before what."""
+    """Returns the crash order of a launch: what is durable before what."""
     sheet = Sheet(940, 260, "A launch: what is durable before what, and what a crash in between leaves")
     steps = [
         ("1  reserve\nrun queued, worst\ncase reserved", "record"),
@@ -211,7 +211,7 @@ def launch() -> str:
 
 
 def floors() -> str:
-    """The floors of the kernel; imports go down only."""
+    """Returns the floors of the kernel; imports go down only."""
     sheet = Sheet(940, 330, "The floors of the kernel: imports go down only")
     stack = (
         ("faces: cli, the MCP plugin", "face", "read options, call Lab, show"),
@@ -235,14 +235,14 @@ FLOWS = {"house.svg": house, "claim.svg": claim, "note.svg": note, "launch.svg":
 
 
 def without_fonts(svg: str) -> str:
-    """The SVG without the font faces that rich has browsers fetch; the viewer's own monospaced font serves."""
+    """Returns the SVG without the font faces that rich has browsers fetch; the viewer's own monospaced font serves."""
     svg = re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.S)
     svg = re.sub(r' clip-path="url\(#demo-line-\d+\)"', "", svg)  # measured for that font: it would cut underscores off
     return svg.replace("Fira Code", "ui-monospace, DejaVu Sans Mono, Menlo, Consolas")
 
 
 def demo_svg(folder: Path) -> str:
-    """What `perpetual demo` prints at its end, as a terminal window: the same rows in the terminal's width."""
+    """Returns what `perpetual demo` prints at its end, as a terminal window: the same rows in the terminal's width."""
     from rich import box
     from rich.console import Console
     from rich.table import Table

@@ -23,7 +23,7 @@ _RECORDS = {name for name in records.__all__ if is_dataclass(getattr(records, na
 
 
 def schema_of(name: str, document: Any, *, ours: bool = True) -> dict[str, Any]:
-    """The schema of one document; `ours` requires the key `schema` with the document's name and version."""
+    """Returns the schema of one document; `ours` requires the key `schema` with the document's name and version."""
     title = f"perpetual.{name}/1"
     properties: dict[str, Any] = {"schema": {"const": title}} if ours else {}
     shared: dict[str, Any] = {}
@@ -69,14 +69,14 @@ def _tidy(node: Any, *, is_schema: bool = True) -> Any:
 
 
 def render() -> dict[str, str]:
-    """Every file's name and text."""
+    """Returns every file's name and text."""
     schemas = {name: schema_of(name, document) for name, document in DOCUMENTS.items()}
     schemas |= {name: schema_of(name, document, ours=False) for name, document in FOREIGN.items()}
     return {f"{name}.json": json.dumps(schema, indent=2) + "\n" for name, schema in sorted(schemas.items())}
 
 
 def stale() -> list[str]:
-    """The names of files that are missing, out of date, or of no document any more."""
+    """Returns the names of files that are missing, out of date, or of no document any more."""
     wanted = render()
     found = {path.name: path.read_text("utf-8") for path in FOLDER.glob("*.json")}
     return sorted(name for name in {*wanted, *found} if wanted.get(name) != found.get(name))

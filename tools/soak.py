@@ -46,7 +46,7 @@ class Soak:
         self.lock = threading.Lock()
 
     def call(self, *arguments: str, may_die: float = 0.0) -> dict[str, Any] | None:
-        """The document that a command answers; None for one that failed or was killed."""
+        """Returns the document that a command answers; None for one that failed or was killed."""
         process = subprocess.Popen(
             [PERPETUAL, "--project", str(self.folder), *arguments, "--json"], env=self.environment,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder.parent,
@@ -127,7 +127,7 @@ class Soak:
                     self.stopped.append(pid)
 
     def processes(self) -> list[int]:
-        """The processes that descend from what this soak has started, by the mark in their environment."""
+        """Returns the processes that descend from what this soak has started, by the mark in their environment."""
         mark, found = f"{MARK}={self.id}".encode(), []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
@@ -139,7 +139,7 @@ class Soak:
         return found
 
     def _supervisors(self) -> list[int]:
-        """The supervisors of the project's live runs, by their records and their working directories."""
+        """Returns the supervisors of the project's live runs, by their records and their working directories."""
         found = []
         for started in (self.folder / ".perpetual" / "runs").glob("*/started.json"):
             try:
@@ -212,7 +212,7 @@ class Soak:
 
 
 def soak(store: str, seconds: float, workers: int, seed: int) -> bool:
-    """One soak; prints what it found and answers whether all held."""
+    """Returns one soak; prints what it found and answers whether all held."""
     print(f"{store}: seed {seed}, {seconds:g} s, {workers} workers", flush=True)
     with tempfile.TemporaryDirectory(prefix="perpetual-soak-", ignore_cleanup_errors=True) as folder:
         one = Soak(Path(folder), store, seed)

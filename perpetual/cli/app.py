@@ -36,12 +36,12 @@ class LazyGroup(click.Group):
     """Knows its commands by name and summary; imports the one that is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The program's commands in their order, then the plugins'."""
+        """Returns the program's commands in their order, then the plugins'."""
         own, offered = _listed(ctx)
         return [*own, *offered]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, imported; None for an unknown name."""
+        """Returns the command, imported; None for an unknown name."""
         if cmd_name in KERNEL:
             return load_command(KERNEL[cmd_name][0])
         return plugin_command(ctx, program_commands(ctx).get(cmd_name))
@@ -89,7 +89,7 @@ class LazyGroup(click.Group):
 
 
 def _listed(ctx: click.Context) -> tuple[dict[str, str], dict[str, str]]:
-    """The lines of the program's own commands in their order, and those of the others by name."""
+    """Returns the lines of the program's own commands in their order, and those of the others by name."""
     offered = {name: summary for name, (_, summary, _) in program_commands(ctx).items()}
     known = offered | {name: summary for name, (_, summary) in KERNEL.items()}
     own = {name: known[name] for name in ORDER if name in known}

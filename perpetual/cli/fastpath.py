@@ -45,12 +45,12 @@ def brief_document(text: str, tokens: int) -> dict[str, Any]:
 
 
 def hook_document(name: str, text: str) -> dict[str, Any]:
-    """What a harness's hook prints: the brief as context of that event."""
+    """Returns what a harness's hook prints: the brief as context of that event."""
     return {"hookSpecificOutput": {"hookEventName": HOOKS[name], "additionalContext": text}}
 
 
 def answer(arguments: list[str]) -> str | None:
-    """The command's whole standard output, or None to leave it to the full command line."""
+    """Returns the command's whole standard output, or None to leave it to the full command line."""
     if os.environ.get("PERPETUAL_OUTPUT"):
         return None
     words = [word for word in arguments if word != "--json"]
@@ -124,7 +124,7 @@ def _parsed(words: list[str]) -> tuple[str, str, int] | None:
 
 
 def kept_status() -> dict[str, Any] | None:
-    """The kept status document of the project, if it is of the store's present state."""
+    """Returns the kept status document of the project, if it is of the store's present state."""
     found = cache_files.folder()
     config = cache_files.config_of(found) if found else None
     if found is None or config is None or any(map(os.environ.get, ("PERPETUAL_TRACE_HOOKS", "PERPETUAL_TRUSTED"))):
@@ -144,7 +144,7 @@ def kept_status() -> dict[str, Any] | None:
 
 
 def _services(found: str) -> list[dict[str, Any]]:
-    """The services that ran here; whether one still does is asked of the operating system."""
+    """Returns the services that ran here; whether one still does is asked of the operating system."""
     if not os.path.isdir(os.path.join(found, "services")):
         return []
     from perpetual.toolkit.service_state import service_states
@@ -153,7 +153,7 @@ def _services(found: str) -> list[dict[str, Any]]:
 
 
 def _head(plugins: list[dict[str, Any]] | None, store: object) -> str | None:
-    """The head function of the one provider that the configuration's `store` names."""
+    """Returns the head function of the one provider that the configuration's `store` names."""
     found = [
         offer["provider"]["head"]
         for info in plugins or []
@@ -165,14 +165,17 @@ def _head(plugins: list[dict[str, Any]] | None, store: object) -> str | None:
 
 
 def _agent_marks() -> list[str]:
-    """The `agent_marks` of the project's configuration file; `status` has answered, so no other place has a say."""
+    """Returns the `agent_marks` of the project's configuration file.
+
+    `status` has answered, so no other place has a say.
+    """
     found = cache_files.folder()
     marks = (cache_files.config_of(found) or {}).get("agent_marks") if found else None
     return [name for name in marks if isinstance(name, str)] if isinstance(marks, list) else []
 
 
 def _help_text() -> str | None:
-    """The text of `perpetual --help` for this terminal, if the one that was kept would be written again."""
+    """Returns the text of `perpetual --help` for this terminal, if the one that was kept would be written again."""
     key = _help_key()
     text = caches.load("help", key) if key is not None else None
     return text if isinstance(text, str) else None
@@ -186,7 +189,10 @@ def keep_help(text: str, sources: list[str]) -> None:
 
 
 def _help_key() -> str | None:
-    """All that the text depends on, but for the program's own files; None where a plugin is to be looked up first."""
+    """Returns all that the text depends on, but for the program's own files.
+
+    None where a plugin is to be looked up first.
+    """
     offered = cache_files.commands()
     if offered is None:
         return None
@@ -205,7 +211,7 @@ def _plain(text: object) -> str:
 
 
 def _spent(budget: dict[str, Any]) -> str:
-    """GPU-hours spent, and reserved if any are, against the limit."""
+    """Returns GPU-hours spent, and reserved if any are, against the limit."""
     limit, spent, reserved = budget["limit_gpu_hours"], budget["spent_gpu_hours"], budget["reserved_gpu_hours"]
     held = f", {reserved:.3g} reserved" if reserved else ""
     of = f" of {limit:g}" if limit is not None else ""
@@ -220,7 +226,7 @@ def _hours(hours: float) -> str:
 
 
 def _held_lines(trust: dict[str, Any] | None) -> list[str]:
-    """What of the project does not count here, if anything."""
+    """Returns what of the project does not count here, if anything."""
     if trust is None or (trust["state"] != "held" and not trust["held"]):
         return []
     head = f"held: {trust['why']}; it can be read" if trust["state"] == "held" else "held, so it does not count here:"

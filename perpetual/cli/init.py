@@ -57,7 +57,7 @@ def init(
 
 
 def _folder(target: str | None) -> Path:
-    """The folder of the project; one inside another project must be named."""
+    """Returns the folder of the project; one inside another project must be named."""
     from perpetual.config import FILE, FOLDER, foreign
 
     if target is not None:
@@ -73,7 +73,7 @@ def _folder(target: str | None) -> Path:
 
 
 def _words(command: str | None) -> tuple[str, ...] | None:
-    """The command as words; an existing file is one word, whatever spaces are in its path."""
+    """Returns the command as words; an existing file is one word, whatever spaces are in its path."""
     if command is None:
         return None
     try:
@@ -138,7 +138,7 @@ def _preview(
 
 
 def _document(folder: Path, found: dict[str, Any], wishes: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
-    """The answer of init; `notes` tell what an existing project kept, and what will not work as it is."""
+    """Returns the answer of init; `notes` tell what an existing project kept, and what will not work as it is."""
     notes = [
         f"the project exists and keeps its {key} {found[key]}; asked was {wish}"
         for key, wish in wishes.items()

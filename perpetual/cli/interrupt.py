@@ -12,7 +12,7 @@ EXIT = 130  # 128 and the signal's number, as shells have it
 
 
 def is_interrupt(problem: BaseException | None) -> bool:
-    """Whether Ctrl-C is behind an error: an import that is interrupted can fail with another one."""
+    """Returns whether Ctrl-C is behind an error: an import that is interrupted can fail with another one."""
     seen: set[int] = set()
     while problem is not None and id(problem) not in seen:
         if isinstance(problem, KeyboardInterrupt):
@@ -23,7 +23,7 @@ def is_interrupt(problem: BaseException | None) -> bool:
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
-    """Whether a command line is to be answered as JSON; what follows `--` is a command line of a run."""
+    """Returns whether a command line is to be answered as JSON; what follows `--` is a command line of a run."""
     own = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return "--json" in own or os.environ.get("PERPETUAL_OUTPUT") == "json"
 

@@ -91,7 +91,10 @@ def events(cli: CliContext, since: int, follow: bool, limit: int, cursor: str | 
 
 
 def _said(payload: dict[str, Any]) -> str:
-    """An event's payload on a line, without what is nothing, and of a hash its beginning; --json has all of it."""
+    """Returns an event's payload on a line, without what is nothing, and of a hash its beginning.
+
+    --json has all of it.
+    """
     return ", ".join(f"{name} {_value(value)}" for name, value in payload.items() if value is not None)
 
 

@@ -58,7 +58,7 @@ def _spent(timing: dict[str, float] | None) -> tuple[str, str]:
 
 
 def _offers(item: dict[str, Any]) -> str:
-    """The plugin's providers, those that are not in force in brackets."""
+    """Returns the plugin's providers, those that are not in force in brackets."""
     by_slot: dict[str, list[str]] = {}
     for one in item["providers"]:
         by_slot.setdefault(one["slot"], []).append(one["name"] if one["state"] == "active" else f"({one['name']})")

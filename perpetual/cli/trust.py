@@ -88,7 +88,7 @@ def _text(document: dict[str, Any]) -> str:
 
 
 def _item_lines(item: dict[str, Any]) -> list[str]:
-    """One held thing as a person reads it: for an approval, exactly what would run."""
+    """Returns one held thing as a person reads it: for an approval, exactly what would run."""
     detail, subject = item["detail"], item["subject"]
     if item["kind"] == "approval":
         head = f"{subject} ({detail['status']}, approved by {_line(detail['approved_by'])})"
@@ -108,7 +108,7 @@ def _item_lines(item: dict[str, Any]) -> list[str]:
 
 
 def _line(value: Any) -> str:
-    """A value on one line, its control characters visible."""
+    """Returns a value on one line, its control characters visible."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 

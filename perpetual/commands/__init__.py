@@ -62,7 +62,7 @@ class CliContext:
 
     @property
     def lab(self) -> Lab:
-        """The project's lab, opened at first use."""
+        """Returns the project's lab, opened at first use."""
         if self._lab is None:
             from perpetual.lab import Lab
 
@@ -73,7 +73,7 @@ class CliContext:
 
     @property
     def withholds(self) -> bool:
-        """Whether an agent reads the answer, so that it names no command or key that is for a person."""
+        """Returns whether an agent reads the answer, so that it names no command or key that is for a person."""
         if self._lab is not None:
             return self._lab.settings.withholds
         from perpetual.config import user_marks
@@ -86,19 +86,19 @@ class CliContext:
         return mark(os.environ, marks) is not None
 
     def steps(self, steps: Sequence[str]) -> list[str]:
-        """The next steps as the reader of this answer is to see them."""
+        """Returns the next steps as the reader of this answer is to see them."""
         from perpetual.toolkit.readers import agent_steps
 
         return agent_steps(steps) if self.withholds else [*steps]
 
     def hint(self, hint: str | None) -> str | None:
-        """A hint as the reader of this answer is to see it."""
+        """Returns a hint as the reader of this answer is to see it."""
         from perpetual.toolkit.readers import agent_hint
 
         return agent_hint(hint) if hint and self.withholds else hint
 
     def inventory(self) -> Inventory:
-        """What the lab is made of; outside a project, what a new one here would be made of."""
+        """Returns what the lab is made of; outside a project, what a new one here would be made of."""
         try:
             return self.lab.inventory()
         except NoProject:
@@ -111,7 +111,7 @@ class CliContext:
             return Inventory.outside(Path.cwd(), safe=self.safe)
 
     def checks(self) -> list[dict[str, Any]]:
-        """The doctor's findings; outside a project, or in one whose files are broken, those that need none."""
+        """Returns the doctor's findings; outside a project, or in one whose files are broken, those that need none."""
         return [{**item, "hint": self.hint(item["hint"])} for item in self._checks()]
 
     def _checks(self) -> list[dict[str, Any]]:
@@ -128,7 +128,7 @@ class CliContext:
 
     @property
     def _is_named(self) -> bool:
-        """Whether the project was named rather than looked for, so that going on without it would be wrong."""
+        """Returns whether the project was named rather than looked for, so that going on without it would be wrong."""
         return bool(self.project or os.environ.get("PERPETUAL_PROJECT"))
 
     def close(self) -> None:
@@ -206,7 +206,10 @@ class CliContext:
             self.own("\n".join(own))
 
     def _schema(self, name: str) -> str:
-        """The schema of an answer; a plugin of another distribution has names of its own: `perpetual.acme.NAME/1`."""
+        """Returns the schema of an answer; a plugin of another distribution has names of its own.
+
+        `perpetual.acme.NAME/1`.
+        """
         return f"perpetual.{self.namespace}{name}/1"
 
     def own(self, text: str) -> None:
@@ -271,14 +274,14 @@ class CliContext:
 
 
 def carried(document: str, out: TextIO) -> str:
-    """The same JSON document, its characters escaped where the stream's encoding has no bytes for them."""
+    """Returns the same JSON document, its characters escaped where the stream's encoding has no bytes for them."""
     if document.isascii() or (out.encoding or "utf-8").lower().replace("-", "") == "utf8":
         return document
     return json.dumps(json.loads(document))
 
 
 def printable(text: object) -> str:
-    """The text with control characters (terminal escapes among them) made visible; newlines and tabs stay."""
+    """Returns the text with control characters (terminal escapes among them) made visible; newlines and tabs stay."""
     words = str(text)
     if words.replace("\n", "").replace("\t", "").isprintable():  # a long log is looked at in a hundredth of the time
         return words
@@ -286,7 +289,7 @@ def printable(text: object) -> str:
 
 
 def line(text: object) -> str:
-    """The text on one line, its control characters made visible: no title forges the next line of an answer."""
+    """Returns the text on one line, its control characters made visible: no title forges the next line of an answer."""
     from perpetual.records import one_line
 
     return one_line(str(text))
@@ -331,7 +334,7 @@ def key_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def json_object(text: str | None, flag: str) -> dict[str, Any] | None:
-    """The JSON object that a person typed as the value of `flag`; None for None.
+    """Returns the JSON object that a person typed as the value of `flag`; None for None.
 
     Raises:
         UsageError: saying where the text stops being JSON, or what it is instead of an object.

@@ -26,7 +26,9 @@ _MOST_WAIT_S = 2.0  # between the first words and the last; a slower command is 
 
 
 def for_agent(project: str | None) -> bool:
-    """Whether an agent reads what this process writes, by the variables of its shell; see `perpetual.toolkit.agents`.
+    """Returns whether an agent reads what this process writes, by the variables of its shell.
+
+    See `perpetual.toolkit.agents`.
 
     A configuration that cannot be read names no variables; the command itself says what is wrong with it.
     """
@@ -50,7 +52,7 @@ def for_agent(project: str | None) -> bool:
 
 
 def _names(path: str, key: str) -> bool:
-    """Whether a configuration file has the key's name in it."""
+    """Returns whether a configuration file has the key's name in it."""
     try:
         if not os.path.isfile(path) or (is_inside(path) and look(path) is None):
             return False
@@ -92,7 +94,7 @@ class FencedOutput(io.TextIOBase):
         return False
 
     def fileno(self) -> int:
-        """The real one's."""
+        """Returns the real one's."""
         return self._out.fileno()
 
     def write(self, text: str) -> int:

@@ -39,7 +39,10 @@ def print_table(columns: Sequence[str], rows: Sequence[Iterable[str]], *, title:
 
 
 def laid_out(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None, width: int) -> Table:
-    """The table for so many columns. A column in which no row has anything is left out; numbers stand to the right."""
+    """Returns the table for so many columns. A column in which no row has anything is left out.
+
+    Numbers stand to the right.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -60,7 +63,7 @@ def laid_out(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: st
 
 
 def _rigid(widths: Sequence[int], width: int) -> list[bool]:
-    """Which columns are not broken: all if there is room, else the short ones and what names a row."""
+    """Returns which columns are not broken: all if there is room, else the short ones and what names a row."""
     for limit in (max(widths), *_SHORT):
         rigid = [size <= limit or (place == 0 and size <= _NAME) for place, size in enumerate(widths)]
         least = sum(size if firm else min(size, _PROSE) for size, firm in zip(widths, rigid, strict=True))

@@ -65,7 +65,7 @@ class Lab(AbstractContextManager["Lab"]):
 
     @cached_property
     def budget(self) -> Budget:
-        """What was spent, and the limit."""
+        """Returns what was spent, and the limit."""
         from perpetual.lab.budget import Budget
 
         return Budget(self.context)
@@ -100,21 +100,21 @@ class Lab(AbstractContextManager["Lab"]):
 
     @cached_property
     def evidence(self) -> EvidenceLedger:
-        """The ledger of evidence."""
+        """Returns the ledger of evidence."""
         from perpetual.lab.evidence import EvidenceLedger
 
         return EvidenceLedger(self.context)
 
     @cached_property
     def storage(self) -> Storage:
-        """The store as a whole: verified, exported, moved."""
+        """Returns the store as a whole: verified, exported, moved."""
         from perpetual.lab.storage import Storage
 
         return Storage(self.context)
 
     @cached_property
     def settings(self) -> Settings:
-        """The keys of configuration and methodology."""
+        """Returns the keys of configuration and methodology."""
         from perpetual.lab.settings import Settings
 
         return Settings(self.context)
@@ -128,7 +128,7 @@ class Lab(AbstractContextManager["Lab"]):
 
     @cached_property
     def feed(self) -> Feed:
-        """The feed of events."""
+        """Returns the feed of events."""
         from perpetual.lab.events import Feed
 
         feed = Feed(self.context)
@@ -137,28 +137,28 @@ class Lab(AbstractContextManager["Lab"]):
 
     @cached_property
     def queue(self) -> Queue:
-        """The runs that wait."""
+        """Returns the runs that wait."""
         from perpetual.lab.queue import Queue
 
         return Queue(self.context)
 
     @cached_property
     def loop(self) -> Loop:
-        """The steps of the autonomous loop."""
+        """Returns the steps of the autonomous loop."""
         from perpetual.lab.loop import Loop
 
         return Loop(self.context)
 
     @cached_property
     def imports(self) -> Imports:
-        """Foreign work, which a plugin reads from another tool's files."""
+        """Returns foreign work, which a plugin reads from another tool's files."""
         from perpetual.lab.imports import Imports
 
         return Imports(self.context)
 
     @cached_property
     def trust(self) -> TrustReview:
-        """What of this project its user accepts."""
+        """Returns what of this project its user accepts."""
         from perpetual.lab.trust_review import TrustReview
 
         return TrustReview(self.context, self.feed)
@@ -172,7 +172,7 @@ class Lab(AbstractContextManager["Lab"]):
 
     @cached_property
     def services(self) -> Services:
-        """What plugins keep running."""
+        """Returns what plugins keep running."""
         from perpetual.lab.services import Services
 
         return Services(self.context, self.feed, self)
@@ -246,17 +246,17 @@ class Lab(AbstractContextManager["Lab"]):
         return wait.wait(self.context, lambda first: self.scan(first=first), ids, timeout_s=timeout_s, say=say)
 
     def status(self) -> dict[str, Any]:
-        """Where the lab stands: the document of `perpetual status`."""
+        """Returns where the lab stands: the document of `perpetual status`."""
         return self._status.document()
 
     def brief(self, tokens: int = 800, *, of: dict[str, Any] | None = None) -> str:
-        """The same for an agent, in at most `tokens` tokens; `of` is a status that was just asked for."""
+        """Returns the same for an agent, in at most `tokens` tokens; `of` is a status that was just asked for."""
         from perpetual.brief import render
 
         return render(self.status() if of is None else of, tokens)
 
     def events(self, *, since: int = 0, limit: int | None = None) -> list[Event]:
-        """The feed's events with a seq above `since`, in order."""
+        """Returns the feed's events with a seq above `since`, in order."""
         return self.feed.read(since=since, limit=limit)
 
     def options(self, plugin: str) -> dict[str, Any]:
@@ -317,7 +317,7 @@ class Lab(AbstractContextManager["Lab"]):
         return found if self.context.trust.is_held else [*found, *examine(self.config, self.registry)]
 
     def inventory(self) -> Inventory:
-        """What this lab is made of: plugins with their state, and the machine's devices."""
+        """Returns what this lab is made of: plugins with their state, and the machine's devices."""
         from perpetual.lab.plugin_listing import Inventory
 
         return Inventory(self.config, self.registry, self.context)

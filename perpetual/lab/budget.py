@@ -56,7 +56,7 @@ class Budget:
         return self._set(gpu_hours)
 
     def begin(self, gpu_hours: float) -> dict[str, Any]:
-        """The limit that a new project starts with, whoever creates it: without one there is none to loosen.
+        """Returns the limit that a new project starts with, whoever creates it: without one there is none to loosen.
 
         Raises:
             Conflict: if a limit was set before.
@@ -76,25 +76,27 @@ class Budget:
         return self.totals()
 
     def limit_gpu_hours(self) -> float | None:
-        """The limit in force."""
+        """Returns the limit in force."""
         found = self._ctx.store.get("setting", "budget")
         limit: float | None = None if found is None else found.body["limit_gpu_hours"]
         return limit
 
     def _state(self) -> dict[str, Any]:
-        """The fold of the whole ledger: a kept fold of its beginning, and the rows since."""
+        """Returns the fold of the whole ledger: a kept fold of its beginning, and the rows since."""
         kept = self._ctx.store.get("fold", "budget")
         if kept is None or (kept.body.get("rules") != _RULES and self._was_miscounted(kept.body["rows"])):
             return self._fold(dict(_EMPTY), None)
         return self._fold(dict(kept.body), None)
 
     def _was_miscounted(self, rows: int) -> bool:
-        """Whether a fold of the ledger's first rows, by an earlier version, may count what cannot have been used."""
+        """Returns whether a fold of the ledger's first rows, by an earlier version, may count what cannot have been
+        used.
+        """
         hours = [(row.body, counted(row.body)) for row in self._ctx.store.rows("debit", limit=rows)]
         return any((body["gpu_hours"], body["run_hours"]) != known for body, known in hours)
 
     def fold_anew(self, rows: int) -> dict[str, Any]:
-        """The fold of the ledger's first `rows` rows, from the first one on."""
+        """Returns the fold of the ledger's first `rows` rows, from the first one on."""
         return self._fold(dict(_EMPTY), rows)
 
     def _fold(self, state: dict[str, Any], limit: int | None) -> dict[str, Any]:
@@ -113,7 +115,7 @@ class Budget:
         return state
 
     def rows(self, *, limit: int | None = None) -> list[Debit]:
-        """The ledger's rows in their order, at most the first `limit`."""
+        """Returns the ledger's rows in their order, at most the first `limit`."""
         rows = self._ctx.store.rows("debit", limit=limit)
         return [from_json(Debit, {**row.body, "id": f"d{row.number}"}) for row in rows]
 
@@ -150,7 +152,7 @@ class Budget:
         return None if held is None else (held[0], held[1])
 
     def show(self) -> dict[str, Any]:
-        """The totals, and what was spent by experiment, hypothesis and day."""
+        """Returns the totals, and what was spent by experiment, hypothesis and day."""
         by: dict[str, dict[str, dict[str, float]]] = {"by_experiment": {}, "by_hypothesis": {}, "by_day": {}}
         for row in self._ctx.store.rows("debit"):
             body = row.body

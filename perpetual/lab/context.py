@@ -61,12 +61,12 @@ _FOLDERS = ("store", "store.new", "runs", "memory.git", "backups")  # none of wh
 
 
 def _part_of(offer: Offer) -> str:
-    """What a provider is called among the failures of its plugin."""
+    """Returns what a provider is called among the failures of its plugin."""
     return f"{offer.provider.slot} {offer.provider.name}"
 
 
 def utc_now() -> datetime:
-    """The default clock."""
+    """Returns the default clock."""
     return datetime.now(UTC)
 
 
@@ -90,7 +90,10 @@ class Context:
         self._writer: Any = None
 
     def acting_as(self, actor: str) -> Context:
-        """The same store and parts, in another name: what a program does on a person's word is told apart from it."""
+        """Returns the same store and parts, in another name.
+
+        What a program does on a person's word is told apart from it.
+        """
         _ = self.store  # opened before it is shared
         other = copy(self)
         other.actor, other._cached = actor, {}
@@ -101,12 +104,12 @@ class Context:
 
     @property
     def folder(self) -> Path:
-        """The project's `.perpetual/`."""
+        """Returns the project's `.perpetual/`."""
         return self.config.folder
 
     @property
     def store(self) -> StoreBase:
-        """The chosen store.
+        """Returns the chosen store.
 
         Raises:
             PluginError: if it cannot be chosen or built.
@@ -153,7 +156,7 @@ class Context:
         return plugin_kinds.outdated(store, self.kinds)
 
     def _cleaned(self, kind: str, body: dict[str, Any]) -> dict[str, Any]:
-        """What a row becomes before it is staged: without secrets."""
+        """Returns what a row becomes before it is staged: without secrets."""
         known = self.kinds.get(kind)
         if known is None:
             return self.redaction.cleaned(kind, body)
@@ -204,7 +207,7 @@ class Context:
             self._is_restoring = False
 
     def build_store(self, name: str, path: Path, *, claim: bool = True) -> StoreBase:
-        """The provider of that name at a path.
+        """Returns the provider of that name at a path.
 
         Args:
             claim: whether to be its one writer, where it takes no more.
@@ -227,7 +230,7 @@ class Context:
             return None
 
     def _is_elsewhere(self) -> bool:
-        """Whether another folder stands where the store was opened: what is open has been put aside."""
+        """Returns whether another folder stands where the store was opened: what is open has been put aside."""
         present = self._present_inode()
         if self._inode is None:
             self._inode = present  # the first write has made the folder
@@ -374,7 +377,7 @@ class Context:
 
     @property
     def redactor(self) -> Redactor:
-        """The redactor in force.
+        """Returns the redactor in force.
 
         Raises:
             PluginError: if it cannot be chosen or built: without one, nothing is recorded.
@@ -388,11 +391,14 @@ class Context:
 
     @property
     def redaction(self) -> Redaction:
-        """What keeps secrets out of rows and documents; where a text is looked at, it raises as `redactor` does."""
+        """Returns what keeps secrets out of rows and documents.
+
+        Where a text is looked at, it raises as `redactor` does.
+        """
         return Redaction(lambda: self.redactor)
 
     def part_named(self, slot: str, name: str) -> Any:
-        """The provider of that name, whichever one the configuration chooses, built once.
+        """Returns the provider of that name, whichever one the configuration chooses, built once.
 
         Raises:
             PluginError: if it cannot be chosen or built.
@@ -408,7 +414,7 @@ class Context:
             return self._built[key]
 
     def _arguments(self, slot: Slot) -> dict[str, Path]:
-        """What a factory of the slot gets besides its options."""
+        """Returns what a factory of the slot gets besides its options."""
         if "path" not in slot.arguments:
             return {}
         return {"path": self.folder / _PATHS.get(slot.name, f"parts/{slot.name}")}
@@ -436,14 +442,14 @@ class Context:
             return found
 
     def _is_required(self, offer: Offer) -> bool:
-        """Whether no note is written without this gate, which is therefore never left out."""
+        """Returns whether no note is written without this gate, which is therefore never left out."""
         if offer.provider.slot != "gate":
             return False
         required = self.config.methodology["required_gates"]
         return offer.qualified_name in required or offer.name in required
 
     def _built_or_not(self, offer: Offer) -> Any:
-        """The provider, or a part whose every use says why it could not be built: it alone fails."""
+        """Returns the provider, or a part whose every use says why it could not be built: it alone fails."""
         try:
             row = self.registry.slot(offer.provider.slot)
             options = self.options.of(offer)
@@ -461,12 +467,15 @@ class Context:
 
     @cached_property
     def helper(self) -> HelperProcess:
-        """The process in which gates and observers of other distributions are called; started by the first call."""
+        """Returns the process in which gates and observers of other distributions are called.
+
+        Started by the first call.
+        """
         return self.registry.helper()
 
     @cached_property
     def failures(self) -> isolated_parts.PartFailures:
-        """The failures of plugins' parts in this project."""
+        """Returns the failures of plugins' parts in this project."""
         from perpetual.lab.isolated_parts import PartFailures
 
         return PartFailures(str(self.config.folder), self.registry)
@@ -492,7 +501,7 @@ class Context:
             return cast("Made", self._cached[make])
 
     def now(self) -> str:
-        """The clock's time as the record writes it."""
+        """Returns the clock's time as the record writes it."""
         return iso(self.clock())
 
     def emit(self, tx: Transaction, kind: str, subject: str, payload: Mapping[str, Any]) -> int:
@@ -513,7 +522,7 @@ class Context:
         return tx.append("event", row)
 
     def need(self, kind: str, id: str) -> Document:
-        """The document of that id, any case.
+        """Returns the document of that id, any case.
 
         Raises:
             NotFound: naming the nearest ids.
@@ -526,7 +535,7 @@ class Context:
         raise NotFound(f"no {kind} {id}", hint=f"the nearest: {', '.join(near)}" if near else f"there is no {kind} yet")
 
     def recall(self, tx: Transaction, key: str | None, deed: str) -> str | None:
-        """The id that an idempotency key made earlier, or None.
+        """Returns the id that an idempotency key made earlier, or None.
 
         Raises:
             Conflict: if the key belongs to another deed.

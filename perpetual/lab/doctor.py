@@ -41,7 +41,10 @@ class Doctor:
 
     @staticmethod
     def outside(problem: PerpetualError | None = None) -> list[dict[str, Any]]:
-        """The checks that need no project; `problem` is why the project here cannot be opened, if that is so."""
+        """Returns the checks that need no project.
+
+        `problem` is why the project here cannot be opened, if that is so.
+        """
         findings = _examined(_import, _platform, _git)
         if problem is not None:
             findings.append({"check": "project", "ok": False, "detail": problem.message, "hint": problem.hint})
@@ -62,7 +65,7 @@ class Doctor:
         return self.outside() + [item for _, item in sorted([*found, *brought], key=lambda each: each[0])]
 
     def _trust(self) -> _Finding:
-        """What of the project does not count here."""
+        """Returns what of the project does not count here."""
         _ = self._ctx.store  # an older store than was seen here holds the project
         trust = self._ctx.trust
         if trust.is_held:
@@ -119,7 +122,7 @@ class Doctor:
         return True, "every slot has its provider", None
 
     def _options(self) -> _Finding:
-        """What config.yaml says of plugins' options that cannot be used, or that nothing reads."""
+        """Returns what config.yaml says of plugins' options that cannot be used, or that nothing reads."""
         from perpetual.lab.options.edit import problems
 
         found = problems(self._ctx.options)
@@ -236,7 +239,7 @@ class Doctor:
 
 
 def _examined(*checks: Callable[[], _Finding]) -> list[dict[str, Any]]:
-    """What each check finds; one that raises is a finding, not the end."""
+    """Returns what each check finds; one that raises is a finding, not the end."""
     findings = []
     for check in checks:
         try:
@@ -254,7 +257,7 @@ def _examined(*checks: Callable[[], _Finding]) -> list[dict[str, Any]]:
 
 
 def _import() -> _Finding:
-    """Two other distributions ship an import package of the same name."""
+    """Returns two other distributions ship an import package of the same name."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:

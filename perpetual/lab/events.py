@@ -61,11 +61,11 @@ class Feed:
         return [self._event(row) for row in self._ctx.store.rows("event", since=since, limit=limit)]
 
     def last(self) -> int:
-        """The seq of the newest event; 0 before the first."""
+        """Returns the seq of the newest event; 0 before the first."""
         return self._ctx.store.count("event")
 
     def state(self) -> str | None:
-        """What tells the present state of the record and of the configuration from every other one; cheap.
+        """Returns what tells the present state of the record and of the configuration from every other one; cheap.
 
         What follows from them alone is still true while this is the same. None if the chosen store cannot tell.
         """
@@ -149,7 +149,7 @@ class Feed:
         return registry.ask(name, "perpetual_event", event=event, lab=self.lab, options=options)
 
     def failing(self) -> dict[str, str]:
-        """The observers that failed at the last delivery, each with its error."""
+        """Returns the observers that failed at the last delivery, each with its error."""
         present = self._ctx.registry.implementers("perpetual_event")
         return {name: error for name, error in self._noted().items() if name in present}
 
@@ -158,7 +158,7 @@ class Feed:
         return dict(noted.body) if noted else {}
 
     def _positions(self) -> dict[str, int]:
-        """How far each observer has heard."""
+        """Returns how far each observer has heard."""
         cursor = self._ctx.store.get("setting", "event_cursor")
         return dict(cursor.body) if cursor else {}
 

@@ -44,7 +44,7 @@ class Gates:
         self._ctx = ctx
 
     def _serving(self) -> list[tuple[str, Gate]]:
-        """The gates that serve; refuses to go on without the required ones."""
+        """Returns the gates that serve; refuses to go on without the required ones."""
         gates: list[tuple[str, Gate]] = self._ctx.parts("gate")
         for required in self._ctx.config.methodology["required_gates"]:
             if not self._ctx.registry.serves("gate", required):
@@ -56,7 +56,7 @@ class Gates:
         return gates
 
     def judge(self, text: str, provenance: Provenance) -> tuple[Verdict, str]:
-        """What the gates say, the most severe one first; and the text with its secrets taken out.
+        """Returns what the gates say, the most severe one first; and the text with its secrets taken out.
 
         A gate that raises counts as `reject`, with its error as the finding; the text is then withheld, since what
         that gate would have taken out is not known.
@@ -93,7 +93,7 @@ class Gates:
         return call(_MOST_S if is_bundled(name) else self._ctx.config["plugin_gate_s"], asked)
 
     def judge_note(self, path: str, type: str, content: str, message: str) -> tuple[Verdict, str, str]:
-        """The graver verdict of content and commit message, and both without secrets.
+        """Returns the graver verdict of content and commit message, and both without secrets.
 
         Raises:
             PathRefused: unless the path passes every gate.

@@ -46,12 +46,12 @@ _DEAD = "No active plugin brings this key."
 
 
 def _looser_alpha(value: Any, base: Any) -> bool:
-    """A label that is given more easily; none at all claims nothing."""
+    """Returns a label that is given more easily; none at all claims nothing."""
     return value is not None and value > (_COMMON_ALPHA if base is None else base)
 
 
 def _later_code(value: Any, base: Any) -> bool:
-    """Null asks the queue and agents, and warns persons: weaker than `ask`, and stricter than `warn`."""
+    """Returns null asks the queue and agents, and warns persons: weaker than `ask`, and stricter than `warn`."""
     order = ("ask", None, "warn", "allow")
     return order.index(value) > order.index(base)
 
@@ -210,7 +210,7 @@ class Methodology:
         return check_entry(key, self._brought[name], self.path, name) if name in self._brought else key.default
 
     def knows(self, name: str) -> bool:
-        """Whether there is a key of that name: Perpetual's own, or one of an active plugin."""
+        """Returns whether there is a key of that name: Perpetual's own, or one of an active plugin."""
         return name in KEYS or name in self._brought_keys()
 
     def dead(self) -> list[str]:
@@ -223,12 +223,12 @@ class Methodology:
 
     @property
     def scorer(self) -> str:
-        """The scorer that `exploration_strategy` names."""
+        """Returns the scorer that `exploration_strategy` names."""
         name: str = self["exploration_strategy"]
         return STRATEGY_SCORERS.get(name, name)
 
     def items(self) -> list[Item]:
-        """Every key with its value, where it comes from and what it means; those of plugins too."""
+        """Returns every key with its value, where it comes from and what it means; those of plugins too."""
         own = [Item(name, self._values[name], self._origins[name], key.meaning) for name, key in KEYS.items()]
         brought = [self._item(key) for key in self._brought_keys().values()]
         return [*own, *brought, *(Item(name, self._brought[name], "project", _DEAD) for name in self.dead())]

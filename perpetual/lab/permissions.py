@@ -63,17 +63,19 @@ def person_only(ctx: Context, deed: str) -> None:
 
 
 def withholds(ctx: Context) -> bool:
-    """Whether an agent reads what this lab answers, and is not to be shown what only a person may do."""
+    """Returns whether an agent reads what this lab answers, and is not to be shown what only a person may do."""
     return for_agent(ctx) and not ctx.config.methodology["agents_may_approve"]
 
 
 def for_agent(ctx: Context) -> bool:
-    """Whether an agent reads what this lab answers, by its shell or by its name."""
+    """Returns whether an agent reads what this lab answers, by its shell or by its name."""
     return is_agent(ctx.actor) or mark(os.environ, ctx.config[MARKS]) is not None
 
 
 def shown_version(note: Mapping[str, Any], methodology: Methodology) -> int | None:
-    """The intent whose text agents are shown of a note, given its row in the store; None if they are shown nothing.
+    """Returns the intent whose text agents are shown of a note, given its row in the store.
+
+    None if they are shown nothing.
 
     Once a version was promoted it is the one, until another is; before that a plain note is shown as the gates
     passed it, unless `memory_exposure` says otherwise.
@@ -85,12 +87,15 @@ def shown_version(note: Mapping[str, Any], methodology: Methodology) -> int | No
 
 
 def is_agent(actor: str) -> bool:
-    """Whether an actor's name is a coding agent's, over its shell or over MCP."""
+    """Returns whether an actor's name is a coding agent's, over its shell or over MCP."""
     return actor.startswith(("agent:", "mcp:"))
 
 
 def is_same(actor: str, other: str) -> bool:
-    """Whether two names are of one actor: an agent goes by one name over MCP and by its shell, in any version."""
+    """Returns whether two names are of one actor.
+
+    An agent goes by one name over MCP and by its shell, in any version.
+    """
     if actor == other:
         return True
     return is_agent(actor) and is_agent(other) and "unknown" not in (of := _agent_of(actor)) and of == _agent_of(other)

@@ -35,7 +35,7 @@ class KnownKind:
 
     @property
     def stored(self) -> dict[str, Any]:
-        """The declaration as the record keeps it."""
+        """Returns the declaration as the record keeps it."""
         return {"plugin": self.plugin, "version": self.version, "kind": frozen_kind(self.kind)}
 
 
@@ -66,7 +66,7 @@ def declare(store: StoreBase, registry: Registry) -> dict[str, KnownKind]:
 
 
 def _kept(store: StoreBase) -> dict[str, KnownKind]:
-    """The declarations in the record; none is looked for where no plugin has written."""
+    """Returns the declarations in the record; none is looked for where no plugin has written."""
     if all(name in KINDS for name in store.meta().counters):
         return {}
     document = store.get(*DECLARED)

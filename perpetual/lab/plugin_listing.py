@@ -35,14 +35,14 @@ class Inventory:
 
     @classmethod
     def outside(cls, folder: Path, *, safe: bool = False) -> Inventory:
-        """What a new project in `folder` would be made of."""
+        """Returns what a new project in `folder` would be made of."""
         config = LabConfig(folder)
         return cls(config, Registry.of(config, safe=safe))
 
     # --- plugins --------------------------------------------------------------------------------------------
 
     def plugins(self) -> list[dict[str, Any]]:
-        """Every plugin found, bundled ones first.
+        """Returns every plugin found, bundled ones first.
 
         Returns:
             `{name, qualified_name, slots, version, api, state, reason, deprecations, providers}` each; `state` is
@@ -54,7 +54,7 @@ class Inventory:
         return [self._plugin(info, chosen) for info in self._registry.plugins]
 
     def problems(self) -> list[dict[str, Any]]:
-        """What the configuration asks for and no plugin can give, as `{slot, name, message, hint}`."""
+        """Returns what the configuration asks for and no plugin can give, as `{slot, name, message, hint}`."""
         found = [
             {"slot": slot, "name": name, "message": problem.message, "hint": problem.hint}
             for (slot, name), problem in self._choices().items()
@@ -70,7 +70,7 @@ class Inventory:
         return found
 
     def plugin(self, name: str) -> dict[str, Any]:
-        """One plugin in full: with its hooks, and with summary, factory and options of each provider.
+        """Returns one plugin in full: with its hooks, and with summary, factory and options of each provider.
 
         Raises:
             NotFound: naming the nearest plugins.
@@ -139,7 +139,10 @@ class Inventory:
         }
 
     def offered(self, slot: str) -> list[dict[str, Any]]:
-        """What can serve in a slot, as `{name, qualified_name, factory, options}`; the options are those in force."""
+        """Returns what can serve in a slot, as `{name, qualified_name, factory, options}`.
+
+        The options are those in force.
+        """
         return [
             {
                 "name": offer.provider.name,
@@ -253,7 +256,9 @@ class Inventory:
 
 
 def _option_lines(spec: dict[str, Option] | None) -> list[dict[str, Any]]:
-    """The options of a provider or a plugin as `plugins show` lists them, those inside sections by dotted keys."""
+    """Returns the options of a provider or a plugin as `plugins show` lists them, those inside sections by dotted
+    keys.
+    """
     return [
         {
             "key": ".".join(keys),

@@ -30,7 +30,7 @@ class Proposals:
 
     @property
     def scorer(self) -> Scorer:
-        """The scorer that the methodology's `exploration_strategy` names."""
+        """Returns the scorer that the methodology's `exploration_strategy` names."""
         if self._scorer is None:
             offer = self._ctx.registry.choose("scorer", self._ctx.config.methodology.scorer)
             self._scorer = self._ctx.registry.build(offer, self._ctx.options.of(offer))
@@ -43,7 +43,7 @@ class Proposals:
         runs: Sequence[Document],
         baseline: dict[int, float] | float | None,
     ) -> Candidate | None:
-        """One more replicate of an experiment (stored, or a draft that has the same keys) as a scorer sees it.
+        """Returns one more replicate of an experiment (stored, or a draft that has the same keys) as a scorer sees it.
 
         None if it makes no claim. Noise is the measured one where two values or more are there (the experiment's
         own and its baseline's), else the declared one, else the mde itself.
@@ -71,7 +71,7 @@ class Proposals:
         }
 
     def state(self, candidates: Sequence[Candidate], hypotheses: Sequence[Document]) -> dict[str, Any]:
-        """The scorer's state: hypotheses with their confidence, the candidates, and what chance derives from.
+        """Returns the scorer's state: hypotheses with their confidence, the candidates, and what chance derives from.
 
         The seed is the same as long as nothing is proposed or launched: the same record gives the same answer.
         """
@@ -90,7 +90,7 @@ class Proposals:
         return int.from_bytes(sha256(drawn.encode()).digest()[:8], "big") >> 1
 
     def score(self, state: Mapping[str, Any]) -> dict[str, Score]:
-        """The scorer's scores by candidate id."""
+        """Returns the scorer's scores by candidate id."""
         scores = self.scorer.score(state)
         return {candidate["id"]: score for candidate, score in zip(state["candidates"], scores, strict=True)}
 
@@ -100,7 +100,7 @@ class Proposals:
 
 
 def _prediction(design: Mapping[str, Any], spread: float | None) -> Candidate:
-    """What the design's two predictions say of one replicate, in the words of `perpetual.science.propose`."""
+    """Returns what the design's two predictions say of one replicate, in the words of `perpetual.science.propose`."""
     if design["kind"] == "binary":
         rate = float(design["baseline"])
         expected = rate + design["mde"] if design["direction"] == "max" else rate - design["mde"]
@@ -113,7 +113,7 @@ def _prediction(design: Mapping[str, Any], spread: float | None) -> Candidate:
 
 
 def _pooled_sd(groups: Sequence[Sequence[float]]) -> float | None:
-    """The pooled standard deviation within groups, None with less than two degrees of freedom or no spread."""
+    """Returns the pooled standard deviation within groups, None with less than two degrees of freedom or no spread."""
     squares, freedom = 0.0, 0
     for values in groups:
         if len(values) > 1:

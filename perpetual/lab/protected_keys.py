@@ -45,5 +45,5 @@ AGENTS_MAY_SET: dict[str, frozenset[str]] = {
 
 
 def is_free(file: str, name: str) -> bool:
-    """Whether an agent may set the key `name` of the `methodology` or of the `config`."""
+    """Returns whether an agent may set the key `name` of the `methodology` or of the `config`."""
     return name in AGENTS_MAY_SET[file]

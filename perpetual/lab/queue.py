@@ -27,7 +27,7 @@ class Queue:
         return RunRecords(self._ctx).queue_state()
 
     def waiting(self, *, limit: int = 100, cursor: str | None = None) -> Listing[Run]:
-        """A page of the runs that wait, in the order in which they will be started."""
+        """Returns a page of the runs that wait, in the order in which they will be started."""
         from perpetual.lab.runs import start
 
         shown = self._ctx.redaction.shown_record
@@ -36,7 +36,7 @@ class Queue:
         return Listing(tuple(runs[first : first + limit]), str(first + limit) if len(runs) > first + limit else None)
 
     def places(self, runs: Sequence[Run], *, before: int = 0) -> list[dict[str, Any]]:
-        """Where each of a page's runs stands, and what it waits for as the last `scan` found it.
+        """Returns where each of a page's runs stands, and what it waits for as the last `scan` found it.
 
         Args:
             runs: what `waiting` has answered.

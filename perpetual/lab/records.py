@@ -96,7 +96,7 @@ class KindRecords:
 
     @property
     def name(self) -> str:
-        """The kind's full name."""
+        """Returns the kind's full name."""
         return self._known.full_name
 
     def add(self, *, idempotency_key: str | None = None, **fields: Any) -> Record:
@@ -193,7 +193,7 @@ class KindRecords:
             raise UsageError(unknown(f"field of {self.name}", wrong, self._known.kind.fields))
 
     def _checked(self, tx: Transaction, fields: dict[str, Any]) -> dict[str, Any]:
-        """The fields of a row, each there (null where it was left out), their references looked up."""
+        """Returns the fields of a row, each there (null where it was left out), their references looked up."""
         self._check_names(fields)
         wrong = value_problem(self._known.kind, fields)
         if wrong is not None:

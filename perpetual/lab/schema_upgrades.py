@@ -23,12 +23,12 @@ UPGRADES: dict[tuple[str, int], Upgrade] = {}
 
 
 def versions_of(kinds: Mapping[str, Kind]) -> dict[str, int]:
-    """The version of each of Perpetual's own kinds as this program writes it; plugins' kinds keep their own."""
+    """Returns the version of each of Perpetual's own kinds as this program writes it; plugins' kinds keep their own."""
     return {name: kind.version for name, kind in sorted(kinds.items()) if name in KINDS}
 
 
 def outdated(store: StoreBase) -> dict[str, int]:
-    """The kinds whose bodies are older than this program writes them, with their version in the store.
+    """Returns the kinds whose bodies are older than this program writes them, with their version in the store.
 
     Raises:
         ForeignProject: for a kind that a newer version wrote.
@@ -51,7 +51,7 @@ def outdated(store: StoreBase) -> dict[str, int]:
 
 
 def changed(kind: str, row: Row, have: int, want: int) -> Row:
-    """The row with its body brought from one version to another; its place in the record stays."""
+    """Returns the row with its body brought from one version to another; its place in the record stays."""
     own = {key: value for key, value in row.items() if key[:1] == "_"}
     body = {key: value for key, value in row.items() if key[:1] != "_"}
     for version in range(have, want):

@@ -302,5 +302,5 @@ def services_check(states: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _file_name(name: str) -> str:
-    """The name of a service's files; a qualified name has a slash."""
+    """Returns the name of a service's files; a qualified name has a slash."""
     return name.replace("/", "--")

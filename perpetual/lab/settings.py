@@ -49,17 +49,22 @@ class Settings:
 
     @property
     def withholds(self) -> bool:
-        """Whether an agent reads the lab's answers, so that they name no command or key that is for a person."""
+        """Returns whether an agent reads the lab's answers, so that they name no command or key that is for a
+        person.
+        """
         return withholds(self._ctx)
 
     def config(self) -> list[Item]:
-        """Every key of the configuration with value, origin and meaning; every option of a plugin included."""
+        """Returns every key of the configuration with value, origin and meaning; every option of a plugin included."""
         from perpetual.lab.options.edit import items
 
         return [*self._ctx.config.items(), *items(self._ctx.options)]
 
     def methodology(self) -> list[Item]:
-        """Every key of the methodology with value, origin and meaning; agents are not shown the one that frees them."""
+        """Returns every key of the methodology with value, origin and meaning.
+
+        Agents are not shown the one that frees them.
+        """
         return self._shown(self._ctx.config.methodology)
 
     def _shown(self, methodology: Methodology) -> list[Item]:

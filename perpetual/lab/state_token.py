@@ -31,7 +31,7 @@ class Present:
         return None if head is None else token_of(self._folder, head)
 
     def _head_of(self, name: str) -> Callable[[str], str] | None:
-        """The function that tells the head of the store of that name, if it declares one."""
+        """Returns the function that tells the head of the store of that name, if it declares one."""
         offer = self._ctx.registry.choose("store", name)
         if offer.provider.head is None:
             return None

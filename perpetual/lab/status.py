@@ -114,12 +114,15 @@ class Status:
         return document
 
     def _counts(self, kind: str, states: Sequence[str]) -> dict[str, int]:
-        """How many there are in each state that any is in."""
+        """Returns how many there are in each state that any is in."""
         counts = {state: self._ctx.store.count(kind, status=state) for state in states}
         return {state: count for state, count in counts.items() if count}
 
     def _top(self) -> list[Document]:
-        """The hypotheses that are shown: the open ones first, the newest of each status first, at most `TOP`."""
+        """Returns the hypotheses that are shown.
+
+        The open ones first, the newest of each status first, at most `TOP`.
+        """
         found: list[Document] = []
         for state in HYPOTHESIS_STATES:
             if len(found) < TOP:
@@ -127,7 +130,7 @@ class Status:
         return found
 
     def _each(self, kind: str, **equals: Any) -> Iterator[Document]:
-        """All that match, oldest first, read a page at a time: who finds enough in the first reads no other."""
+        """Yields all that match, oldest first, read a page at a time: who finds enough in the first reads no other."""
         cursor: str | None = None
         while True:
             page = self._ctx.store.page(kind, limit=TOP, cursor=cursor, **equals)
@@ -140,7 +143,10 @@ class Status:
         return self._ctx.store.page(kind, limit=limit, newest_first=True, **equals).items
 
     def _next(self, document: dict[str, Any], held: Sequence[str]) -> list[str]:
-        """What to do next, the most useful first; each line is a command that works as it stands or names its slot."""
+        """Returns what to do next, the most useful first.
+
+        Each line is a command that works as it stands or names its slot.
+        """
         store, steps = self._ctx.store, []
         confirm = self._ctx.config.methodology["require_confirmation"]
         if document["runs"]["active"]:
@@ -214,7 +220,7 @@ class Status:
         }
 
     def _shown_notes(self) -> list[Document]:
-        """The newest notes that agents are shown, in order."""
+        """Returns the newest notes that agents are shown, in order."""
         methodology = self._ctx.config.methodology
         found: list[Document] = []
         cursor: str | None = None
@@ -227,7 +233,7 @@ class Status:
         return found[:_RECENT][::-1]
 
     def _proposed(self, experiment: Document) -> dict[str, str | None]:
-        """An experiment that waits for a person, with its command where the title does not say it."""
+        """Returns an experiment that waits for a person, with its command where the title does not say it."""
         body = self._ctx.redaction.shown_specification(experiment.body)
         title, command = one_line(body["title"]), one_line(body["command"] or "")
         shown = command if len(command) <= _LONGEST_COMMAND else command[: _LONGEST_COMMAND - 3] + "..."

@@ -37,7 +37,7 @@ _BATCH = 500  # rows of one write into the new store
 
 
 def is_pending(folder: Path) -> bool:
-    """Whether a move is decided and not finished in the project directory `folder`."""
+    """Returns whether a move is decided and not finished in the project directory `folder`."""
     return os.path.lexists(os.path.join(folder, _PLAN))
 
 
@@ -136,7 +136,7 @@ def alone(folder: Path) -> FileLock:
 
 
 def rows_of(store: StoreBase) -> Iterator[tuple[str, Row]]:
-    """Every (kind, row) of a store, by kind and number; hold its lock meanwhile. Raises as `check_kinds`."""
+    """Yields every (kind, row) of a store, by kind and number; hold its lock meanwhile. Raises as `check_kinds`."""
     check_kinds(store)
     for kind in sorted(store.kinds):
         for row in store.slice(kind, {}):

@@ -55,7 +55,7 @@ class Trust:
 
     @property
     def record(self) -> Record | None:
-        """The record in force; read again once another process has changed it."""
+        """Returns the record in force; read again once another process has changed it."""
         seen = self._seen()
         if seen != self._stamp:
             self._stamp = seen
@@ -71,12 +71,12 @@ class Trust:
 
     @property
     def is_held(self) -> bool:
-        """Whether the project may only be read."""
+        """Returns whether the project may only be read."""
         return self._is_rolled_back or self.record is None
 
     @property
     def why(self) -> str | None:
-        """Why the project is held; None if it is not."""
+        """Returns why the project is held; None if it is not."""
         if self.record is None:
             return _UNKNOWN
         return _ROLLED_BACK if self._is_rolled_back else None
@@ -88,7 +88,7 @@ class Trust:
 
     @property
     def for_agent(self) -> bool:
-        """Whether an agent reads the answer, by its name or by its shell."""
+        """Returns whether an agent reads the answer, by its name or by its shell."""
         by_name = self._actor.startswith(("agent:", "mcp:"))
         return by_name or mark(os.environ, self._config[MARKS]) is not None
 
@@ -124,7 +124,7 @@ class Trust:
         return {MARK: self._mark(id, body)}
 
     def counts(self, id: str, body: Mapping[str, Any]) -> bool:
-        """Whether the approval of an experiment was made or accepted here."""
+        """Returns whether the approval of an experiment was made or accepted here."""
         if self.is_held:
             return False
         import hmac
@@ -152,7 +152,7 @@ class Trust:
         return hmac.new(bytes.fromhex(record.key), text.encode(), "sha256").hexdigest()
 
     def vouches(self, subject: str, values: Sequence[str], given: object) -> bool:
-        """Whether these values were accepted here."""
+        """Returns whether these values were accepted here."""
         import hmac
 
         return not self.is_held and isinstance(given, str) and hmac.compare_digest(given, self.vouch(subject, values))

@@ -101,7 +101,7 @@ def _class(name: str) -> type[Any]:
 
 
 def from_json(cls: type[R], data: Mapping[str, Any]) -> R:
-    """The record of class `cls` in a stored body; keys that the class does not have are left aside.
+    """Returns the record of class `cls` in a stored body; keys that the class does not have are left aside.
 
     Raises:
         KeyError: naming a key that must be there.
@@ -126,7 +126,7 @@ def from_json(cls: type[R], data: Mapping[str, Any]) -> R:
 
 
 def to_json(record: Any) -> Any:
-    """The JSON of a record: its fields as they are, tuples as lists."""
+    """Returns the JSON of a record: its fields as they are, tuples as lists."""
     if is_dataclass(record) and not isinstance(record, type):
         return {spec.name: to_json(getattr(record, spec.name)) for spec in fields(record)}
     if isinstance(record, (list, tuple)):

@@ -6,7 +6,7 @@ __all__ = ["one_line"]
 
 
 def one_line(text: str) -> str:
-    """The text on one line: white space as single blanks, other control characters written as their escapes."""
+    """Returns the text on one line: white space as single blanks, other control characters written as their escapes."""
     if not text.isprintable():
         text = "".join(c if c.isprintable() else " " if c.isspace() else _escape(ord(c)) for c in text)
     return " ".join(text.split())

@@ -12,7 +12,7 @@ __all__ = ["discoveries"]
 
 
 def discoveries(e_values: Mapping[str, float], alpha: float) -> list[str]:
-    """The claims that are discoveries at false discovery rate `alpha`, the largest e-value first.
+    """Returns the claims that are discoveries at false discovery rate `alpha`, the largest e-value first.
 
     Of K claims with e-values e the k largest are discoveries, for the largest k with e_(k) >= K / (alpha k). It holds
     under any dependence between the claims, and however often each was looked at. Source: Wang and Ramdas (2022),

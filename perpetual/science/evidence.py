@@ -31,7 +31,7 @@ _EXPONENT_LIMIT = 700.0  # exp() beyond overflows, and its reciprocal is no long
 
 
 def is_finite(value: object) -> bool:
-    """Whether `value` is a number that evidence may carry (integers too large for a float are not)."""
+    """Returns whether `value` is a number that evidence may carry (integers too large for a float are not)."""
     return isinstance(value, int | float) and -sys.float_info.max <= value <= sys.float_info.max
 
 
@@ -53,7 +53,7 @@ def quantity(record: Mapping[str, Any], key: str, default: float | None = None, 
 
 
 def spread(record: Mapping[str, Any], key: str, default: float | None = None) -> float:
-    """A standard deviation: a `quantity` that is not negative."""
+    """Returns a standard deviation: a `quantity` that is not negative."""
     return quantity(record, key, default, least=0.0)
 
 
@@ -83,7 +83,7 @@ class _Pool(NamedTuple):
 
     @property
     def mute(self) -> bool:
-        """Nothing seen, or no idea of the noise: it can say nothing."""
+        """Returns nothing seen, or no idea of the noise: it can say nothing."""
         return self.n == 0 or self.nu <= 0 or self.v <= 0
 
 
@@ -209,7 +209,7 @@ def judged_weight(verdict: str, strength: float) -> float:
 
 
 def _gaussian_misfit(pool: _Pool, mu1: float, mu0: float, claim: object) -> bool:
-    """Whether both predictions are far off: short of one and past the other ("value": off either way)."""
+    """Returns whether both predictions are far off: short of one and past the other ("value": off either way)."""
     if pool.mute:
         return False
     sign = math.copysign(1 / math.sqrt(pool.v), mu1 - mu0)
@@ -236,7 +236,7 @@ def _weigh_binary(values: Sequence[float], p1: float, p0: float) -> Weighed:
 
 
 def _flags_of_equal(design: Mapping[str, Any], values: Sequence[float], noise: _Noise) -> list[str]:
-    """What is said where all runs of an arm measured the same; the design may know more of why."""
+    """Returns what is said where all runs of an arm measured the same; the design may know more of why."""
     flags = [str(design.get("equal") or "seed not applied")] if _all_equal(values) else []
     if noise.flat_baseline:
         flags.append(str(design.get("baseline_equal") or "seed not applied in the baseline"))
@@ -244,7 +244,10 @@ def _flags_of_equal(design: Mapping[str, Any], values: Sequence[float], noise: _
 
 
 def _weigh_any(design: Mapping[str, Any], values: Sequence[float]) -> Weighed:
-    """The default factor for "any effect": the noise is what the runs themselves show, nothing declared counts."""
+    """Returns the default factor for "any effect".
+
+    The noise is what the runs themselves show, nothing declared counts.
+    """
     baseline_n, baseline_ss = int(number(design, "baseline_n", 0)), number(design, "baseline_ss", 0.0)
     noise = _Noise(0.0, None, None, 0.0, baseline_n, baseline_ss)
     pool = _pool(values, noise)
@@ -259,7 +262,10 @@ def _weigh_any(design: Mapping[str, Any], values: Sequence[float]) -> Weighed:
 
 
 def weigh(design: Mapping[str, Any], values: Sequence[float]) -> Weighed:
-    """What the values of one design's replicates say; see `confidence` for the design. Raises ValueError for none."""
+    """Returns what the values of one design's replicates say.
+
+    See `confidence` for the design. Raises ValueError for none.
+    """
     model = design.get("model", "gaussian")
     if model == "any":
         return _weigh_any(design, values)
@@ -310,7 +316,7 @@ def live_rows(evidence: Iterable[Mapping[str, Any]], hypothesis_id: object) -> l
 
 
 def _outcome(row: Mapping[str, Any], design: Mapping[str, Any]) -> float | None:
-    """What a run contributes: a failed one nothing, unless "it trains at all" is the binary claim itself."""
+    """Returns what a run contributes: a failed one nothing, unless "it trains at all" is the binary claim itself."""
     if row.get("status", "done") == "done":
         return float(row["value"]) if is_finite(row.get("value")) else None
     if row["status"] == "failed" and design.get("model") == "binary":
@@ -369,7 +375,7 @@ def _part(source: str, name: object, nats: float, cap: float, n: int, flags: lis
 
 
 def probability(log_odds: float) -> float:
-    """The confidence of log odds, kept off certainty."""
+    """Returns the confidence of log odds, kept off certainty."""
     p = 1 / (1 + math.exp(-_clip(log_odds, _EXPONENT_LIMIT)))
     return min(max(p, CONFIDENCE_FLOOR), 1 - CONFIDENCE_FLOOR)
 
@@ -448,18 +454,20 @@ def confidence(
 
 
 def bound_of(result: Mapping[str, Any], verdict: str) -> float:
-    """How often, at most, a claim for which the opposite holds would ever get this verdict (supported | refuted)."""
+    """Returns how often, at most, a claim for which the opposite holds would ever get this verdict (supported |
+    refuted).
+    """
     return min(1.0, 1 / float(result["e_support" if verdict == "supported" else "e_refute"]))
 
 
 def _prior_log_odds(prior: float) -> float:
-    """The log odds of a prior, as far from even as prior and opinions together may go."""
+    """Returns the log odds of a prior, as far from even as prior and opinions together may go."""
     prior = min(max(prior, CONFIDENCE_FLOOR), 1 - CONFIDENCE_FLOOR)
     return _clip(math.log(prior / (1 - prior)), JUDGED_CAP_NATS)
 
 
 def _verdict(p: float, for_it: float, against_it: float, config: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """The threshold that the confidence has passed, and the same where measured evidence alone passes it too.
+    """Returns the threshold that the confidence has passed, and the same where measured evidence alone passes it too.
 
     Else a favourable prior, opinions or a hand could carry a verdict that what was measured does not.
     """

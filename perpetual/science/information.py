@@ -40,7 +40,7 @@ _NODES = (
 
 
 def binary_entropy(p: float) -> float:
-    """Entropy of a yes-or-no question in bits."""
+    """Returns entropy of a yes-or-no question in bits."""
     return -(p * math.log2(p) + (1 - p) * math.log2(1 - p)) if 0 < p < 1 else 0.0
 
 
@@ -67,7 +67,7 @@ def conditional_gain(p: float, pending_d2: float, new_d2: float) -> float:
 
 
 def separation(gap: float, *, s2: float, tau: float, n_seen: int = 0, k: int = 1, baseline_n: int = 0) -> float:
-    """Squared separation that `k` replicates add to the `n_seen` ones of a design; `gap` = mu1 - mu0.
+    """Returns squared separation that `k` replicates add to the `n_seen` ones of a design; `gap` = mu1 - mu0.
 
     `s2` is the variance of a replicate; `tau`, the sd between implementations, and the error of a baseline
     sampled `baseline_n` times are shared by all replicates. n replicates separate by gap^2 / (shared + s2/n),
@@ -90,24 +90,24 @@ def binary_information_gain(p: float, p1: float, p0: float) -> float:
 
 
 def binary_separation(p1: float, p0: float) -> float:
-    """Squared separation of one success-or-fail run: the symmetrised KL divergence of the two rates."""
+    """Returns squared separation of one success-or-fail run: the symmetrised KL divergence of the two rates."""
     p1, p0 = (min(max(rate, _RATE_FLOOR), 1 - _RATE_FLOOR) for rate in (p1, p0))
     return (p1 - p0) * math.log(p1 * (1 - p0) / (p0 * (1 - p1)))
 
 
 def failure_probability(crashes: int, runs: int) -> float:
-    """Chance that the next run yields no result, after `crashes` of `runs`: 0.1 to begin with."""
+    """Returns chance that the next run yields no result, after `crashes` of `runs`: 0.1 to begin with."""
     return (crashes + 1) / (runs + 10)
 
 
 def _hours(cost: float) -> str:
-    """A cost in words."""
+    """Returns a cost in words."""
     shown = f"{cost:.3g}"
     return f"{shown} run-hour{'' if shown == '1' else 's'}"
 
 
 def learned_cost(declared: float, ratios: Iterable[float]) -> float:
-    """Expected run-hours, at least one second: the declared cost corrected by earlier actual / declared.
+    """Returns expected run-hours, at least one second: the declared cost corrected by earlier actual / declared.
 
     The two unseen ratios of 1 in the mean keep one odd run from deciding. Raises ValueError for a ratio that
     is not > 0.
@@ -138,7 +138,7 @@ class _Candidate:
         self.left = math.inf if row.get("n_left") is None else number(row, "n_left")
 
     def d2(self, more: int = 0) -> float:
-        """Squared separation of the replicates waiting for their result, and `more`."""
+        """Returns squared separation of the replicates waiting for their result, and `more`."""
         k = self.waiting + more
         if k <= 0:
             return 0.0
@@ -221,7 +221,7 @@ class _Batch:
         return [i for i in range(len(self.candidates)) if not self.refusal(i)]
 
     def refusal(self, i: int) -> str:
-        """Why candidate `i` is not offered now; empty where it is."""
+        """Returns why candidate `i` is not offered now; empty where it is."""
         candidate = self.candidates[i]
         p = self.confidence.get(candidate.hypothesis_id)
         if p is None:
@@ -255,7 +255,7 @@ class _Batch:
             heappush(self._heap, entry)
 
     def next(self) -> int | None:
-        """The candidate that the strategy would take now: the cheaper, then the earlier, of equals."""
+        """Returns the candidate that the strategy would take now: the cheaper, then the earlier, of equals."""
         turn = len(self.picks)
         if self.strategy.fresh or (self.explore > 0 and uniform(self.seed, "explore", turn) < self.explore):
             return self._draw(turn)
@@ -268,7 +268,7 @@ class _Batch:
         return None
 
     def _draw(self, turn: int) -> int | None:
-        """A candidate by lot: first one of the hypotheses, each as likely, then one of its candidates."""
+        """Returns a candidate by lot: first one of the hypotheses, each as likely, then one of its candidates."""
         offered = self.offered()
         if not offered:
             return None
@@ -293,7 +293,7 @@ class _Batch:
 
 
 def score_candidates(state: Mapping[str, Any], config: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What one more replicate of each candidate is worth, in the candidates' order, given what is pending.
+    """Returns what one more replicate of each candidate is worth, in the candidates' order, given what is pending.
 
     Rows of "candidate_id", "hypothesis_id", "information_gain_bits", "cost_run_hours", "score" (per
     run-hour), "offered" and "reason". Arguments and errors as for `propose`.

@@ -34,12 +34,12 @@ class Interval(NamedTuple):
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the interval lies on one side of 0."""
+        """Returns whether the interval lies on one side of 0."""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
 def _beta_fraction(a: float, b: float, x: float) -> float:
-    """The continued fraction of the incomplete beta function, by the method of Lentz."""
+    """Returns the continued fraction of the incomplete beta function, by the method of Lentz."""
     c, d = 1.0, 1.0 / max(1.0 - (a + b) * x / (a + 1.0), _TINY)
     total = d
     for m in range(1, _STEPS):
@@ -58,7 +58,7 @@ def _beta_fraction(a: float, b: float, x: float) -> float:
 
 
 def _beta(a: float, b: float, x: float) -> float:
-    """The regularised incomplete beta function I_x(a, b)."""
+    """Returns the regularised incomplete beta function I_x(a, b)."""
     if x <= 0.0 or x >= 1.0:
         return 0.0 if x <= 0.0 else 1.0
     front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x))
@@ -76,7 +76,7 @@ def student_tail(t: float, nu: float) -> float:
 
 @lru_cache(maxsize=4096)
 def student_quantile(p: float, nu: float) -> float:
-    """The quantile of Student's t on `nu` degrees of freedom: P(T <= t) = p, to about 1e-12.
+    """Returns the quantile of Student's t on `nu` degrees of freedom: P(T <= t) = p, to about 1e-12.
 
     Raises:
         ValueError: for a p outside (0, 1) or nu of 0 or less.
@@ -100,7 +100,7 @@ def _distinct(values: Sequence[float]) -> Sequence[float]:
 
 
 def _moments(values: Sequence[float]) -> tuple[int, float, float]:
-    """How many count, their mean, and the sum of squares about it."""
+    """Returns how many count, their mean, and the sum of squares about it."""
     counted = _distinct(values)
     mean = math.fsum(counted) / len(counted)
     return len(counted), mean, math.fsum((value - mean) ** 2 for value in counted)
@@ -118,19 +118,21 @@ def _sd(n: int, squares: float) -> float | None:
 
 
 def mean_of(values: Sequence[float], *, level: float = LEVEL) -> Interval:
-    """The mean of at least one value."""
+    """Returns the mean of at least one value."""
     n, mean, squares = _moments(values)
     sd = _sd(n, squares)
     return _around(n, mean, sd, (sd or 0.0) / math.sqrt(n), n - 1, level)
 
 
 def paired_difference(values: Sequence[float], baseline: Sequence[float], *, level: float = LEVEL) -> Interval:
-    """Mean of the differences of values that belong together one by one, as by a shared seed."""
+    """Returns mean of the differences of values that belong together one by one, as by a shared seed."""
     return mean_of([a - b for a, b in zip(values, baseline, strict=True)], level=level)
 
 
 def pooled_difference(values: Sequence[float], baseline: Sequence[float], *, level: float = LEVEL) -> Interval:
-    """Difference of two groups' means, their noise taken to be the same, as a design's pooled replicates are."""
+    """Returns difference of two groups' means, their noise taken to be the same, as a design's pooled replicates
+    are.
+    """
     n, mean, squares = _moments(values)
     n_b, mean_b, squares_b = _moments(baseline)
     nu = n + n_b - 2
@@ -141,7 +143,8 @@ def pooled_difference(values: Sequence[float], baseline: Sequence[float], *, lev
 def effect_interval(
     values: Sequence[float], baseline: Sequence[float] | float, *, paired: bool = False, level: float = LEVEL
 ) -> tuple[Interval, str]:
-    """The difference of at least one value from a baseline, as every face shows it, and how its interval was made.
+    """Returns the difference of at least one value from a baseline, as every face shows it, and how its interval was
+    made.
 
     Args:
         baseline: a number, or the values of its runs; where `paired`, those that belong to `values` one by one.
@@ -160,7 +163,9 @@ def effect_interval(
 
 
 def welch_difference(values: Sequence[float], baseline: Sequence[float], *, level: float = LEVEL) -> Interval:
-    """Difference of two groups' means, each with a noise of its own (Welch; both need two values for an interval)."""
+    """Returns difference of two groups' means, each with a noise of its own (Welch; both need two values for an
+    interval).
+    """
     n, mean, squares = _moments(values)
     n_b, mean_b, squares_b = _moments(baseline)
     if n < 2 or n_b < 2:

@@ -62,7 +62,7 @@ def outlook(
     design_id: str,
     config: Mapping[str, Any],
 ) -> Outlook:
-    """What the next replicate of `designs[design_id]` can decide, given all that is known.
+    """Returns what the next replicate of `designs[design_id]` can decide, given all that is known.
 
     Arguments as for `perpetual.science.confidence`; `config` holds "support" and "refute" (0.8, 0.2), and "verdict"
     where an outcome counts only if it gives the verdict, for which what was measured must pass the threshold by itself
@@ -123,12 +123,14 @@ def _logit(p: float) -> float:
 
 
 def _next(values: Sequence[float], mean: float) -> float:
-    """The next value that would bring the mean of all to `mean`."""
+    """Returns the next value that would bring the mean of all to `mean`."""
     return (len(values) + 1) * mean - math.fsum(values)
 
 
 def _boundaries(design: Mapping[str, Any], values: Sequence[float], nats: float) -> list[float]:
-    """The next values at which the design's log Bayes factor may be exactly `nats`: one of them is, if any value is.
+    """Returns the next values at which the design's log Bayes factor may be exactly `nats`.
+
+    One of them is, if any value is.
 
     With x the next value and d = x - mean, the pooled mean moves by d/(n+1) and the sum of squares grows by
     d^2 n/(n+1), so that the ratio of the two Student densities is `nats` at the roots of a quadratic. Beyond the peak
@@ -167,13 +169,13 @@ def _boundaries(design: Mapping[str, Any], values: Sequence[float], nats: float)
 
 
 def _sampled(design: Mapping[str, Any]) -> tuple[int, float]:
-    """How many runs a baseline has had, and their sum of squares; without any spread it is one, seen again."""
+    """Returns how many runs a baseline has had, and their sum of squares; without any spread it is one, seen again."""
     sampled, squares = int(number(design, "baseline_n", 0)), number(design, "baseline_ss", 0.0)
     return (1 if sampled > 1 and squares == 0 else sampled), (squares if sampled > 1 else 0.0)
 
 
 def _scale(design: Mapping[str, Any], values: Sequence[float]) -> float:
-    """How far apart results lie that have been seen; 1 where nothing tells."""
+    """Returns how far apart results lie that have been seen; 1 where nothing tells."""
     sampled, squares = _sampled(design)
     if values:
         mean = math.fsum(values) / len(values)
@@ -207,7 +209,10 @@ def _any_boundaries(design: Mapping[str, Any], values: Sequence[float], nats: fl
 
 
 def _crossing(rises: Callable[[float], float], start: float = 0.0) -> float | None:
-    """Where a function that rises from `start` on is 0, by false position; None where it is not up to `_LARGEST_T`."""
+    """Returns where a function that rises from `start` on is 0, by false position.
+
+    None where it is not up to `_LARGEST_T`.
+    """
     low, high = start, 1.0
     below, above = rises(low), rises(high)
     while above < 0 and high < _LARGEST_T:
@@ -228,7 +233,7 @@ def _crossing(rises: Callable[[float], float], start: float = 0.0) -> float | No
 
 
 def _roots(a: float, b: float, c: float) -> list[float]:
-    """The real roots of a x^2 + b x + c, without cancellation."""
+    """Returns the real roots of a x^2 + b x + c, without cancellation."""
     if a == 0:
         return [-c / b] if b else []
     inside = b * b - 4 * a * c
@@ -239,12 +244,12 @@ def _roots(a: float, b: float, c: float) -> list[float]:
 
 
 def _span(edges: Sequence[float], holds: Callable[[float], bool], near: float, gap: float) -> Span | None:
-    """The stretch of outcomes nearest to `near` on which `holds` is true; None if there is none."""
+    """Returns the stretch of outcomes nearest to `near` on which `holds` is true; None if there is none."""
     return next(iter(_spans(edges, holds, near, gap)), None)
 
 
 def _spans(edges: Sequence[float], holds: Callable[[float], bool], near: float, gap: float) -> list[Span]:
-    """The stretches of outcomes on which `holds` is true, the nearest to `near` first."""
+    """Returns the stretches of outcomes on which `holds` is true, the nearest to `near` first."""
     step = abs(gap) or 1.0
     ends = [near, *edges]
     inner = sorted({*edges, near})
@@ -275,7 +280,10 @@ def _spans(edges: Sequence[float], holds: Callable[[float], bool], near: float, 
 
 
 def _edge(left: float, right: float, edges: Sequence[float], holds: Callable[[float], bool]) -> float:
-    """Where between two points the rule changes its mind: a closed form where one lies there, else by bisection."""
+    """Returns where between two points the rule changes its mind.
+
+    A closed form where one lies there, else by bisection.
+    """
     between = [edge for edge in edges if left <= edge <= right]
     tiny = 1e-9 * (right - left)
     for edge in between:
@@ -298,7 +306,7 @@ def _distance(span: Span, near: float) -> float:
 
 
 def explain(found: Outlook, name: str, config: Mapping[str, Any]) -> str:
-    """The outlook in one line: which outcome would support the hypothesis `name`, and which refute it."""
+    """Returns the outlook in one line: which outcome would support the hypothesis `name`, and which refute it."""
     support, refute = number(config, "support", 0.8), number(config, "refute", 0.2)
     p, parts = found.confidence, []
     if found.support is not None:

@@ -19,7 +19,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {"confidence": confidence, "propose":
 
 
 def answer(line: bytes) -> str:
-    """The answer to one request line, as one line of ASCII JSON without NaN or infinities."""
+    """Returns the answer to one request line, as one line of ASCII JSON without NaN or infinities."""
     try:
         request = json.loads(line.decode("utf-8"))
         function = FUNCTIONS.get(request["fn"])

@@ -46,7 +46,7 @@ class Strategy(NamedTuple):
 
 
 def uniform(*key: object) -> float:
-    """A number in (0, 1) that depends on the key alone, evenly spread over keys."""
+    """Returns a number in (0, 1) that depends on the key alone, evenly spread over keys."""
     from hashlib import blake2b  # milliseconds that only a draw pays for
 
     digest = blake2b(repr(key).encode("utf-8", "backslashreplace"), digest_size=8).digest()
@@ -80,7 +80,7 @@ def missing_evidence(p: float, support: float, refute: float) -> float:
 
 
 def crossing_probability(p: float, d2: float, support: float) -> float:
-    """Chance that an observation with squared separation `d2` takes confidence `p` to `support` or beyond."""
+    """Returns chance that an observation with squared separation `d2` takes confidence `p` to `support` or beyond."""
     if not 0 < p < 1 or not 0 < support < 1 or d2 <= 0:
         return float(p >= support)
     d, bar = math.sqrt(d2), _logit(support) - _logit(p)
@@ -114,7 +114,7 @@ def _drawn_odds(log_odds: float, d2: float, is_true: bool, *key: object) -> floa
 
 
 def _divergence(log_odds: float, earlier: float) -> float:
-    """KL divergence in nats of a belief from an earlier one, both as log odds."""
+    """Returns KL divergence in nats of a belief from an earlier one, both as log odds."""
 
     def log_p(x: float) -> float:
         return -math.log1p(math.exp(-x))
@@ -159,7 +159,7 @@ _ALSO = {"information_gain": "hypothesis_driven"}
 
 
 def strategy(name: str) -> Strategy:
-    """The strategy of that name, with `-` or `_`. Raises ValueError naming those there are."""
+    """Returns the strategy of that name, with `-` or `_`. Raises ValueError naming those there are."""
     plain = name.replace("-", "_")
     found = STRATEGIES.get(_ALSO.get(plain, plain))
     if found is None:

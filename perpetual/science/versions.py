@@ -43,7 +43,7 @@ def _is_other_code(one: Mapping[str, Any] | None, other: Mapping[str, Any] | Non
 
 
 def is_stale(cautions: Iterable[str]) -> bool:
-    """Whether one of the sentences beside a confidence is about runs of different versions."""
+    """Returns whether one of the sentences beside a confidence is about runs of different versions."""
     return any(text.startswith(_STALE) for text in cautions)
 
 
@@ -67,7 +67,7 @@ def samples_of(items: Iterable[tuple[Mapping[str, Any] | None, T]]) -> list[Samp
 
 
 def _joined(one: Mapping[str, Any], other: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What is known of either of two versions that do not differ."""
+    """Returns what is known of either of two versions that do not differ."""
     return {name: one.get(name) or (other or {}).get(name) for name in ASPECTS}
 
 

@@ -81,7 +81,7 @@ class MetricReader(ABC):
 
     @abstractmethod
     def read(self, folder: RunFolder) -> Mapping[str, MetricValue]:
-        """All metrics of the run that this reader can see."""
+        """Returns all metrics of the run that this reader can see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +119,12 @@ class Analyser(ABC):
 
     @abstractmethod
     def analyse(self, run: Run, experiment: Experiment, hypothesis: Hypothesis | None) -> Analysis | None:
-        """The run in words, or None if it is not this analyser's business."""
+        """Returns the run in words, or None if it is not this analyser's business."""
 
     def conclude(
         self, hypothesis: Hypothesis, evidence: Sequence[Evidence], experiments: Sequence[Experiment]
     ) -> Analysis | None:
-        """A decided hypothesis in words, or None; its text becomes a note."""
+        """Returns a decided hypothesis in words, or None; its text becomes a note."""
         return None
 
     def symptoms(self, output: RunOutput) -> Sequence[Symptom]:

@@ -65,7 +65,7 @@ class Gate(ABC):
         """Judges the text."""
 
     def redact(self, text: str, verdict: GateVerdict) -> str:
-        """The text without the secrets that the verdict found; unchanged by default."""
+        """Returns the text without the secrets that the verdict found; unchanged by default."""
         return text
 
     def examples(self) -> Sequence[str]:

@@ -87,4 +87,4 @@ class GpuBackend(ABC):
 
     @abstractmethod
     def read(self, deadline_s: float = 5.0) -> Reading:
-        """The devices now, within `deadline_s` and one second."""
+        """Returns the devices now, within `deadline_s` and one second."""

@@ -69,16 +69,19 @@ class Harness(ABC):
 
     @abstractmethod
     def scaffold(self, *, project: str, command: tuple[str, ...]) -> Scaffold:
-        """The files for a project of that name; `command` is how the harness starts Perpetual."""
+        """Returns the files for a project of that name; `command` is how the harness starts Perpetual."""
 
     def detect(self, folder: Path) -> bool:
-        """Whether files of this harness stand in the folder already."""
+        """Returns whether files of this harness stand in the folder already."""
         return False
 
     def program(self) -> str | None:
-        """The name of the harness's program, as it is looked up on the PATH; None where there is none to look for."""
+        """Returns the name of the harness's program, as it is looked up on the PATH.
+
+        None where there is none to look for.
+        """
         return None
 
     def listing(self) -> Listing | None:
-        """How the harness is asked whether it takes the scaffold."""
+        """Returns how the harness is asked whether it takes the scaffold."""
         return None

@@ -66,18 +66,18 @@ class Memory(ABC):
 
     @abstractmethod
     def normalise(self, path: str) -> str:
-        """The path in its one spelling."""
+        """Returns the path in its one spelling."""
 
     @abstractmethod
     def blob_id(self, content: str) -> str:
-        """The id that this content has here, the `blob` of its versions, without writing anything."""
+        """Returns the id that this content has here, the `blob` of its versions, without writing anything."""
 
     @abstractmethod
     def commit(self, *, intent: int, path: str, content: str, message: str, author: str, when: str) -> str:
         """Writes the note and answers the commit's id. `path` is as `normalise` answers it; `when` ISO 8601 in UTC."""
 
     def is_lost(self) -> bool:
-        """Whether nothing is here, not even an empty memory: the kernel then commits every intent again.
+        """Returns whether nothing is here, not even an empty memory: the kernel then commits every intent again.
 
         Asked before intents are committed, also of an object that has been in use. Only a commit ends it: reading makes
         nothing. A memory whose notes can be removed from outside must override this.
@@ -86,11 +86,11 @@ class Memory(ABC):
 
     @abstractmethod
     def read(self, path: str, commit: str | None = None) -> str | None:
-        """The note's text at the newest commit, or as it was at `commit`, which may be that of another note.
+        """Returns the note's text at the newest commit, or as it was at `commit`, which may be that of another note.
 
         None if it is not there, or if there is no such commit.
         """
 
     @abstractmethod
     def history(self, path: str, limit: int) -> Sequence[NoteCommit]:
-        """The note's versions, newest first, at most `limit`."""
+        """Returns the note's versions, newest first, at most `limit`."""

@@ -277,7 +277,7 @@ class Survey(ABC):
     @property
     @abstractmethod
     def is_asked(self) -> bool:
-        """Whether `reserve` can answer without waiting for a driver."""
+        """Returns whether `reserve` can answer without waiting for a driver."""
 
     @abstractmethod
     def ask(self) -> None:

@@ -288,7 +288,7 @@ class Scheduler(ABC):
                 time.sleep(left_s)
 
     def logs(self, log_dir: Path, *, stderr: bool = False) -> Path:
-        """The file that holds the run's output; it may be absent or still growing."""
+        """Returns the file that holds the run's output; it may be absent or still growing."""
         return log_dir / ("stderr.log" if stderr else "stdout.log")
 
 

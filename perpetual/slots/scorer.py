@@ -29,7 +29,7 @@ class Scorer(ABC):
 
     @abstractmethod
     def score(self, state: State) -> list[Score]:
-        """One score per candidate of `state["candidates"]`, in their order."""
+        """Returns one score per candidate of `state["candidates"]`, in their order."""
 
     def pick(self, state: State, k: int) -> list[str]:
         """At most `k` candidate ids, best first."""

@@ -117,11 +117,11 @@ class StoreBase(ABC):
 
     @abstractmethod
     def read(self, kind: str, id: str) -> Row | None:
-        """The row written last under that id, or None. The base copies it before handing it out."""
+        """Returns the row written last under that id, or None. The base copies it before handing it out."""
 
     @abstractmethod
     def scan(self, kind: str, equals: Mapping[str, Any]) -> Iterable[Row]:
-        """The rows of the kind whose top-level fields equal the given values, in any order."""
+        """Returns the rows of the kind whose top-level fields equal the given values, in any order."""
 
     @abstractmethod
     def write(self, batch: Sequence[tuple[str, str, Row]]) -> None:
@@ -146,14 +146,17 @@ class StoreBase(ABC):
             self.__watch = None
 
     def verify(self) -> list[str]:
-        """What is wrong with the store's own files, each a sentence: sums, order, structure. Changes nothing."""
+        """Returns what is wrong with the store's own files, each a sentence.
+
+        Sums, order, structure. Changes nothing.
+        """
         return []
 
     def compact(self) -> None:  # noqa: B027 - a store that grows no faster than its records has nothing to do
         """Gives back the room that older states take."""
 
     def describe(self) -> dict[str, Any]:
-        """What a person may want to know: `mode` and `why` where the store chose between ways to be durable."""
+        """Returns what a person may want to know: `mode` and `why` where the store chose between ways to be durable."""
         return {}
 
     # --- for a record that is not in its folder -----------------------------------------------------------------
@@ -191,7 +194,7 @@ class StoreBase(ABC):
         self.kinds[kind.name] = kind
 
     def kind(self, name: str, *, ledger: bool | None = None) -> Kind:
-        """The declaration of a kind; `ledger` demands one sort or the other.
+        """Returns the declaration of a kind; `ledger` demands one sort or the other.
 
         Raises:
             UsageError: if it is not declared or of the other sort.
@@ -206,7 +209,7 @@ class StoreBase(ABC):
 
     @property
     def in_transaction(self) -> bool:
-        """Whether this thread is inside a `transaction()` block."""
+        """Returns whether this thread is inside a `transaction()` block."""
         return getattr(self.__open, "transaction", None) is not None
 
     def check_fields(self, kind: str, equals: Mapping[str, Any]) -> None:
@@ -246,7 +249,7 @@ class StoreBase(ABC):
             self.settle()
 
     def get(self, kind: str, id: str) -> Document | None:
-        """The committed document or ledger row (the open transaction's, inside one), or None."""
+        """Returns the committed document or ledger row (the open transaction's, inside one), or None."""
         inside: Transaction | None = getattr(self.__open, "transaction", None)
         if inside is not None:
             return inside.get(kind, id)
@@ -255,7 +258,7 @@ class StoreBase(ABC):
         return None if row is None else document_of(kind, row, fresh=self.fresh_rows)
 
     def find(self, kind: str, /, **equals: Any) -> list[Document]:
-        """All that match, oldest first; the fields must be declared indexes."""
+        """Returns all that match, oldest first; the fields must be declared indexes."""
         inside: Transaction | None = getattr(self.__open, "transaction", None)
         if inside is not None:
             return inside.find(kind, **equals)
@@ -308,7 +311,7 @@ class StoreBase(ABC):
         return Page(items, str(items[-1].number) if len(found) > limit else None)
 
     def rows(self, kind: str, since: int = 0, limit: int | None = None) -> list[Document]:
-        """The ledger's rows with a number above `since`, in order, at most `limit`; costs the rows answered."""
+        """Returns the ledger's rows with a number above `since`, in order, at most `limit`; costs the rows answered."""
         self.kind(kind, ledger=True)
         last = self.count(kind)
         if limit is not None:
@@ -316,7 +319,7 @@ class StoreBase(ABC):
         return [found for number in range(since + 1, last + 1) if (found := self.get(kind, str(number))) is not None]
 
     def count(self, kind: str, /, **equals: Any) -> int:
-        """How many documents or rows of the kind there are, or how many of them match, as `find` finds them."""
+        """Returns how many documents or rows of the kind there are, or how many of them match, as `find` finds them."""
         inside: Transaction | None = getattr(self.__open, "transaction", None)
         if inside is not None:
             return inside.count(kind, **equals)
@@ -327,19 +330,24 @@ class StoreBase(ABC):
         return self.meta().counters.get(kind, 0)
 
     def tally(self, kind: str, equals: Mapping[str, Any]) -> int:
-        """How many committed rows match. A store whose indexes can tell overrides this, so that no row is read."""
+        """Returns how many committed rows match. A store whose indexes can tell overrides this, so that no row is
+        read.
+        """
         return sum(1 for _ in self.scan(kind, equals))
 
     def meta(self) -> Meta:
-        """The number of the last commit, and of each kind the last number; committed state, also inside a block."""
+        """Returns the number of the last commit, and of each kind the last number.
+
+        Committed state, also inside a block.
+        """
         return Meta.of(self.read(META, META))
 
     def seq(self) -> int:
-        """The number of the last commit, 0 in an empty store."""
+        """Returns the number of the last commit, 0 in an empty store."""
         return self.meta().commit
 
     def changes(self, since: int) -> list[Change]:
-        """Each document or row written after commit `since`, once, ordered by its latest commit."""
+        """Returns each document or row written after commit `since`, once, ordered by its latest commit."""
         found = [
             Change(row["_seq"], kind, row["_id"])
             for kind in self.kinds

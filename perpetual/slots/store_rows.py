@@ -38,7 +38,7 @@ class Meta(NamedTuple):
 
     @classmethod
     def of(cls, row: Row | None) -> Meta:
-        """What a store has kept; of an empty one nothing was committed yet."""
+        """Returns what a store has kept; of an empty one nothing was committed yet."""
         return cls(0, {}) if row is None else cls(row["commit"], row["counters"])
 
     @property
@@ -49,7 +49,7 @@ class Meta(NamedTuple):
 
     @property
     def entry(self) -> tuple[str, str, Row]:
-        """The row as it is written, with its kind and id."""
+        """Returns the row as it is written, with its kind and id."""
         return META, META, self.row
 
 
@@ -127,7 +127,7 @@ class Page:
 
 
 def document_of(kind: str, row: Row, *, fresh: bool = False) -> Document:
-    """The row as handed out; a `fresh` one belongs to nobody else, so its values need no copy."""
+    """Returns the row as handed out; a `fresh` one belongs to nobody else, so its values need no copy."""
     body = {key: value for key, value in row.items() if key[:1] != "_"}
     if not fresh:
         body = plain_copy(body)
@@ -135,5 +135,5 @@ def document_of(kind: str, row: Row, *, fresh: bool = False) -> Document:
 
 
 def matches(row: Row, equals: Mapping[str, Any]) -> bool:
-    """Whether the row's fields have these values."""
+    """Returns whether the row's fields have these values."""
     return all(row.get(field) == value for field, value in equals.items())

@@ -31,11 +31,11 @@ class Transaction:
 
     @property
     def seq(self) -> int:
-        """The number that this commit will have."""
+        """Returns the number that this commit will have."""
         return self._commit_number
 
     def get(self, kind: str, id: str) -> Document | None:
-        """The document or ledger row (whose id is its number as text), or None."""
+        """Returns the document or ledger row (whose id is its number as text), or None."""
         self._store.kind(kind)
         staged = self._staged.get((kind, id))
         if staged is not None:
@@ -44,7 +44,7 @@ class Transaction:
         return None if row is None else document_of(kind, row, fresh=self._store.fresh_rows)
 
     def find(self, kind: str, /, **equals: Any) -> list[Document]:
-        """All that match, oldest first; the fields must be declared indexes."""
+        """Returns all that match, oldest first; the fields must be declared indexes."""
         self._store.check_fields(kind, equals)
         staged = {id: row for (staged_kind, id), row in self._staged.items() if staged_kind == kind}
         fresh = self._store.fresh_rows
@@ -55,7 +55,7 @@ class Transaction:
         return sorted(found, key=lambda document: document.number)
 
     def rows(self, kind: str, since: int = 0, limit: int | None = None) -> list[Document]:
-        """The ledger's rows with a number above `since`, in order, at most `limit`; costs the rows answered."""
+        """Returns the ledger's rows with a number above `since`, in order, at most `limit`; costs the rows answered."""
         self._store.kind(kind, ledger=True)
         last = self._counters.get(kind, 0)
         if limit is not None:
@@ -63,7 +63,7 @@ class Transaction:
         return [found for number in range(since + 1, last + 1) if (found := self.get(kind, str(number))) is not None]
 
     def create(self, kind: str, body: Mapping[str, Any]) -> Document:
-        """A new document with the next generated id, which is also put into the body as `id`."""
+        """Returns a new document with the next generated id, which is also put into the body as `id`."""
         spec = self._store.kind(kind, ledger=False)
         number = self._counters.get(kind, 0) + 1
         return self.put(kind, f"{spec.prefix}{number}", {**body, "id": f"{spec.prefix}{number}"}, expect_revision=0)
@@ -91,7 +91,7 @@ class Transaction:
         return number
 
     def count(self, kind: str, /, **equals: Any) -> int:
-        """How many documents or rows of the kind there are, or how many of them match."""
+        """Returns how many documents or rows of the kind there are, or how many of them match."""
         if equals:
             return len(self.find(kind, **equals))
         self._store.kind(kind)
@@ -116,14 +116,14 @@ class Transaction:
         return document_of(kind, row)
 
     def _mark(self) -> tuple[dict[tuple[str, str], Row], dict[str, int]]:
-        """The state before an inner block; rows are replaced and never changed, so shallow copies hold it."""
+        """Returns the state before an inner block; rows are replaced and never changed, so shallow copies hold it."""
         return dict(self._staged), dict(self._counters)
 
     def _restore(self, mark: tuple[dict[tuple[str, str], Row], dict[str, int]]) -> None:
         self._staged, self._counters = mark
 
     def _batch(self) -> list[tuple[str, str, Row]]:
-        """What to write, the store's own counters first; empty if the block wrote nothing."""
+        """Returns what to write, the store's own counters first; empty if the block wrote nothing."""
         if not self._staged:
             return []
         meta = Meta(self._commit_number, self._counters)

@@ -35,7 +35,7 @@ class Suite:
 
     @property
     def label(self) -> str:
-        """The suite as people read it, `module.attribute`."""
+        """Returns the suite as people read it, `module.attribute`."""
         return self.home.replace(":", ".")
 
 
@@ -86,7 +86,7 @@ class Slot:
 
     @property
     def is_additive(self) -> bool:
-        """Whether every provider serves."""
+        """Returns whether every provider serves."""
         return self.selection == "all"
 
 

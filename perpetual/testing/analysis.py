@@ -54,7 +54,7 @@ _NOISE = (b"", b"\x00\xff\xfe" * 50, b"\n\n\n", b'{"acc": ', b"[1, 2", b"Traceba
 
 
 def _files(*folders: Path) -> dict[str, tuple[bytes, int]]:
-    """Every file with its bytes and its time in ns."""
+    """Returns every file with its bytes and its time in ns."""
     found = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
     return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in found}
 
@@ -65,7 +65,7 @@ class MetricReaderContract:
     bits: ClassVar[int] = 64  # of the form's numbers; 32 where it keeps single precision, as TensorBoard's does
 
     def as_kept(self, value: float) -> float:
-        """The number as the form keeps it."""
+        """Returns the number as the form keeps it."""
         if self.bits == 64:
             return value
         (kept,) = struct.unpack("f", struct.pack("f", value))
@@ -85,7 +85,7 @@ class MetricReaderContract:
 
     @pytest.fixture
     def folder(self, tmp_path: Path) -> RunFolder:
-        """The places of a run that has left nothing."""
+        """Returns the places of a run that has left nothing."""
         for name in ("log", "cwd"):
             (tmp_path / name).mkdir()
         return RunFolder(tmp_path / "log", tmp_path / "cwd", _STARTED_S)
@@ -200,7 +200,7 @@ def _cases() -> Iterator[tuple[Run, Experiment, Hypothesis | None]]:
 
 
 def _verdicts() -> Iterator[tuple[Hypothesis, Sequence[Evidence], Sequence[Experiment]]]:
-    """Both verdicts, on rows of every sort and on none."""
+    """Yields both verdicts, on rows of every sort and on none."""
     rows = [
         _row("1", 2.2),
         _row("2", None),
@@ -340,7 +340,7 @@ class ProposerContract:
 
     @pytest.fixture
     def lab(self, tmp_path: Path) -> Iterator[Lab]:
-        """A project with the campaign, beside a hypothesis and a baseline of which nothing follows."""
+        """Yields a project with the campaign, beside a hypothesis and a baseline of which nothing follows."""
         from perpetual.lab import Lab
 
         with Lab.init(tmp_path / "project", name="contract") as made:

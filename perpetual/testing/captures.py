@@ -38,7 +38,7 @@ class CaptureContract:
 
     @pytest.fixture
     def capture(self) -> Capture:
-        """The capture under test; to be overridden."""
+        """Returns the capture under test; to be overridden."""
         raise NotImplementedError("override the fixture `capture`")
 
     def test_facts_are_json_under_names_of_their_own(self, capture: Capture, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ class CaptureContract:
 
 
 def _start(place: Path, run: str = "r1") -> RunStart:
-    """A small project whose program is about to run."""
+    """Returns a small project whose program is about to run."""
     root, folder = place / "project", place / run
     if not root.exists():
         root.mkdir()
@@ -177,7 +177,7 @@ def _start(place: Path, run: str = "r1") -> RunStart:
 
 
 def _end(start: RunStart, found: RunFacts) -> RunEnd:
-    """The end of that run, with facts as they are read back."""
+    """Returns the end of that run, with facts as they are read back."""
     document: Mapping[str, object] = {**json.loads(json.dumps({**found.facts})), "run": start.run_id}
     return RunEnd(start.run_id, start.root, start.folder, document)
 
@@ -190,7 +190,7 @@ def _reader(capture: Capture, start: RunStart) -> CodeReader:
 
 
 def _seen(folder: Path) -> list[tuple[str, int, int, bytes]]:
-    """Every file with its mode, time of the last write and content."""
+    """Returns every file with its mode, time of the last write and content."""
     found = []
     for path in sorted(folder.rglob("*")):
         status = path.lstat()

@@ -84,7 +84,7 @@ class GateContract:
 
     @pytest.fixture
     def gate(self) -> Gate:
-        """The gate under test, as `factory` builds it; may be overridden."""
+        """Returns the gate under test, as `factory` builds it; may be overridden."""
         if not self.factory:
             raise NotImplementedError("override the fixture `gate`, or name the `factory`")
         module, _, name = self.factory.partition(":")
@@ -201,12 +201,12 @@ def _leaks(verdict: GateVerdict) -> bool:
 
 
 def _texts(gate: Gate) -> list[str]:
-    """The suite's planted texts and the gate's own."""
+    """Returns the suite's planted texts and the gate's own."""
     return [*PLANTED, *gate.examples()]
 
 
 def _found(gate: Gate) -> list[str]:
-    """Those in which the gate finds something."""
+    """Returns those in which the gate finds something."""
     found = [text for text in _texts(gate) if gate.scan(text, _FROM).outcome != "pass"]
     if not found:
         vacuous("it found nothing in any text of the suite; name texts of its own in `Gate.examples`")
@@ -214,7 +214,7 @@ def _found(gate: Gate) -> list[str]:
 
 
 def _leaking(gate: Gate) -> list[str]:
-    """Those in which the gate finds a secret."""
+    """Returns those in which the gate finds a secret."""
     found = [text for text in _texts(gate) if _leaks(gate.scan(text, _FROM))]
     if not found:
         vacuous("it found no `secret_leak` in any text of the suite")
@@ -222,7 +222,7 @@ def _leaking(gate: Gate) -> list[str]:
 
 
 def _secrets(text: str) -> list[int]:
-    """Where the planted secret begins, each time."""
+    """Returns where the planted secret begins, each time."""
     return [at for at in range(len(text)) if text.startswith(SECRET, at)]
 
 

@@ -53,7 +53,7 @@ _Number = (int, float)
 
 
 def _numbers(gpu: Gpu) -> Iterator[tuple[str, Any]]:
-    """Every number of a device that may be None, with its place."""
+    """Yields every number of a device that may be None, with its place."""
     at = f"GPU {gpu.index}"
     for name in ("memory_total_bytes", "memory_used_bytes", "memory_free_bytes"):
         yield f"{at}.{name}", getattr(gpu, name)
@@ -69,7 +69,7 @@ def _numbers(gpu: Gpu) -> Iterator[tuple[str, Any]]:
 
 
 def _words(reading: Reading) -> Iterator[tuple[str, Any]]:
-    """Every text that may be None, with its place."""
+    """Yields every text that may be None, with its place."""
     yield "driver", reading.driver
     yield "reason", reading.reason
     for gpu in reading.gpus:
@@ -83,12 +83,14 @@ def _words(reading: Reading) -> Iterator[tuple[str, Any]]:
 
 
 def _names(reading: Reading) -> list[tuple[Any, ...]]:
-    """What of the devices does not change from one moment to the next."""
+    """Returns what of the devices does not change from one moment to the next."""
     return [(gpu.index, gpu.uuid, gpu.name, [part.uuid for part in gpu.mig]) for gpu in reading.gpus]
 
 
 def _held() -> dict[str, int]:
-    """How much this process holds: its threads and, where /proc tells, its open files and its children, dead ones too.
+    """Returns how much this process holds.
+
+    Its threads and, where /proc tells, its open files and its children, dead ones too.
 
     A process that ends meanwhile takes its folder with it, which is no trouble.
     """
@@ -116,7 +118,7 @@ class GpuContract:
 
     @pytest.fixture
     def backend(self) -> GpuBackend:
-        """The backend under test, as `factory` builds it; may be overridden."""
+        """Returns the backend under test, as `factory` builds it; may be overridden."""
         if not self.factory:
             raise NotImplementedError("override the fixture `backend`, or name the `factory`")
         return self._another()

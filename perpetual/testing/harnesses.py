@@ -37,7 +37,7 @@ _NAMES = ("demo", "Größe & 'Gewicht' \"2\" {{program}} %s", "perpetual")
 
 @cache
 def _scaffolder() -> Scaffolder:
-    """The bundled scaffolder."""
+    """Returns the bundled scaffolder."""
     registry = Registry(safe=True)
     built: Scaffolder = registry.build(registry.choose("scaffolder", str(SLOTS["scaffolder"].default)), {})
     return built
@@ -49,7 +49,7 @@ def _project(folder: Path) -> Path:
 
 
 def _apply(root: Path, harness: Harness, *, remove: bool = False) -> dict[str, str]:
-    """What the scaffolder did to each file."""
+    """Returns what the scaffolder did to each file."""
     offered = OfferedHarness(_NAME, f"contract/{_NAME}", lambda: harness)
     view = ScaffoldView(root, root / FOLDER, root.name, (offered,), lambda name: offered)
     names, removed = ([], [_NAME]) if remove else ([_NAME], [])
@@ -60,7 +60,7 @@ def _apply(root: Path, harness: Harness, *, remove: bool = False) -> dict[str, s
 
 
 def _snapshot(root: Path) -> dict[str, bytes | None]:
-    """Every file outside of `.perpetual/` with its bytes, every folder with None."""
+    """Returns every file outside of `.perpetual/` with its bytes, every folder with None."""
     return {
         str(path.relative_to(root)): path.read_bytes() if path.is_file() else None
         for path in sorted(root.rglob("*"))
@@ -75,12 +75,15 @@ def _plans(harness: Harness, project: str = "demo", command: tuple[str, ...] = _
 
 
 def _shared(plan: FilePlan) -> bool:
-    """Whether a JSON plan's key is one under which other people have entries too."""
+    """Returns whether a JSON plan's key is one under which other people have entries too."""
     return "perpetual" not in plan.keys[-1].lower()
 
 
 def _theirs(plans: Sequence[FilePlan]) -> str:
-    """What other people have in a file: in JSON and TOML an entry beside each of ours, in another one some lines."""
+    """Returns what other people have in a file.
+
+    In JSON and TOML an entry beside each of ours, in another one some lines.
+    """
     if any(plan.how == "toml" for plan in plans):
         above = dict.fromkeys(".".join(map(json.dumps, [*plan.keys[:-1], "theirs"])) for plan in plans)
         tables = [f'[{name}]\ncommand = "é" # a comment\nargs = [ ]' for name in above]

@@ -113,7 +113,7 @@ class Place:
 
     @contextmanager
     def lab(self) -> Iterator[Lab]:
-        """The project's lab as another process sees it."""
+        """Yields the project's lab as another process sees it."""
         from perpetual.lab import Lab
 
         with Lab.open(self.folder) as lab:
@@ -121,7 +121,9 @@ class Place:
 
 
 def make_place(folder: Path) -> Place:
-    """A project with a hypothesis and an experiment that nobody approved, and a plugin that serves the tests' tools."""
+    """Returns a project with a hypothesis and an experiment that nobody approved, and a plugin that serves the tests'
+    tools.
+    """
     from perpetual.lab import Lab
 
     site = write_distribution(folder / "site", _PROBE, {"probe": "acme_probe.plugin"}, name="acme-probe")
@@ -182,7 +184,7 @@ class _Wire:
         return message
 
     def ask(self, method: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        """The answer to one request."""
+        """Returns the answer to one request."""
         self._number += 1
         self._send({"id": self._number, "method": method, "params": parameters})
         while (message := self._message()).get("id") != self._number:
@@ -204,7 +206,7 @@ class _Wire:
         self._send({"method": "notifications/initialized"})
 
     def call(self, name: str, **arguments: Any) -> Any:
-        """The structured answer of a tool."""
+        """Returns the structured answer of a tool."""
         answer = self.ask("tools/call", {"name": name, "arguments": arguments})
         assert "result" in answer, answer
         assert not answer["result"].get("isError"), answer
@@ -216,7 +218,7 @@ class _Wire:
         self.process.stdin.close()
 
     def wait(self, why: str) -> int:
-        """The exit status."""
+        """Returns the exit status."""
         try:
             return self.process.wait(self._patience_s)
         except subprocess.TimeoutExpired:
@@ -236,7 +238,7 @@ class _Wire:
 
 
 def _error(result: CallToolResult, what: str) -> dict[str, Any]:
-    """The error document of a refused call."""
+    """Returns the error document of a refused call."""
     assert result.is_error, f"{what} is no error"
     text = getattr(result.content[0], "text", "") if result.content else ""
     try:
@@ -286,11 +288,11 @@ class McpContract:
 
     @pytest.fixture
     def place(self, command: Sequence[str], tmp_path: Path) -> Place:
-        """A project for the server, with the environment as the fixture `command` left it."""
+        """Returns a project for the server, with the environment as the fixture `command` left it."""
         return make_place(tmp_path)
 
     def _talk(self, place: Place, command: Sequence[str], deed: Callable[[Client], Awaitable[Any]]) -> Any:
-        """What the deed answers, done with the SDK's client; any trouble of the conversation fails the test."""
+        """Returns what the deed answers, done with the SDK's client; any trouble of the conversation fails the test."""
         import anyio
         from mcp import StdioServerParameters
         from mcp.client.client import Client

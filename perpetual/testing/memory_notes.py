@@ -22,7 +22,7 @@ _FIELDS = ("path", "content", "message", "author", "when")
 
 
 def _refused(segment: str) -> bool:
-    """Whether no folder and no file may be called that."""
+    """Returns whether no folder and no file may be called that."""
     odd = segment in ("", "..") or segment != segment.strip() or segment.endswith(".")
     return odd or segment.casefold().startswith(".git") or len(segment.encode()) > 255
 
@@ -46,11 +46,11 @@ class FolderMemory(Memory):
         return "/".join(segments)
 
     def blob_id(self, content: str) -> str:
-        """The text's SHA-256."""
+        """Returns the text's SHA-256."""
         return hashlib.sha256(content.encode("utf-8")).hexdigest()
 
     def commit(self, *, intent: int, path: str, content: str, message: str, author: str, when: str) -> str:
-        """The file of the intent's number: there whole, or not at all."""
+        """Returns the file of the intent's number: there whole, or not at all."""
         note, file = self.normalise(path), self._folder / f"{intent:012d}.json"
         made = self._load(file) if file.exists() else None
         if made is None:
@@ -64,7 +64,7 @@ class FolderMemory(Memory):
         return file.stem
 
     def read(self, path: str, commit: str | None = None) -> str | None:
-        """The newest version, or the newest up to `commit`."""
+        """Returns the newest version, or the newest up to `commit`."""
         if commit is not None and commit not in self._commits():
             return None
         for id, version in self._versions(path):
@@ -73,7 +73,7 @@ class FolderMemory(Memory):
         return None
 
     def history(self, path: str, limit: int) -> Sequence[NoteCommit]:
-        """Every version."""
+        """Returns every version."""
         found = [
             NoteCommit(id, one["when"], one["author"], one["message"], one["blob"]) for id, one in self._versions(path)
         ]
@@ -83,7 +83,7 @@ class FolderMemory(Memory):
         return sorted((file.stem for file in self._folder.glob("*.json")), reverse=True)
 
     def _versions(self, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Newest first."""
+        """Yields newest first."""
         note = self.normalise(path)
         for id in self._commits():
             version = self._load(self._folder / f"{id}.json")
@@ -103,5 +103,5 @@ class FolderMemory(Memory):
 
 
 def build(options: Mapping[str, Any], *, path: Path) -> FolderMemory:
-    """A factory as a memory's provider names it."""
+    """Returns a factory as a memory's provider names it."""
     return FolderMemory(path)

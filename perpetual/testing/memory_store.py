@@ -40,12 +40,12 @@ class InMemoryStore(StoreBase):
             self._writer.release()
 
     def read(self, kind: str, id: str) -> Row | None:
-        """One row."""
+        """Returns one row."""
         with self._guard:
             return self._rows.get(kind, {}).get(id)
 
     def scan(self, kind: str, equals: Mapping[str, Any]) -> Iterable[Row]:
-        """All matching rows of one moment."""
+        """Returns all matching rows of one moment."""
         with self._guard:
             rows = [*self._rows.get(kind, {}).values()]
         return [row for row in rows if all(row.get(field) == value for field, value in equals.items())]
@@ -58,5 +58,5 @@ class InMemoryStore(StoreBase):
 
 
 def build(options: Mapping[str, Any], *, path: Path) -> InMemoryStore:
-    """A factory as a store's provider names it; `path` stays unused."""
+    """Returns a factory as a store's provider names it; `path` stays unused."""
     return InMemoryStore()

@@ -94,7 +94,7 @@ class Machine:
 
     @property
     def view(self) -> PlacementView:
-        """What the placement sees."""
+        """Returns what the placement sees."""
         return PlacementView(
             backend=lambda: self.driver,
             project=PlacementProject(self.root, "a-project"),
@@ -134,7 +134,7 @@ def _waits(found: Lease | Waits) -> None:
 
 
 def _run(number: int, *gpus: int, memory: int | None = None, end_s: float = inf) -> LiveRun:
-    """A run that has these GPUs, with memory in GiB."""
+    """Returns a run that has these GPUs, with memory in GiB."""
     size = None if memory is None else memory * _GIB
     return LiveRun(f"r{number}", "running", tuple(f"GPU-{gpu}" for gpu in gpus), gpus, size, None, end_s)
 
@@ -144,7 +144,7 @@ class PlacementContract:
 
     @pytest.fixture
     def machine(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-        """The imitated machine, in a state folder of its own."""
+        """Returns the imitated machine, in a state folder of its own."""
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
         (tmp_path / "project").mkdir()
         return Machine(tmp_path / "project")

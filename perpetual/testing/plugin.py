@@ -67,7 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def perpetual_project(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """A fresh project's folder, which is also the working directory, in an environment of its own."""
+    """Returns a fresh project's folder, which is also the working directory, in an environment of its own."""
     from perpetual.lab import Lab
 
     home = tmp_path_factory.mktemp("home")
@@ -88,7 +88,7 @@ def perpetual_project(
 
 @pytest.fixture
 def perpetual_lab(perpetual_project: Path) -> Iterator[Lab]:
-    """The project's lab; what it started has ended when the test is over."""
+    """Yields the project's lab; what it started has ended when the test is over."""
     from perpetual.lab import Lab
 
     with Lab.open(perpetual_project) as lab:
@@ -201,7 +201,7 @@ class Result:
 
     @property
     def json(self) -> Any:
-        """The one document on standard output.
+        """Returns the one document on standard output.
 
         Raises:
             AssertionError: if it is none, or more than one.
@@ -212,7 +212,7 @@ class Result:
             raise AssertionError(f"standard output is not one JSON document ({problem})\n{self.told()}") from problem
 
     def told(self) -> str:
-        """Everything, for people."""
+        """Returns everything, for people."""
         return (
             f"code: {self.code}\nargv: {' '.join(self.argv)}\ncwd: {self.cwd}\n"
             f"stdout:\n{_indented(self.stdout)}stderr:\n{_indented(self.stderr)}"
@@ -275,7 +275,7 @@ def _in_a_process(words: tuple[str, ...], text: str, cwd: Path, env: dict[str, s
 
 
 def _here(words: tuple[str, ...], text: str, cwd: Path, env: dict[str, str], timeout_s: float) -> Result:
-    """The installed program's own start, with its streams, arguments and folder put in place for the call."""
+    """Returns the installed program's own start, with its streams, arguments and folder put in place for the call."""
     import gc
     import io
 
@@ -306,7 +306,7 @@ def _here(words: tuple[str, ...], text: str, cwd: Path, env: dict[str, str], tim
 
 
 def _program() -> Callable[[], None]:
-    """What the console script `perpetual` calls."""
+    """Returns what the console script `perpetual` calls."""
     from importlib.metadata import entry_points
 
     points = entry_points(group="console_scripts", name="perpetual")

@@ -54,7 +54,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def _detail(report: Any) -> str:
-    """Why it did not pass, on one line."""
+    """Returns why it did not pass, on one line."""
     if report.passed:
         return ""
     crash = getattr(report.longrepr, "reprcrash", None)

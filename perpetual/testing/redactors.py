@@ -82,7 +82,7 @@ class RedactorContract:
 
     @pytest.fixture
     def redactor(self) -> Redactor:
-        """The redactor under test, as `factory` builds it; may be overridden."""
+        """Returns the redactor under test, as `factory` builds it; may be overridden."""
         if not self.factory:
             raise NotImplementedError("override the fixture `redactor`, or name the `factory`")
         module, _, name = self.factory.partition(":")

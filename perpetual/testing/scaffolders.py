@@ -132,7 +132,7 @@ class ScaffolderContract:
 
     @pytest.fixture
     def place(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-        """A project with two harnesses, and a state folder of its own."""
+        """Returns a project with two harnesses, and a state folder of its own."""
         monkeypatch.setenv("PERPETUAL_STATE_DIR", str(tmp_path / "state"))
         (tmp_path / "project" / ".perpetual").mkdir(parents=True)
         return Place(tmp_path / "project", [("acme/alpha", _alpha()), ("acme/beta", _beta())])

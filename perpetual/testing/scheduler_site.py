@@ -179,7 +179,7 @@ class Elsewhere:
         return Launched(**{**answer, "gpus": tuple(answer["gpus"])})
 
     def ask(self, deed: str, native_id: str | None, log_dir: Path, **given: Any) -> Any:
-        """What a method answers there."""
+        """Returns what a method answers there."""
         self._tell([deed, native_id, str(log_dir), given])
         answer = self._hear()
         return Sighting(**{**answer, "gpus": tuple(answer["gpus"])}) if deed in ("poll", "wait") else answer
@@ -215,13 +215,13 @@ class Run:
         return path.read_bytes() if path.exists() else b""
 
     def settled(self) -> Sighting:
-        """How it is once it runs no more."""
+        """Returns how it is once it runs no more."""
         seen = self.scheduler.wait(self.launched.native_id, self.spec.log_dir, self.patience_s)
         assert seen.state != "running", f"it still runs after {self.patience_s:g} s: {seen}"
         return seen
 
     def end(self) -> Sighting:
-        """How it ended, as an exit record tells it."""
+        """Returns how it ended, as an exit record tells it."""
         seen = self.settled()
         assert seen.state == "ended", f"how it ended is not known: {seen}"
         assert seen.reason in ("exited", "signalled", "timeout", "killed", "exec_failed")
@@ -254,18 +254,18 @@ class Site:
         (self.marks / "open").touch()
 
     def argv(self, *steps: str) -> tuple[str, ...]:
-        """The command's words for these steps."""
+        """Returns the command's words for these steps."""
         return (sys.executable, "-I", "-S", "-c", _COMMAND, str(self.marks), *steps)
 
     def argv_launching(self, spec: LaunchSpec) -> tuple[str, ...]:
-        """The words of a command that launches this run, and goes on."""
+        """Returns the words of a command that launches this run, and goes on."""
         if not self._factory:
             pytest.skip("other processes build the scheduler by `factory`, which the test class does not set")
         given = [sys.path, self._factory, dict(self._options), _plain(spec), str(self.marks / "open")]
         return (sys.executable, "-c", _LAUNCHER, json.dumps(given))
 
     def spec(self, *steps: str, **changes: Any) -> LaunchSpec:
-        """A specification as the kernel makes it, its folder included."""
+        """Returns a specification as the kernel makes it, its folder included."""
         id = f"r{len(self._log_dirs) + 1}"
         env = {name: os.environ[name] for name in _OFFERED if name in os.environ}
         log_dir = self.folder / "runs" / id
@@ -277,28 +277,28 @@ class Site:
         return replace(spec, **{"options": self.engine_options(), **changes})
 
     def engine_options(self) -> dict[str, Any]:
-        """What the kernel gives for an experiment that asks for `engine`: the options with their defaults."""
+        """Returns what the kernel gives for an experiment that asks for `engine`: the options with their defaults."""
         declared = self.scheduler.engine_options
         return with_defaults(declared, asked(declared, self._engine, "engine option"), "engine option")
 
     def launch(self, *steps: str, **changes: Any) -> Run:
-        """A launched run of these steps."""
+        """Returns a launched run of these steps."""
         spec = self.spec(*steps, **changes)
         return self.run(spec, self.scheduler.launch(spec))
 
     def run(self, spec: LaunchSpec, launched: Launched) -> Run:
-        """A run that somebody launched."""
+        """Returns a run that somebody launched."""
         return Run(self.scheduler, spec, launched, self.patience_s)
 
     def elsewhere(self) -> Elsewhere:
-        """The scheduler in another process."""
+        """Returns the scheduler in another process."""
         if not self._factory:
             pytest.skip("other processes build the scheduler by `factory`, which the test class does not set")
         self._others.append(Elsewhere(self._factory, self._options))
         return self._others[-1]
 
     def stranger(self) -> platform.Identity:
-        """A process that is no run."""
+        """Returns a process that is no run."""
         self._strangers.append(subprocess.Popen([*self.argv("note:stranger", "hold:never")]))
         return self.process("stranger")
 
@@ -307,20 +307,20 @@ class Site:
         (self.marks / name).touch()
 
     def noted(self, name: str) -> dict[str, Any]:
-        """What a process of a run noted about itself, once it has."""
+        """Returns what a process of a run noted about itself, once it has."""
         path = self.marks / name
         self.until(path.exists, f"the command has not come so far ({name})")
         found: dict[str, Any] = json.loads(path.read_text("utf-8"))
         return found
 
     def process(self, name: str) -> platform.Identity:
-        """The process that noted this, which lives."""
+        """Returns the process that noted this, which lives."""
         identity = platform.identity_of(self.noted(name)["pid"])
         assert identity is not None, f"the process {name} is gone"
         return identity
 
     def came_to(self, name: str, run: Run) -> platform.Identity | None:
-        """The process of the run that noted this; None if the run has ended before, or as soon as that."""
+        """Returns the process of the run that noted this; None if the run has ended before, or as soon as that."""
         path = self.marks / name
         self.until(lambda: path.exists() or run.poll().state != "running", f"the command has not come so far ({name})")
         return platform.identity_of(self.noted(name)["pid"]) if path.exists() else None
@@ -339,12 +339,12 @@ class Site:
             time.sleep(_TICK_S)
 
     def count(self, name: str = "count") -> int:
-        """How often commands have counted."""
+        """Returns how often commands have counted."""
         path = self.marks / name
         return len(path.read_text("utf-8").splitlines()) if path.exists() else 0
 
     def files(self, *but: Path) -> dict[str, bytes | None]:
-        """Everything on the site, but for some folders."""
+        """Returns everything on the site, but for some folders."""
         return {
             str(path): path.read_bytes() if path.is_file() else None
             for path in sorted(self.folder.rglob("*"))
@@ -377,7 +377,7 @@ def make_site(
     options: Mapping[str, Any] | None = None,
     engine: Mapping[str, Any] | None = None,
 ) -> Iterator[Site]:
-    """A site that is closed at the end."""
+    """Yields a site that is closed at the end."""
     site = Site(folder, scheduler, patience_s, factory, options or {}, engine or {})
     try:
         yield site
@@ -394,7 +394,7 @@ def refused(words: str, deed: Callable[..., object], *given: Any) -> None:
 
 
 def said(deed: Callable[..., Any], *given: Any, **named: Any) -> Any:
-    """What it answers, or the error of Perpetual that it raises; another error is an AssertionError."""
+    """Returns what it answers, or the error of Perpetual that it raises; another error is an AssertionError."""
     try:
         return deed(*given, **named)
     except PerpetualError as problem:

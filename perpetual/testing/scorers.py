@@ -32,7 +32,7 @@ _Answer = TypeVar("_Answer")
 
 
 def state_of(count: int = 5, seed: int = 7) -> dict[str, Any]:
-    """A state with `count` candidates for two hypotheses; no two candidates cost the same."""
+    """Returns a state with `count` candidates for two hypotheses; no two candidates cost the same."""
     candidates = [
         {
             "id": f"e{n}",
@@ -93,7 +93,7 @@ def edge(name: str) -> dict[str, Any]:
 
 
 def _bare() -> dict[str, Any]:
-    """A state without what it may lack."""
+    """Returns a state without what it may lack."""
     state = state_of()
     for hypothesis in state["hypotheses"]:
         for name in _MAY_LACK[0]:
@@ -128,7 +128,7 @@ class ScorerContract:
 
     @pytest.fixture
     def scorer(self) -> Scorer:
-        """The scorer under test, as `factory` builds it; may be overridden."""
+        """Returns the scorer under test, as `factory` builds it; may be overridden."""
         if not self.factory:
             raise NotImplementedError("override the fixture `scorer`, or name the `factory`")
         module, _, name = self.factory.partition(":")

@@ -30,7 +30,7 @@ _MOST_CHARACTERS = 200  # of a line; more is cut off
 
 
 def _state(lab: Lab) -> tuple[int, dict[str, bytes]]:
-    """The last event, and every file of the project's own but caches that may be computed again."""
+    """Returns the last event, and every file of the project's own but caches that may be computed again."""
     folder = lab.root / ".perpetual"
     kept = ("status.json", "rules.json")
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in kept]
@@ -42,7 +42,7 @@ class _OfLabs:
 
     @pytest.fixture(params=["empty", "used"])
     def lab(self, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
-        """A project of its own, in a state folder of its own."""
+        """Yields a project of its own, in a state folder of its own."""
         from perpetual.lab import Lab
 
         monkeypatch.setenv("PERPETUAL_STATE_DIR", str(tmp_path / "state"))

@@ -61,7 +61,7 @@ class ServiceContract:
 
     @pytest.fixture
     def lab(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
-        """A project of its own, in a state folder of its own."""
+        """Yields a project of its own, in a state folder of its own."""
         from perpetual.lab import Lab
 
         monkeypatch.setenv("PERPETUAL_STATE_DIR", str(tmp_path / "state"))

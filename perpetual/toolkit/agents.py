@@ -80,7 +80,7 @@ _MOST_SHOWN = 20  # characters of a variable's value; a longer one is an id
 
 
 def mark(environment: Mapping[str, str], more: Iterable[str] = ()) -> tuple[str, str] | None:
-    """The variable that marks an agent's shell and the agent's name, or None for a person's shell.
+    """Returns the variable that marks an agent's shell and the agent's name, or None for a person's shell.
 
     Args:
         environment: the variables of the process.
@@ -102,13 +102,13 @@ def mark(environment: Mapping[str, str], more: Iterable[str] = ()) -> tuple[str,
 
 
 def harness(environment: Mapping[str, str], more: Iterable[str] = ()) -> str | None:
-    """The coding agent under whose shell a process with that environment runs, or None."""
+    """Returns the coding agent under whose shell a process with that environment runs, or None."""
     found = mark(environment, more)
     return None if found is None else found[1]
 
 
 def evidence(environment: Mapping[str, str], variable: str, agent: str) -> str:
-    """What shows that a shell is an agent's: `AGENT=1 is set: this shell is an agent's`."""
+    """Returns what shows that a shell is an agent's: `AGENT=1 is set: this shell is an agent's`."""
     value = environment.get(variable, "").strip()
     is_short = len(value) <= _MOST_SHOWN and all(c.isalnum() or c in "._-" for c in value)
     shown = f"{variable}={value}" if is_short else variable
@@ -116,7 +116,7 @@ def evidence(environment: Mapping[str, str], variable: str, agent: str) -> str:
 
 
 def unmarked(environment: Mapping[str, str], more: Iterable[str] = ()) -> dict[str, str]:
-    """The environment without the variables that mark an agent's shell."""
+    """Returns the environment without the variables that mark an agent's shell."""
     dropped = {*AGENT_VARIABLES, *more}
     return {name: value for name, value in environment.items() if name not in dropped}
 
@@ -126,7 +126,10 @@ def _known(value: str) -> str | None:
 
 
 def _named(value: str) -> str | None:
-    """The known agent that the value begins with, before its version: `goose`, `claude-code_2.1.330`, `amp/1`."""
+    """Returns the known agent that the value begins with, before its version.
+
+    `goose`, `claude-code_2.1.330`, `amp/1`.
+    """
     for end in "/@: ":
         value = value.partition(end)[0]
     return _known(value) or _known(value.partition("_")[0])

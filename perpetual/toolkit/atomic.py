@@ -68,7 +68,7 @@ def fsync_data(descriptor: int) -> None:
 
 
 def dump_json(obj: object) -> str:
-    """JSON on one line, keys as they come, text readable. Raises ValueError for NaN and infinity."""
+    """Returns JSON on one line, keys as they come, text readable. Raises ValueError for NaN and infinity."""
     import json
 
     return json.dumps(obj, allow_nan=False, sort_keys=False, ensure_ascii=False)
@@ -89,7 +89,7 @@ def read_file(path: _Path) -> bytes:
 
 
 def read_json(path: _Path) -> Any | None:
-    """The JSON document in `path`; None if there is no such file.
+    """Returns the JSON document in `path`; None if there is no such file.
 
     Raises ValueError naming the file if it is no regular file, not JSON in UTF-8, or holds a bare `null`, NaN or
     infinity; OSError if it cannot be read.

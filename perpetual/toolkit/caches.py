@@ -24,7 +24,7 @@ WITHOUT = "PERPETUAL_WITHOUT"  # the variable with the plugins that are left out
 
 
 def cache_dir() -> str:
-    """The folder: `PERPETUAL_CACHE_DIR`, or the platform's own place for caches."""
+    """Returns the folder: `PERPETUAL_CACHE_DIR`, or the platform's own place for caches."""
     chosen = os.environ.get("PERPETUAL_CACHE_DIR")
     if chosen:
         return chosen
@@ -51,7 +51,10 @@ def _stamp(path: str) -> list[int] | None:
 
 
 def load(kind: str, key: str) -> Any:
-    """The value cached under (kind, key), or None; also None once a file that it was computed from has changed."""
+    """Returns the value cached under (kind, key), or None.
+
+    Also None once a file that it was computed from has changed.
+    """
     try:
         kept = json.loads(confined.read_bytes(_path(kind, key)))
     except (OSError, ValueError, RecursionError):
@@ -83,7 +86,9 @@ def left_out() -> list[str]:
 
 
 def plugins_key(disabled: Sequence[str] = (), *, safe: bool = False) -> str:
-    """The cache's key of a discovery: the interpreter, the import path's folders and times, what is switched off.
+    """Returns the cache's key of a discovery.
+
+    The interpreter, the import path's folders and times, what is switched off.
 
     The first entry of the path is left out where it is the script's own folder or the working directory, which differ
     between two ways of starting the same program; under `python -P` there is no such entry.

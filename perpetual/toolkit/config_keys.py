@@ -146,7 +146,7 @@ def _fits(kind: str, value: Any, items: str) -> bool:
 
 
 def check(key: Key, value: Any, where: str) -> Any:
-    """The value in the key's type.
+    """Returns the value in the key's type.
 
     Raises:
         ConfigError: saying where, what was expected and what stands there.
@@ -172,7 +172,7 @@ def check(key: Key, value: Any, where: str) -> Any:
 
 
 def check_entry(key: Key, value: Any, path: Path, *keys: str) -> Any:
-    """The value of an entry of a YAML file in the key's type; `keys` lead to it.
+    """Returns the value of an entry of a YAML file in the key's type; `keys` lead to it.
 
     Raises:
         ConfigError: with the line, which costs a parse and so is looked up for a wrong value only.
@@ -184,7 +184,7 @@ def check_entry(key: Key, value: Any, path: Path, *keys: str) -> Any:
 
 
 def parse_text(key: Key, text: str, where: str) -> Any:
-    """The value that a person wrote as text, on a command line or in an environment variable."""
+    """Returns the value that a person wrote as text, on a command line or in an environment variable."""
     if key.nullable and text.lower() in ("null", "none", "~"):
         return None
     value: Any = text

@@ -73,7 +73,7 @@ class UnsafePath(OSError):
 
     @property
     def message(self) -> str:
-        """The error's sentence, as `PerpetualError` has it."""
+        """Returns the error's sentence, as `PerpetualError` has it."""
         return str(self)
 
 
@@ -197,7 +197,7 @@ def explain(problem: OSError) -> PerpetualError | None:
 
 
 def _names(text: str, shown: str) -> list[str]:
-    """The components of a path below `.perpetual`."""
+    """Returns the components of a path below `.perpetual`."""
     if os.altsep:
         text = text.replace(os.altsep, os.sep)
     names = [name for name in text.split(os.sep) if name not in ("", os.curdir)]
@@ -207,7 +207,8 @@ def _names(text: str, shown: str) -> list[str]:
 
 
 def _split(text: str, *, is_folder: bool = False) -> tuple[str, list[str], bool]:
-    """The folder from which on nothing is followed, the names below it, and whether that is a project's `.perpetual`.
+    """Returns the folder from which on nothing is followed, the names below it, and whether that is a project's
+    `.perpetual`.
 
     With `is_folder` a path without `.perpetual` is the trusted folder itself.
     """
@@ -256,7 +257,7 @@ def _open(root: str, names: list[str], is_project: bool, flags: int, mode: int) 
 
 
 def _enter(root: str, names: list[str]) -> tuple[int | None, int | None]:
-    """A descriptor of the folder (None where the platform has none), and the owner of its `.perpetual`."""
+    """Returns a descriptor of the folder (None where the platform has none), and the owner of its `.perpetual`."""
     if not _HAS_DESCRIPTORS:
         path = root
         for name in names:
@@ -303,7 +304,7 @@ def _refuse_link(path: str) -> None:
 
 
 def _named(problem: OSError, path: str, folder: int | None, name: str, otherwise: str = _NO_FILE) -> OSError:
-    """The same error with the whole path in it, or an UnsafePath where the kind of the file caused it."""
+    """Returns the same error with the whole path in it, or an UnsafePath where the kind of the file caused it."""
     if problem.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EISDIR, errno.EMLINK):
         try:
             mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
@@ -331,7 +332,7 @@ def _check_owner(uid: int, reader_of: int | None, path: str) -> None:
 
 
 def _read(descriptor: int, path: _Path, limit: int | None) -> bytes:
-    """The content, read to its end; `limit` holds for a file that grows meanwhile too."""
+    """Returns the content, read to its end; `limit` holds for a file that grows meanwhile too."""
     parts: list[bytes] = []
     size = 0
     try:

@@ -21,7 +21,7 @@ _NETWORK = frozenset(
 
 
 def file_sizes(folder: Path) -> dict[str, int]:
-    """The bytes of each file of `folder`, not of its subfolders, by name; of a folder that is not there, none.
+    """Returns the bytes of each file of `folder`, not of its subfolders, by name; of a folder that is not there, none.
 
     A file that goes while they are looked at, as at a compaction, is left out.
     """
@@ -35,7 +35,7 @@ def file_sizes(folder: Path) -> dict[str, int]:
 
 
 def file_system(path: str | os.PathLike[str]) -> str | None:
-    """The type of the file system that `path` is on or would be made on, as mount(8) names it; None if unknown.
+    """Returns the type of the file system that `path` is on or would be made on, as mount(8) names it; None if unknown.
 
     From /proc/self/mountinfo (proc(5)): the longest mount point above the path, of equal ones the last, which covers
     the others.
@@ -58,7 +58,7 @@ def file_system(path: str | os.PathLike[str]) -> str | None:
 
 
 def is_network(kind: str) -> bool:
-    """Whether files on a file system of that type (see `file_system`) may be changed by another machine.
+    """Returns whether files on a file system of that type (see `file_system`) may be changed by another machine.
 
     Locks are then promises of a server, and memory that is mapped from a file is not shared. None is excepted: NFSv4
     and Lustre lock well when mounted so, which cannot be told from here. All that runs through FUSE counts, but for
@@ -68,7 +68,10 @@ def is_network(kind: str) -> bool:
 
 
 def is_case_insensitive(folder: str | os.PathLike[str]) -> bool | None:
-    """Whether `folder` takes `Note.md` and `note.md` for one file; None if no name in it can tell. Writes nothing."""
+    """Returns whether `folder` takes `Note.md` and `note.md` for one file.
+
+    None if no name in it can tell. Writes nothing.
+    """
     try:
         names = os.listdir(folder)
     except OSError:
@@ -87,7 +90,7 @@ def is_case_insensitive(folder: str | os.PathLike[str]) -> bool | None:
 
 
 def _decode_mount(field: bytes) -> bytes:
-    """A path of mountinfo, in which blank, tab, newline and backslash stand as octal numbers."""
+    """Returns a path of mountinfo, in which blank, tab, newline and backslash stand as octal numbers."""
     if b"\\" not in field:
         return field
     first, *parts = field.split(b"\\")

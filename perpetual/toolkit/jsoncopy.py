@@ -17,7 +17,7 @@ _BEYOND = 10**4300  # Python neither writes nor reads whole numbers of more than
 
 
 def json_copy(value: Any, where: str = "value") -> Any:
-    """A deep copy of a JSON value.
+    """Returns a deep copy of a JSON value.
 
     Raises:
         UsageError: for anything that JSON cannot carry, naming where it stands.
@@ -36,7 +36,7 @@ class _NotPlain(Exception):
 
 
 def plain_copy(value: Any) -> Any:
-    """The copy of what is almost always there, and of every stored row: the very types that JSON is decoded to.
+    """Returns the copy of what is almost always there, and of every stored row: the very types that JSON is decoded to.
 
     Raises:
         _NotPlain, UnicodeEncodeError: for anything else; `json_copy` then looks at it more closely.

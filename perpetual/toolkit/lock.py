@@ -79,7 +79,7 @@ class FileLock:
 
 
 def open_locked(path: _Path) -> int | None:
-    """A descriptor of `path` (made if missing) that holds its lock; None if the lock is not free.
+    """Returns a descriptor of `path` (made if missing) that holds its lock; None if the lock is not free.
 
     For who hands it on: a process that inherits the descriptor holds the lock on, and it is free when the last copy is
     closed. Close-on-exec until then. Raises OSError.
@@ -103,7 +103,7 @@ def is_locked(path: _Path) -> bool:
 
 
 def _open_locked(path: str, blocking: bool, deadline: float | None) -> int | None:
-    """A descriptor that holds the lock, or None."""
+    """Returns a descriptor that holds the lock, or None."""
     descriptor = confined.open_file(path, os.O_RDWR | os.O_CREAT)
     held = False
     try:

@@ -54,7 +54,7 @@ _FALLBACK_POLL_S = 0.05
 
 
 def boot_id() -> str:
-    """The identity of the current boot of this machine.
+    """Returns the identity of the current boot of this machine.
 
     The environment variable PERPETUAL_BOOT_ID overrides it. It exists so that tests can play a reboot.
     Raises OSError where the platform has no such identity.
@@ -82,7 +82,7 @@ def start_ticks(pid: int) -> int | None:
 
 
 def identity_of(pid: int) -> Identity | None:
-    """The identity of the process that has `pid` now; None if there is none."""
+    """Returns the identity of the process that has `pid` now; None if there is none."""
     ticks = start_ticks(pid)
     return None if ticks is None else Identity(boot_id(), pid, ticks)
 
@@ -99,13 +99,15 @@ def is_stopped(identity: Identity) -> bool:
 
 
 def parent_of(pid: int) -> int | None:
-    """The pid of a process's parent, a zombie's too; None where it is gone, or not to be seen."""
+    """Returns the pid of a process's parent, a zombie's too; None where it is gone, or not to be seen."""
     stat = _read_stat(pid)
     return None if stat is None else stat.parent_pid
 
 
 def age_s(identity: Identity) -> float | None:
-    """How long ago this process started, ended or not, by a clock that nobody can set; None where that is unknown.
+    """Returns how long ago this process started, ended or not, by a clock that nobody can set.
+
+    None where that is unknown.
 
     By ticks and CLOCK_BOOTTIME (clock_gettime(2)), both of which count on while the machine sleeps.
     """
@@ -197,7 +199,7 @@ def supports_runs() -> str | None:
 
 
 def host_name() -> str:
-    """What this machine calls itself; empty where it does not tell."""
+    """Returns what this machine calls itself; empty where it does not tell."""
     return os.uname().nodename if hasattr(os, "uname") else ""
 
 
@@ -208,7 +210,7 @@ def available_cpus() -> int:
 
 
 def memory_bytes() -> int | None:
-    """The machine's main memory; None where the platform does not tell."""
+    """Returns the machine's main memory; None where the platform does not tell."""
     try:
         found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):

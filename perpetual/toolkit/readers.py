@@ -32,7 +32,7 @@ _CLAUSE = late_pattern(r"; |, or ")
 
 
 def waiting(ids: Iterable[str]) -> str:
-    """What an agent is to know of experiments that are not approved."""
+    """Returns what an agent is to know of experiments that are not approved."""
     return f"Waiting for a person: {', '.join(ids)}. You may propose more or end your turn."
 
 
@@ -42,12 +42,15 @@ def is_waiting(line: str) -> bool:
 
 
 def names_a_right(text: str) -> bool:
-    """Whether a text of this program names a command, an option or a key that is for a person."""
+    """Returns whether a text of this program names a command, an option or a key that is for a person."""
     return _RIGHTS.search(text) is not None
 
 
 def agent_steps(steps: Iterable[str]) -> list[str]:
-    """The next steps as an agent reads them: approvals as `waiting`, others that are for a person not at all."""
+    """Returns the next steps as an agent reads them.
+
+    Approvals as `waiting`, others that are for a person not at all.
+    """
     shown = []
     for step in steps:
         found = _APPROVE.fullmatch(step)
@@ -59,7 +62,7 @@ def agent_steps(steps: Iterable[str]) -> list[str]:
 
 
 def agent_hint(hint: str | None) -> str | None:
-    """A hint as an agent reads it, without its clauses that are for a person."""
+    """Returns a hint as an agent reads it, without its clauses that are for a person."""
     if hint is None or not names_a_right(hint):
         return hint
     found = _APPROVE.fullmatch(hint)
@@ -70,7 +73,7 @@ def agent_hint(hint: str | None) -> str | None:
 
 
 def agent_lines(text: str) -> str:
-    """A command's answer as an agent reads it: of its lines that say what is next, see `agent_steps`."""
+    """Returns a command's answer as an agent reads it: of its lines that say what is next, see `agent_steps`."""
     if "next: " not in text:
         return text
     shown = []

@@ -27,7 +27,9 @@ _LARGEST_BYTES = 1 << 20  # of the record; a supervisor's has less than a thousa
 
 
 def is_locked(run_dir: Path) -> bool:
-    """Whether a supervisor holds the lock of this folder. What a run has put in the place of the lock file is none."""
+    """Returns whether a supervisor holds the lock of this folder. What a run has put in the place of the lock file is
+    none.
+    """
     path = run_dir / LOCK
     is_own = False
     try:
@@ -44,7 +46,7 @@ def is_locked(run_dir: Path) -> bool:
 
 
 def folder_of(pid: int) -> str | None:
-    """The folder in which a process works, as the platform names it; None where it does not say."""
+    """Returns the folder in which a process works, as the platform names it; None where it does not say."""
     if sys.platform == "darwin":
         import psutil
 
@@ -60,7 +62,7 @@ def folder_of(pid: int) -> str | None:
 
 
 def supervisor_here(identity: Identity, run_dir: Path) -> Identity | None:
-    """The supervisor that an identity names, as it can be signalled now, if it is proven to be of this folder.
+    """Returns the supervisor that an identity names, as it can be signalled now, if it is proven to be of this folder.
 
     It has the recorded number and start, and works in this very folder, or in the one of that name that was removed.
     The boot is not asked for: a process that works here is of this boot, whatever the record or the environment says.
@@ -110,7 +112,7 @@ def is_ours(run_dir: Path) -> bool:
 
 
 def _home(run_dir: Path) -> tuple[Identity, object, object]:
-    """The supervisor, the machine and the inode of the folder that the record of the start names."""
+    """Returns the supervisor, the machine and the inode of the folder that the record of the start names."""
     import json
 
     found = json.loads(confined.read_bytes(run_dir / STARTED, limit=_LARGEST_BYTES))

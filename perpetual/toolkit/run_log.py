@@ -98,7 +98,7 @@ def _warn(path: str, problem: OSError) -> None:
 
 
 def _encoded(value: object, depth: int) -> str:
-    """The value as JSON in ASCII."""
+    """Returns the value as JSON in ASCII."""
     if value is None or value is True or value is False:
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, str):
@@ -120,7 +120,10 @@ def _encoded(value: object, depth: int) -> str:
 
 
 def _scalar(value: Any, depth: int) -> str:
-    """A number of another library; else what the object says of itself. Foreign code, so anything may be raised."""
+    """Returns a number of another library.
+
+    Else what the object says of itself. Foreign code, so anything may be raised.
+    """
     try:
         if hasattr(value, "item"):
             found = value.item()  # of numpy and torch; more than one element is an error there

@@ -24,7 +24,10 @@ RULES = 2  # of the evidence: another number where the same ledger amounts to so
 
 
 def token_of(folder: str, head: str) -> str:
-    """What a status was computed from: the store's head, the evidence rules, the stats of the configuration files."""
+    """Returns what a status was computed from.
+
+    The store's head, the evidence rules, the stats of the configuration files.
+    """
     parts = [head, f"rules{RULES}"]
     for name in ("config.yaml", "methodology.yaml"):
         try:
@@ -39,7 +42,7 @@ def token_of(folder: str, head: str) -> str:
 
 
 def read_status(folder: str, token: str) -> dict[str, Any] | None:
-    """The kept status document of the `.perpetual/` folder, if it is of exactly the state of that token."""
+    """Returns the kept status document of the `.perpetual/` folder, if it is of exactly the state of that token."""
     try:
         kept = json.loads(confined.read_bytes(os.path.join(folder, STATUS_FILE), limit=_LARGEST_BYTES))
     except (OSError, ValueError, RecursionError):

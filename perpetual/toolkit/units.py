@@ -42,7 +42,7 @@ _BYTES = {"b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 2.0**10,
 
 
 def _measure(text: str, what: str, example: str, units: Mapping[str, float], bare: float, names: str) -> float:
-    """The number in `text` times its unit, or times `bare` where it has none."""
+    """Returns the number in `text` times its unit, or times `bare` where it has none."""
     match = _NUMBER.match(text)
     if match is None:
         raise UsageError(f"{what}: {text!r} is no number", hint=f"for example {example}")
@@ -56,7 +56,7 @@ def _measure(text: str, what: str, example: str, units: Mapping[str, float], bar
 
 
 def bounded(text: str, what: str, most: int = LONGEST_REASON) -> str:
-    """The text as it is.
+    """Returns the text as it is.
 
     Raises:
         UsageError: if it has more than `most` characters.
@@ -96,7 +96,7 @@ def finite(
     above: float | None = None,
     maximum: float | None = None,
 ) -> float:
-    """The number itself.
+    """Returns the number itself.
 
     Raises:
         UsageError: if it is NaN, infinite or beyond its limits.
@@ -127,7 +127,7 @@ def posix_of(text: str) -> float:
 
 
 def identifier(text: str) -> str:
-    """An id as it is stored: `H1` is `h1`."""
+    """Returns an id as it is stored: `H1` is `h1`."""
     return text.strip().lower()
 
 
@@ -137,7 +137,7 @@ def counted(count: int, one: str, many: str | None = None) -> str:
 
 
 def shown_number(value: float, form: str = ".3g") -> str:
-    """The value in a format of Python's, but large numbers in full, and no sign before a rounded nothing."""
+    """Returns the value in a format of Python's, but large numbers in full, and no sign before a rounded nothing."""
     text = format(value, form)
     if "e+" in text and abs(value) < _SPELT_OUT:
         return format(value, "+.0f" if form.startswith("+") else ".0f")
@@ -145,7 +145,7 @@ def shown_number(value: float, form: str = ".3g") -> str:
 
 
 def shown_bound(bound: float | None) -> str:
-    """A false-alarm bound for people; `none` of a verdict by hand, which bounds nothing."""
+    """Returns a false-alarm bound for people; `none` of a verdict by hand, which bounds nothing."""
     return "none" if bound is None else format(bound, ".2g")
 
 
@@ -159,7 +159,7 @@ def shown_bytes(number_bytes: int, *, up: bool = False) -> str:
 
 
 def shown_time(time: str | None) -> str:
-    """A record's time to the second, for people: `2026-11-22 08:45:11`; it is UTC, as all of them are."""
+    """Returns a record's time to the second, for people: `2026-11-22 08:45:11`; it is UTC, as all of them are."""
     return "-" if time is None else time[:19].replace("T", " ")
 
 

@@ -59,7 +59,7 @@ class FolderWatch:
                 observer.join()
 
     def _start(self) -> bool:
-        """Whether notices come."""
+        """Returns whether notices come."""
         with self._guard:
             if self._observer is not None and self._process == os.getpid():
                 return True

@@ -63,14 +63,14 @@ def _yaml() -> Any:
 
 
 def _document(text: str) -> Any:
-    """What the text holds, with its comments and places; a new object each time."""
+    """Returns what the text holds, with its comments and places; a new object each time."""
     check_yaml(text)
     return _yaml().load(text)
 
 
 @lru_cache(maxsize=_MOST_TEXTS)
 def _values(text: str) -> str:
-    """The plain values that the text holds, as JSON: each caller decodes values of its own."""
+    """Returns the plain values that the text holds, as JSON: each caller decodes values of its own."""
     return json.dumps(plain_values(_document(text)))
 
 
@@ -97,7 +97,9 @@ def _parse(path: Path, load: Callable[[str], Any] = _document) -> Any:
 
 
 def _bytes_of(path: Path) -> bytes:
-    """The file's bytes; a link of the user's own is followed, one below `.perpetual` is not, and a pipe never."""
+    """Returns the file's bytes; a link of the user's own is followed, one below `.perpetual` is not, and a pipe
+    never.
+    """
     place = path if confined.is_inside(path) else Path(os.path.realpath(path))
     try:
         return confined.read_bytes(place, limit=_LARGEST_BYTES)
@@ -122,7 +124,7 @@ def _seen(path: Path) -> os.stat_result | None:
 
 
 def read_yaml(path: Path) -> dict[str, Any] | None:
-    """The file's top-level mapping as plain values, {} for an empty file, None if there is no file.
+    """Returns the file's top-level mapping as plain values, {} for an empty file, None if there is no file.
 
     Raises:
         ConfigError: naming file and line, if it is no YAML or no mapping, or what cannot be read.
@@ -145,7 +147,10 @@ def read_yaml(path: Path) -> dict[str, Any] | None:
 
 
 def place_of(path: Path, *keys: str) -> str:
-    """Where a key stands, as a mistake is told: the path and, if the key is there, its line. Parses the file."""
+    """Returns where a key stands, as a mistake is told.
+
+    The path and, if the key is there, its line. Parses the file.
+    """
     node: Any = _parse(path)
     place = str(path)
     for key in keys:

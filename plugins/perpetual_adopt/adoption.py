@@ -31,7 +31,9 @@ _FOLDER = ".perpetual"
 
 
 def takes_over(source: Source, lab: Callable[[], Lab], named: str | None = None) -> bool:
-    """Returns whether the source's folder becomes a project of ours: it lies where ours must, and no other is meant.
+    """Returns whether the source's own folder becomes a project of ours.
+
+    It stands where ours must, and no other is meant.
 
     Args:
         named: the project that was asked for by name, if one was.
@@ -56,7 +58,10 @@ def takes_over(source: Source, lab: Callable[[], Lab], named: str | None = None)
 
 
 def _is_meant(root: Path, named: str | None) -> bool:
-    """Returns whether a command without a project means this folder: it is the named one, or no other is near."""
+    """Returns whether a command without a project of ours means this folder.
+
+    It is the one named, or none other is near.
+    """
     if named is not None:
         return named_path(named) in (root, root / _FOLDER)
     here = Path.cwd().absolute()
@@ -122,7 +127,7 @@ def adopt(
 
 
 def _free(root: Path) -> Path:
-    """Returns an unused name for the folder that is set aside."""
+    """Returns a name for the folder that is set aside which nothing has yet."""
     target, number = root / BACKUP, 1
     while os.path.lexists(target):
         number += 1

@@ -118,7 +118,7 @@ class AgentProject(Source):
                     )
 
     def _living(self, id: str) -> int | None:
-        """Returns the process of a run if it is alive, and not another that was given its number since."""
+        """Returns the process of a run if it is alive and no other that was given its number since."""
         folder = self._folder(id)
         told = {} if folder is None else self._json(folder / "metadata.json")
         pid, started = told.get("pid"), moment(told.get("started_at"))

@@ -42,7 +42,7 @@ class _Row:
 
 
 def tables_in(folder: Path) -> list[Path]:
-    """Returns the tables in a folder, not below it."""
+    """Returns the tables that stand in a folder, not below it."""
     return [path for path in sorted(folder.glob("*.tsv")) if is_table(path)]
 
 
@@ -165,7 +165,7 @@ class _Table:
     # --- rows -----------------------------------------------------------------------------------------------
 
     def _rows(self) -> Iterator[_Row]:
-        """Yields the rows, without the header; equal rows are numbered by how many came before."""
+        """Yields the rows, without the header; equal ones are told apart by how many stood before."""
         seen: dict[bytes, int] = {}
         try:
             with self.path.open(encoding="utf-8-sig", newline="") as file:
@@ -188,7 +188,10 @@ class _Table:
             raise UsageError(f"{self.path} cannot be read: {problem.strerror or problem}") from problem
 
     def _row_key(self, row: _Row) -> str:
-        """Returns a row's key, independent of the table's place: the table's first row, its own words, their count."""
+        """Returns what a row is, wherever its table lies.
+
+        The table's first row, its own words, and how often they stood.
+        """
         return f"{self._key}:{row.digest[:16]}:{row.digest[64:]}"
 
     def _is_wanted(self, row: _Row) -> bool:

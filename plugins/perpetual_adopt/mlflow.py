@@ -85,11 +85,11 @@ class Mlflow(Source):
     # --- what a store's reader gives ------------------------------------------------------------------------
 
     def groups(self) -> Iterator[Group | Skipped]:
-        """Yields the experiments."""
+        """Returns the experiments."""
         raise NotImplementedError
 
     def runs(self, group: Group) -> Iterator[Found | Skipped]:
-        """Yields an experiment's runs, the earliest first."""
+        """Returns an experiment's runs, the earliest first."""
         raise NotImplementedError
 
     def has_metric(self, name: str) -> bool:

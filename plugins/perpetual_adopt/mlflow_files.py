@@ -26,7 +26,9 @@ _MOST_ARTIFACTS = 100
 
 
 def is_store(folder: Path) -> bool:
-    """Returns whether the folder holds an experiment of a file store (a database's runs leave only artifacts there)."""
+    """Returns whether the folder holds an experiment of a file store (a database's runs leave artifacts alone
+    there).
+    """
     if not folder.is_dir():
         return False
     with os.scandir(folder) as entries:
@@ -137,7 +139,10 @@ class FileStore(Mlflow):
         )
 
     def _files(self, folder: Path) -> Iterator[tuple[str, Path]]:
-        """Yields the files below a folder by the names that their paths give; leaves out those of other stores."""
+        """Yields the files below a folder by the names that their paths give.
+
+        What is no file of this store is left out.
+        """
         for place, folders, names in os.walk(folder):
             folders.sort()
             for name in sorted(names):

@@ -80,7 +80,10 @@ def line(text: object, limit: int = _LONGEST_LINE) -> str:
 
 
 def plain(value: object, depth: int = 0) -> Any:
-    """Returns a JSON value that the record can carry: NaN and infinity by name, text cleaned, nothing too deep."""
+    """Returns a JSON value that the record can carry.
+
+    NaN and infinity as their names, text cleaned, nothing too deep.
+    """
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if value is None or isinstance(value, (bool, int, float)):
@@ -142,7 +145,9 @@ def seconds_between(start: str | None, end: str | None) -> float | None:
 
 
 def settings(path: Path) -> Mapping[str, Any] | None:
-    """Returns the keys of a YAML file, read as YAML 1.1, which PyYAML writes; None if it is no readable mapping.
+    """Returns the keys of a YAML file, read as YAML 1.1, which PyYAML writes.
+
+    None if it is no mapping that can be read.
 
     One whose aliases stand for more than a file of settings holds cannot be read.
     """
@@ -224,7 +229,7 @@ def _examine(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def _copied(path: Path, folder: Path) -> Path:
-    """Returns a copy of the file and its log, both as of one moment."""
+    """Returns the file with what stands in its log, as it was at one moment."""
     import time
 
     deadline = time.monotonic() + _STILL_S

@@ -91,7 +91,7 @@ class Source:
         raise NotImplementedError
 
     def items(self) -> Iterator[Item]:
-        """Yields everything, in the order hypothesis, experiment, run; what is left out as `Skipped`."""
+        """Returns everything, in the order hypothesis, experiment, run; what is left out as `Skipped`."""
         raise NotImplementedError
 
     def best(self) -> list[Replicate]:

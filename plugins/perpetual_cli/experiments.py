@@ -107,7 +107,7 @@ def propose(cli: CliContext, /, auto: int | None, dry_run: bool, idempotency_key
 
 
 def _specification(given: Json) -> Json:
-    """Returns the lab's arguments from what a person typed: numbers with their units, JSON, pairs."""
+    """Returns the lab's arguments in what a person typed: numbers with their units, JSON, pairs."""
     said = dict(given)
     if "config" in said:
         said["config"] = json_object(said["config"], "--config")

@@ -372,7 +372,7 @@ def _answer(cli: CliContext, found: Sequence[Run], *, single: bool, hint: str | 
 
 
 def _line(item: Run, declared: Mapping[str, str | None]) -> str:
-    """Returns the state of a run, and what can be done with it; the metric that it is for comes first."""
+    """Returns how a run stands, and what can be done with it; the metric that it is for comes first."""
     head = f"{item.id}  {item.status}: replicate {item.replicate} of {item.experiment_id}"
     reason = f" ({printable(item.reason)})" if item.reason else ""
     if item.status == "queued":

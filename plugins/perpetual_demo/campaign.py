@@ -55,7 +55,7 @@ class Claim:
     expected: Expected
 
     def swapped(self) -> Claim:
-        """The opposite claim: what was the baseline is now the treatment."""
+        """Returns the opposite claim: what was the baseline is now the treatment."""
         return Claim(
             key=self.key,
             statement=self.mirror,
@@ -68,7 +68,7 @@ class Claim:
 
 
 def swapped() -> tuple[Claim, ...]:
-    """The campaign with the two arms of every claim exchanged.
+    """Returns the campaign with the two arms of every claim exchanged.
 
     What was supported is now to be refuted and the reverse; what stays open stays open. A lab whose verdicts do not
     turn with the arms is deaf to the evidence.

@@ -33,7 +33,8 @@ _WAIT_S = 5.0  # at most, for one of the live runs to end
 
 
 def open_lab(folder: Path) -> Lab:
-    """The demo's project in `folder`, made if it is not there, with the training script as a file of the user's own.
+    """Returns the demo's project in `folder`, made if it is not there, with the training script as a file of the
+    user's own.
 
     Raises:
         Conflict: if the folder holds another project, or another `train.py`.

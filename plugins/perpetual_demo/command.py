@@ -151,7 +151,7 @@ def _verdict_table(cli: CliContext, verdicts: list[dict[str, Any]]) -> None:
 
 
 def _lines(cli: CliContext, lab: Lab, began: float) -> Callable[[Cycle], None]:
-    """One plain line for each thing that happened."""
+    """Returns one plain line for each thing that happened."""
 
     def show(done: Cycle) -> None:
         at = f"{time.monotonic() - began:5.1f} s"
@@ -173,7 +173,7 @@ def _lines(cli: CliContext, lab: Lab, began: float) -> Callable[[Cycle], None]:
 
 
 def _live(lab: Lab, began: float) -> tuple[AbstractContextManager[object], Callable[[Cycle], None]]:
-    """Returns a display that is redrawn in place on a terminal, and the callback that redraws it."""
+    """Returns a picture that changes in place, for a person who watches."""
     from rich.live import Live
 
     screen = Live(_picture(lab, began), auto_refresh=False)
@@ -185,7 +185,7 @@ def _live(lab: Lab, began: float) -> tuple[AbstractContextManager[object], Calla
 
 
 def _picture(lab: Lab, began: float) -> Group:
-    """The hypotheses with their confidence as bars, and the runs that are live."""
+    """Returns the hypotheses with their confidence as bars, and the runs that are live."""
     from rich import box
     from rich.console import Group
     from rich.progress_bar import ProgressBar

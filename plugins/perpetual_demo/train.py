@@ -33,7 +33,7 @@ CHECKPOINTS = 2  # evaluations in a run, the last one on the whole training text
 
 
 def read_passages() -> list[str]:
-    """The documentation as passages in a fixed order, one line a paragraph.
+    """Returns the documentation as passages in a fixed order, one line a paragraph.
 
     Many paragraphs stand under several topics. Each is taken once, or held-out text would be trained on.
     """
@@ -56,7 +56,7 @@ def read_passages() -> list[str]:
 
 
 def split_passages(passages: Sequence[str], seed: int) -> tuple[str, str]:
-    """The training text and the held-out text. The seed orders the first and leaves the second alone.
+    """Returns the training text and the held-out text. The seed orders the first and leaves the second alone.
 
     All runs are thus measured on the same characters: what differs between seeds is what was learnt from. A passage's
     own checksum says where it belongs, so what another Python version adds to the topics does not move the rest.
@@ -105,7 +105,7 @@ class NgramModel:
         self.tail = self._context(joined, len(joined))
 
     def _context(self, text: str, index: int) -> str:
-        """What the model may look at when it predicts `text[index]`."""
+        """Returns what the model may look at when it predicts `text[index]`."""
         return text[max(index - self.order + 1, 0) : index]
 
     def probability(self, context: str, character: str) -> float:
@@ -127,7 +127,7 @@ class NgramModel:
         return probability
 
     def bits_per_character(self, text: str) -> float:
-        """The cross-entropy of `text` under the model, over all its characters whatever the order."""
+        """Returns the cross-entropy of `text` under the model, over all its characters whatever the order."""
         context, probability = self._context, self.probability
         bits = (-math.log2(probability(context(text, index), character)) for index, character in enumerate(text))
         return math.fsum(bits) / len(text)
@@ -142,7 +142,7 @@ def log(**values: float) -> None:
 
 
 def whole_number(text: str) -> int:
-    """A whole number from 1, for argparse."""
+    """Returns a whole number from 1, for argparse."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{number} is less than 1")
@@ -150,7 +150,7 @@ def whole_number(text: str) -> int:
 
 
 def seed_number(text: str) -> int:
-    """A whole number from 0, for argparse: `random` takes a negative seed for its positive twin."""
+    """Returns a whole number from 0, for argparse: `random` takes a negative seed for its positive twin."""
     number = int(text)
     if number < 0:
         raise argparse.ArgumentTypeError(f"{number} is less than 0")
@@ -158,7 +158,7 @@ def seed_number(text: str) -> int:
 
 
 def positive(text: str) -> float:
-    """A finite number above 0, for argparse."""
+    """Returns a finite number above 0, for argparse."""
     number = float(text)
     if not 0.0 < number < math.inf:
         raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
@@ -166,7 +166,7 @@ def positive(text: str) -> float:
 
 
 def fraction(text: str) -> float:
-    """A number between 0 and 1, for argparse."""
+    """Returns a number between 0 and 1, for argparse."""
     number = float(text)
     if not 0.0 < number < 1.0:
         raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1")
@@ -174,7 +174,7 @@ def fraction(text: str) -> float:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The options. A default that is text is checked like an argument, which serves the seed."""
+    """Returns the options. A default that is text is checked like an argument, which serves the seed."""
     parser = argparse.ArgumentParser(
         prog="train.py",
         description="Train a character n-gram model and print its bits per character on held-out text.",
@@ -194,7 +194,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def configured(parser: argparse.ArgumentParser) -> list[str]:
-    """The options of the PERPETUAL_CONFIG file, written as arguments so that they are checked as such."""
+    """Returns the options of the PERPETUAL_CONFIG file, written as arguments so that they are checked as such."""
     path = os.environ.get("PERPETUAL_CONFIG")
     if not path:
         return []

@@ -187,7 +187,7 @@ class _Storm:
         return 1
 
     def run(self, kills: int, progress: Callable[[int, int], None]) -> Certificate:
-        """The storm and its judgement."""
+        """Returns the storm and its judgement."""
         began = time.monotonic()
         with open(self._phases, "r+b") as file, mmap.mmap(file.fileno(), 0) as slots:
             self._slots = slots
@@ -255,7 +255,7 @@ class _Storm:
             raise _Fault(self._obituary(writer)) from problem
 
     def _look(self, writer: _Writer) -> tuple[int, int]:
-        """The writer's phase, and how many transactions were acknowledged since its start."""
+        """Returns the writer's phase, and how many transactions were acknowledged since its start."""
         phase, count = struct.unpack_from(SLOT_FORMAT, self._slots, writer.slot * SLOT_BYTES)
         return phase, count
 
@@ -279,7 +279,7 @@ class _Storm:
             time.sleep(_LOOK_S)
 
     def _in_phase(self, aim: int | None) -> list[_Writer]:
-        """The writers that are in the phase; without one, those that have come up."""
+        """Returns the writers that are in the phase; without one, those that have come up."""
         if aim is None:
             return [writer for writer in self._writers if self._look(writer)[0] != STARTING]
         return [writer for writer in self._writers if self._look(writer)[0] == aim]
@@ -361,7 +361,7 @@ class _Storm:
 
 
 def _program(module: str, place: Path, **streams: Any) -> subprocess.Popen[bytes]:
-    """A fresh interpreter with this one's import path, beyond the reach of the terminal's Ctrl-C."""
+    """Returns a fresh interpreter with this one's import path, beyond the reach of the terminal's Ctrl-C."""
     return subprocess.Popen(
         [sys.executable, "-P", "-m", module],
         stdin=subprocess.PIPE,
@@ -384,7 +384,7 @@ def _close(process: subprocess.Popen[bytes]) -> None:
 
 
 def _file_system(folder: Path) -> str | None:
-    """The kind of file system that holds the folder."""
+    """Returns the kind of file system that holds the folder."""
     import psutil
 
     mounts = [(Path(part.mountpoint), part.fstype) for part in psutil.disk_partitions(all=True)]

@@ -59,12 +59,12 @@ class _Found:
     parts: dict[str, dict[int, list[Document]]] = field(default_factory=dict)
 
     def seqs(self) -> dict[str, set[int]]:
-        """The commits that each transaction's members belong to."""
+        """Returns the commits that each transaction's members belong to."""
         return {token: {item.seq for items in parts.values() for item in items} for token, parts in self.parts.items()}
 
 
 def read_acknowledgements(files: Iterable[Path]) -> Told:
-    """What the writers' own files say; a last line without its end was cut short, so it says nothing."""
+    """Returns what the writers' own files say; a last line without its end was cut short, so it says nothing."""
     acknowledged: dict[str, dict[str, Any]] = {}
     refused: set[str] = set()
     for path in files:
@@ -78,7 +78,7 @@ def read_acknowledgements(files: Iterable[Path]) -> Told:
 
 
 def judge(store: StoreBase, told: Told, *, write: bool = True) -> Judgement:
-    """Everything that must hold; `write` also tries whether the store can be written to at once."""
+    """Returns everything that must hold; `write` also tries whether the store can be written to at once."""
     try:
         found = _read(store)
         problems = [
@@ -127,13 +127,13 @@ def _numbering(store: StoreBase, found: _Found) -> Iterator[str]:
 
 
 def _gaps(numbers: list[int]) -> list[int]:
-    """The numbers that are missing or too many."""
+    """Returns the numbers that are missing or too many."""
     times = Counter(numbers)
     return sorted({n for n, count in times.items() if count > 1} | (set(range(1, len(numbers) + 1)) - times.keys()))
 
 
 def _transactions(found: _Found, told: Told) -> Iterator[str]:
-    """All members or none, once, with their content; all that was acknowledged, nothing that was refused."""
+    """Yields all members or none, once, with their content; all that was acknowledged, nothing that was refused."""
     for token, parts in found.parts.items():
         lacking = [kind for part, (kind, _) in enumerate(MEMBERS) if part not in parts]
         if lacking:
@@ -167,7 +167,7 @@ def _is_content(item: Document, token: str, part: int) -> bool:
 
 
 def _counters(store: StoreBase, found: _Found) -> Iterator[str]:
-    """What is folded from transaction to transaction equals the fold over those that are there."""
+    """Yields what is folded from transaction to transaction equals the fold over those that are there."""
     by_writer: dict[str, list[str]] = {}
     for token in found.parts:
         by_writer.setdefault(token.split(".")[0], []).append(token)
@@ -195,7 +195,7 @@ def _commits(store: StoreBase, found: _Found) -> Iterator[str]:
 
 
 def _feed(store: StoreBase, found: _Found) -> Iterator[str]:
-    """Everything once, in order; and the same from the middle."""
+    """Yields everything once, in order; and the same from the middle."""
     items = [item for items in found.kinds.values() for item in items]
     items += [*store.find(COUNTER[0]), *store.find("fold")]
     expected = sorted((item.seq, item.kind, item.id) for item in items)

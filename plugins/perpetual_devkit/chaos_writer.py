@@ -76,12 +76,12 @@ def build_store(factory: str, options: object, path: Path) -> StoreBase:
 
 
 def status_of(token: str) -> str:
-    """The indexed field of a transaction's documents."""
+    """Returns the indexed field of a transaction's documents."""
     return ("open", "parked", "supported")[crc32(token.encode()) % 3]
 
 
 def body_of(token: str, part: int) -> dict[str, Any]:
-    """What member number `part` of the transaction `token` holds, its generated id aside."""
+    """Returns what member number `part` of the transaction `token` holds, its generated id aside."""
     seed = crc32(f"{token}/{part}".encode())
     size = _TEXT_BYTES[seed % len(_TEXT_BYTES)]
     text = f"{token} {part} é\n"
@@ -91,7 +91,9 @@ def body_of(token: str, part: int) -> dict[str, Any]:
 def transact(
     store: StoreBase, slot: str, token: str, chance: random.Random, phase: Callable[[int], None] = lambda number: None
 ) -> dict[str, Any]:
-    """One transaction of several kinds; answers what to acknowledge: `{token, seq, ids}`, or `{refused: token}`.
+    """Returns one transaction of several kinds; answers what to acknowledge.
+
+    `{token, seq, ids}`, or `{refused: token}`.
 
     Some blocks are left by an exception, some expect a revision that was read before the block: refused is one whose
     exception came out as it should, so that nothing of it may ever be seen.

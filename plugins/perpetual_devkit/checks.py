@@ -18,12 +18,12 @@ _LEAST_FREE_BYTES = 500_000_000
 
 
 def permissions(options: Mapping[str, Any]) -> PermissionsCheck:
-    """The factory of the check `permissions`; it has no options."""
+    """Returns the factory of the check `permissions`; it has no options."""
     return PermissionsCheck()
 
 
 def disk(options: Mapping[str, Any]) -> DiskCheck:
-    """The factory of the check `disk`; it has no options."""
+    """Returns the factory of the check `disk`; it has no options."""
     return DiskCheck()
 
 

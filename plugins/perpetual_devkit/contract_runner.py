@@ -209,7 +209,7 @@ def _with_variable(variable: str, value: str) -> list[platform.Identity]:
 
 
 def _running(results: Path) -> str | None:
-    """The test that began last."""
+    """Returns the test that began last."""
     lines = results.read_text("utf-8").splitlines() if results.exists() else []
     begun = [str(found["started"]) for line in lines if "started" in (found := json.loads(line))]
     return begun[-1] if begun else None
@@ -246,7 +246,7 @@ def lab_environment(place: Path) -> dict[str, str]:
 
 
 def _read(path: Path, suite: Suite) -> tuple[Promise, ...]:
-    """Each promise once, in order; one of several cases that fails is a promise that does not hold."""
+    """Returns each promise once, in order; one of several cases that fails is a promise that does not hold."""
     grades = ("passed", "vacuous", "skipped", "failed")
     worst: dict[str, tuple[int, str]] = {}
     lines = path.read_text("utf-8").splitlines() if path.exists() else []

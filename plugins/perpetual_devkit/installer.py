@@ -81,7 +81,7 @@ class Installer:
 
     @property
     def into(self) -> tuple[str, ...]:
-        """The words that name this environment."""
+        """Returns the words that name this environment."""
         return ("--python", sys.executable) if self.name == "uv" else ()
 
     def install(self, requirements: Sequence[str], editable: Sequence[str], *, dry_run: bool) -> list[Package]:

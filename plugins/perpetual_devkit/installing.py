@@ -46,7 +46,7 @@ class Installed:
 
     @property
     def is_good(self) -> bool:
-        """Whether every plugin could be loaded."""
+        """Returns whether every plugin could be loaded."""
         return all(item["state"] != "failed" for item in self.plugins)
 
 

@@ -83,7 +83,7 @@ def check_plugins(
 
 
 def _called(info: PluginInfo, what: str, hook: str) -> ProviderChecked:
-    """What a plugin brings by a hook, tried in a scratch lab."""
+    """Returns what a plugin brings by a hook, tried in a scratch lab."""
     called = call_in_scratch(what, info.qualified_name, "", {})
     check = Check(hook, called.ok, called.detail)
     reason = f"there is no contract suite for {'an observer' if what == OBSERVER else 'kinds'}"
@@ -163,7 +163,7 @@ def _named(name: str, look: Callable[[], str]) -> Check:
 
 
 def _offered(inventory: Inventory, offer: Offer) -> str:
-    """The registry would choose it."""
+    """Returns the registry would choose it."""
     reason = inventory.why_not(offer)
     if reason:
         raise _Misfit(reason)
@@ -208,7 +208,7 @@ def _call_shape(inventory: Inventory, offer: Offer, factory: object) -> str:
 
 
 def _answer_shape(inventory: Inventory, offer: Offer, factory: object) -> str:
-    """What the factory answers is of its slot's base, where the factory is a class or says what it answers."""
+    """Returns what the factory answers is of its slot's base, where the factory is a class or says what it answers."""
     import inspect
     import typing
 

@@ -67,7 +67,7 @@ def try_kinds(lab: Lab, info: PluginInfo) -> tuple[str, list[str]]:
 
 
 def _wants(info: PluginInfo, kind: RecordKind) -> set[str]:
-    """The kinds of the same plugin whose rows a row of this one must name, itself left out."""
+    """Returns the kinds of the same plugin whose rows a row of this one must name, itself left out."""
     wanted = {str(one.references).removeprefix(f"{info.name}.") for one in kind.fields.values() if one.references}
     return wanted - {kind.name}
 
@@ -183,7 +183,7 @@ def _step(kind: RecordKind) -> _Step:
 
 
 def _through(step: _Step, kind: RecordKind, have: int, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields, brought from a version to the present one, as opening a project brings them."""
+    """Returns the fields, brought from a version to the present one, as opening a project brings them."""
     present: dict[str, Any] = json.loads(json.dumps(dict(fields)))
     for version in range(have, kind.version):
         present = dict(step(version, present))

@@ -31,7 +31,9 @@ _LARGEST_SETTINGS = 1024 * 1024
 
 
 def open_bare(path: Path) -> Repo:
-    """The repository at `path`; raises RepositoryError for anything but a bare one of SHA-1 objects and ref files."""
+    """Returns the repository at `path`; raises RepositoryError for anything but a bare one of SHA-1 objects and ref
+    files.
+    """
     _refuse_ways_out(path)
     if not ((path / "HEAD").is_file() and (path / "objects").is_dir() and (path / "refs").is_dir()):
         raise RepositoryError(path, "this is no bare git repository")
@@ -75,7 +77,7 @@ def _refuse_ways_out(path: Path) -> None:
 
 
 def _odd_entries(folder: Path) -> Iterator[str]:
-    """What is neither a file nor a folder, below `folder`."""
+    """Yields what is neither a file nor a folder, below `folder`."""
     waiting = [os.fspath(folder)]
     while waiting:
         with os.scandir(waiting.pop()) as entries:

@@ -43,11 +43,11 @@ class Branch:
         self._next = path / "refs" / "heads" / "perpetual-main-next.lock"
 
     def was_left(self) -> bool:
-        """Returns whether one of our committers is moving the branch, or died while it did."""
+        """Returns whether somebody from here is moving the branch, or died while they did."""
         return self._next.exists()
 
     def head(self) -> ObjectID | None:
-        """The commit main names, None before the first.
+        """Returns the commit main names, None before the first.
 
         Read here and not by dulwich, which takes any error in reading the file for its absence: a branch that
         looks unborn would be begun anew.
@@ -64,7 +64,7 @@ class Branch:
         return ObjectID(value)
 
     def _packed(self) -> bytes | None:
-        """What main names in the file of packed refs, where `git gc` puts it."""
+        """Returns what main names in the file of packed refs, where `git gc` puts it."""
         try:
             return self._refs.get_packed_refs().get(MAIN)
         except OSError:

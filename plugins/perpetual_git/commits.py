@@ -37,7 +37,7 @@ class Entry:
 
 
 def intent_of(message: str) -> int | None:
-    """The number in the trailer that ends `message`, or None.
+    """Returns the number in the trailer that ends `message`, or None.
 
     Only the last line counts: a note's own text may quote the trailer further up.
     """
@@ -47,7 +47,7 @@ def intent_of(message: str) -> int | None:
 
 
 def message_of(text: str, note: str, intent: int) -> bytes:
-    """The text without what git cannot hold, or the note's path for an empty one, and the trailer."""
+    """Returns the text without what git cannot hold, or the note's path for an empty one, and the trailer."""
     lines = [line.rstrip() for line in text.replace("\0", "").splitlines()]
     body = "\n".join(lines).strip() or note
     return f"{body}\n\n{TRAILER}: {intent}\n".encode("utf-8", "replace")
@@ -66,12 +66,12 @@ def _author_name(ident: bytes) -> str:
 
 
 def own_intent(commit: Commit) -> int | None:
-    """The intent of a commit made here. A cherry-pick copies the trailer, but has its own committer."""
+    """Returns the intent of a commit made here. A cherry-pick copies the trailer, but has its own committer."""
     return intent_of(commit.message.decode("utf-8", "replace")) if commit.committer == COMMITTER else None
 
 
 def draft(message: bytes, author: bytes, when_unix_s: int) -> Commit:
-    """A commit made here, still without tree and parents."""
+    """Returns a commit made here, still without tree and parents."""
     commit = Commit()
     commit.author = author
     commit.committer = COMMITTER
@@ -82,7 +82,7 @@ def draft(message: bytes, author: bytes, when_unix_s: int) -> Commit:
 
 
 def entry(commit_id: ObjectID, commit: Commit, blob: str | None) -> Entry:
-    """Returns what a commit did to a note, as an entry of its history."""
+    """Returns what a commit did to a note, told."""
     when_unix_s = min(max(int(commit.author_time), 0), LATEST_UNIX_S)
     return Entry(
         commit=commit_id.decode(),

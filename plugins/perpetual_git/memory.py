@@ -82,7 +82,7 @@ class GitMemory(Memory):
         return sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
     def commit(self, *, intent: int, path: str, content: str, message: str, author: str, when: str) -> str:
-        """A commit on `main` with the trailer `Perpetual-Intent`."""
+        """Returns a commit on `main` with the trailer `Perpetual-Intent`."""
         moment = datetime.fromisoformat(when)
         with self._repository() as repository:
             return repository.commit(
@@ -90,7 +90,7 @@ class GitMemory(Memory):
             )
 
     def read(self, path: str, commit: str | None = None) -> str | None:
-        """The text at `main`, or at `commit`."""
+        """Returns the text at `main`, or at `commit`."""
         if self.is_lost():
             return None  # reading makes no repository: it would look as if none had been lost
         with self._repository() as repository:

@@ -70,7 +70,7 @@ class Objects:
         parts: list[bytes],
         memo: dict[tuple[ObjectID, int], str | None] | None = None,
     ) -> str | None:
-        """The blob of the regular file at `parts`. `memo` spares the trees that commits have in common."""
+        """Returns the blob of the regular file at `parts`. `memo` spares the trees that commits have in common."""
         key = (tree_id, len(parts))
         if memo is not None and key in memo:
             return memo[key]
@@ -86,11 +86,11 @@ class Objects:
         return blob
 
     def commit(self, object_id: ObjectID) -> Commit:
-        """The commit of that id."""
+        """Returns the commit of that id."""
         return self._parse(Commit, object_id)
 
     def tree(self, object_id: ObjectID) -> Tree:
-        """The tree of that id."""
+        """Returns the tree of that id."""
         return self._parse(Tree, object_id)
 
     def _parse(self, kind: type[_Kind], object_id: ObjectID) -> _Kind:
@@ -101,7 +101,7 @@ class Objects:
             raise RepositoryError(self.path, f"object {object_id.decode()} is malformed: {error}") from error
 
     def raw(self, object_id: ObjectID, kind: type[ShaFile]) -> bytes:
-        """The content of an object of that kind."""
+        """Returns the content of an object of that kind."""
         found, raw = self._get(object_id)
         if found is not kind:
             raise RepositoryError(self.path, f"object {object_id.decode()} is no {kind.type_name.decode()}")
@@ -167,22 +167,22 @@ def _offset_in(pack: Pack, name: bytes) -> int | None:
 
 
 def framed(kind: type[ShaFile], raw: bytes) -> bytes:
-    """What git hashes, and compresses into a loose object's file."""
+    """Returns what git hashes, and compresses into a loose object's file."""
     return b"%s %d\0%s" % (kind.type_name, len(raw), raw)
 
 
 def sha1(content: bytes) -> str:
-    """The name of an object, given what `framed` answers."""
+    """Returns the name of an object, given what `framed` answers."""
     return hashlib.sha1(content, usedforsecurity=False).hexdigest()
 
 
 def is_id(value: bytes) -> bool:
-    """Whether it has the form of an object's name."""
+    """Returns whether it has the form of an object's name."""
     return re.fullmatch(rb"[0-9a-f]{40}", value) is not None
 
 
 def parts_of(path: str) -> list[bytes]:
-    """The names in trees that lead to a path."""
+    """Returns the names in trees that lead to a path."""
     return [segment.encode("utf-8", "backslashreplace") for segment in path.split("/")]
 
 

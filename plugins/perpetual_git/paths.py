@@ -31,7 +31,7 @@ UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 
 
 def check_path(path: str) -> str:
-    """The normal form of a note's path: NFC, `/` between segments, ending in `.md`.
+    """Returns the normal form of a note's path: NFC, `/` between segments, ending in `.md`.
 
     `.md` is appended where the last segment has no suffix. Pure: nothing is looked up, and the answer checked
     again is itself.

@@ -171,7 +171,7 @@ class NoteRepository:
         note: str,
         folders: set[Path],
     ) -> ObjectID | None:
-        """The tree with `blob` at `parts`, or without what is there; None where nothing is left in it."""
+        """Returns the tree with `blob` at `parts`, or without what is there; None where nothing is left in it."""
         tree = Tree() if tree_id is None else self._objects.tree(tree_id)
         name = parts[0]
         mode, child = slot(tree, name)
@@ -197,7 +197,7 @@ class NoteRepository:
     # --- intents ---
 
     def find_intent(self, intent: int, *, newest: int = INTENT_WINDOW) -> str | None:
-        """The id of the commit that carried out `intent`, looked for in the `newest` commits of main.
+        """Returns the id of the commit that carried out `intent`, looked for in the `newest` commits of main.
 
         Nearest to main's head first and through all parents: after a person's merge and push, commits made
         here may stand on the second parent only.
@@ -210,7 +210,7 @@ class NoteRepository:
         return None
 
     def last_intent(self) -> int:
-        """The highest intent that main ends in, 0 if it holds none.
+        """Returns the highest intent that main ends in, 0 if it holds none.
 
         Each line of history is followed down to its newest commit made here, so this costs as many reads as
         people have pushed commits since. Where intents were committed out of order it may be below the
@@ -254,7 +254,7 @@ class NoteRepository:
     # --- reading ---
 
     def read(self, path: str, commit: str | None = None) -> bytes | None:
-        """The bytes of a note at `commit`, by default at main's head; None where there is no such file.
+        """Returns the bytes of a note at `commit`, by default at main's head; None where there is no such file.
 
         `path` is looked up as it stands. A symbolic link or submodule is no file: links are never followed.
 
@@ -304,7 +304,7 @@ class NoteRepository:
         return sorted(found)
 
     def history(self, path: str, limit: int) -> list[Entry]:
-        """The newest `limit` changes of the file at `path`, newest first, deletions included.
+        """Returns the newest `limit` changes of the file at `path`, newest first, deletions included.
 
         A walk along the first parent that compares the file in each commit with the one before. At a merge
         it goes on along the first parent that has the file as the merge has it, as `git log` does: a change
@@ -329,5 +329,5 @@ class NoteRepository:
 
     @staticmethod
     def blob_id(content: bytes) -> str:
-        """The id that git gives a file of this content. Nothing is written."""
+        """Returns the id that git gives a file of this content. Nothing is written."""
         return sha1(framed(Blob, content))

@@ -74,7 +74,7 @@ def check_packed(pack: Path, offset: int, offset_of: Callable[[bytes], int | Non
 
 
 def _base(data: bytes, at: int, offset_of: Callable[[bytes], int | None]) -> int | None:
-    """Where the object's base stands, -1 for one without."""
+    """Returns where the object's base stands, -1 for one without."""
     if not data:
         return -1
     kind, size = data[0] >> 4 & 7, data[0] & 15
@@ -103,7 +103,7 @@ def _base(data: bytes, at: int, offset_of: Callable[[bytes], int | None]) -> int
 
 
 def _offset(data: bytes, place: int) -> tuple[int, int]:
-    """The distance back to the base of a delta, in git's own way of writing it."""
+    """Returns the distance back to the base of a delta, in git's own way of writing it."""
     back = 0
     while place < len(data):
         byte = data[place]

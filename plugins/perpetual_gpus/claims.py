@@ -27,7 +27,9 @@ _PATIENCE_S = 2.0  # a launcher holds the lock for milliseconds; one that is sto
 
 
 def claims_folder() -> str | None:
-    """Returns the folder of this user's claims on this machine, until its next boot; creates nothing.
+    """Returns where this user's runs on this machine say, until its next boot, which devices they have.
+
+    Nothing is made.
 
     Of all that one user starts on one machine, `XDG_STATE_HOME` (else `~/.local/state`) is the same whether it comes
     from a terminal, a service or a scheduler; `XDG_RUNTIME_DIR` is not set in some of them, and is emptied at a logout
@@ -65,7 +67,7 @@ class Claim:
 
     @property
     def who(self) -> str:
-        """Returns the run's name for other projects."""
+        """Returns the run, as another project calls it."""
         return f"{self.run_id} of {self.project}"
 
 
@@ -79,7 +81,7 @@ class Board:
         self.is_busy = is_busy  # another process is deciding, and does not come to an end
 
     def make(self, claim: Claim) -> int | None:
-        """Returns the descriptor that holds the new claim; None if none can be made, and `problem` then says why."""
+        """Returns the descriptor that holds the new claim; None where none can be made, and `problem` then says why."""
         if self._folder is None:
             return None
         # Renamed only once complete and locked: readers that do not hold the board's lock never see half a claim.
@@ -101,7 +103,7 @@ class Board:
 
 @contextlib.contextmanager
 def deciding() -> Iterator[Board]:
-    """Yields the live claims, while no other launch of this user chooses devices; removes dead ones.
+    """Yields the claims that live, while no other launch of this user decides; dead ones are removed.
 
     Where the folder cannot be written the board has its `problem`, the claims that can be read, and makes none.
     """
@@ -132,18 +134,18 @@ def deciding() -> Iterator[Board]:
 
 
 def living() -> list[Claim]:
-    """Returns the claims that live now; writes nothing."""
+    """Returns the claims that live now; nothing is written."""
     folder = claims_folder()
     return [] if folder is None else [claim for claim in _claims(Path(folder)).values() if claim is not None]
 
 
 def others(claims: Sequence[Claim], home: Home) -> list[Claim]:
-    """Returns the claims of other projects."""
+    """Returns those of other projects."""
     return [claim for claim in claims if claim.home != home]
 
 
 def problem() -> str | None:
-    """Returns why no claim could be made on this machine, as far as that is known without making one."""
+    """Returns why no claim could be made on this machine, as far as that can be told without making one."""
     name = claims_folder()
     if name is None:
         return None
@@ -183,7 +185,10 @@ def _host_of(folder: Path) -> str | None:
 
 
 def _claims(folder: Path) -> dict[Path, Claim | None]:
-    """Returns every claim by its file; None for a dead one. Leaves out unreadable ones: another user's, as by sudo."""
+    """Returns every claim by its file; None for a dead one. Without those that cannot be read.
+
+    Of another user, as by sudo.
+    """
     found: dict[Path, Claim | None] = {}
     for path in sorted(folder.glob("*.json")):
         try:

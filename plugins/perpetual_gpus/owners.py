@@ -60,7 +60,10 @@ def owners_of(view: PlacementView, reading: Reading, others: Sequence[Claim] = (
 
 
 def _pid_of(claim: Claim) -> list[int]:
-    """Returns the pid of a claim's command, as far as its run's folder, which another project wrote, says it."""
+    """Returns the command of a claim's run, where its folder tells it.
+
+    It is read from outside the project that wrote it.
+    """
     from perpetual_supervisor.records import read_started
 
     try:

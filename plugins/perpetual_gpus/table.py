@@ -25,7 +25,10 @@ _GIB = 2**30
 
 
 def gpu_table(document: GpuStatus, console: Console) -> Table:
-    """Returns the table of a document of devices, for the console's width: long cells end in dots, nothing wraps."""
+    """Returns the table of a document of devices, for the console's width.
+
+    What is too long ends in dots, nothing wraps.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -58,7 +61,7 @@ def gpu_table(document: GpuStatus, console: Console) -> Table:
 
 
 def _rows(gpu: DeviceStatus) -> list[dict[str, Any]]:
-    """Returns the lines of a device: its own, and one for each instance, which holds less."""
+    """Returns what the lines of a device say: its own, and that of each instance, which tells less."""
     own = _row(str(gpu["index"]), (gpu["name"] or "-").removeprefix("NVIDIA "), gpu)
     return [own, *(_row(f"  .{place}", "MIG instance", part) for place, part in enumerate(gpu["mig"]))]
 
@@ -118,7 +121,7 @@ def _holders(part: Mapping[str, Any]) -> list[str]:
 
 
 def _stranger(process: GpuProcessStatus) -> str:
-    """Returns the words for a process that does not belong to a run that holds the device."""
+    """Returns a process that does not belong to a run that holds the device."""
     if process["owner"] == "ended":
         return f"held by pid {process['pid']} of {process['run_id']}, ended"
     if process["owner"] == "run":
@@ -132,7 +135,7 @@ def _stranger(process: GpuProcessStatus) -> str:
 
 
 def _of_project(run_id: str, project: str) -> str:
-    """Returns the words for another project's run; only that project's last name, since a path is too wide."""
+    """Returns a run of another project; that one by its last name, for a whole path would push the numbers out."""
     return f"{run_id} of {project.rstrip('/').rpartition('/')[2] or project}"
 
 

@@ -54,12 +54,12 @@ class _Box:
     members: tuple[_Member, ...]
 
     def find(self, key: str) -> int | None:
-        """The index of the entry that counts for `key`: of several, parsers take the last."""
+        """Returns the index of the entry that counts for `key`: of several, parsers take the last."""
         return next((i for i in range(len(self.members) - 1, -1, -1) if self.members[i].key == key), None)
 
 
 def _read(text: str, comments: bool) -> _Doc:
-    """The text with its comments and spare commas found; without `comments` there are none."""
+    """Returns the text with its comments and spare commas found; without `comments` there are none."""
     if not comments:
         return _Doc(text, text, {}, frozenset())
     found: dict[int, int] = {}
@@ -83,7 +83,7 @@ def _read(text: str, comments: bool) -> _Doc:
 
 
 def load(text: str, *, comments: bool = False) -> Any:
-    """The document's value."""
+    """Returns the document's value."""
     return _value(_read(text, comments))
 
 
@@ -97,7 +97,7 @@ def _value(doc: _Doc) -> Any:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two JSON values are equal; True is not 1, the order of keys does not matter."""
+    """Returns whether two JSON values are equal; True is not 1, the order of keys does not matter."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
@@ -112,7 +112,7 @@ def lookup(text: str, keys: Sequence[str], *, comments: bool = False) -> tuple[A
 
 
 def depth(text: str, keys: Sequence[str], *, comments: bool = False) -> int:
-    """How many steps of the path exist."""
+    """Returns how many steps of the path exist."""
     value = load(text, comments=comments)
     for number, key in enumerate(keys):
         if not isinstance(value, dict) or key not in value:
@@ -212,7 +212,7 @@ def _start(doc: _Doc) -> int:
 
 
 def _scan(text: str, at: int) -> _Box:
-    """The box that opens at `at`. The text is known to be JSON, so no step needs a check."""
+    """Returns the box that opens at `at`. The text is known to be JSON, so no step needs a check."""
     closing = "}" if text[at] == "{" else "]"
     members: list[_Member] = []
     here = _skip(text, at + 1)
@@ -238,7 +238,7 @@ def _object(doc: _Doc, at: int, path: Sequence[str]) -> _Box:
 
 
 def _entry(doc: _Doc, keys: Sequence[str]) -> tuple[_Box, int]:
-    """The box and index of an entry that exists."""
+    """Returns the box and index of an entry that exists."""
     at, found = _start(doc), None
     for number, key in enumerate(keys):
         box = _object(doc, at, keys[:number])
@@ -269,13 +269,13 @@ def _has_lines(text: str) -> bool:
 
 
 def _margin(text: str, at: int) -> str:
-    """The indentation of the line on which `at` stands."""
+    """Returns the indentation of the line on which `at` stands."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def _unit(text: str) -> str:
-    """One step of the document's indentation."""
+    """Returns one step of the document's indentation."""
     found = _INDENTED.search(text)
     return found[1] if found else "  "
 
@@ -289,7 +289,7 @@ def _tight(text: str) -> bool:
 
 
 def _dump(text: str, value: Any, margin: str | None) -> str:
-    """The value as this document would write it: over lines below `margin`, or on one line."""
+    """Returns the value as this document would write it: over lines below `margin`, or on one line."""
     if margin is None:
         separators = (",", ":") if _tight(text) else (", ", ": ")
         return json.dumps(value, ensure_ascii=False, separators=separators)
@@ -328,14 +328,17 @@ def _insert(doc: _Doc, box: _Box, key: str | None, value: Any) -> str:
 
 
 def _gap(text: str, at: int) -> int:
-    """Where the space before `at` begins."""
+    """Returns where the space before `at` begins."""
     while text[at - 1] in _SPACE:
         at -= 1
     return at
 
 
 def _comma_behind(doc: _Doc, box: _Box, end: int) -> int | None:
-    """Where the comma stands that follows an entry with this end, be it the last one's; None if there is none."""
+    """Returns where the comma stands that follows an entry with this end, be it the last one's.
+
+    None if there is none.
+    """
     at = _skip(doc.plain, end)
     if doc.plain[at] == ",":
         return at
@@ -343,7 +346,7 @@ def _comma_behind(doc: _Doc, box: _Box, end: int) -> int | None:
 
 
 def _behind_comments(doc: _Doc, at: int) -> int:
-    """The end of the line, if nothing but comments stands on it behind `at`; otherwise `at`."""
+    """Returns the end of the line, if nothing but comments stands on it behind `at`; otherwise `at`."""
     here = at
     while doc.text[here] in " \t" or here in doc.comments:
         here = doc.comments.get(here, here + 1)

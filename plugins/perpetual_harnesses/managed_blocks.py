@@ -17,7 +17,7 @@ _STAMP = re.compile(r"perpetual:generated ([0-9a-f]{16})\b[^\n]*\n?\Z")
 
 
 def _comment(path: str, text: str) -> str:
-    """The text as a comment line of that kind of file."""
+    """Returns the text as a comment line of that kind of file."""
     name = path.lower()
     if name.endswith(_MARKUP):
         return f"<!-- {text} -->"
@@ -29,7 +29,7 @@ def _newline(text: str) -> str:
 
 
 def _find(path: str, text: str) -> tuple[int, int] | None:
-    """Where the block begins and ends, the end mark's line included.
+    """Returns where the block begins and ends, the end mark's line included.
 
     Raises:
         ValueError: with the line, if the marks are not one pair in order.
@@ -49,7 +49,7 @@ def _find(path: str, text: str) -> tuple[int, int] | None:
 
 
 def put_block(path: str, text: str, body: str) -> str:
-    """The text with `body` between the marks: replaced where they stand, otherwise added at the end."""
+    """Returns the text with `body` between the marks: replaced where they stand, otherwise added at the end."""
     newline = _newline(text)
     lines = [_comment(path, "perpetual:start"), *body.strip("\n").split("\n"), _comment(path, "perpetual:end"), ""]
     block = newline.join(lines)
@@ -62,7 +62,7 @@ def put_block(path: str, text: str, body: str) -> str:
 
 
 def take_block(path: str, text: str) -> str:
-    """The text without the block, and without the empty line that was put before it."""
+    """Returns the text without the block, and without the empty line that was put before it."""
     place = _find(path, text)
     if place is None:
         return text
@@ -70,7 +70,7 @@ def take_block(path: str, text: str) -> str:
 
 
 def says_already(path: str, text: str, body: str) -> bool:
-    """Whether a body of one line stands as a line of its own in the text, outside of the marks."""
+    """Returns whether a body of one line stands as a line of its own in the text, outside of the marks."""
     line = body.strip()
     return "\n" not in line and line in (found.strip() for found in take_block(path, text).splitlines())
 
@@ -80,18 +80,18 @@ def _hash(body: str) -> str:
 
 
 def stamp(path: str, body: str) -> str:
-    """A generated file: the body and a last line that tells later whether a person edited it."""
+    """Returns a generated file: the body and a last line that tells later whether a person edited it."""
     body = body.rstrip("\n") + "\n"
     return body + _comment(path, f"perpetual:generated {_hash(body)} (an edited file is left alone)") + "\n"
 
 
 def has_stamp(text: str) -> bool:
-    """Whether the text ends in such a line."""
+    """Returns whether the text ends in such a line."""
     return _STAMP.search(text.replace("\r\n", "\n")) is not None
 
 
 def is_untouched(text: str) -> bool:
-    """Whether the text is as it was generated; line ends do not count."""
+    """Returns whether the text is as it was generated; line ends do not count."""
     plain = text.replace("\r\n", "\n")
     found = _STAMP.search(plain)
     return found is not None and _hash(plain[: plain.rfind("\n", 0, found.start()) + 1]) == found[1]

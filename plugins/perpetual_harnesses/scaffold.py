@@ -66,7 +66,7 @@ class _Job:
 
 
 def chosen(view: ScaffoldView, names: Sequence[str] = ()) -> list[str]:
-    """The harnesses that a call means: those named, or those of the record, or those whose files stand there.
+    """Returns the harnesses that a call means: those named, or those of the record, or those whose files stand there.
 
     `all` names every one that is installed, `none` none.
 
@@ -153,7 +153,7 @@ def scaffold(
 
 
 def _stands(view: ScaffoldView, offered: OfferedHarness) -> bool:
-    """Whether a harness's files stand in the folder."""
+    """Returns whether a harness's files stand in the folder."""
     try:
         return offered.build().detect(view.root)
     except Exception:  # noqa: BLE001 - a harness that cannot look was not asked for; `--harness` tells its fault
@@ -163,7 +163,7 @@ def _stands(view: ScaffoldView, offered: OfferedHarness) -> bool:
 def _plans(
     view: ScaffoldView, names: Iterable[str], command: tuple[str, ...], known: Collection[str]
 ) -> tuple[dict[str, Scaffold], list[_Step]]:
-    """Each harness's scaffold, and a conflict for each harness that failed to answer one."""
+    """Returns each harness's scaffold, and a conflict for each harness that failed to answer one."""
     plans: dict[str, Scaffold] = {}
     failures: list[_Step] = []
     for name in names:
@@ -186,7 +186,7 @@ def _check(plan: FilePlan) -> None:
 
 
 def _placed(root: Path, plan: FilePlan, known: Collection[str]) -> FilePlan:
-    """Returns the plan with the file that it is for: the recorded one, or else the one found in the folder."""
+    """Returns the plan with the file that it is for: the one of the record, or the one that stands in the folder."""
     places = (plan.path, *plan.instead)
     recorded = [path for path in places if path in known]
     standing = [path for path in plan.instead if (root / path).exists()]
@@ -194,7 +194,7 @@ def _placed(root: Path, plan: FilePlan, known: Collection[str]) -> FilePlan:
 
 
 def _steps(job: _Job, wanted: Mapping[str, Scaffold], unwanted: Mapping[str, Scaffold]) -> list[_Step]:
-    """What is to happen, file by file."""
+    """Returns what is to happen, file by file."""
     new: dict[str, Asked] = {}
     for name, asked in wanted.items():
         for plan in asked.files:
@@ -215,7 +215,7 @@ def _steps(job: _Job, wanted: Mapping[str, Scaffold], unwanted: Mapping[str, Sca
 
 
 def _step(job: _Job, path: str, plans: Asked, before: Asked) -> list[_Step]:
-    """What is to happen to one file: one step, or `[]` where there is nothing to tell."""
+    """Returns what is to happen to one file: one step, or `[]` where there is nothing to tell."""
     entry = job.entries.get(path)
     try:
         real = os.path.realpath(job.root / path)
@@ -238,7 +238,7 @@ def _step(job: _Job, path: str, plans: Asked, before: Asked) -> list[_Step]:
 
 
 def _told(path: str, problem: OSError | ValueError) -> str:
-    """The problem with the file's name and, where it is known, the line."""
+    """Returns the problem with the file's name and, where it is known, the line."""
     if isinstance(problem, UnicodeDecodeError):
         line = problem.object.count(b"\n", 0, problem.start) + 1
         return f"{path}:{line}: it is not UTF-8"
@@ -248,7 +248,7 @@ def _told(path: str, problem: OSError | ValueError) -> str:
 
 
 def _bytes_of(path: Path) -> bytes | None:
-    """What the file holds, None where there is none; ValueError where none can be."""
+    """Returns what the file holds, None where there is none; ValueError where none can be."""
     if path.is_symlink():  # that nothing could resolve
         raise ValueError("it is a symbolic link that leads nowhere but to itself")
     if path.exists():
@@ -262,7 +262,7 @@ def _bytes_of(path: Path) -> bytes | None:
 
 
 def _own(job: _Job, path: str, current: bytes | None, plans: Asked, before: Asked) -> _Step:
-    """A file that is a harness's alone."""
+    """Returns a file that is a harness's alone."""
     entry = job.entries.get(path)
     text = None if current is None else current.decode("utf-8", "replace")
     untouched = text is not None and managed_blocks.is_untouched(text)
@@ -287,7 +287,7 @@ def _own(job: _Job, path: str, current: bytes | None, plans: Asked, before: Aske
 
 
 def _merge(job: _Job, path: str, current: bytes | None, plans: Asked, before: Asked) -> _Step:
-    """A file that is shared with people."""
+    """Returns a file that is shared with people."""
     entry = job.entries.get(path)
     new, gone = alike(plans), alike(before)
     removing = any(name in job.removed for name, _ in before)
@@ -318,7 +318,7 @@ def _merge(job: _Job, path: str, current: bytes | None, plans: Asked, before: As
 
 
 def _entry(job: _Job, path: str, current: bytes | None, content: bytes | None, plans: Asked) -> Entry:
-    """What the record says of a file that now holds `content` and held `current`."""
+    """Returns what the record says of a file that now holds `content` and held `current`."""
     entry = job.entries.get(path)
     if content == current:
         # Without an entry it is a clone of a project that was set up elsewhere: the earlier content is unknown.

@@ -77,7 +77,7 @@ def _look(view: ScaffoldView, name: str) -> tuple[bool | None, str, str | None]:
 
 
 def _ask(program: str, listing: Listing, folder: Path) -> tuple[bool | None, str]:
-    """Whether the harness takes its entry; None where it could not be asked or waits for a person."""
+    """Returns whether the harness takes its entry; None where it could not be asked or waits for a person."""
     command = " ".join(listing.command)
     try:
         asked = subprocess.Popen(

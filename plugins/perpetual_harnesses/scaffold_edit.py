@@ -19,12 +19,12 @@ _MARK = "\ufeff"  # some editors begin a UTF-8 file with it; it stays, and nothi
 
 
 def kind(plan: FilePlan) -> str:
-    """What the file is to its plan; plans of two kinds cannot share one."""
+    """Returns what the file is to its plan; plans of two kinds cannot share one."""
     return "json" if plan.how == "json_items" else plan.how
 
 
 def alike(plans: Asked) -> list[FilePlan]:
-    """The plans without their askers; what two ask alike stands once."""
+    """Returns the plans without their askers; what two ask alike stands once."""
     found: list[FilePlan] = []
     for _, plan in plans:
         if plan not in found:
@@ -33,18 +33,18 @@ def alike(plans: Asked) -> list[FilePlan]:
 
 
 def _start(plan: FilePlan) -> str:
-    """What a file of this plan holds before anything is put there."""
+    """Returns what a file of this plan holds before anything is put there."""
     return "" if plan.how == "block" else plan.text or ("{}\n" if kind(plan) == "json" else "")
 
 
 def is_bare(text: str, plans: Sequence[FilePlan]) -> bool:
-    """Whether a file that these plans made holds nothing any more."""
-    plain = "".join(text.removeprefix(_MARK).split())  # a reformatted file is still empty
+    """Returns whether a file that these plans made holds nothing any more."""
+    plain = "".join(text.removeprefix(_MARK).split())  # formatting it makes it nobody's
     return plain in {"", "{}", *("".join(_start(plan).split()) for plan in plans)}
 
 
 def applied(path: str, text: str | None, plans: Sequence[FilePlan]) -> str:
-    """The text with what the plans ask for; None stands for a file that is not there."""
+    """Returns the text with what the plans ask for; None stands for a file that is not there."""
     if text is not None and text.startswith(_MARK):
         return _MARK + applied(path, text.removeprefix(_MARK), plans)
     for plan in plans:
@@ -64,7 +64,7 @@ def applied(path: str, text: str | None, plans: Sequence[FilePlan]) -> str:
 
 
 def undone(path: str, text: str, gone: Sequence[FilePlan], new: Sequence[FilePlan], entry: Entry | None) -> str:
-    """The text without what the plans `gone` put there, unless a plan of `new` sets the same place anyway."""
+    """Returns the text without what the plans `gone` put there, unless a plan of `new` sets the same place anyway."""
     if text.startswith(_MARK):
         return _MARK + undone(path, text.removeprefix(_MARK), gone, new, entry)
     for plan in reversed(gone):
@@ -78,7 +78,7 @@ def undone(path: str, text: str, gone: Sequence[FilePlan], new: Sequence[FilePla
 
 
 def _taken(text: str, plan: FilePlan, others: Sequence[FilePlan], entry: Entry | None) -> str:
-    """The text without one plan's value; what stood there before us comes back."""
+    """Returns the text without one plan's value; what stood there before us comes back."""
     known = entry is not None and entry.is_known
     original = _start(plan)
     if entry is not None and entry.original is not None:

@@ -37,11 +37,11 @@ class Entry:
 
     @property
     def is_known(self) -> bool:
-        """Whether the bytes before us are known."""
+        """Returns whether the bytes before us are known."""
         return not self.existed or self.original is not None
 
     def stands_as_left(self, current: bytes) -> bool:
-        """Returns whether the file is unedited: it is as we wrote it, or as it was before us."""
+        """Returns whether nobody edited the file since: it is as we wrote it, or as it was before us."""
         return self.is_known and (digest(current) == self.written or current == self.original)
 
 
@@ -55,7 +55,7 @@ class Record:
 
 
 def digest(content: bytes) -> str:
-    """A content's hash as the record keeps it."""
+    """Returns a content's hash as the record keeps it."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -101,7 +101,7 @@ def is_inside(path: str) -> bool:
 
 
 def _is_ours(data: dict[str, Any]) -> bool:
-    """Whether this user wrote the record; not known where the state folder cannot be read."""
+    """Returns whether this user wrote the record; not known where the state folder cannot be read."""
     mark = data.get("mark")
     try:
         return isinstance(mark, str) and hmac.compare_digest(mark.encode(), _mark(data).encode())
@@ -132,7 +132,7 @@ def _entry_of(item: dict[str, Any]) -> Entry:
 
 
 def _texts(found: Any) -> tuple[str, ...]:
-    """A list of texts; raises ValueError for anything else."""
+    """Returns a list of texts; raises ValueError for anything else."""
     if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
         raise ValueError("it holds no texts where texts belong")
     return tuple(found)

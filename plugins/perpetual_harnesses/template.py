@@ -47,7 +47,7 @@ class TemplateHarness(Harness):
             ) from problem
 
     def scaffold(self, *, project: str, command: tuple[str, ...]) -> Scaffold:
-        """The files of the template, with the command filled in."""
+        """Returns the files of the template, with the command filled in."""
         plans = tuple(self._plan(item, command) for item in self._template["files"])
         return Scaffold(plans, tuple(self._template["trust"]))
 
@@ -71,23 +71,23 @@ class TemplateHarness(Harness):
         return "".join(parts)
 
     def detect(self, folder: Path) -> bool:
-        """Whether the files stand there by which the template knows its harness."""
+        """Returns whether the files stand there by which the template knows its harness."""
         signs = [[sign] if isinstance(sign, str) else sign for sign in self._template["detect"]]
         return any(all((folder / name).exists() for name in sign) for sign in signs)
 
     def program(self) -> str | None:
-        """The harness's program; None for a template of no harness in particular."""
+        """Returns the harness's program; None for a template of no harness in particular."""
         name: str | None = self._template.get("program")
         return name
 
     def listing(self) -> Listing | None:
-        """The command of the template, where the harness has one that costs little."""
+        """Returns the command of the template, where the harness has one that costs little."""
         item = self._template.get("listing")
         return None if item is None else Listing(tuple(item["command"]), item["accepted"], item.get("waiting", ""))
 
 
 def _filled(value: Any, command: tuple[str, ...]) -> Any:
-    """The value with program, arguments and shell command in place of their names."""
+    """Returns the value with program, arguments and shell command in place of their names."""
     if isinstance(value, Mapping):
         return {key: _filled(item, command) for key, item in value.items()}
     if isinstance(value, list):

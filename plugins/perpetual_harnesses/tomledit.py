@@ -22,7 +22,7 @@ _BESIDE = re.compile(r"[ \t]*(?:#[^\n]*)?\r?")  # a line that says nothing to a 
 
 
 def load(text: str) -> dict[str, Any]:
-    """The document's value."""
+    """Returns the document's value."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
@@ -44,7 +44,7 @@ def lookup(text: str, keys: Sequence[str]) -> tuple[Any, ...]:
 
 
 def depth(text: str, keys: Sequence[str]) -> int:
-    """How many steps of the path exist."""
+    """Returns how many steps of the path exist."""
     value: Any = load(text)
     for number, key in enumerate(keys):
         if not isinstance(value, dict) or key not in value:
@@ -100,7 +100,7 @@ def _at(document: dict[str, Any], path: Sequence[str]) -> Any:
 
 
 def _pruned(document: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
-    """The document without what is empty on the way to the path."""
+    """Returns the document without what is empty on the way to the path."""
     if keys and keys[0] in document:
         inner = document[keys[0]]
         if isinstance(inner, dict):
@@ -111,7 +111,7 @@ def _pruned(document: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
 
 
 def _first_right(is_right: Callable[[dict[str, Any]], bool], *edits: Callable[[], str]) -> str:
-    """The text of the first edit whose value is right."""
+    """Returns the text of the first edit whose value is right."""
     from tomlkit.exceptions import TOMLKitError
 
     for edit in edits:
@@ -152,7 +152,7 @@ def _written(value: Any) -> str:
 
 
 def _appended(text: str, keys: Sequence[str], table: Mapping[str, Any]) -> str:
-    """The text with the table as a block at its end, an empty line before it."""
+    """Returns the text with the table as a block at its end, an empty line before it."""
     newline = _newline(text)
     lines = [_header(keys), *(f"{_key(name)} = {_written(value)}" for name, value in table.items()), ""]
     apart = "" if not text else newline if text.endswith("\n") else newline * 2
@@ -160,7 +160,7 @@ def _appended(text: str, keys: Sequence[str], table: Mapping[str, Any]) -> str:
 
 
 def _cut(text: str, keys: Sequence[str]) -> str:
-    """The text without the lines of the table's own block; what stands behind them as comment stays.
+    """Returns the text without the lines of the table's own block; what stands behind them as comment stays.
 
     The last line that reads like its header is taken: an earlier one may be inside of a string.
     """
@@ -175,7 +175,7 @@ def _cut(text: str, keys: Sequence[str]) -> str:
 
 
 def _set(text: str, keys: Sequence[str], table: Mapping[str, Any]) -> str:
-    """The text with the table set in the tree."""
+    """Returns the text with the table set in the tree."""
     import tomlkit
 
     document = tomlkit.parse(text)
@@ -191,7 +191,7 @@ def _set(text: str, keys: Sequence[str], table: Mapping[str, Any]) -> str:
 
 
 def _deleted(text: str, keys: Sequence[str]) -> str:
-    """The text with the entry taken out of the tree."""
+    """Returns the text with the entry taken out of the tree."""
     import tomlkit
 
     document = tomlkit.parse(text)

@@ -24,7 +24,7 @@ class ImmuneGate(Gate):
         )
 
     def redact(self, text: str, verdict: GateVerdict) -> str:
-        """The text with the secrets replaced by the rule that found them."""
+        """Returns the text with the secrets replaced by the rule that found them."""
         return redact(text, scan(text).findings)
 
 

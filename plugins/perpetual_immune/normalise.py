@@ -53,7 +53,7 @@ class View:
     """True when the blanks between words are lost, so patterns must allow none."""
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """The `[start, end)` of the original that a match at `[start, end)` of this view came from."""
+        """Returns the `[start, end)` of the original that a match at `[start, end)` of this view came from."""
         if self.identity:
             return start, end
         if self.origin is None or not self.origin:
@@ -115,7 +115,7 @@ _REVERSED_SIGNS = re.compile(
 
 
 def is_format(char: str) -> bool:
-    """Whether a character is invisible on its own: Unicode format class, variation selectors, a few fillers."""
+    """Returns whether a character is invisible on its own: Unicode format class, variation selectors, a few fillers."""
     if char in _FORMAT:
         return True
     code = ord(char)
@@ -232,7 +232,7 @@ def _decoded(view: View, depth: int, budget: list[int]) -> Iterator[View]:
 def _remap(
     view: View, name: str, pieces: list[tuple[str, int]], *, hidden: bool = False, squeezed: bool = False
 ) -> View:
-    """A view built from (text, offset in `view`) pieces, each character mapped back to the original."""
+    """Returns a view built from (text, offset in `view`) pieces, each character mapped back to the original."""
     text = "".join(piece for piece, _ in pieces)
     if view.origin is None and not view.identity:
         return View(name, text, view.start, view.end, hidden=hidden or view.hidden, squeezed=squeezed)
@@ -358,7 +358,7 @@ def _turned(view: View) -> Iterator[View]:
 
 
 def _clean_views(view: View) -> Iterator[View]:
-    """Every reading of `view` but itself that does not involve decoding a run."""
+    """Yields every reading of `view` but itself that does not involve decoding a run."""
     bases = [view]
     if not view.text.isascii():
         folded = _folded(view)
@@ -384,7 +384,7 @@ def _clean_views(view: View) -> Iterator[View]:
 
 
 def views(text: str) -> tuple[View, ...]:
-    """All readings of `text`, the untouched one first; identical readings once.
+    """Returns all readings of `text`, the untouched one first; identical readings once.
 
     Linear in the length of `text` for a fixed depth; at most `MAX_RUNS` encoded runs are decoded.
     """

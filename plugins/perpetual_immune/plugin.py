@@ -7,7 +7,7 @@ from perpetual.api import Provider, hookimpl
 
 @hookimpl
 def perpetual_gates() -> list[Provider]:
-    """The text scanner."""
+    """Returns the text scanner."""
     return [
         Provider("gate", "immune", "perpetual_immune.gate:build",
                  "injected instructions, secrets, dangerous commands and score manipulation", order=10,

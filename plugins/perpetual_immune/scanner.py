@@ -71,7 +71,7 @@ def _escape(text: str) -> str:
 
 
 def _excerpt(text: str, start: int, end: int, hidden_spans: Iterable[tuple[int, int]], secret: bool) -> str:
-    """The words found, shortened; every secret that overlaps them is masked first."""
+    """Returns the words found, shortened; every secret that overlaps them is masked first."""
     if secret:
         return _escape(text[start : start + 4])[: EXCERPT_CHARS - 3] + "..."
     end = min(end, start + EXCERPT_CHARS)
@@ -105,7 +105,7 @@ def _collect(text: str) -> dict[Category, list[_Located]]:
 
 
 def _weight(hits: list[_Located]) -> float:
-    """The most that neighbouring evidence adds up to, each family counted once with its heaviest hit."""
+    """Returns the most that neighbouring evidence adds up to, each family counted once with its heaviest hit."""
     ordered = sorted(hits, key=lambda hit: hit.start)
     best = 0.0
     for index, first in enumerate(ordered[:400]):

@@ -188,7 +188,9 @@ class _Native(NamedTuple):
         return cls(platform.Identity(boot_id, int(pid), int(ticks)), nonce, host_id, end_hash)
 
     def vouches(self, record: rundir.ExitRecord) -> bool:
-        """Returns whether a record of an end is the supervisor's: it holds the key whose hash is known since the start.
+        """Returns whether the record of an end is the supervisor's.
+
+        It holds the key whose hash is known since the start.
 
         Of an earlier version, of before a restart and of another machine the nonce alone has to do.
         """
@@ -210,7 +212,7 @@ def _keeper(seen: rundir.Observation, native: _Native | None) -> platform.Identi
 
 
 def _is_over(native: _Native | None, log_dir: Path) -> bool:
-    """Returns whether all processes of a run with unreadable records have ended."""
+    """Returns whether nothing of a run lives whose records cannot be read."""
     known = [native.supervisor] if native is not None else []
     try:
         started = rundir.read_started(log_dir)
@@ -240,7 +242,9 @@ def _readable(native: _Native | None, log_dir: Path) -> Iterator[None]:
 
 
 def _sighting(seen: rundir.Observation, native: _Native | None, log_dir: Path) -> Sighting:
-    """Returns what the folder says of the run of this native id. Raises ValueError for an impossible record."""
+    """Returns what a look at the folder means for the run of this native id. Raises ValueError for an impossible
+    record.
+    """
     nonce = _nonce_of(seen)
     is_strange = native is not None and nonce is not None and nonce != native.nonce
     if native is not None and (seen.state not in ("running", "orphaned") or is_strange):
@@ -290,7 +294,7 @@ def _sighting(seen: rundir.Observation, native: _Native | None, log_dir: Path) -
 
 
 def _by_supervisor(seen: rundir.Observation, native: _Native, log_dir: Path, *, is_strange: bool) -> Sighting | None:
-    """Returns what the run's supervisor says against its folder; None if nothing."""
+    """Returns what the supervisor that was started for the run says against its folder; None if nothing."""
     supervisor = native.supervisor
     is_missing = is_strange or (seen.state == "absent" and seen.detail is None)
     if supervisor_here(supervisor, log_dir) is not None:

@@ -130,7 +130,9 @@ def listed(
     empty: str,
     extra: dict[str, Any] | None = None,
 ) -> Answer:
-    """Returns a page of a list: as many items as were asked for, or as fit; the cursor always leads to the next one.
+    """Returns a page of a list: as many items as were asked for, or as fit.
+
+    The cursor leads to the next one in any case.
 
     Args:
         fetch: the page with so many items at most.
@@ -226,7 +228,7 @@ def _held(text: str) -> int:
 
 
 def _item(item: dict[str, Any], most_tokens: int) -> dict[str, Any]:
-    """Returns an item of a list, cut so that a very long one leaves room for the others."""
+    """Returns an item of a list, cut so that one with very much in it leaves room for the others."""
     short: dict[str, Any] = _cut(item, _CUTS[2])
     if size(short) <= most_tokens:
         return short

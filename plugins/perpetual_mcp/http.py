@@ -72,7 +72,9 @@ def _is_loopback(host: str) -> bool:
 
 
 def token_of(root: Path, environment: Mapping[str, str]) -> tuple[str, str]:
-    """Returns the token that clients must send, and its source: the environment, or a file that only its owner reads.
+    """Returns the token that clients must bring, and where it stands.
+
+    The environment, or a file that only its owner reads.
 
     Raises:
         UsageError: for one that is too short to keep anybody out.

@@ -264,7 +264,8 @@ def _refused(number: str | int | None, code: int, message: str) -> dict[str, Any
 
 
 def _sound(line: bytes) -> bytes:
-    """Returns the line without bytes that are no UTF-8 and without halves of surrogate pairs: the SDK refuses both.
+    """Returns the line without bytes that are no UTF-8 and without halves of surrogate pairs, which the SDK's parser
+    refuses.
 
     Halves are text cut through an emoji, as programs in JavaScript write it.
     """

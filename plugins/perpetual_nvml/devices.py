@@ -39,7 +39,7 @@ class NvmlBackend(GpuBackend):
 
 
 def build(options: Mapping[str, Any]) -> GpuBackend:
-    """The factory that the plugin offers; NVML needs no options."""
+    """Returns the factory that the plugin offers; NVML needs no options."""
     return NvmlBackend()
 
 
@@ -71,12 +71,12 @@ def _nothing(reason: str) -> Reading:
 
 
 def _unanswered(reason: str) -> Reading:
-    """What it would have said is not known: it may well have devices."""
+    """Returns what it would have said is not known: it may well have devices."""
     return Reading(driver=None, gpus=(), reason=reason, transient=True)
 
 
 def _library_is_absent() -> bool:
-    """Whether NVML is certainly not installed, found out without loading it and without another process.
+    """Returns whether NVML is certainly not installed, found out without loading it and without another process.
 
     Where the usual places do not name the library, the dynamic linker has the last word: for a missing one it
     answers at once, and should it find one after all, that one is merely loaded and the probe asks it.
@@ -103,7 +103,7 @@ class _ProbeError(Exception):
 
 
 def _ask(deadline_s: float) -> bytes:
-    """The probe's output. Raises `TimeoutExpired`, `_ProbeError`, `OSError` when it cannot be started."""
+    """Returns the probe's output. Raises `TimeoutExpired`, `_ProbeError`, `OSError` when it cannot be started."""
     until = time.monotonic() + deadline_s
     # -P: nothing from the probe's own folder may stand in for a module of the standard library.
     command = [sys.executable, "-P", str(_PROBE), str(deadline_s + 1)]

@@ -14,7 +14,7 @@ class NoGpus(GpuBackend):
     """Always zero devices."""
 
     def read(self, deadline_s: float = 5.0) -> Reading:
-        """No devices, by configuration."""
+        """Returns no devices, by configuration."""
         return Reading(None, (), "this project is configured to use no GPUs (gpus: none)")
 
 

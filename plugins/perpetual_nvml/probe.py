@@ -26,7 +26,7 @@ Document = dict[str, Any]
 
 
 def survey() -> Document:
-    """Everything NVML tells, as the document above. Never raises for what a driver or a GPU does."""
+    """Returns everything NVML tells, as the document above. Never raises for what a driver or a GPU does."""
     try:
         import pynvml as nvml
     except ImportError as error:
@@ -51,7 +51,7 @@ def _nothing(reason: str | None, *, transient: bool = False) -> Document:
 
 
 def _may_pass(nvml: Any, error: Exception) -> bool:
-    """Whether a driver that could not be opened may be opened later without anybody's doing."""
+    """Returns whether a driver that could not be opened may be opened later without anybody's doing."""
     lasting = {
         nvml.NVML_ERROR_LIBRARY_NOT_FOUND,
         nvml.NVML_ERROR_DRIVER_NOT_LOADED,
@@ -96,7 +96,7 @@ class Attempts:
         self._fatal = {nvml.NVML_ERROR_GPU_IS_LOST, nvml.NVML_ERROR_RESET_REQUIRED}
 
     def value(self, call: Callable[..., Any], *arguments: Any, essential: bool = False) -> Any:
-        """What `call(*arguments)` answers, or None when it fails."""
+        """Returns what `call(*arguments)` answers, or None when it fails."""
         if not self.healthy:
             return None
         try:
@@ -173,7 +173,7 @@ def _fill(nvml: Any, attempts: Attempts, handle: Any, gpu: Document) -> None:
 
 
 def _memory(nvml: Any, handle: Any) -> Any:
-    """The query's second form where the driver has it: the first counts the driver's own reserve as used."""
+    """Returns the query's second form where the driver has it: the first counts the driver's own reserve as used."""
     try:
         return nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2)
     except (nvml.NVMLError_FunctionNotFound, nvml.NVMLError_ArgumentVersionMismatch):
@@ -197,7 +197,10 @@ def _mig_handle(nvml: Any, handle: Any, place: int) -> Any:
 def _mig_devices(
     nvml: Any, attempts: Attempts, parts: Iterable[Any], on_device: list[Any] | None
 ) -> tuple[list[Document], list[Any]]:
-    """The records of the instances that have a name, for to others no run can be sent; and all their entries."""
+    """Returns the records of the instances that have a name, for to others no run can be sent.
+
+    And all their entries.
+    """
     documents, entries = [], []
     for part in parts:
         memory = attempts.value(_memory, nvml, part)
@@ -229,7 +232,7 @@ def _running(nvml: Any, attempts: Attempts, handle: Any) -> list[Any] | None:
 
 
 def _running_kind(nvml: Any, kind: str, handle: Any) -> Any:
-    """The processes of one kind, asked in the call's third form or else its second; the records are the same.
+    """Returns the processes of one kind, asked in the call's third form or else its second; the records are the same.
 
     Drivers before 510 and some of 535 lack the third form. The call without a number is no help there: it
     raises an error that is no NVMLError.
@@ -242,7 +245,7 @@ def _running_kind(nvml: Any, kind: str, handle: Any) -> Any:
 
 
 def _processes(entries: Iterable[Any]) -> list[Document]:
-    """One record a process. One that computes and draws is in two lists with the same memory: counted once.
+    """Returns one record a process. One that computes and draws is in two lists with the same memory: counted once.
     One on several MIG instances has an entry for each: added up."""
     held: dict[int, dict[Any, int | None]] = {}
     for entry in entries:

@@ -149,7 +149,7 @@ def _keep(
 
 
 def look(git: Git, root: str) -> tuple[Site, dict[str, str]]:
-    """Returns the place of the repository around `root`, and what of its configuration matters.
+    """Returns where the repository around `root` is, and what of its configuration matters.
 
     Raises:
         GitFailed: outside a work tree, or without git.
@@ -337,14 +337,14 @@ class Git:
         return process
 
     def read(self, process: subprocess.Popen[bytes]) -> bytes:
-        """Reads all that the process writes; it has ended then."""
+        """Returns all that it writes; it has ended then."""
         assert process.stdout is not None
         data = process.stdout.read()
         process.wait()
         return data
 
     def why(self, process: subprocess.Popen[bytes]) -> str:
-        """Returns why it ended without success, in git's own words where it gave any."""
+        """Returns why it ended without success, in git's own words where it said any."""
         words = process.args
         assert isinstance(words, list)
         command = next(word for word in words if word in _COMMANDS)

@@ -60,7 +60,10 @@ def _first_line(path: str) -> str:
 
 
 def _of_shim(path: str, cwd: Path, env: Mapping[str, str]) -> str | None:
-    """Returns the Python behind pyenv's shim, as pyenv chooses: variable, nearest `.python-version`, its own choice."""
+    """Returns the Python behind pyenv's stand-in, chosen as pyenv does.
+
+    Variable, nearest `.python-version`, its own choice.
+    """
     folder, name = os.path.split(path)
     if os.path.basename(folder) != "shims" or not os.path.isdir(os.path.join(folder, os.pardir, "versions")):
         return None

@@ -104,7 +104,7 @@ def _broken(text: str, find: Finder) -> Iterator[Span]:
 
 
 def _may_be_one(text: str, cut: int, resumed: int) -> bool:
-    """Whether the characters on both sides of a line's end may be one token."""
+    """Returns whether the characters on both sides of a line's end may be one token."""
     begin = cut
     while begin > 0 and cut - begin < _LONGEST_SIDE and text[begin - 1] in _TOKEN_CHARACTERS:
         begin -= 1

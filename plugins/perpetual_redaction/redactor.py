@@ -137,7 +137,7 @@ def _shown_word(before: str, word: str, *, is_curl: bool, takes_password: bool) 
 
 
 def _spans(text: str) -> list[Span]:
-    """Where the secrets of a text are, in order and apart from each other."""
+    """Returns where the secrets of a text are, in order and apart from each other."""
     if len(text) < 6:
         return []
     found = [*_plain(text)]
@@ -154,7 +154,7 @@ def _spans(text: str) -> list[Span]:
 
 
 def _tokens(text: str) -> Iterator[Span]:
-    """What is a secret by its form alone."""
+    """Yields what is a secret by its form alone."""
     lower = text.lower()
     if any(word in lower for word in _FORM_WORDS):
         for match in _FORMS.finditer(text):
@@ -189,7 +189,7 @@ def _plain(text: str) -> Iterator[Span]:
 
 
 def _in_addresses(text: str, lower: str) -> Iterator[Span]:
-    """The values of headers, and the credentials of URLs."""
+    """Yields the values of headers, and the credentials of URLs."""
     for match in _HEADER.finditer(text) if any(word in lower for word in _HEADER_WORDS) else ():
         group = "value" if match["value"] else "token"
         if match[group].lower() not in _SCHEMES and match[group][0] not in "<${[":
@@ -225,7 +225,7 @@ def _named(text: str, lower: str) -> Iterator[Span]:
 
 
 def _start_of_name(text: str, at: int) -> int:
-    """Where the name around a word begins."""
+    """Returns where the name around a word begins."""
     start = at
     while start > 0 and at - start < _LONGEST_NAME and (text[start - 1] in "_.-" or text[start - 1].isalnum()):
         start -= 1

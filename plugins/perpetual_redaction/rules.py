@@ -94,7 +94,10 @@ def entropy(value: str) -> float:
 
 
 def is_placeholder(value: str, *, strict: bool = True) -> bool:
-    """Whether `value` stands for a secret instead of being one; `strict` also refuses words people write in examples."""
+    """Returns whether `value` stands for a secret instead of being one.
+
+    `strict` also refuses words people write in examples.
+    """
     if len(set(value)) < 4:
         return True
     return (PLACEHOLDER if strict else _RELAXED_PLACEHOLDER).search(value) is not None
@@ -113,7 +116,10 @@ def _classes(value: str) -> int:
 
 
 def _generic_secret(key: str, value: str, quoted: bool, line: str) -> bool:
-    """The decision of the assignment rule: does this name keep this value secret, and does the value look drawn?"""
+    """Returns the decision of the assignment rule.
+
+    Does this name keep this value secret, and does the value look drawn?
+    """
     if _NOT_SECRET_KEY.search(key) or is_placeholder(value) or _LOCK_LINE.search(line):
         return False
     if value.lower() in key.lower() or key.lower() in value.lower() or " " in value.strip():
@@ -220,7 +226,7 @@ def _assigned(text: str, lower: str) -> Iterator[Secret]:
 
 
 def _key_words(text: str, lower: str) -> list[int]:
-    """Where the words of `_KEY_WORD` begin. Finding plain words is a hundred times faster than the pattern."""
+    """Returns where the words of `_KEY_WORD` begin. Finding plain words is a hundred times faster than the pattern."""
     if len(lower) != len(text):
         return [match.start() for match in _KEY.finditer(text)]
     found = set(places(lower, _ASSIGN_KEYWORDS))
@@ -241,7 +247,7 @@ def places(text: str, words: Iterable[str]) -> Iterator[int]:
 
 
 def _start_of_key(text: str, word: int) -> int | None:
-    """Where the name around a key word begins, None if that is further away than names are long."""
+    """Returns where the name around a key word begins, None if that is further away than names are long."""
     found, at = None, word
     while True:
         if at == 0 or not text[at - 1].isascii() or not text[at - 1].isalnum():

@@ -25,11 +25,11 @@ class TokenFormat:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """The compiled expression: a hundred of them cost every command 20 ms, and few texts hold a keyword."""
+        """Returns the compiled expression: a hundred of them cost every command 20 ms, and few texts hold a keyword."""
         return re.compile(self.source, self.flags)
 
     def possible(self, lower: str) -> bool:
-        """Whether `lower`, the text in lower case, holds one of the keywords."""
+        """Returns whether `lower`, the text in lower case, holds one of the keywords."""
         for keyword in self.keywords:  # noqa: SIM110 - a plain loop is twice as fast, and this runs 100 times per text
             if keyword in lower:
                 return True

@@ -14,7 +14,10 @@ __all__ = ["Book", "Number", "exact"]
 
 
 def exact(value: float) -> str:
-    """Returns the value as a file shows it: integers whole, others to twelve digits (the last bits vary by machine)."""
+    """Returns the value as it stands in a file: whole numbers whole, others to twelve digits.
+
+    The last bit is a machine's.
+    """
     return str(value) if isinstance(value, int) else f"{value:.12g}"
 
 

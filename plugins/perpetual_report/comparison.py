@@ -85,7 +85,7 @@ def compare(lab: Lab, ids: Sequence[str]) -> dict[str, Any]:
 
 
 def _pooled_otherwise(arms: Sequence[Mapping[str, Any]], pairs: Iterable[Mapping[str, Any]]) -> Iterable[str]:
-    """Yields the effects that rest on other runs than the means of the two arms."""
+    """Yields which effects rest on other runs than the means of the two arms."""
     metrics = {arm["id"]: arm["metrics"] for arm in arms}
     for pair in pairs:
         a, b = (metrics[pair[name]].get(pair["metric"]) for name in ("a", "b"))
@@ -382,7 +382,7 @@ def _shown_pair(item: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def tables_of(found: Mapping[str, Any]) -> list[Table]:
-    """Returns the comparison as three tables: what differs, what was measured, which arm is better."""
+    """Returns the comparison as three tables: what differs, what was measured, who is better."""
     ids = [arm["id"] for arm in found["arms"]]
     differences = [(item["field"], *(_cell(item["values"][id]) for id in ids)) for item in found["differences"]]
     measured = [

@@ -60,7 +60,10 @@ def write(path: Path, text: str) -> None:
 
 
 def sections_of(lab: Lab) -> list[tuple[str, str]]:
-    """Returns the sections of plugins, each with its plugin's name; a line that says so replaces one that fails."""
+    """Returns what plugins add, each with its plugin's name.
+
+    A section that fails is replaced by a line that says so.
+    """
     texts = []
     for name, section in lab.parts("report_section"):
         try:
@@ -124,7 +127,7 @@ def _environment(*, autoescape: bool) -> Environment:
 
 
 def _marks(snapshot: Snapshot) -> dict[str, Any]:
-    """Returns what a file says of itself: from these marks it is derived again."""
+    """Returns what a file says of itself: by these it is derived again."""
     from perpetual import __version__
 
     return {"version": __version__, "form": form(), "seq": snapshot.seq, "debits": len(snapshot.debits)}
@@ -132,7 +135,10 @@ def _marks(snapshot: Snapshot) -> dict[str, Any]:
 
 @cache
 def form() -> str:
-    """Returns a hash of all that shapes a report: the same form gives the same words and pictures for a record."""
+    """Returns what shapes a report, as a hash.
+
+    The same form writes the same words and pictures from the same record.
+    """
     digest = sha256()
     for part in sorted(files("perpetual_report").iterdir(), key=lambda part: part.name):
         if part.name.endswith((".py", ".j2")) and part.name not in _APART:
@@ -151,7 +157,9 @@ def html_of(
     *,
     by: str | None = None,
 ) -> str:
-    """Returns the report as one HTML file, with these pictures and the name of their renderer (by default, ours)."""
+    """Returns the report as one HTML file, with the pictures given and the name of what drew them (by default, of
+    ours).
+    """
     environment = _environment(autoescape=True)
     environment.filters |= {
         "text": lambda value: Markup(f"<bdi>{escape(plain(value))}</bdi>"),

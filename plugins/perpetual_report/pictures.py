@@ -75,7 +75,10 @@ def drawn_by() -> str | None:
 
 
 def plain(text: object) -> str:
-    """Returns the text on one line, unseen characters made visible: a control character must not hide words."""
+    """Returns the text on one line, with what cannot be seen made visible.
+
+    A control character must not hide or turn words.
+    """
     line = " ".join(str(text).split())
     return "".join(c if c.isprintable() or c in "\u200c\u200d" else f"\\u{ord(c):04x}" for c in line)
 
@@ -87,12 +90,15 @@ def short(text: object, length: int) -> str:
 
 
 def colour(name: str) -> str:
-    """Returns matplotlib's value for a colour; `draw` puts the CSS variable in its place."""
+    """Returns what to tell matplotlib; `draw` puts the CSS variable in its place."""
     return COLOURS[name][0]
 
 
 def draw(name: str, title: str, words: str, size: tuple[float, float], paint: Callable[[Figure], None]) -> str:
-    """Returns an inline SVG: `paint` fills a figure of `size` inches; screen readers speak `title` and `words`."""
+    """Returns an inline SVG: `paint` fills a figure of `size` inches.
+
+    `title` and `words` tell it to who cannot see it.
+    """
     import io
 
     import matplotlib
@@ -135,7 +141,10 @@ def _inline(svg: str, name: str, title: str, words: str) -> str:
 
 
 def axes_of(figure: Figure, *, left: float, bottom: float = 0.55, right: float = 0.1, top: float = 0.32) -> Any:
-    """Returns a picture's one pair of axes, with its margins in inches: measuring would cost a second drawing."""
+    """Returns a picture's one pair of axes, with its margins in inches.
+
+    Measuring what fits would cost a second drawing.
+    """
     width, height = figure.get_size_inches()
     inner = (1 - (left + right) / width, 1 - (bottom + top) / height)
     axes = figure.add_axes((left / width, bottom / height, *inner))

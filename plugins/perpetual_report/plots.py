@@ -46,7 +46,7 @@ _STATUSES = {
 
 
 def confidence(name: str, statement: str, steps: Sequence[Mapping[str, Any]], bounds: tuple[float, float]) -> str:
-    """Draws the folded confidence after each row; the thresholds as lines, each step named by its run."""
+    """Returns the folded confidence after each row; the thresholds as lines, each step named by its run."""
     kept = steps[-_STEPS:]
     values = [step["record"].fold["confidence"] for step in kept]
     ends = f"from {values[0]:.3f} to {values[-1]:.3f} in {len(kept)} steps"
@@ -93,7 +93,10 @@ def _step_name(step: Mapping[str, Any]) -> str:
 
 
 def effects(name: str, metric: str, designs: Sequence[Mapping[str, Any]]) -> str:
-    """Draws each design's effect with its 95 % interval, its seeds behind; lines at 0 and the effect worth having."""
+    """Returns each design's effect with its 95 % interval, its seeds behind it.
+
+    0 and the effect worth having as lines.
+    """
     kept = [item for item in designs if item["drawn"].interval is not None][-_DESIGNS:]
     words = "; ".join(_effect_words(", ".join(item["members"]), item["drawn"]) for item in kept)
 
@@ -116,7 +119,9 @@ def effects(name: str, metric: str, designs: Sequence[Mapping[str, Any]]) -> str
 
 
 def _design_name(item: Mapping[str, Any]) -> str:
-    """Returns a design's experiments, as far as there is room, with the title of the one whose prediction holds."""
+    """Returns the experiments of a design, as far as there is room, with the title of the one whose prediction
+    holds.
+    """
     members = item["members"]
     ids = ", ".join(members) if len(members) <= _NAMED else f"{members[0]} and {len(members) - 1} more"
     return f"{ids}  {short(item['experiment'].title, 34)}"
@@ -154,7 +159,10 @@ def _effect_words(id: str, effect: Effect) -> str:
 
 
 def budget(name: str, snapshot: Snapshot) -> str:
-    """Draws hours spent and reserved over time against the limit: GPU-hours, or run-hours where no GPU was wanted."""
+    """Returns what was spent and reserved over time against the limit.
+
+    GPU-hours, or run-hours where no GPU was asked for.
+    """
     is_gpu = any(row.gpu_hours for row in snapshot.debits)
     unit = "GPU-hours" if is_gpu else "run-hours"
     times, spent, held = _balance(snapshot, is_gpu=is_gpu)
@@ -228,12 +236,18 @@ def _dates(axes: Any, times: Sequence[datetime]) -> None:
 
 
 def drawn_runs(snapshot: Snapshot) -> list[Run]:
-    """Returns the runs that have a bar: those that started here; adopted ones ran elsewhere, at another time."""
+    """Returns the runs that have a bar: those that started here.
+
+    What was adopted ran at another time, on another machine.
+    """
     return [run for run in snapshot.runs if run.started_at is not None and run.scheduler != ADOPTED]
 
 
 def timeline(name: str, snapshot: Snapshot) -> str | None:
-    """Draws the newest runs as bars, grouped by experiment, named with how they ended; None before the first start."""
+    """Returns the newest runs as bars, grouped by experiment, named with how they ended.
+
+    None before the first start.
+    """
     started = drawn_runs(snapshot)
     if not started:
         return None
@@ -274,7 +288,10 @@ def timeline(name: str, snapshot: Snapshot) -> str | None:
 
 
 def graph(name: str, snapshot: Snapshot) -> str | None:
-    """Draws which hypothesis is tested by which experiment against which baseline; None before the first experiment."""
+    """Returns what is tested by what, and against what: hypothesis, experiment, baseline.
+
+    None before the first experiment.
+    """
     kept = [item for item in snapshot.experiments if item.design.claim is not None][-NODES:]
     if not kept:
         return None

@@ -105,7 +105,7 @@ def _sd(values: Values) -> float:
 
 
 def calibration(hypotheses: int = 2000, seed: int = 2) -> list[CalibrationRow]:
-    """Returns the calibration of the rule, its variants and three rules of thumb, on the same simulated hypotheses.
+    """Returns the rule's calibration, of its variants and of three rules of thumb, on the same simulated hypotheses.
 
     Each is true with probability one half and has one design with 1 to 8 replicates.
     """

@@ -34,7 +34,7 @@ class Handle:
         self.begun = False  # inside a transaction it stays what it is
 
     def is_of(self, status: os.stat_result | None) -> bool:
-        """Whether that file is the one that is open."""
+        """Returns whether that file is the one that is open."""
         return status is not None and (status.st_dev, status.st_ino) == self.place
 
     def close(self) -> None:
@@ -66,7 +66,7 @@ class Connections:
         return None if self.is_absent() else self._open(writes=False)
 
     def writing(self) -> Handle | None:
-        """The same for writing."""
+        """Returns the same for writing."""
         handle = self._present()
         if handle is not None and handle.writes:
             return handle
@@ -78,7 +78,7 @@ class Connections:
         return getattr(self._local, "handle", None)
 
     def is_absent(self) -> bool:
-        """Whether there is no file yet.
+        """Returns whether there is no file yet.
 
         Raises:
             CorruptData: if it is gone and its journal is not, which a new file of the name must not get.
@@ -113,7 +113,7 @@ class Connections:
             handle.close()
 
     def look(self) -> os.stat_result | None:
-        """The file at the path, which need not be the one that is open."""
+        """Returns the file at the path, which need not be the one that is open."""
         return look(self._name)
 
     def _start(self) -> None:

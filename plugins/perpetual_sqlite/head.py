@@ -11,7 +11,7 @@ FILE = "store.sqlite"
 
 
 def head(path: str) -> str:
-    """An opaque token of the committed state in folder `path`, from the stats of the database and its log.
+    """Returns an opaque token of the committed state in folder `path`, from the stats of the database and its log.
 
     The store sees to it that two commits within one tick of the file system's clock have different times. An empty
     text means that nothing was ever committed.

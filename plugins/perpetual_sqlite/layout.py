@@ -35,17 +35,19 @@ _EXACT = 2**31  # smaller whole numbers are the same to SQLite and to Python, ho
 
 
 def quoted(name: str) -> str:
-    """An SQL identifier."""
+    """Returns an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def table_of(kind: str) -> str:
-    """The table's name. SQLite's names know no case and some are its own, so an unusual name is written in hex."""
+    """Returns the table's name. SQLite's names know no case and some are its own, so an unusual name is written in
+    hex.
+    """
     return kind if _PLAIN.fullmatch(kind) and not kind.startswith("sqlite_") else f"kind {kind.encode().hex()}"
 
 
 def path_of(field: str) -> str | None:
-    """The JSON path of a top-level field as an SQL literal, or None if a path cannot name it."""
+    """Returns the JSON path of a top-level field as an SQL literal, or None if a path cannot name it."""
     if not field.isprintable() or '"' in field or "\\" in field:
         return None
     return "'$.\"" + field.replace("'", "''") + "\"'"
@@ -66,7 +68,7 @@ class Table:
 
 @cache
 def table(kind: Kind) -> Table:
-    """What belongs to the kind as it is declared."""
+    """Returns what belongs to the kind as it is declared."""
     name = table_of(kind.name)
     quote = quoted(name)
     id, revision = ("CAST(number AS TEXT)", "1") if kind.ledger else ("id", "rev")
@@ -114,7 +116,7 @@ def _indexes(kind: Kind) -> dict[str, str]:
 
 
 def _triggers(kind: Kind) -> dict[str, str]:
-    """What keeps a ledger as it is; nothing for documents.
+    """Returns what keeps a ledger as it is; nothing for documents.
 
     The trigger on INSERT keeps the numbers dense, and with that refuses INSERT OR REPLACE, which removes the old row
     without calling the one on DELETE.
@@ -145,7 +147,7 @@ def build(connection: sqlite3.Connection, kinds: Iterable[Kind]) -> None:
 
 
 def faults(connection: sqlite3.Connection, table: Table, names: set[str], count: int, commit: int) -> list[str]:
-    """What is wrong with a kind of which the store has counted `count` up to that commit, each a few words."""
+    """Returns what is wrong with a kind of which the store has counted `count` up to that commit, each a few words."""
     told = [f"the trigger {name!r} is missing" for name in _triggers(table.kind) if name not in names]
     quote = quoted(table.name)
     ((rows, last, seq),) = connection.execute(

@@ -71,12 +71,12 @@ class Opened:
 
 
 def has_wal_fix(version: tuple[int, ...]) -> bool:
-    """Whether SQLite of that version (`sqlite3.sqlite_version_info`) is free of the WAL-reset race."""
+    """Returns whether SQLite of that version (`sqlite3.sqlite_version_info`) is free of the WAL-reset race."""
     return version >= (3, 51, 3) or (3, 50, 7) <= version < (3, 51) or (3, 44, 6) <= version < (3, 45)
 
 
 def choose_mode(folder: str | os.PathLike[str]) -> tuple[str, str]:
-    """The journal mode for files in `folder`, and the reason in words."""
+    """Returns the journal mode for files in `folder`, and the reason in words."""
     version = sqlite3.sqlite_version
     if not has_wal_fix(sqlite3.sqlite_version_info):
         return "truncate", f"SQLite {version} can lose a commit in WAL mode (mended in 3.51.3, 3.50.7 and 3.44.6)"
@@ -117,7 +117,7 @@ def create(path: Path, build: Callable[[sqlite3.Connection], None]) -> None:
 
 
 def open_writing(path: Path, timeout_s: float, *, check: Callable[[sqlite3.Connection], None] | None = None) -> Opened:
-    """An existing file for writing, in autocommit mode; each commit is on stable storage when it returns.
+    """Returns an existing file for writing, in autocommit mode; each commit is on stable storage when it returns.
 
     A commit that a crash cut off is rolled back. A file in the other journal mode is changed, unless another
     process has it open: then its mode is kept, `why` says so, and WAL is without danger only to processes that
@@ -149,7 +149,7 @@ def open_writing(path: Path, timeout_s: float, *, check: Callable[[sqlite3.Conne
 
 
 def open_reading(path: Path, timeout_s: float) -> Opened:
-    """An existing file for reading, without writing anything; see *Reading* at the top of this module.
+    """Returns an existing file for reading, without writing anything; see *Reading* at the top of this module.
 
     Raises:
         OSError: for what may not be read.
@@ -160,7 +160,7 @@ def open_reading(path: Path, timeout_s: float) -> Opened:
 
 
 def _in_place(path: Path, timeout_s: float) -> Opened | None:
-    """The file itself, or None where SQLite would have to write to read it."""
+    """Returns the file itself, or None where SQLite would have to write to read it."""
     connection = _connect(path, "ro", timeout_s)
     try:
         mode = _mode(connection)  # which looks for a journal too
@@ -176,13 +176,16 @@ def _in_place(path: Path, timeout_s: float) -> Opened | None:
 
 
 def needs_copy(problem: sqlite3.Error) -> bool:
-    """Whether a reader was refused because SQLite would have to write: `open_reading` anew finds another way."""
+    """Returns whether a reader was refused because SQLite would have to write.
+
+    `open_reading` anew finds another way.
+    """
     code = getattr(problem, "sqlite_errorcode", None)
     return code is not None and code & 0xFF in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
 
 
 def stamp(path: Path) -> tuple[tuple[int, int, int, int], ...]:
-    """What changes with every change of the file: device, inode, size and time of it and of its journals."""
+    """Returns what changes with every change of the file: device, inode, size and time of it and of its journals."""
     found = []
     look = os.lstat if confined.is_inside(path) else os.stat
     for end in ("", *_JOURNALS):
@@ -237,7 +240,10 @@ def _why(path: Path, mode: str) -> str:
 
 
 def _copy(path: Path, timeout_s: float) -> Opened:
-    """The state that a reader would see after mending, in memory; or the file itself, once a writer has mended it."""
+    """Returns the state that a reader would see after mending, in memory.
+
+    Or the file itself, once a writer has mended it.
+    """
     from shutil import copyfileobj
     from tempfile import TemporaryDirectory
 

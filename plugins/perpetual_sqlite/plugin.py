@@ -7,7 +7,7 @@ from perpetual.api import Option, Provider, hookimpl
 
 @hookimpl
 def perpetual_stores() -> list[Provider]:
-    """The store for long records."""
+    """Returns the store for long records."""
     return [
         Provider(
             slot="store",

@@ -188,7 +188,7 @@ class SqliteStore(StoreBase):
     # --- reading --------------------------------------------------------------------------------------------
 
     def read(self, kind: str, id: str) -> Row | None:
-        """One row, by the index on ids or the number."""
+        """Returns one row, by the index on ids or the number."""
         if kind == META:
             return self._own_row()
         table = layout.table(self.kinds[kind])
@@ -201,7 +201,7 @@ class SqliteStore(StoreBase):
         return self._row(table, found[0]) if found else None
 
     def scan(self, kind: str, equals: Mapping[str, Any]) -> Iterable[Row]:
-        """All matching rows of one moment."""
+        """Returns all matching rows of one moment."""
         return self.slice(kind, equals)
 
     def slice(
@@ -268,7 +268,7 @@ class SqliteStore(StoreBase):
         return Meta(number, counts).row
 
     def _ask(self, table: layout.Table, sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        """What the kind's table answers; nothing where it has no table yet."""
+        """Returns what the kind's table answers; nothing where it has no table yet."""
 
         def ask(handle: Handle) -> list[tuple[Any, ...]]:
             try:
@@ -283,7 +283,7 @@ class SqliteStore(StoreBase):
         return self._query(ask) or []
 
     def _query(self, ask: Callable[[Handle], _Answer]) -> _Answer | None:
-        """What `ask` answers, or None where there is no file."""
+        """Returns what `ask` answers, or None where there is no file."""
         for is_last in (False, True):
             try:
                 handle = self._connections.reading()
@@ -353,7 +353,7 @@ class SqliteStore(StoreBase):
                 raise self._told(problem, writing=True) from problem
 
     def describe(self) -> dict[str, Any]:
-        """The journal mode with its reason, SQLite's version, and each file with its size in bytes."""
+        """Returns the journal mode with its reason, SQLite's version, and each file with its size in bytes."""
         opened = self._query(lambda handle: handle.opened)
         mode, why = (opened.mode, opened.why) if opened else choose_mode(self.folder)
         return {"mode": mode, "why": why, "sqlite": sqlite3.sqlite_version, "files": file_sizes(self.folder)}
@@ -366,7 +366,7 @@ class SqliteStore(StoreBase):
     # --- errors ---------------------------------------------------------------------------------------------
 
     def _told(self, problem: sqlite3.Error | OSError, *, writing: bool) -> PerpetualError:
-        """The error that the contract has for it."""
+        """Returns the error that the contract has for it."""
         if isinstance(problem, UnsafePath):
             return explain(problem) or self._corrupt(str(problem))
         if isinstance(problem, OSError):

@@ -38,7 +38,9 @@ class Captured:
         return self._limit_bytes is not None
 
     def has_grown(self) -> bool:
-        """Returns whether something was written since the last call. What was cut out of a log counts as written."""
+        """Returns whether something was written since the last question. What was cut out of a log counts as
+        written.
+        """
         before, self._seen = self._seen, self._written()
         return any(now > then for now, then in zip(self._seen, before, strict=True))
 
@@ -54,7 +56,7 @@ class Captured:
             self._limit_bytes = None
 
     def _written(self) -> list[int]:
-        """Returns how many bytes each file has received in all."""
+        """Returns how many bytes each file has got in all."""
         found = [
             os.fstat(descriptor).st_size + dropped - marker_bytes
             for descriptor, (dropped, marker_bytes) in zip(self._logs, self._cuts, strict=True)

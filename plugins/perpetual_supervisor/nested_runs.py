@@ -13,7 +13,9 @@ from perpetual_supervisor import plainjson
 
 
 def is_supervisor(pid: int) -> bool:
-    """Returns whether this process is proven to be a run's supervisor: the processes below it belong to that run.
+    """Returns whether this process is proven to be the supervisor of a run.
+
+    What is below it is that run's, nobody else's.
 
     Its command line says so, its working directory is a run's and it holds the lock there, and the record of the start
     names it, or there is none yet and the run is still to be launched. A process that only looks like one does not
@@ -40,7 +42,7 @@ def is_supervisor(pid: int) -> bool:
 
 
 def _holds_lock(pid: int, path: str) -> bool:
-    """Returns whether the process has this lock file open and the lock is held."""
+    """Returns whether the process has this lock file open, and somebody holds the lock."""
     import fcntl
 
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe in its place would be waited on

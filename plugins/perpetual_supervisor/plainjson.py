@@ -26,7 +26,7 @@ class _Context:
 
 
 def _accelerated() -> tuple[Any, Any]:
-    """Returns the scanner that reads a value from a text at a position, and the encoder of strings."""
+    """Returns what reads a value from a text at a place, and what writes a string."""
     context: Any = _Context()
     try:
         import _json
@@ -65,7 +65,9 @@ def load(text: str) -> Any:
 
 
 def dump(value: str | int | float | dict[str, Any] | None) -> str:
-    """Returns a line of JSON, as `atomic.dump_json`. Raises ValueError for NaN, infinity; TypeError for other kinds."""
+    """Returns JSON on one line, as `atomic.dump_json`. Raises ValueError for NaN and infinity, TypeError for other
+    kinds.
+    """
     if value is None:
         return "null"
     if isinstance(value, str):

@@ -47,7 +47,7 @@ def descendants(pid: int, *, leave_out: Callable[[int], bool] | None = None) -> 
 
 
 def count_children(*, leave_out: Callable[[int], bool]) -> int:
-    """Counts the children that this process, which has one thread, has yet to wait for, but for those of `leave_out`.
+    """Returns how many children this process, which has one thread, has yet to wait for, but for those of `leave_out`.
 
     Dead ones count: what they left behind may have become ours since it was looked for. 0 is no snapshot: below a
     subreaper (prctl(2)) whose children are all left out nothing else lives, and nothing else can come.
@@ -65,7 +65,9 @@ def count_children(*, leave_out: Callable[[int], bool]) -> int:
 
 
 def identities_below(pid: int, *, leave_out: Callable[[int], bool] | None = None) -> list[platform.Identity]:
-    """Returns every process of `descendants`, as it can be signalled later, even after its parent has gone."""
+    """Returns every process of `descendants`, as it can be signalled later, whatever has become of its parent by
+    then.
+    """
     found = [platform.identity_of(each) for each in descendants(pid, leave_out=leave_out)]
     # A pid may have passed to a stranger before its identity was read; a stranger is not below us.
     confirmed = set(descendants(pid, leave_out=leave_out))
@@ -107,7 +109,7 @@ def offer_to_oom_killer() -> bool:
 
 
 def oom_kills(proc: str = "/proc", cgroups: str = "/sys/fs/cgroup") -> dict[str, int]:
-    """Counts the processes that the kernel's out-of-memory killer has ended so far, by the place of the counter.
+    """Returns how many processes the kernel's out-of-memory killer has ended so far, by the place where it was counted.
 
     The places are `in its control group`, that of this process and of all that it starts (memory.events of cgroups(7)
     version 2, memory.oom_control of version 1), and `on this machine` (vmstat in proc(5)), the closer one first. What
@@ -121,7 +123,7 @@ def oom_kills(proc: str = "/proc", cgroups: str = "/sys/fs/cgroup") -> dict[str,
 
 
 def _cgroup_files(proc: str, cgroups: str) -> list[str]:
-    """Returns the files that may count the out-of-memory kills of this process's own control group."""
+    """Returns where the out-of-memory kills of this process's own control group may be counted."""
     try:
         with open(f"{proc}/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
             lines = file.read().splitlines()
@@ -147,7 +149,7 @@ def _oom_counter(path: str) -> bytes | None:
 
 
 def _lists_children() -> bool:
-    """Returns whether the kernel was built to list a process's children (proc_pid_children(5))."""
+    """Returns whether the kernel was built to tell a process's children (proc_pid_children(5))."""
     own = os.getpid()
     return os.path.exists(f"/proc/{own}/task/{own}/children")
 

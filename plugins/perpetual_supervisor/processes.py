@@ -48,7 +48,9 @@ def command_of(run_dir: Path, started: Started) -> Identity | None:
 
 
 def _is_at_home(run_dir: Path, started: Started) -> bool:
-    """Returns whether the record of the start was written in this very folder, and not in the original of a copy."""
+    """Returns whether the record of the start was written in this very folder, and not in one of which this is a
+    copy.
+    """
     try:
         return started.folder is not None and os.stat(run_dir).st_ino == started.folder
     except OSError:
@@ -81,7 +83,7 @@ def supervision_of(run_dir: Path, started: Started) -> Supervision | None:
 
 
 def _elsewhere(run_dir: Path, started: Started) -> str | None:
-    """Returns where a live run of this machine belongs that is not this folder's, in words; None if it is not alive."""
+    """Returns where a run of this machine lives that is not this folder's, in words; None if it does not live."""
     if platform.is_alive(started.supervisor):
         folder = folder_of(started.supervisor.pid)
         # Once more: it may have been about to leave, and has no folder by now.
@@ -93,7 +95,9 @@ def _elsewhere(run_dir: Path, started: Started) -> str | None:
 
 
 def _foreign_host(started: Started) -> str | None:
-    """Returns the machine that started the run, in words, if it is another one. The same boot is the same machine."""
+    """Returns the machine on which it was started, in words, if that is another one. The same boot is the same
+    machine.
+    """
     if started.host_id is None or started.supervisor.boot_id == platform.boot_id():
         return None
     if started.host_id == this_host().id:
@@ -115,12 +119,12 @@ def is_live(run_dir: Path) -> bool:
 
 
 def _writes_to(pid: int, run_dir: Path) -> bool:
-    """Returns whether the process's output goes to the logs of this folder."""
+    """Returns whether its output goes to the logs of this folder."""
     return _puts_out(pid, _logs(run_dir))
 
 
 def _logs(run_dir: Path) -> list[os.stat_result]:
-    """Returns the logs of this folder; leaves out a file with a second name, which may be another folder's."""
+    """Returns the logs of this folder; a file that has a second name may be another's."""
     logs = []
     for name in _OUTPUTS:
         try:

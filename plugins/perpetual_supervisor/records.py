@@ -88,7 +88,7 @@ def read_started(run_dir: Path) -> Started | None:
 
 
 def started_in(found: Any) -> Started:
-    """Returns the record of a start, checked. Raises KeyError, TypeError, ValueError."""
+    """Returns the record of a start, as it was read. Raises KeyError, TypeError, ValueError."""
     return Started(
         supervisor=identity_in(found["supervisor"]),
         child=None if found["child"] is None else identity_in(found["child"]),
@@ -105,7 +105,9 @@ def started_in(found: Any) -> Started:
 
 
 def read_exit(run_dir: Path) -> ExitRecord | None:
-    """Returns the exit record; None if there is none. Raises ValueError naming the file if it holds no such record."""
+    """Returns how it ended; None if there is no record. Raises ValueError naming the file if it holds no such
+    record.
+    """
     return _read(run_dir / EXIT, _exit_record)
 
 
@@ -149,7 +151,7 @@ def _limit(found: Any, key: str) -> float | None:
 
 
 def seconds(found: Any, key: str) -> float:
-    """Returns a possible length of time. Raises KeyError, TypeError, ValueError."""
+    """Returns a length of time that can have been. Raises KeyError, TypeError, ValueError."""
     value = float(typed(found, key, float, int))
     if not 0.0 <= value < math.inf:
         raise ValueError(f"{key} is {value!r}")

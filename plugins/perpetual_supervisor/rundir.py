@@ -216,7 +216,7 @@ def _started(run_dir: Path) -> tuple[Started | None, ValueError | None]:
 
 
 def _alive(run_dir: Path, started: Started) -> Observation | None:
-    """Returns the state of a run whose supervisor lives, or cannot be known not to; None if it is gone."""
+    """Returns how the run is if its supervisor lives, or cannot be known not to; None if it is gone."""
     found = supervision_of(run_dir, started)
     if found is None:
         return None
@@ -226,7 +226,7 @@ def _alive(run_dir: Path, started: Started) -> Observation | None:
 
 
 def _unrecorded(run_dir: Path, started: Started) -> Observation:
-    """Returns the state of a run whose supervisor is gone and has left no record."""
+    """Returns how a run is whose supervisor is gone and has left no record."""
     if command_of(run_dir, started) is not None:
         age_s = _age_s(started)
         overdue = age_s is not None and started.wall_s is not None and age_s > started.wall_s
@@ -351,7 +351,7 @@ def _is_left_behind(launch: Path) -> bool:
 
 
 def _start_supervisor(run_dir: Path, timeout_s: float, held: int | None) -> str:
-    """Starts the supervisor and returns its answer, one line. Raises LaunchFailed if none comes."""
+    """Returns the supervisor's answer, one line. Raises LaunchFailed if none comes."""
     deadline = time.monotonic() + timeout_s
     # Without `site` the start is twice as fast; on macOS psutil must be found.
     isolation = ["-I"] if sys.platform == "darwin" else ["-I", "-S"]

@@ -104,7 +104,7 @@ def hold_lock(path: str) -> None:
 
 
 def read_spec(path: str) -> dict[str, Any]:
-    """Reads what to run. Raises StartError if it is missing or unreadable."""
+    """Returns what to run. Raises StartError if it is missing or unreadable."""
     try:
         spec = plainjson.read(path)
     except (OSError, ValueError) as exc:
@@ -345,7 +345,7 @@ class Run:
             process_tree.signal_each(found, signum, except_group=self.child if by_group else None)
 
     def _leftovers(self) -> int:
-        """Counts the processes of the run that still live; without a subreaper its process group counts as one.
+        """Returns how many processes of the run still live; without a subreaper its process group counts as one.
 
         A walk down the tree can miss one that is handed to us, its parent gone, while we walk. So none is only said
         where none is found and we have no child either: a process that is handed over has become one.
@@ -401,7 +401,7 @@ class Run:
         }
 
     def _out_of_memory(self) -> str | None:
-        """Returns a note if another process killed the command while the kernel ran out of memory; it is no verdict."""
+        """Returns what was seen, if somebody else killed the command while the kernel ran out of memory; no verdict."""
         if self.reason is not None or self.status is None or os.waitstatus_to_exitcode(self.status) != -signal.SIGKILL:
             return None
         after = process_tree.oom_kills()
@@ -436,7 +436,7 @@ def become_command(spec: dict[str, Any], gate: int, report: int, logs: list[int]
 
 
 def read_cancellation() -> tuple[str, float | None] | None:
-    """Reads `cancel.json` as (detail, grace in seconds); None if there is none."""
+    """Returns what `cancel.json` says, as (detail, grace in seconds); None if there is none."""
     try:
         found = plainjson.read("cancel.json")
         by, grace_s = found["by"], found["grace_s"]
@@ -477,7 +477,7 @@ def record_exit(
 
 
 def write_exit(content: str, tell: Callable[[str], None]) -> bool:
-    """Tries once to write `exit.json`; complains through `tell` and returns False if that failed."""
+    """Returns one try to write `exit.json`; False, told, if it failed."""
     try:
         make_way("exit.json", tell)
         atomic.write_atomic("exit.json", content)

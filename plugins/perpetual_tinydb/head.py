@@ -9,7 +9,7 @@ _BEFORE = "store.json"  # of a project that this version has not written to yet
 
 
 def head(path: str) -> str:
-    """An opaque token of the committed state in folder `path`: size, inode and time of the journal.
+    """Returns an opaque token of the committed state in folder `path`: size, inode and time of the journal.
 
     A commit makes the journal longer, a compaction makes it another file, and a backup that was put back differs in
     its time. An empty text means that nothing was ever committed.

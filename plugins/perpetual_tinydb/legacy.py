@@ -19,12 +19,12 @@ FILE = "store.json"
 
 
 def exists(folder: Path) -> bool:
-    """Returns whether the folder holds a store of that format."""
+    """Returns whether a store of that format stands there."""
     return look(folder / FILE) is not None
 
 
 def load(folder: Path) -> tuple[int, list[tuple[str, Row]]]:
-    """The number of the last commit, and every (kind, row).
+    """Returns the number of the last commit, and every (kind, row).
 
     Raises:
         CorruptData: if the file is not what a store wrote.

@@ -71,13 +71,13 @@ def dump(value: Any) -> str:
 
 
 def seal(body: str) -> bytes:
-    """The line of a JSON object given without its closing brace."""
+    """Returns the line of a JSON object given without its closing brace."""
     data = body.encode("utf-8")
     return b'%s,"c":"%08x"}\n' % (data, crc32(data))
 
 
 def unseal(line: bytes) -> dict[str, Any]:
-    """What a line (without its line feed) holds.
+    """Returns what a line (without its line feed) holds.
 
     Raises:
         Damaged: if its checksum is wrong or absent.
@@ -92,23 +92,23 @@ def unseal(line: bytes) -> dict[str, Any]:
 
 
 def parse(line: bytes) -> dict[str, Any]:
-    """What a line holds whose checksum was looked at before."""
+    """Returns what a line holds whose checksum was looked at before."""
     found: dict[str, Any] = _decode(line.decode("utf-8"))[0]
     return found
 
 
 def row_line(kind: str, row: dict[str, Any]) -> bytes:
-    """The line of a row."""
+    """Returns the line of a row."""
     return seal(f'{{"k":{_encode(kind)},"r":{_encode(row)}')
 
 
 def commit_line(number: int, rows: int) -> bytes:
-    """The line that makes the rows before it a commit."""
+    """Returns the line that makes the rows before it a commit."""
     return seal(f'{{"n":{number},"rows":{rows}')
 
 
 def commits(data: bytes, start: int) -> Iterator[Commit]:
-    """The commits in `data`, which stands at offset `start` of its file.
+    """Yields the commits in `data`, which stands at offset `start` of its file.
 
     Raises:
         Damaged: at the first byte that belongs to no whole commit, once those before it were given.
@@ -136,7 +136,10 @@ def commits(data: bytes, start: int) -> Iterator[Commit]:
 
 
 def has_commit(data: bytes) -> bool:
-    """Whether a whole commit line stands anywhere in `data`: what is damaged before it was acknowledged once."""
+    """Returns whether a whole commit line stands anywhere in `data`.
+
+    What is damaged before it was acknowledged once.
+    """
     position = data.find(b'{"n":')  # looked for within lines too: the line feed before it may be what is damaged
     end = 0
     while position >= 0:
@@ -158,7 +161,10 @@ def _is_sealed(line: bytes) -> bool:
 
 
 def is_whole(data: bytes) -> bool:
-    """Whether `data`, which holds no whole commit, was one to its last byte once: then it is damaged and not torn."""
+    """Returns whether `data`, which holds no whole commit, was one to its last byte once.
+
+    Then it is damaged and not torn.
+    """
     line, end = data[:-1].rpartition(b"\n")[2], data[-1:]
     try:
         found = unseal(line)

@@ -31,7 +31,7 @@ _BLOCK_BYTES = 1 << 20
 
 
 def key_of(value: Any) -> Key:
-    """A hashable stand-in of a JSON value; values that are equal in Python have equal ones.
+    """Returns a hashable stand-in of a JSON value; values that are equal in Python have equal ones.
 
     Lists and mappings share one, which names candidates only: they may be equal in another order of keys.
     """
@@ -56,7 +56,7 @@ class _Columns:
             postings.setdefault(key_of(row.get(field)), array("q")).append(row["_no"])
 
     def prefix(self) -> str | None:
-        """What stands before the number in every id, or None where they are not made of their numbers."""
+        """Returns what stands before the number in every id, or None where they are not made of their numbers."""
         if not self.ids:
             return None
         before = self.ids[0].removesuffix(str(self.numbers[0]))
@@ -174,13 +174,13 @@ class _Kind:
         return self.offsets[index], self.lengths[index]
 
     def name(self, number: int) -> str:
-        """The id of the row with that number, which is here."""
+        """Returns the id of the row with that number, which is here."""
         if self._prefix is not None:
             return f"{self._prefix}{number}"
         return self._listed()[bisect_left(self.numbers, number)]
 
     def number(self, id: str) -> int | None:
-        """The number of the row with that id; None if it is not here."""
+        """Returns the number of the row with that id; None if it is not here."""
         if self._prefix is not None:
             digits = id.removeprefix(self._prefix)
             number = int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 19 else 0
@@ -195,7 +195,7 @@ class _Kind:
         return self._names
 
     def postings(self, field: str, key: Key) -> Sequence[int] | None:
-        """The numbers of the rows whose field has that value, in order; None where the field has no index."""
+        """Returns the numbers of the rows whose field has that value, in order; None where the field has no index."""
         if field not in self._table["fields"]:
             return None
         if field not in self._fields:
@@ -239,7 +239,7 @@ class Snapshot:
         self._feed: list[array[int]] | None = None
 
     def _read_index(self, path: Path) -> tuple[dict[str, Any], memoryview] | None:
-        """The index, or None where it is absent, damaged or of another machine."""
+        """Returns the index, or None where it is absent, damaged or of another machine."""
         try:
             data = read_bytes(path)
         except FileNotFoundError:
@@ -255,7 +255,7 @@ class Snapshot:
         return (table, blobs) if table.get("sum") == crc32(blobs) else None
 
     def _rebuild(self, fields: Mapping[str, Sequence[str]]) -> tuple[dict[str, Any], memoryview]:
-        """The index from the rows themselves."""
+        """Returns the index from the rows themselves."""
         columns: dict[str, _Columns] = {}
         commit = 0
         for kind, row, offset, length in self.scan():
@@ -266,7 +266,7 @@ class Snapshot:
         return unseal(data[:end]), memoryview(data)[end + 1 :]
 
     def scan(self) -> Iterator[tuple[str, dict[str, Any], int, int]]:
-        """Every (kind, row, offset, length), each checked.
+        """Yields every (kind, row, offset, length), each checked.
 
         Raises:
             Damaged: at the first line that is not what was written.
@@ -287,23 +287,23 @@ class Snapshot:
             raise Damaged(str(problem), offset) from problem
 
     def kinds(self) -> list[str]:
-        """The kinds that have rows here."""
+        """Returns the kinds that have rows here."""
         return [*self._table["kinds"]]
 
     def kind(self, name: str) -> _Kind | None:
-        """The arrays of a kind, or None if it has no rows here."""
+        """Returns the arrays of a kind, or None if it has no rows here."""
         if name not in self._kinds:
             table = self._table["kinds"].get(name)
             self._kinds[name] = _Kind(table, self._blobs) if table else None
         return self._kinds[name]
 
     def last(self, kind: str) -> int:
-        """The greatest number of the kind, 0 without rows."""
+        """Returns the greatest number of the kind, 0 without rows."""
         found = self.kind(kind)
         return found.numbers[-1] if found and found.numbers else 0
 
     def row(self, kind: str, number: int) -> dict[str, Any] | None:
-        """The row, decoded anew; None if it is not here."""
+        """Returns the row, decoded anew; None if it is not here."""
         found = self.kind(kind)
         place = found.place(number) if found else None
         if place is None:
@@ -312,7 +312,7 @@ class Snapshot:
         return row
 
     def line(self, kind: str, number: int) -> bytes:
-        """The line of a row that is here, with its line feed and unchecked."""
+        """Returns the line of a row that is here, with its line feed and unchecked."""
         found = self.kind(kind)
         place = found.place(number) if found else None
         if place is None:

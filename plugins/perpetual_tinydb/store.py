@@ -106,7 +106,7 @@ class TinyStore(StoreBase):
             ) from problem
 
     def read(self, kind: str, id: str) -> Row | None:
-        """One row, through the index of ids."""
+        """Returns one row, through the index of ids."""
         with self._guard:
             self._refresh()
             if kind == META:
@@ -118,12 +118,12 @@ class TinyStore(StoreBase):
             return found if isinstance(found, TinyDocument) else None
 
     def _own_row(self) -> Row | None:
-        """The base's counters, which the journal knows by itself."""
+        """Returns the base's counters, which the journal knows by itself."""
         commit = self._journal.commit
         return Meta(commit, self._journal.counters()).row if commit else None
 
     def scan(self, kind: str, equals: Mapping[str, Any]) -> Iterable[Row]:
-        """The matching rows in order, by index and TinyDB query."""
+        """Returns the matching rows in order, by index and TinyDB query."""
         return self.slice(kind, equals)
 
     def slice(
@@ -202,7 +202,10 @@ class TinyStore(StoreBase):
             ) from problem
 
     def verify(self) -> list[str]:
-        """Every checksum, the order of the commits, and the indexes against the rows; read anew from the disk."""
+        """Returns every checksum, the order of the commits, and the indexes against the rows.
+
+        Read anew from the disk.
+        """
         with self._undisturbed():
             from perpetual_tinydb.examine import examine
 
@@ -236,7 +239,7 @@ class TinyStore(StoreBase):
                 raise self._not_written(problem) from problem
 
     def describe(self) -> dict[str, Any]:
-        """The files with their sizes, and why the last compaction failed if it did."""
+        """Returns the files with their sizes, and why the last compaction failed if it did."""
         with self._guard:
             self._refresh()
             return {

@@ -30,11 +30,14 @@ class JournalStorage(Storage):
         self.staged: dict[tuple[str, int], Row] = {}
 
     def row(self, kind: str, number: int) -> Row | None:
-        """The row as it will be once the commit stands, decoded anew unless it waits for it; None if there is none."""
+        """Returns the row as it will be once the commit stands, decoded anew unless it waits for it.
+
+        None if there is none.
+        """
         return self.staged.get((kind, number)) or self.journal.row(kind, number)
 
     def read(self) -> dict[str, dict[str, Any]]:
-        """All tables; nothing in this store asks for them, but TinyDB's own `tables()` does."""
+        """Returns all tables; nothing in this store asks for them, but TinyDB's own `tables()` does."""
         return {kind: {} for kind in self.journal.counters()}
 
     def write(self, data: dict[str, dict[str, Any]]) -> None:
@@ -101,7 +104,7 @@ class JournalTable(Table):
     _storage: JournalStorage
 
     def among(self, numbers: Iterable[int], equals: Mapping[str, Any]) -> Iterator[Document]:
-        """The documents with these numbers that match, in the order given, by TinyDB's own queries."""
+        """Yields the documents with these numbers that match, in the order given, by TinyDB's own queries."""
         tests: list[QueryLike] = [where(field) == value for field, value in equals.items() if value is not None]
         absent = [field for field, value in equals.items() if value is None]  # a missing field equals null
         for number in numbers:

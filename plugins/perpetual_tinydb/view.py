@@ -235,7 +235,7 @@ class View:
                 self._corrupt(f"it holds what no store writes: {problem}", self.path, problem)
 
     def _rest(self) -> bytes | None:
-        """Returns the bytes behind the last known commit; None if that commit is gone."""
+        """Returns what stands behind the last known commit; None if that commit stands there no more."""
         assert self._file is not None
         size = os.fstat(self._file.fd).st_size
         parts, position = [], self._end - len(self._seal)
@@ -257,15 +257,15 @@ class View:
     # --- looking things up ----------------------------------------------------------------------------------
 
     def counters(self) -> dict[str, int]:
-        """The greatest number of each kind."""
+        """Returns the greatest number of each kind."""
         return {kind: number for kind, number in self._last.items() if number}
 
     def last(self, kind: str) -> int:
-        """The greatest number of the kind, 0 without rows."""
+        """Returns the greatest number of the kind, 0 without rows."""
         return self._last.get(kind, 0)
 
     def number(self, kind: str, id: str) -> int | None:
-        """The number of the row with that id."""
+        """Returns the number of the row with that id."""
         tail = self._tails.get(kind)
         found = tail.ids.get(id) if tail else None
         if found is None and self._snapshot is not None:
@@ -274,7 +274,7 @@ class View:
         return found
 
     def row(self, kind: str, number: int) -> Row | None:
-        """The row, decoded anew: the caller's own."""
+        """Returns the row, decoded anew: the caller's own."""
         tail = self._tails.get(kind)
         line = tail.lines.get(number) if tail else None
         if line is not None:
@@ -324,18 +324,18 @@ class View:
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The snapshot under the journal."""
+        """Returns the snapshot under the journal."""
         return self._snapshot
 
     def holds(self, kind: str, number: int) -> bool:
-        """Whether there is a row of that number."""
+        """Returns whether there is a row of that number."""
         if kind in self._tails and number in self._tails[kind].lines:
             return True
         columns = self._snapshot.kind(kind) if self._snapshot else None
         return columns is not None and columns.place(number) is not None
 
     def sizes(self) -> dict[str, int]:
-        """The bytes of each file."""
+        """Returns the bytes of each file."""
         return file_sizes(self.folder)
 
 

@@ -43,13 +43,13 @@ _LARGEST_SPEC_BYTES = 64 << 20
 
 
 def folder_of(ctx: Context, run_id: str) -> Path:
-    """Where a run's files are: those of a job that its engine has started anew are where they were."""
+    """Returns where a run's files are: those of a job that its engine has started anew are where they were."""
     run = ctx.store.get("run", run_id)
     return ctx.folder / "runs" / (run_id if run is None else str(run.body.get("lives_in", run_id)))
 
 
 def scheduler_for(ctx: Context, run: Document) -> Scheduler:
-    """The scheduler that started a run, whichever one the configuration names today.
+    """Returns the scheduler that started a run, whichever one the configuration names today.
 
     Raises:
         UnknownPlugin: if it is no longer installed; the run stays as it is.
@@ -67,7 +67,7 @@ def scheduler_for(ctx: Context, run: Document) -> Scheduler:
 
 
 def sight(ctx: Context, run: Document, *, wait_s: float | None = None) -> Sighting:
-    """How a run is now, or after at most `wait_s` seconds of waiting for its end.
+    """Returns how a run is now, or after at most `wait_s` seconds of waiting for its end.
 
     Raises:
         UnknownPlugin: as `scheduler_for`.
@@ -81,7 +81,7 @@ def sight(ctx: Context, run: Document, *, wait_s: float | None = None) -> Sighti
 
 
 def taken(ctx: Context, run: Document, seen: Sighting) -> Sighting:
-    """What a scheduler's sighting says of this very run: nothing, where it is of the run of another record.
+    """Returns what a scheduler's sighting says of this very run: nothing, where it is of the run of another record.
 
     Raises:
         EndUnreadable: as `sight`.
@@ -112,14 +112,14 @@ def _is_another_s(scheduler: Scheduler, run: Document, seen: Sighting) -> bool:
 
 
 def is_requeued(run: Document, seen: Sighting) -> bool:
-    """Whether the engine has started its job anew since the record of the run."""
+    """Returns whether the engine has started its job anew since the record of the run."""
     known = run.body["native_id"]
     is_other = seen.native_id is not None and known is not None and seen.native_id != known
     return seen.requeued > run.body.get("requeued", 0) or is_other
 
 
 def impossible_end(ctx: Context, run: Document, seen: Sighting) -> str | None:
-    """Why an end cannot be that of this run; None if it can be."""
+    """Returns why an end cannot be that of this run; None if it can be."""
     if (seen.started_at, seen.reason, run.body["started_at"]) == (None, "killed", None) and seen.duration_s == 0:
         return None  # cancelled while it was pending
     try:
@@ -139,7 +139,7 @@ def impossible_end(ctx: Context, run: Document, seen: Sighting) -> str | None:
 
 
 def _longest_s(ctx: Context, run: Document, started_s: float) -> float | None:
-    """How long it can have lasted; None if that is not known."""
+    """Returns how long it can have lasted; None if that is not known."""
     experiment = ctx.store.get("experiment", run.body["experiment_id"])
     wall_s = None if experiment is None else experiment.body["resources"]["wall_s"]
     if wall_s is None or run.body.get("on_overrun") == "warn":
@@ -150,7 +150,7 @@ def _longest_s(ctx: Context, run: Document, started_s: float) -> float | None:
 
 
 def leftovers(ctx: Context, run: Document) -> tuple[int, ...]:
-    """The processes that a lost run has left behind and that live; none of a run that ended in another way."""
+    """Returns the processes that a lost run has left behind and that live; none of a run that ended in another way."""
     if run.body["status"] != "lost":
         return ()
     scheduler = scheduler_for(ctx, run)
@@ -165,7 +165,7 @@ def leftovers(ctx: Context, run: Document) -> tuple[int, ...]:
 
 
 def is_occupied(ctx: Context, run: Document) -> str | None:
-    """What lives in the folder of a run that is yet to be started, in words: the run of another record."""
+    """Returns what lives in the folder of a run that is yet to be started, in words: the run of another record."""
     folder = folder_of(ctx, run.id)
     if not os.path.lexists(folder) or _is_its_own(folder, run):
         return None
@@ -197,7 +197,7 @@ def set_aside(ctx: Context, run: Document) -> str | None:
 
 
 def _is_its_own(folder: Path, run: Document) -> bool:
-    """Whether a launcher of this very run has prepared the folder."""
+    """Returns whether a launcher of this very run has prepared the folder."""
     nonce = run.body.get("nonce")
     if nonce is None:
         return run.body.get("launcher") is not None  # of an earlier version, whose launcher died over it
@@ -213,7 +213,7 @@ def _is_its_own(folder: Path, run: Document) -> bool:
 
 
 def aside_folders(ctx: Context) -> list[str]:
-    """The run folders of other records that were set aside, by name."""
+    """Returns the run folders of other records that were set aside, by name."""
     try:
         return sorted(name for name in os.listdir(ctx.folder / "runs") if ASIDE in name)
     except OSError:

@@ -57,7 +57,7 @@ _NEEDS = {
 def oriented(
     experiment: Document, baseline: dict[int, float] | float | None, rows: Sequence[Mapping[str, Any]]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
-    """The design and its rows as the science wants them: differences from the baseline, bigger is better.
+    """Returns the design and its rows as the science wants them: differences from the baseline, bigger is better.
 
     None if they cannot be told yet: no claim, or a baseline that has not run.
     """
@@ -96,7 +96,7 @@ def oriented(
 
 
 def _sampled(baseline: dict[int, float] | float) -> dict[str, Any]:
-    """How well a baseline that was run itself is known; nothing for a number."""
+    """Returns how well a baseline that was run itself is known; nothing for a number."""
     if not isinstance(baseline, dict):
         return {}
     mean = math.fsum(baseline.values()) / len(baseline)
@@ -109,7 +109,10 @@ def _sampled(baseline: dict[int, float] | float) -> dict[str, Any]:
 def _shifted(
     rows: Sequence[Mapping[str, Any]], baseline: dict[int, float] | float, sign: float, *, paired: bool
 ) -> list[dict[str, Any]]:
-    """The rows with their values as differences from the baseline; paired ones without their partner are left out."""
+    """Returns the rows with their values as differences from the baseline.
+
+    Paired ones without their partner are left out.
+    """
     shifted = []
     for row in rows:
         against: float | None
@@ -126,7 +129,7 @@ def _shifted(
 def designs_of(
     ctx: Context, hypothesis: Document, rows: Sequence[Mapping[str, Any]]
 ) -> tuple[dict[str, Any], list[Mapping[str, Any]], dict[str, str]]:
-    """What `perpetual.science.confidence` takes: the designs that were measured, and the rows in their order.
+    """Returns what `perpetual.science.confidence` takes: the designs that were measured, and the rows in their order.
 
     A design goes by the id of the experiment that was measured first of those that share it, and its prediction holds
     for all of them: once an implementation was seen, what is predicted of it comes too late, and another metric of it
@@ -167,7 +170,9 @@ def designs_of(
 
 
 def _equal_values(ctx: Context, design: Mapping[str, Any], compared: Comparison) -> dict[str, str]:
-    """What to say of runs that all measured the same, where another of their metrics shows that their seeds differ."""
+    """Returns what to say of runs that all measured the same, where another of their metrics shows that their seeds
+    differ.
+    """
     metric, found = design["metric"], {}
     runs = [ctx.need("run", row["run_id"]) for row in compared.rows if row.get("run_id")]
     if _show_other_seeds(runs, metric):
@@ -189,7 +194,9 @@ def _counted_as_one(words: str, runs: Sequence[Document], metric: str) -> str:
 
 
 def _on_shared_seeds(compared: Comparison) -> list[Mapping[str, Any]]:
-    """The rows of a paired design without those that ran on another seed than their partner, as across versions."""
+    """Returns the rows of a paired design without those that ran on another seed than their partner, as across
+    versions.
+    """
     seeds = {run.body["replicate"]: run.body["seed"] for run in compared.against}
     return [row for row in compared.rows if row.get("seed") is None or seeds.get(row["replicate"]) == row["seed"]]
 
@@ -219,7 +226,7 @@ def _design_of(group: _Group, row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def cautioned(ctx: Context, hypothesis: Document, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What is to be known beside the confidence: comparisons across versions first, then the other cautions."""
+    """Returns what is to be known beside the confidence: comparisons across versions first, then the other cautions."""
     found = []
     for group in _groups(ctx, hypothesis.id, rows).values():
         compared = comparisons(ctx, group.first.body["design"], group.counting)
@@ -237,7 +244,7 @@ class _Group(NamedTuple):
 
 
 def _groups(ctx: Context, hypothesis_id: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, _Group]:
-    """The designs of a hypothesis of which something was measured, by their keys."""
+    """Returns the designs of a hypothesis of which something was measured, by their keys."""
     members_of: dict[str, list[Document]] = {}
     for experiment in ctx.store.find("experiment", hypothesis_id=hypothesis_id):
         if experiment.body["design"]["claim"] is not None:  # without one its rows say nothing; there may be thousands
@@ -248,12 +255,12 @@ def _groups(ctx: Context, hypothesis_id: str, rows: Sequence[Mapping[str, Any]])
 
 
 def _standing(rows: Sequence[Mapping[str, Any]], hypothesis_id: str) -> set[Any]:
-    """The ids of the rows that are not taken back, given all retractions."""
+    """Returns the ids of the rows that are not taken back, given all retractions."""
     return {row["id"] for row in live_rows(rows, hypothesis_id)}
 
 
 def _group(members: list[Document], rows: Sequence[Mapping[str, Any]], standing: set[Any]) -> _Group | None:
-    """What was measured of experiments that share a design, given their rows (and perhaps others)."""
+    """Returns what was measured of experiments that share a design, given their rows (and perhaps others)."""
     known = {member.id: member for member in members}
     own = [row for row in rows if row["kind"] == "measured" and row["experiment_id"] in known]
     counting = [row for row in own if row["id"] in standing]
@@ -267,7 +274,10 @@ def predictions_of(ctx: Context, hypothesis_id: str) -> dict[str, Document]:
 
 
 def prediction_of(ctx: Context, hypothesis_id: str, body: Mapping[str, Any]) -> Document | None:
-    """The same for the one design of an experiment or a draft; reads that design's experiments and rows alone."""
+    """Returns the same for the one design of an experiment or a draft.
+
+    Reads that design's experiments and rows alone.
+    """
     key = design_key(body)
     members = [
         item
@@ -303,7 +313,9 @@ def _compute(ctx: Context, hypothesis: Document, rows: Sequence[Mapping[str, Any
 
 
 def pools_with(design: Mapping[str, Any], first: Mapping[str, Any]) -> bool:
-    """Whether runs of a design say anything under the prediction that was measured first of the same command."""
+    """Returns whether runs of a design say anything under the prediction that was measured first of the same
+    command.
+    """
     if first["paired"]:  # who predicts otherwise does not share the baseline's seeds either
         return _agree(design, first, _PREDICTION)
     return bool(design["metric"] == first["metric"])
@@ -320,13 +332,16 @@ def _sort(design: Mapping[str, Any]) -> str:
 
 
 def _pooled(row: Mapping[str, Any], design_id: str) -> dict[str, Any]:
-    """The row as one of its design's; the same seed with the same value is the same run, seen again."""
+    """Returns the row as one of its design's; the same seed with the same value is the same run, seen again."""
     known = row.get("seed") is not None
     return {**row, "design_id": design_id, **({"content_hash": f"{row['seed']}={row['value']!r}"} if known else {})}
 
 
 def rows_of(ctx: Context, hypothesis_id: str, **more: str) -> list[dict[str, Any]]:
-    """The hypothesis's ledger, oldest row first, as the fold takes it; `more` are fields that rows must have too."""
+    """Returns the hypothesis's ledger, oldest row first, as the fold takes it.
+
+    `more` are fields that rows must have too.
+    """
     rows = []
     for row in ctx.store.find("evidence", hypothesis_id=hypothesis_id, **more):
         body = {**row.body, "id": f"v{row.id}", "no": row.number, "design_id": row.body["experiment_id"]}
@@ -335,7 +350,9 @@ def rows_of(ctx: Context, hypothesis_id: str, **more: str) -> list[dict[str, Any
 
 
 def _opined(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with whose opinion it is. What an agent sets by hand is one, and all opinions together are bounded."""
+    """Returns the row with whose opinion it is. What an agent sets by hand is one, and all opinions together are
+    bounded.
+    """
     if row["kind"] == "judged":
         return {**row, "judge": row["actor"]}
     return {**row, "bounded": True} if row["kind"] == "manual" and is_agent(row["actor"]) else row
@@ -368,7 +385,7 @@ def _status(
 
 
 def _needs(result: Mapping[str, Any], *, confirm: bool) -> str | None:
-    """What is missing before the verdict stands: a key of `_NEEDS`."""
+    """Returns what is missing before the verdict stands: a key of `_NEEDS`."""
     if result["reached"] is None:
         return "evidence"
     parts = [part for part in result["parts"] if "design_id" in part]
@@ -383,7 +400,7 @@ def _needs(result: Mapping[str, Any], *, confirm: bool) -> str | None:
 
 
 def folded(ctx: Context, hypothesis: Document, rows: Sequence[Mapping[str, Any]]) -> EvidenceFold:
-    """All that follows from a hypothesis's ledger: the figures, the status and what it lacks, the flags."""
+    """Returns all that follows from a hypothesis's ledger: the figures, the status and what it lacks, the flags."""
     result = _compute(ctx, hypothesis, rows)
     status, needs, decided_by = _status(ctx, hypothesis, result, rows)
     bound = result["false_alarm_bound"]
@@ -406,7 +423,7 @@ def folded(ctx: Context, hypothesis: Document, rows: Sequence[Mapping[str, Any]]
 
 
 def _clipped_prior(prior: float) -> list[str]:
-    """What is said of a prior that was set before priors were bounded."""
+    """Returns what is said of a prior that was set before priors were bounded."""
     low, high = PRIORS
     counted = min(max(prior, low), high)
     return [] if counted == prior else [f"its prior of {prior:g} counts as {counted:g}"]

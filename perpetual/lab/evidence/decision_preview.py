@@ -19,7 +19,7 @@ _DRAFT = "(draft)"
 
 
 def explained(ctx: Context, experiment: Experiment, score: Score) -> Score:
-    """The score with the outlook added to its reason, where the experiment makes a claim."""
+    """Returns the score with the outlook added to its reason, where the experiment makes a claim."""
     words = _in_words(ctx, to_json(experiment)) if experiment.hypothesis_id is not None else ""
     return replace(score, reason=f"{score.reason}; {words}") if words else score
 

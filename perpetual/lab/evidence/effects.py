@@ -66,7 +66,7 @@ def headline(effects: Mapping[str, Json]) -> Json | None:
 
 
 def _distinct(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The rows that have a value; the same value on the same seed is the same run, seen again."""
+    """Returns the rows that have a value; the same value on the same seed is the same run, seen again."""
     seen: set[tuple[Any, Any]] = set()
     kept = []
     for row in rows:

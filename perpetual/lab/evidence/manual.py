@@ -30,7 +30,7 @@ def judge(
     run_id: str | None,
     idempotency_key: str | None,
 ) -> Evidence:
-    """An opinion: at most ln 2 either way, all of them together at most ln 3; it can never decide by itself.
+    """Returns an opinion: at most ln 2 either way, all of them together at most ln 3; it can never decide by itself.
 
     Raises:
         UsageError: for an unknown verdict, a strength outside 0..1 or no reason.
@@ -138,7 +138,7 @@ def _by_person(ctx: Context, deed: str, instead: str) -> None:
 
 
 def _shift(body: dict[str, Any], confidence: float) -> float:
-    """The log-odds difference that a manual row keeps, so that it survives later evidence.
+    """Returns the log-odds difference that a manual row keeps, so that it survives later evidence.
 
     It starts from the folded log odds, not from the confidence shown, which is floored near 0 and 1.
     """

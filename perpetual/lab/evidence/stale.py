@@ -105,7 +105,7 @@ def sentences(ctx: Context, experiment: Document, compared: Sequence[Comparison]
 
 
 def _of_baseline(ctx: Context, design: Json, counting: Sequence[Comparison]) -> list[str]:
-    """What is left out of the baseline since it is of another version."""
+    """Returns what is left out of the baseline since it is of another version."""
     if not isinstance(design["baseline"], str) or not counting:
         return []
     everything = [run for sample in _sampled(ctx, design) for _, _, run in sample.items]
@@ -122,7 +122,7 @@ def _of_baseline(ctx: Context, design: Json, counting: Sequence[Comparison]) -> 
 
 
 def _sampled(ctx: Context, design: Json) -> list[Sample[_Sampled]]:
-    """The values of a baseline experiment by version."""
+    """Returns the values of a baseline experiment by version."""
     found: list[_Sampled] = []
     for id in _parts(ctx, design["baseline"], paired=design["paired"]):
         start = 0 if design["paired"] else max((number for number, _, _ in found), default=0)
@@ -134,7 +134,7 @@ def _sampled(ctx: Context, design: Json) -> list[Sample[_Sampled]]:
 
 
 def _parts(ctx: Context, baseline: str, *, paired: bool) -> list[str]:
-    """The experiments whose runs are a baseline's: itself, what renews it, and what extends either.
+    """Returns the experiments whose runs are a baseline's: itself, what renews it, and what extends either.
 
     A paired design shares the seeds of the first two alone.
     """
@@ -153,7 +153,7 @@ def root_of(ctx: Context, experiment: Document) -> Document:
 
 
 def _is_mute(run: Json) -> bool:
-    """Whether it weighs nothing: its seed was picked by hand, or it touched what judges it."""
+    """Returns whether it weighs nothing: its seed was picked by hand, or it touched what judges it."""
     return bool(run["chosen_seed"] or run["tainted"])
 
 
@@ -162,7 +162,7 @@ def _values(sample: Sample[_Sampled]) -> Values:
 
 
 def _named(ctx: Context, run_id: str, aspects: Sequence[str]) -> str:
-    """The version of a run, in the aspects that matter."""
+    """Returns the version of a run, in the aspects that matter."""
     run = ctx.need("run", run_id).body
     versions = run.get("versions") or {}
     return " and ".join(
@@ -172,7 +172,7 @@ def _named(ctx: Context, run_id: str, aspects: Sequence[str]) -> str:
 
 
 def _code(run: Json) -> str:
-    """The code of a run for people: its commit, or what its program's content hashes to."""
+    """Returns the code of a run for people: its commit, or what its program's content hashes to."""
     code = (run.get("versions") or {}).get("code") or {}
     git = run["git"]
     if git["commit"]:

@@ -89,7 +89,7 @@ def _was_seen_and_killed(run: Document, metric: str) -> bool:
 
 
 def _held(killed: Sequence[tuple[Document, str]]) -> list[str]:
-    """What is said of runs that hold a verdict open."""
+    """Returns what is said of runs that hold a verdict open."""
     if not killed:
         return []
     by = sorted({str(run.body["cancelled_by"]) for run, _ in killed})
@@ -101,7 +101,7 @@ def _held(killed: Sequence[tuple[Document, str]]) -> list[str]:
 
 
 def _few(texts: list[str]) -> list[str]:
-    """The first of what is said alike of many experiments, and how many more there are."""
+    """Returns the first of what is said alike of many experiments, and how many more there are."""
     left = len(texts) - _LISTED
     return [*texts[:_LISTED], f"the like of {left} more experiments"] if left > 1 else texts
 
@@ -111,13 +111,16 @@ def _named(ids: Sequence[str]) -> str:
 
 
 def _ended(ctx: Context, experiment_id: str) -> list[Document]:
-    """Its runs that have started and ended; what was taken from the queue nobody had seen."""
+    """Returns its runs that have started and ended; what was taken from the queue nobody had seen."""
     runs = ctx.store.find("run", experiment_id=experiment_id)
     return [run for run in runs if run.body["status"] in ENDED and run.body["started_at"] is not None]
 
 
 def _left_out(runs: Sequence[Document], measured: set[Any], name: str) -> list[str]:
-    """How many of the runs gave no value, since who ends a run that looks bad selects; and how many weigh nothing."""
+    """Returns how many of the runs gave no value, since who ends a run that looks bad selects.
+
+    And how many weigh nothing.
+    """
     without = Counter(_WITHOUT.get(run.body["status"], run.body["status"]) for run in runs if run.id not in measured)
     mute = Counter(
         "tainted" if run.body["tainted"] else "with a seed picked by hand"
@@ -135,7 +138,7 @@ def _left_out(runs: Sequence[Document], measured: set[Any], name: str) -> list[s
 
 
 def _is_mute(run: Document) -> bool:
-    """Whether what the run measured weighs nothing."""
+    """Returns whether what the run measured weighs nothing."""
     return bool(run.body["tainted"] or run.body["chosen_seed"])
 
 
@@ -144,7 +147,7 @@ def _counts(counter: Counter[str]) -> str:
 
 
 def _of_baselines(ctx: Context, tried: Sequence[Document]) -> list[str]:
-    """The same of what the claims are compared with, extensions included: a baseline can be selected too."""
+    """Returns the same of what the claims are compared with, extensions included: a baseline can be selected too."""
     found = []
     metrics = {(item.body["design"]["baseline"], item.body["design"]["metric"]): None for item in tried}
     for id, metric in metrics:
@@ -175,7 +178,7 @@ def _without_partner(ctx: Context, experiment: Document, own: Sequence[Document]
 
 
 def _departures(hypothesis: Document, experiment: Document) -> list[str]:
-    """Where an experiment claims something else than its hypothesis says."""
+    """Returns where an experiment claims something else than its hypothesis says."""
     prediction, design = hypothesis.body["prediction"], experiment.body["design"]
     found = []
     names = ["metric", "direction", "mde"]
@@ -202,7 +205,9 @@ def _shared_baselines(weighed: Sequence[Document]) -> list[str]:
 
 
 def seen_before(ctx: Context, draft: Mapping[str, Any]) -> dict[str, list[str]]:
-    """What had been measured when a claim was proposed and does not count: whoever proposes it may have chosen by it.
+    """Returns what had been measured when a claim was proposed and does not count.
+
+    Whoever proposes it may have chosen by it.
 
     `seen_before`: experiments of the same command and settings that are not pooled with it, since they are another
     hypothesis's or none's. `passed_over`: those that measured the same as its baseline and are left out of it.

@@ -27,7 +27,7 @@ _MOST_RUN_HOURS = 1e6
 
 
 def design_of(ctx: Context, hypothesis: Document | None, spec: Specification) -> Design:
-    """The design; what it leaves out comes from the hypothesis's prediction.
+    """Returns the design; what it leaves out comes from the hypothesis's prediction.
 
     Raises:
         UsageError: for an impossible number or a combination that predicts nothing.
@@ -73,7 +73,7 @@ def design_of(ctx: Context, hypothesis: Document | None, spec: Specification) ->
 
 
 def _changes(changes: str | None, claim: str | None, against: float | str | None) -> str | None:
-    """What is declared to be changed on purpose: aspects of a version, in their order."""
+    """Returns what is declared to be changed on purpose: aspects of a version, in their order."""
     if changes is None:
         return None
     given = [word.strip() for word in changes.split(",")]
@@ -88,7 +88,7 @@ def _changes(changes: str | None, claim: str | None, against: float | str | None
 
 
 def _tau(spec: Specification, claim: str | None, mde: float | None) -> float | None:
-    """How much implementations of one idea differ; rates and claims of some effect have none."""
+    """Returns how much implementations of one idea differ; rates and claims of some effect have none."""
     if spec.kind == "binary" or claim == "any":
         return None
     return _TAU_SHARE * mde if spec.tau is None and mde is not None else spec.tau
@@ -130,7 +130,7 @@ def _claim(
     mde: float | None,
     against: float | str | None,
 ) -> str | None:
-    """What is claimed, if anything, once all that it needs is there."""
+    """Returns what is claimed, if anything, once all that it needs is there."""
     if claim == "none" and mde is not None:
         raise UsageError("an mde without a claim says nothing", hint="leave out --claim none or --mde")
     if claim == "none" or (claim is None and mde is None):
@@ -177,7 +177,7 @@ def _on_crash(on_crash: str | None, kind: str, claim: str | None) -> str | None:
 
 
 def _proxy(proxy: Mapping[str, Any] | None, mde: float | None, against: float | str | None) -> dict[str, Any] | None:
-    """The declared stand-in, complete: its spread between implementations is a whole mde unless it says so."""
+    """Returns the declared stand-in, complete: its spread between implementations is a whole mde unless it says so."""
     if proxy is None:
         return None
     if mde is None:

@@ -27,7 +27,8 @@ _COMMIT = 7  # characters of a commit or hash
 
 
 def differences(ctx: Context, id: str) -> dict[str, Any] | None:
-    """What an experiment has other than the nearest earlier one that was approved, of its hypothesis or its program.
+    """Returns what an experiment has other than the nearest earlier one that was approved, of its hypothesis or its
+    program.
 
     Returns:
         `{id, command, cwd, env, config, resources, code}`: the earlier one, its command's words that differ as
@@ -51,7 +52,7 @@ def differences(ctx: Context, id: str) -> dict[str, Any] | None:
 
 
 def _code(ctx: Context, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The commits of two approvals whose code differs; None where it is the same, or where one is not known."""
+    """Returns the commits of two approvals whose code differs; None where it is the same, or where one is not known."""
     before, after = CodeState.of(was.get("approved_code")), CodeState.of(now.get("approved_code"))
     if before is None or after is None:
         return None
@@ -64,14 +65,14 @@ def _code(ctx: Context, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[
 
 
 def _commit(state: CodeState) -> str:
-    """The commit of a state, or the start of its hash."""
+    """Returns the commit of a state, or the start of its hash."""
     if state.commit is None:
         return str(state.sha256)[:_COMMIT]
     return state.commit[:_COMMIT] + (" with changes" if state.dirty else "")
 
 
 def _nearest(ctx: Context, document: Document) -> Document | None:
-    """The earlier approved experiment with the fewest differences; of equals the newest."""
+    """Returns the earlier approved experiment with the fewest differences; of equals the newest."""
     body = document.body
     words, program = _split(body), _program(_split(body))
     best: tuple[float, Document] | None = None
@@ -97,7 +98,7 @@ def _split(body: Mapping[str, Any]) -> list[str]:
 
 
 def _program(words: Sequence[str]) -> str | None:
-    """What a command runs: its first word, or the first argument of an interpreter that is no option."""
+    """Returns what a command runs: its first word, or the first argument of an interpreter that is no option."""
     if not words:
         return None
     if not basename(words[0]).startswith(_INTERPRETERS):
@@ -125,12 +126,12 @@ def _names(was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, dict[str
 
 
 def _asked_for(resources: Mapping[str, Any]) -> dict[str, Any]:
-    """The resources and engine options that an experiment declares, by dotted names."""
+    """Returns the resources and engine options that an experiment declares, by dotted names."""
     return _flat({name: value for name, value in resources.items() if value != {}})
 
 
 def _flat(config: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """A configuration with the settings of its sections by dotted names."""
+    """Returns a configuration with the settings of its sections by dotted names."""
     found: dict[str, Any] = {}
     for name, value in config.items():
         if isinstance(value, dict) and value:

@@ -32,7 +32,7 @@ class Pick(NamedTuple):
 
 
 def drafts(ctx: Context, *, quiet: bool = False) -> list[tuple[Draft, Experiment]]:
-    """What the proposers suggest for the open hypotheses and was not tried before, each as it would be written.
+    """Returns what the proposers suggest for the open hypotheses and was not tried before, each as it would be written.
 
     A proposer that fails, and a draft that cannot be proposed, hold up no other; the feed names them, unless `quiet`.
     """

@@ -49,7 +49,7 @@ def propose(
     idempotency_key: str | None = None,
     dry_run: bool = False,
 ) -> Experiment:
-    """A new proposed experiment; what the specification leaves out comes from its hypothesis's prediction.
+    """Returns a new proposed experiment; what the specification leaves out comes from its hypothesis's prediction.
 
     Raises:
         UsageError: for a bad number, command or combination.
@@ -285,7 +285,7 @@ def _title(hypothesis: Document | None, command: str | None, config: Mapping[str
 
 
 def state_of(ctx: Context, hypotheses: Sequence[Document]) -> dict[str, Any]:
-    """The scorer's state over every launchable replicate of these hypotheses' experiments."""
+    """Returns the scorer's state over every launchable replicate of these hypotheses' experiments."""
     candidates = []
     launched = dict.fromkeys((hypothesis.id for hypothesis in hypotheses), 0)
     least = ctx.config.methodology["min_replicates"]
@@ -324,7 +324,7 @@ def state_of(ctx: Context, hypotheses: Sequence[Document]) -> dict[str, Any]:
 
 
 def as_weighed(body: Mapping[str, Any], first: Document | None) -> Mapping[str, Any] | None:
-    """The experiment as its runs will be weighed: under the prediction that was measured `first` of its design.
+    """Returns the experiment as its runs will be weighed: under the prediction that was measured `first` of its design.
 
     None where they will say nothing: in another metric, or on other seeds than a paired design's.
     """
@@ -337,7 +337,7 @@ def as_weighed(body: Mapping[str, Any], first: Document | None) -> Mapping[str, 
 
 
 def serves(design: Mapping[str, Any], needs: str) -> bool:
-    """Whether a run of this design is what a hypothesis past a threshold still lacks."""
+    """Returns whether a run of this design is what a hypothesis past a threshold still lacks."""
     if needs == "killed_runs":
         return False  # no further run can say what those would have measured
     if needs == "confirmation":

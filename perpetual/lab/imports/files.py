@@ -122,7 +122,7 @@ class Files:
     def measured(
         self, item: ImportedRun, folder: Path, metric: str | None
     ) -> tuple[dict[str, float | None], dict[str, str], list[str]]:
-        """What the metric readers find in a run's own files, where, and what of it was left out.
+        """Returns what the metric readers find in a run's own files, where, and what of it was left out.
 
         They never see the project's own files.
         """

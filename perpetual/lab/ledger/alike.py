@@ -75,7 +75,7 @@ class Alike:
         return int(kept.body["experiments"]) if kept is not None else 0
 
     def _beyond(self, reach: int) -> dict[int, str]:
-        """The keys of the experiments that are not indexed yet, by number."""
+        """Returns the keys of the experiments that are not indexed yet, by number."""
         store = self._ctx.store
         if store is not self._store:
             self._store, self._late = store, {}

@@ -57,7 +57,7 @@ class EvidenceRecords:
         return f"v{number}"
 
     def get(self, id: str) -> Evidence:
-        """One row, by its id `v3`.
+        """Returns one row, by its id `v3`.
 
         Raises:
             NotFound: naming how many rows there are.
@@ -68,7 +68,7 @@ class EvidenceRecords:
     def list(
         self, *, hypothesis_id: str | None = None, limit: int = 100, cursor: str | None = None
     ) -> Listing[Evidence]:
-        """A page of rows, oldest first."""
+        """Returns a page of rows, oldest first."""
         equals: dict[str, Any] = {}
         if hypothesis_id is not None:
             equals["hypothesis_id"] = self._ctx.need("hypothesis", hypothesis_id).id
@@ -88,7 +88,7 @@ class EvidenceRecords:
             raise UsageError("a judgement needs a reason", hint="--why TEXT")
 
     def check_retractable(self, id: str) -> Document:
-        """The row that a retraction may take back.
+        """Returns the row that a retraction may take back.
 
         Raises:
             Conflict: if it is taken back already, or is a retraction itself.

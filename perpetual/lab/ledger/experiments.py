@@ -33,7 +33,7 @@ _OPERATORS = frozenset({"|", "||", "&", "&&", ";", ";;", ">", ">>", "<", "<<", "
 
 
 def argv_of(command: str) -> tuple[str, ...]:
-    """The words of a command, split as a shell splits them, but run without a shell.
+    """Returns the words of a command, split as a shell splits them, but run without a shell.
 
     Raises:
         UsageError: for an empty command, an open quote, or a shell operator outside quotes.
@@ -78,7 +78,7 @@ def spec_hash(body: Mapping[str, Any]) -> str:
 
 
 def design_key(body: Mapping[str, Any]) -> str:
-    """What makes two experiments replicates of one design: the same code and settings.
+    """Returns what makes two experiments replicates of one design: the same code and settings.
 
     How often it runs, what it may use, who asks for it and what they predict make no new implementation of an idea, so
     such experiments share its luck (`tau`): their runs are pooled, or a claim could be repeated under another name,
@@ -90,12 +90,12 @@ def design_key(body: Mapping[str, Any]) -> str:
 
 
 def command_key(body: Mapping[str, Any]) -> str:
-    """What makes commands and settings the same, whatever is claimed of them."""
+    """Returns what makes commands and settings the same, whatever is claimed of them."""
     return design_key({**body, "design": {"claim": None}})
 
 
 def _plain_numbers(value: Any) -> Any:
-    """The value with whole numbers as such: 1 and 1.0 are the same setting."""
+    """Returns the value with whole numbers as such: 1 and 1.0 are the same setting."""
     if isinstance(value, dict):
         return {name: _plain_numbers(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -104,7 +104,10 @@ def _plain_numbers(value: Any) -> Any:
 
 
 def words_of(command: str | None) -> list[str] | str | None:
-    """The command's words, since blanks and quotes make no difference; text that is no command (adopted) as it is."""
+    """Returns the command's words, since blanks and quotes make no difference.
+
+    Text that is no command (adopted) as it is.
+    """
     try:
         return None if command is None else shlex.split(command)
     except ValueError:
@@ -133,11 +136,11 @@ class ExperimentRecords:
 
     @property
     def alike(self) -> Alike:
-        """The index of experiments by command and settings."""
+        """Returns the index of experiments by command and settings."""
         return self._ctx.cached(_alike)
 
     def drafted(self, draft: Mapping[str, Any], spec: Specification, score: Score) -> dict[str, Any]:
-        """The record of a new proposed experiment.
+        """Returns the record of a new proposed experiment.
 
         Args:
             draft: what is hashed of it (see `spec_hash`), and what is noted beside.
@@ -168,13 +171,13 @@ class ExperimentRecords:
         return document
 
     def get(self, id: str) -> Experiment:
-        """The experiment; NotFound names the nearest ids."""
+        """Returns the experiment; NotFound names the nearest ids."""
         found = from_json(Experiment, self._ctx.redaction.shown_specification(self._ctx.need("experiment", id).body))
         return _cautioned(self._ctx, [found])[0]
 
     @staticmethod
     def design_of(experiment: Experiment) -> str:
-        """What tells its design from others: a hypothesis' experiments with the same one pool their runs."""
+        """Returns what tells its design from others: a hypothesis' experiments with the same one pool their runs."""
         design = {"claim": experiment.design.claim}
         body = {"env": experiment.env, "cwd": experiment.cwd, "config": experiment.config, "design": design}
         return design_key({**body, "command": experiment.command})
@@ -187,7 +190,7 @@ class ExperimentRecords:
         limit: int = 100,
         cursor: str | None = None,
     ) -> Listing[Experiment]:
-        """A page of experiments, oldest first."""
+        """Returns a page of experiments, oldest first."""
         equals: dict[str, Any] = {}
         if status is not None:
             if status not in STATUSES:
@@ -366,7 +369,7 @@ class ExperimentRecords:
 
 
 def _cautioned(ctx: Context, items: Sequence[Experiment]) -> Sequence[Experiment]:
-    """The experiments, each with those of its hypothesis's cautions that name it."""
+    """Returns the experiments, each with those of its hypothesis's cautions that name it."""
     ids = {item.hypothesis_id for item in items if item.design.claim is not None} - {None}
     found = {id: ctx.store.get("hypothesis", str(id)) for id in ids}
     known = {id: item.body.get("cautions", ()) for id, item in found.items() if item is not None}

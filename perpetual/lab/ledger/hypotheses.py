@@ -43,7 +43,7 @@ def check_direction(direction: str | None) -> str | None:
 
 
 def baseline_value(ctx: Context, baseline: float | str | None) -> float | str | None:
-    """A number, or the id of an experiment that exists; text that is a number becomes one."""
+    """Returns a number, or the id of an experiment that exists; text that is a number becomes one."""
     if baseline is None:
         return None
     try:
@@ -67,7 +67,7 @@ def check_baseline(ctx: Context, baseline_id: str, metric: str) -> None:
 
 
 def check_metric(metric: str | None) -> str | None:
-    """The metric's name without blanks around it; raises UsageError for an empty one."""
+    """Returns the metric's name without blanks around it; raises UsageError for an empty one."""
     if metric is None:
         return None
     if not metric.strip():
@@ -77,7 +77,7 @@ def check_metric(metric: str | None) -> str | None:
 
 
 def tags_of(tags: Sequence[str]) -> list[str]:
-    """The tags in order, each once; an empty one counts as none, so that [""] clears them.
+    """Returns the tags in order, each once; an empty one counts as none, so that [""] clears them.
 
     Raises:
         UsageError: for too many, or one that is too long.
@@ -93,11 +93,11 @@ class HypothesisRecords:
         self._ctx = ctx
 
     def get(self, id: str) -> Hypothesis:
-        """The hypothesis; NotFound names the nearest ids."""
+        """Returns the hypothesis; NotFound names the nearest ids."""
         return self.record(self._ctx.need("hypothesis", id))
 
     def list(self, *, status: str | None = None, limit: int = 100, cursor: str | None = None) -> Listing[Hypothesis]:
-        """A page of hypotheses, oldest first."""
+        """Returns a page of hypotheses, oldest first."""
         equals: dict[str, Any] = {} if status is None else {"status": _status(status)}
         page: Page = self._ctx.store.page("hypothesis", limit=limit, cursor=cursor, **equals)
         return Listing(tuple(self.record(document) for document in page.items), page.next_cursor)

@@ -41,7 +41,7 @@ class RunRecords:
         self._ctx = ctx
 
     def get(self, id: str) -> Run:
-        """The run; NotFound names the nearest ids."""
+        """Returns the run; NotFound names the nearest ids."""
         return from_json(Run, self._ctx.redaction.shown_record("run", self._ctx.need("run", id).body))
 
     def list(
@@ -52,7 +52,7 @@ class RunRecords:
         limit: int = 100,
         cursor: str | None = None,
     ) -> Listing[Run]:
-        """A page of runs, newest first."""
+        """Returns a page of runs, newest first."""
         equals: dict[str, Any] = {}
         if status is not None:
             if status not in STATUSES:
@@ -65,14 +65,14 @@ class RunRecords:
         return Listing(items, page.next_cursor)
 
     def live(self) -> Sequence[Document]:
-        """The runs that are queued, launching or running, oldest first."""
+        """Returns the runs that are queued, launching or running, oldest first."""
         # Between two looks a run may go on to the next status, or back to the queue: it is seen, and told once.
         looks = [self._ctx.store.find("run", status=status) for status in (*LIVE, LIVE[0])]
         found = {document.id: document for look in looks for document in look}
         return sorted(found.values(), key=lambda document: document.number)
 
     def log_dir(self, run_id: str) -> Path:
-        """Where a run's files are."""
+        """Returns where a run's files are."""
         return folder_of(self._ctx, run_id)
 
     def create(
@@ -154,7 +154,10 @@ class RunRecords:
         return self.queue_set()[0]
 
     def queue_set(self) -> tuple[str, str]:
-        """The state of the queue and who set it; empty for a record of an earlier version, which did not say."""
+        """Returns the state of the queue and who set it.
+
+        Empty for a record of an earlier version, which did not say.
+        """
         found = self._ctx.store.get("setting", "queue")
         return ("running", "") if found is None else (str(found.body["state"]), str(found.body.get("by", "")))
 

@@ -59,7 +59,7 @@ class Specification:
     engine: Mapping[str, Any] | None = None  # options of that scheduler; see `Scheduler.engine_options`
 
     def beside_extension(self) -> list[str]:
-        """What is given although more replicates of another experiment take it over from that one."""
+        """Returns what is given although more replicates of another experiment take it over from that one."""
         return [
             field.name
             for field in fields(self)

@@ -43,13 +43,13 @@ class Loop:
         return steps.launch(self._ctx)
 
     def halt_reason(self) -> tuple[str, str] | None:
-        """Why nothing more should be launched, as (reason, explanation), or None."""
+        """Returns why nothing more should be launched, as (reason, explanation), or None."""
         from perpetual.lab.loop import steps
 
         return steps.halt_reason(self._ctx)
 
     def stop_reason(self, launches: steps.Launches) -> tuple[str, str] | None:
-        """Why the loop should stop now, as (reason, explanation), or None."""
+        """Returns why the loop should stop now, as (reason, explanation), or None."""
         from perpetual.lab.loop import steps
 
         return steps.stop_reason(self._ctx, launches)

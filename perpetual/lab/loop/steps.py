@@ -111,12 +111,12 @@ def launch(ctx: Context) -> Launches:
 
 
 def _unheld(ctx: Context) -> list[Document]:
-    """The live runs but those that wait for a person to approve their code again."""
+    """Returns the live runs but those that wait for a person to approve their code again."""
     return [run for run in RunRecords(ctx).live() if not is_held(run)]
 
 
 def _reserve(ctx: Context, surveys: Surveys, held: Collection[str], changed: Mapping[str, Changed]) -> Launches:
-    """The next run, made but not started, or why there is none.
+    """Returns the next run, made but not started, or why there is none.
 
     In one transaction: two loops on one record neither take the same replicate nor fill the same room twice.
     """
@@ -146,7 +146,10 @@ def _ready(ctx: Context) -> list[Document]:
 
 
 def _next_plain(ctx: Context, held: Collection[str]) -> str | None:
-    """An approved experiment without a claim: a baseline of a claim that is open, or what a person wants to see."""
+    """Returns an approved experiment without a claim.
+
+    A baseline of a claim that is open, or what a person wants to see.
+    """
     opened = {item.id for item in ctx.store.find("hypothesis", status="open")}
     experiments = ctx.store.find("experiment")
     users: dict[str, set[str | None]] = {}
@@ -164,7 +167,7 @@ def _next_plain(ctx: Context, held: Collection[str]) -> str | None:
 
 
 def _next_claim(ctx: Context, held: Collection[str]) -> str | None:
-    """The claim whose next replicate teaches most per run-hour, given what is pending."""
+    """Returns the claim whose next replicate teaches most per run-hour, given what is pending."""
     opened = ctx.store.find("hypothesis", status="open")
     state = state_of(ctx, opened)
     state["candidates"] = [item for item in state["candidates"] if item["id"] not in held]
@@ -199,7 +202,7 @@ def _park(ctx: Context) -> list[str]:
 
 
 def halt_reason(ctx: Context) -> tuple[str, str] | None:
-    """Why nothing more should be launched, whatever is left to do: (reason, explanation), or None to go on.
+    """Returns why nothing more should be launched, whatever is left to do: (reason, explanation), or None to go on.
 
     Only what happened since the loop last stopped counts: whoever starts it again has seen the rest.
     """
@@ -217,7 +220,7 @@ def halt_reason(ctx: Context) -> tuple[str, str] | None:
 
 
 def stop_reason(ctx: Context, launches: Launches) -> tuple[str, str] | None:
-    """Why the loop should stop after a launch step: (reason, explanation), or None to go on."""
+    """Returns why the loop should stop after a launch step: (reason, explanation), or None to go on."""
     if launches.failed:
         return "failure_rate", launches.failed[0]
     if not launches.idle or _unheld(ctx):
@@ -258,7 +261,7 @@ def _failure_rate(ctx: Context, since: str) -> str | None:
 
 
 def _no_progress(ctx: Context, since: str) -> bool:
-    """Whether the last measured runs, `_PROGRESS_WINDOW` of them at least, moved nothing."""
+    """Returns whether the last measured runs, `_PROGRESS_WINDOW` of them at least, moved nothing."""
     newest = ctx.store.page("evidence", limit=_PROGRESS_WINDOW, newest_first=True, kind="measured").items
     rows = [row for row in newest if row.body["created_at"] > since and not row.body.get("post_hoc")]
     moved: dict[str, float] = {}

@@ -100,7 +100,7 @@ class Notes:
         return self._answer(made)
 
     def _answer(self, number: str) -> dict[str, Any]:
-        """What a write answers, from its row in the ledger of verdicts; raises Refused for a rejected one."""
+        """Returns what a write answers, from its row in the ledger of verdicts; raises Refused for a rejected one."""
         row = self._ctx.store.get("verdict", number)
         assert row is not None, number
         verdict = row.body
@@ -215,7 +215,7 @@ class Notes:
 
     @staticmethod
     def _flushed(tx: Transaction) -> int:
-        """The number of the last intent that git is known to hold."""
+        """Returns the number of the last intent that git is known to hold."""
         cursor = tx.get("setting", "memory_cursor")
         return int(cursor.body["intent"]) if cursor else 0
 
@@ -244,7 +244,7 @@ class Notes:
         return len(rows)
 
     def get(self, path: str) -> Note:
-        """The note's record.
+        """Returns the note's record.
 
         Raises:
             NotFound: naming the nearest paths.
@@ -268,7 +268,7 @@ class Notes:
         return found
 
     def read(self, path: str, *, exposed_only: bool | None = None) -> str:
-        """The note's text: the newest accepted version, or (for agents) the one that may be shown.
+        """Returns the note's text: the newest accepted version, or (for agents) the one that may be shown.
 
         Args:
             exposed_only: whether the reader is an agent; by default as the lab's actor is one.
@@ -293,7 +293,7 @@ class Notes:
         return shown_version(document.body, self._ctx.config.methodology)
 
     def promote(self, path: str, why: str, *, blob: str | None = None, dry_run: bool = False) -> dict[str, Any]:
-        """A person vouches for the note's newest version; see `perpetual.lab.memory.promotion.promote`.
+        """Returns a person vouches for the note's newest version; see `perpetual.lab.memory.promotion.promote`.
 
         Raises:
             NotPermitted: under an agent's shell, whether or not there is such a note; see `perpetual.lab.permissions`.
@@ -306,7 +306,7 @@ class Notes:
         return promotion.reject(self._ctx, self._need(path), why)
 
     def queue(self, *, limit: int = 100, cursor: str | None = None) -> Listing[Waiting]:
-        """A page of the notes that wait for a decision, quarantined and candidates, oldest first.
+        """Returns a page of the notes that wait for a decision, quarantined and candidates, oldest first.
 
         Raises:
             UsageError: for a cursor that is none.
@@ -324,7 +324,7 @@ class Notes:
     def list(
         self, *, folder: str = "", status: str | None = None, limit: int = 100, cursor: str | None = None
     ) -> Listing[Note]:
-        """A page of notes below `folder`, oldest first."""
+        """Returns a page of notes below `folder`, oldest first."""
         equals: dict[str, Any] = {}
         if status is not None:
             if status not in STATUSES:
@@ -372,7 +372,7 @@ class Notes:
         return Listing(page, str(start + limit) if len(found) > start + limit else None)
 
     def history(self, path: str, *, limit: int = 50) -> Sequence[NoteCommit]:
-        """The note's versions in git, newest first.
+        """Returns the note's versions in git, newest first.
 
         Anyone who can push has written messages and authors. An agent is shown those that the gates pass here, of the
         newest versions.
@@ -402,7 +402,9 @@ def _withheld(version: NoteCommit) -> NoteCommit:
 
 
 def _excerpt(text: str, words: Sequence[str]) -> str:
-    """The first line that holds one of the words, or the first line of all, cut to a length that can be listed."""
+    """Returns the first line that holds one of the words, or the first line of all, cut to a length that can be
+    listed.
+    """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     line = next((line for line in lines if any(word in line.casefold() for word in words)), lines[0] if lines else "")
     return line if len(line) <= _EXCERPT else line[: _EXCERPT - 3] + "..."

@@ -158,7 +158,7 @@ def _decide(
 
 
 def title_of(text: str, path: str) -> str:
-    """What a note is listed as: its first line with words, without the marks of a heading."""
+    """Returns what a note is listed as: its first line with words, without the marks of a heading."""
     for line in text.splitlines():
         words = line.strip().lstrip("#").strip()
         if words:

@@ -63,7 +63,7 @@ class Owner(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The owner as messages name it."""
+        """Returns the owner as messages name it."""
         return f"{self.slot} {self.names[-1]}"
 
 
@@ -191,7 +191,7 @@ class PluginOptions:
 
     @property
     def owners(self) -> list[Owner]:
-        """Everything that has options, by plugin."""
+        """Returns everything that has options, by plugin."""
         plugins = self._registry.plugins
         if self._owners is None or self._owners[0] is not plugins:
             found = [
@@ -207,7 +207,7 @@ class PluginOptions:
 
     @property
     def slots(self) -> set[str]:
-        """The names of sections that hold providers."""
+        """Returns the names of sections that hold providers."""
         return {*self._registry.slots, PLUGIN}
 
     def sharing(self, form: Sequence[str]) -> list[Owner]:

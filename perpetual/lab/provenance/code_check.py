@@ -48,7 +48,7 @@ class Changed(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What has changed, for people."""
+        """Returns what has changed, for people."""
         if self.problem is not None:
             return f"{self.experiment_id} is approved with its code, which cannot be compared: {self.problem}"
         if not self.files:
@@ -59,7 +59,7 @@ class Changed(NamedTuple):
 
     @property
     def annotation(self) -> dict[str, str]:
-        """The remark on a run that starts all the same."""
+        """Returns the remark on a run that starts all the same."""
         return {"kind": KIND, "text": self.text[:500], "source": "git" if self.now.kind == "git" else "files"}
 
 
@@ -102,7 +102,10 @@ class CodeCheck:
         return found
 
     def is_other(self, experiment: Document) -> bool:
-        """Whether an approved experiment may be approved anew: its code is other than approved, or was not recorded."""
+        """Returns whether an approved experiment may be approved anew.
+
+        Its code is other than approved, or was not recorded.
+        """
         body = experiment.body
         if body["status"] in ("proposed", "rejected", "expired") or body.get("approved_hash") != spec_hash(body):
             return False
@@ -147,13 +150,16 @@ class CodeCheck:
         return self._codes
 
     def _now(self, experiment: Document, before: CodeState, argv: Sequence[str]) -> CodeState:
-        """The code now, as the capture reads it that has read the approved state; read once for all of its runs."""
+        """Returns the code now, as the capture reads it that has read the approved state.
+
+        Read once for all of its runs.
+        """
         if experiment.id not in self._compared:
             self._compared[experiment.id] = self._its_codes.now(before, argv, experiment.body["cwd"])
         return self._compared[experiment.id]
 
     def _command_of(self, body: Mapping[str, Any]) -> Sequence[str] | None:
-        """The command's words; None without one, or for adopted work, which does not run here."""
+        """Returns the command's words; None without one, or for adopted work, which does not run here."""
         if body["command"] is None:
             return None
         try:
@@ -192,7 +198,7 @@ def _refused(ctx: Context, found: Changed) -> PerpetualError:
 
 
 def held_up(ctx: Context, run: Document) -> PerpetualError:
-    """The error of a caller who waits for a run that is held."""
+    """Returns the error of a caller who waits for a run that is held."""
     hint = _hint(ctx, run.body["experiment_id"])
     return NotPermitted(f"{run.id} does not start: {run.body['reason']}", hint=hint, code=KIND)
 
@@ -202,7 +208,7 @@ def _hint(ctx: Context, experiment_id: str) -> str:
 
 
 def reason_of(found: Changed) -> str:
-    """Why a queued run waits."""
+    """Returns why a queued run waits."""
     return f"{found.text}; it waits until a person approves it again"
 
 
@@ -223,5 +229,7 @@ def _subject(run: Document) -> str:
 
 
 def is_held(run: Document) -> bool:
-    """Whether a queued run waits for its experiment to be approved again, and so keeps nothing from other runs."""
+    """Returns whether a queued run waits for its experiment to be approved again, and so keeps nothing from other
+    runs.
+    """
     return bool(run.body["status"] == "queued" and run.body.get("code_held"))

@@ -36,12 +36,12 @@ class Moment:
 
     @cached_property
     def busy(self) -> list[Document]:
-        """The runs that are launching or running."""
+        """Returns the runs that are launching or running."""
         return [run for run in RunRecords(self._ctx).live() if run.body["status"] in ("launching", "running")]
 
     @cached_property
     def live(self) -> list[Document]:
-        """Those of `busy` that are in no engine's queue, nor on the way there."""
+        """Returns those of `busy` that are in no engine's queue, nor on the way there."""
         return [run for run in self.busy if run.body["status"] == "running" or not self._is_pending(run)]
 
     def _is_pending(self, run: Document) -> bool:
@@ -49,7 +49,7 @@ class Moment:
 
     @cached_property
     def queue(self) -> list[tuple[tuple[float, float, float], Document]]:
-        """The queued runs with their ranks, in the order in which they start: by priority, score and age."""
+        """Returns the queued runs with their ranks, in the order in which they start: by priority, score and age."""
         ctx = self._ctx
         queued = ctx.store.find("run", status="queued")
         experiments = {id: ctx.need("experiment", id) for id in {run.body["experiment_id"] for run in queued}}
@@ -67,7 +67,7 @@ def room(
     *,
     take: bool = False,
 ) -> Lease | Waits:
-    """The GPUs that a run of the experiment gets now, none for a CPU run, or what it waits for.
+    """Returns the GPUs that a run of the experiment gets now, none for a CPU run, or what it waits for.
 
     Args:
         run: the one in the queue that is asked for; None for one that would come last of its rank.
@@ -100,7 +100,7 @@ def _rank(experiment: Mapping[str, Any], number: float) -> tuple[float, float, f
 def _before(
     ctx: Context, experiment: Document, moment: Moment, run: Document | None, placer: str | None
 ) -> Iterator[QueuedRun]:
-    """The queued runs before this one, of the same placement, that nothing but GPUs can hold back."""
+    """Yields the queued runs before this one, of the same placement, that nothing but GPUs can hold back."""
     own = _rank(experiment.body, float("inf") if run is None else run.number)
     for rank, other in moment.queue:
         if rank >= own:
@@ -118,7 +118,7 @@ def _before(
 
 
 def held_back(ctx: Context, experiment: Document, moment: Moment) -> str | None:
-    """What a run waits for whatever the GPUs are like; None if nothing but them can hold it back."""
+    """Returns what a run waits for whatever the GPUs are like; None if nothing but them can hold it back."""
     if moment.queue_state == "paused":
         return "the queue is paused (perpetual queue resume)"
     most = ctx.config.methodology["max_concurrent_runs"]
@@ -165,13 +165,13 @@ def check_machine(ctx: Context, experiment: Document) -> None:
 
 
 def _declared(experiment: Document, name: str) -> int:
-    """What its runs declare; a run that declares none takes none."""
+    """Returns what its runs declare; a run that declares none takes none."""
     declared: int | None = experiment.body["resources"].get(name)
     return declared or 0
 
 
 def _machine(name: str) -> int | None:
-    """How much this machine has; None where it does not tell."""
+    """Returns how much this machine has; None where it does not tell."""
     return available_cpus() if name == "cpus" else memory_bytes()
 
 

@@ -26,7 +26,10 @@ _Record = TypeVar("_Record")
 
 
 def analyse(ctx: Context) -> list[str]:
-    """Every run that has ended and was not analysed; then every verdict that has no note yet. Answers the runs' ids."""
+    """Returns every run that has ended and was not analysed.
+
+    Then every verdict that has no note yet. Answers the runs' ids.
+    """
     analysers: list[tuple[str, Analyser]] = ctx.parts("analyser")
     done = []
     for run in ctx.store.find("run", analysed=False):
@@ -84,7 +87,7 @@ def _conclude(ctx: Context, analysers: list[tuple[str, Analyser]], hypothesis: D
 
 
 def _every(pages: Callable[..., Listing[_Record]], hypothesis_id: str) -> list[_Record]:
-    """All of a hypothesis's records: a verdict is told from the whole of its case."""
+    """Returns all of a hypothesis's records: a verdict is told from the whole of its case."""
     page = pages(hypothesis_id=hypothesis_id, limit=_PAGE)
     found = [*page.items]
     while page.next_cursor is not None:

@@ -110,7 +110,9 @@ def launch(
 
 
 def reserve(ctx: Context, experiment_id: str, surveys: Surveys, changed: Changed | None = None) -> str:
-    """The first half of `launch`, for the loop, which picks in the same transaction; answers the queued run's id.
+    """Returns the first half of `launch`, for the loop, which picks in the same transaction.
+
+    Answers the queued run's id.
 
     Args:
         changed: what of its code is not as it was approved, where it starts all the same.
@@ -128,7 +130,7 @@ def reserve(ctx: Context, experiment_id: str, surveys: Surveys, changed: Changed
 
 
 def retry(ctx: Context, run_id: str, *, idempotency_key: str | None = None) -> Run:
-    """A new attempt of a run that ended without a result, with the same seed.
+    """Returns a new attempt of a run that ended without a result, with the same seed.
 
     Raises:
         Conflict: if it has not ended, has a result, or has been retried already.
@@ -154,7 +156,7 @@ def retry(ctx: Context, run_id: str, *, idempotency_key: str | None = None) -> R
 
 
 def _next_attempt(ctx: Context, tx: Transaction, run_id: str, changed: Changed | None = None) -> Document:
-    """The next attempt of the run's replicate, queued, with the same seed and the same wishes."""
+    """Returns the next attempt of the run's replicate, queued, with the same seed and the same wishes."""
     old, experiment = _retryable(ctx, run_id)
     made = _create(ctx, tx, experiment, old.body["replicate"], _again(ctx, old)._replace(changed=changed))
     ExperimentRecords(ctx).fold(tx, experiment.id)
@@ -162,7 +164,7 @@ def _next_attempt(ctx: Context, tx: Transaction, run_id: str, changed: Changed |
 
 
 def try_again(ctx: Context, tx: Transaction, run: Document, cause: str) -> Document | None:
-    """A further attempt, queued, of a run that has just ended by `cause`, where the methodology says so.
+    """Returns a further attempt, queued, of a run that has just ended by `cause`, where the methodology says so.
 
     Once, since the caller's transaction is the one in which the run ends. What stands against it is noted beside the
     run: nobody waits for an answer here.
@@ -203,7 +205,7 @@ def plan(
     seed: int | None = None,
     gpus: Sequence[int] = (),
 ) -> dict[str, Any]:
-    """What `launch` would do with the same arguments, its refusals included, without doing it.
+    """Returns what `launch` would do with the same arguments, its refusals included, without doing it.
 
     Returns:
         `{experiment_id, attempt, replicates, seeds, argv, cwd, wall_s, gpu_hours, run_hours, waits_for,
@@ -223,7 +225,7 @@ def plan(
 
 
 def plan_retry(ctx: Context, run_id: str) -> dict[str, Any]:
-    """What `retry` would do, its refusals included, without doing it; answers as `plan`."""
+    """Returns what `retry` would do, its refusals included, without doing it; answers as `plan`."""
     old, experiment = _retryable(ctx, run_id)
     _require_gone(ctx, old)
     surveys = Surveys(ctx)
@@ -233,7 +235,8 @@ def plan_retry(ctx: Context, run_id: str) -> dict[str, Any]:
 
 
 def requeued(ctx: Context, tx: Transaction, run: Document, seen: Sighting) -> Document:
-    """The attempt that an engine has made of a run's job by itself, in the caller's transaction, which ends the run.
+    """Returns the attempt that an engine has made of a run's job by itself, in the caller's transaction, which ends
+    the run.
 
     It goes on in the same folder and under the same nonce. Its worst case is reserved, whatever is left.
     """
@@ -274,7 +277,7 @@ def requeued(ctx: Context, tx: Transaction, run: Document, seen: Sighting) -> Do
 
 
 def _attempts(tx: Transaction, run: Document) -> list[Document]:
-    """The attempts of a run's replicate, itself among them."""
+    """Returns the attempts of a run's replicate, itself among them."""
     runs = tx.find("run", experiment_id=run.body["experiment_id"])
     return [other for other in runs if other.body["replicate"] == run.body["replicate"]]
 
@@ -286,7 +289,7 @@ def reserve_anew(ctx: Context, tx: Transaction, run: Document) -> None:
 
 
 def _again(ctx: Context, old: Document) -> _Wish:
-    """The same as was asked of a run that has ended."""
+    """Returns the same as was asked of a run that has ended."""
     accepted = tuple(accepted_of(ctx, old))
     return _Wish(
         old.body["attempt"] + 1, old.body["seed"], wanted_gpus(old), old.body["chosen_seed"], accepted=accepted
@@ -310,7 +313,9 @@ def _check_seed(seed: int | None, every: bool) -> None:
 
 
 def _candidate(ctx: Context, experiment: Document, command: str | None) -> Document:
-    """The experiment as it would run: itself, or a draft with the command that a person typed; nothing is written.
+    """Returns the experiment as it would run: itself, or a draft with the command that a person typed.
+
+    Nothing is written.
 
     Raises:
         NotPermitted, Conflict, UsageError: if it may not run, or not with this command.
@@ -352,7 +357,7 @@ def _check_place(ctx: Context, experiment: Document, gpus: Sequence[int], survey
 
 
 def _open_replicates(ctx: Context, experiment: Document) -> list[int]:
-    """The replicates that have no run yet, one at least."""
+    """Returns the replicates that have no run yet, one at least."""
     if RunRecords(ctx).queue_state() == "draining":
         raise _draining()
     taken = {run.body["replicate"] for run in ctx.store.find("run", experiment_id=experiment.id)}
@@ -371,7 +376,7 @@ def _draining() -> Refused:
 
 
 def _retryable(ctx: Context, run_id: str) -> tuple[Document, Document]:
-    """The run and its experiment, if the run may be tried again."""
+    """Returns the run and its experiment, if the run may be tried again."""
     old = ctx.need("run", run_id)
     experiment = ctx.need("experiment", old.body["experiment_id"])
     ExperimentRecords(ctx).check_launchable(experiment)
@@ -447,7 +452,7 @@ def _planned(
 
 
 def _create(ctx: Context, tx: Transaction, experiment: Document, replicate: int, wish: _Wish) -> Document:
-    """A queued run, its worst case reserved: refused here, not later, where the budget does not hold it.
+    """Returns a queued run, its worst case reserved: refused here, not later, where the budget does not hold it.
 
     The caller folds the experiment anew when it has made all of its runs.
     """

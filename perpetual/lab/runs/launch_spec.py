@@ -28,7 +28,7 @@ _PYTHONS = ("python", "python3")
 def spec_of(
     ctx: Context, experiment: Document, *, run_id: str, gpus: Sequence[str], run: Document | None = None
 ) -> LaunchSpec:
-    """What the scheduler is given: words, folder, and the environment with the run's own variables.
+    """Returns what the scheduler is given: words, folder, and the environment with the run's own variables.
 
     Raises:
         UnknownPlugin: if the scheduler is gone.

@@ -35,7 +35,7 @@ _CUT = "\n[the middle of this log was dropped meanwhile: it has reached its limi
 def logs(
     ctx: Context, run_id: str, *, stderr: bool = False, tail: int | None = None, raw: bool = False
 ) -> dict[str, Any]:
-    """The last `tail` lines of a run's output (all without), at most its last MiB, line ends as newlines.
+    """Returns the last `tail` lines of a run's output (all without), at most its last MiB, line ends as newlines.
 
     Args:
         raw: with the secrets that the run printed; for a person.
@@ -73,7 +73,9 @@ def stream(
     follow: bool = False,
     raw: bool = False,
 ) -> Iterator[str]:
-    """A run's output piece by piece, from its last `tail` lines or its beginning; `follow` until the run has ended.
+    """Returns a run's output piece by piece, from its last `tail` lines or its beginning.
+
+    `follow` until the run has ended.
 
     Raises:
         NotFound: for an unknown run, or one that has no output yet; before the first piece.
@@ -109,7 +111,10 @@ def _redacted(redactor: Redactor, path: Path, start: int, pieces: Iterator[str])
 
 
 def _keeper(ctx: Context, run: Document) -> Scheduler:
-    """The scheduler that knows where a run's logs are; that of today for one that was adopted, or whose own is gone."""
+    """Returns the scheduler that knows where a run's logs are.
+
+    That of today for one that was adopted, or whose own is gone.
+    """
     try:
         return scheduler_for(ctx, run)
     except PluginError:
@@ -187,7 +192,7 @@ def _last_lines(text: str, count: int | None) -> str:
 
 
 def _start_of_tail(path: Path, count: int) -> int:
-    """The byte at which the last `count` lines begin, found by reading backwards from the end."""
+    """Returns the byte at which the last `count` lines begin, found by reading backwards from the end."""
     with _opened(path) as file:
         end = file.seek(0, io.SEEK_END)
         window = _CHUNK_BYTES

@@ -44,7 +44,9 @@ _LARGEST = 1e100
 
 
 def measure(ctx: Context, run: Document, seen: Sighting) -> tuple[dict[str, MetricValue], list[Json]]:
-    """Every metric that a reader finds (of several readers the first one's), and what was left out, as annotations."""
+    """Returns every metric that a reader finds (of several readers the first one's), and what was left out, as
+    annotations.
+    """
     folder = _folder_of(ctx, run, seen.started_at or run.body["started_at"])
     declared = _declared(ctx, run)
     found, told = read_all(ctx.parts("metric_reader"), folder, declared)
@@ -64,7 +66,7 @@ def measure(ctx: Context, run: Document, seen: Sighting) -> tuple[dict[str, Metr
 
 
 def did_you_mean(metric: str, found: Collection[str]) -> str:
-    """What to say of a metric that a run has not shown, given those that it has; nothing where it has none."""
+    """Returns what to say of a metric that a run has not shown, given those that it has; nothing where it has none."""
     if not found:
         return ""
     named = ", ".join(sorted(found)[:_NAMED]) + (" and more" if len(found) > _NAMED else "")
@@ -73,7 +75,7 @@ def did_you_mean(metric: str, found: Collection[str]) -> str:
 
 
 def read_again(ctx: Context, run_id: str) -> dict[str, MetricValue]:
-    """What the readers find of a run now, as they would for the record; nothing is recorded.
+    """Returns what the readers find of a run now, as they would for the record; nothing is recorded.
 
     Raises:
         NotFound: if there is no such run.
@@ -89,7 +91,10 @@ def _declared(ctx: Context, run: Document) -> str | None:
 
 
 def _folder_of(ctx: Context, run: Document, started: str | None) -> RunFolder:
-    """Where the readers look. In a working directory that several runs shared a file may be anybody's: none counts."""
+    """Returns where the readers look. In a working directory that several runs shared a file may be anybody's.
+
+    None counts.
+    """
     log_dir = RunRecords(ctx).log_dir(run.id)
     cwd = ctx.config.root / (ctx.need("experiment", run.body["experiment_id"]).body["cwd"] or ".")
     return RunFolder(log_dir, log_dir if run.body.get("shares_folder") else cwd, posix_of(started) if started else 0.0)
@@ -98,7 +103,9 @@ def _folder_of(ctx: Context, run: Document, started: str | None) -> RunFolder:
 def read_all(
     readers: Sequence[tuple[str, MetricReader]], folder: RunFolder, declared: str | None = None
 ) -> tuple[dict[str, MetricValue], list[Json]]:
-    """What the readers, by name, find in a folder, as the record can hold it; what was left out, as annotations.
+    """Returns what the readers, by name, find in a folder, as the record can hold it.
+
+    What was left out, as annotations.
 
     Args:
         declared: the metric that is kept, however many there are.

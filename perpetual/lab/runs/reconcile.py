@@ -107,7 +107,7 @@ def _look_at(ctx: Context, runs: Sequence[Document], answer: _Answer) -> list[Do
 
 
 def _seen_many(ctx: Context, runs: Sequence[Document]) -> dict[str, Sighting | Exception]:
-    """What each scheduler says of its runs, asked once for all of them."""
+    """Returns what each scheduler says of its runs, asked once for all of them."""
     groups: dict[str, list[Document]] = {}
     for run in runs:
         groups.setdefault(str(run.body["scheduler"]), []).append(run)
@@ -234,7 +234,7 @@ def _scan_held(ctx: Context, started: Sequence[Document], answer: _Answer) -> _A
 
 
 def _is_supervised_here(ctx: Context, run: Document) -> bool:
-    """Whether the run lives in this very project directory, under a supervisor that this user holds here."""
+    """Returns whether the run lives in this very project directory, under a supervisor that this user holds here."""
     return run.body["status"] in ("launching", "running", "lost") and is_ours(folder_of(ctx, run.id))
 
 
@@ -363,7 +363,7 @@ def _ended_unrecorded(run: Document, seen: Sighting, problem: PerpetualError) ->
 
 
 def _take_from_queue(ctx: Context, run: Document) -> Document:
-    """The run, killed if it was waiting; else as it is."""
+    """Returns the run, killed if it was waiting; else as it is."""
     if run.body["status"] != "queued":
         return run
     with ctx.store.transaction() as tx:
@@ -375,7 +375,7 @@ def _take_from_queue(ctx: Context, run: Document) -> Document:
 
 
 def look(ctx: Context, run_id: str) -> tuple[str, str | None]:
-    """A run's status now, with its reason or with what is wrong with its supervision; nothing is recorded."""
+    """Returns a run's status now, with its reason or with what is wrong with its supervision; nothing is recorded."""
     run = ctx.need("run", run_id)
     if run.body["status"] not in ("launching", "running"):
         return run.body["status"], run.body["reason"]
@@ -400,7 +400,7 @@ class _End(NamedTuple):
 
 
 def _each(deed: Callable[[Context, Document, _Answer], bool], ctx: Context, run: Document, answer: _Answer) -> bool:
-    """What the deed answers; a run that cannot be looked at is told and holds up no other."""
+    """Returns what the deed answers; a run that cannot be looked at is told and holds up no other."""
     try:
         return deed(ctx, run, answer)
     except (CorruptData, TransientError, PluginError) as problem:  # of its folder, or of an engine out of reach
@@ -531,7 +531,7 @@ def _requeue(ctx: Context, run: Document, seen: Sighting, answer: _Answer) -> bo
 
 
 def _found(ctx: Context, run: Document, seen: Sighting) -> _End:
-    """The end of a run that is over, with all that its folder tells; nothing is written."""
+    """Returns the end of a run that is over, with all that its folder tells; nothing is written."""
     status, reason = _verdict(seen)
     _fetch(ctx, run, seen)
     metrics, told = measure(ctx, run, seen) if seen.state == "ended" else ({}, [])
@@ -606,7 +606,7 @@ def _back_to_queue(ctx: Context, run: Document, answer: _Answer) -> None:
 
 
 def _is_in_hand(run: Document) -> bool:
-    """Whether its launcher is about to note what came of it."""
+    """Returns whether its launcher is about to note what came of it."""
     return run.body["status"] == "launching" and not run.body.get("pending") and _launcher_lives(run)
 
 
@@ -619,7 +619,10 @@ def _launcher_lives(run: Document) -> bool:
 
 
 def _is_launched_elsewhere(run: Document, launcher: platform.Identity) -> bool:
-    """Whether another machine that shares the project is launching it now: that launcher cannot be looked for here."""
+    """Returns whether another machine that shares the project is launching it now.
+
+    That launcher cannot be looked for here.
+    """
     host, since = run.body.get("launcher_host"), run.body.get("launching_at")
     if host is None or since is None or host == this_host().id or launcher.boot_id == platform.boot_id():
         return False
@@ -627,7 +630,7 @@ def _is_launched_elsewhere(run: Document, launcher: platform.Identity) -> bool:
 
 
 def _verdict(seen: Sighting) -> tuple[str, str | None]:
-    """The run's final status and the reason shown beside it."""
+    """Returns the run's final status and the reason shown beside it."""
     if seen.state != "ended":
         detail = seen.detail or "its supervisor died without an exit record"
         left = f"; processes that it left still run: {', '.join(map(str, seen.left))}" if seen.left else ""
@@ -736,7 +739,7 @@ def _hours(ctx: Context, run: Document, seen: Sighting) -> tuple[float, float]:
 
 
 def _with_bound(run: Document, reason: str | None, run_hours: float) -> str:
-    """Why a run was lost, with what it is charged: that is a bound, and is called one."""
+    """Returns why a run was lost, with what it is charged: that is a bound, and is called one."""
     said = [str(reason)]
     said += [f"cancelled by {run.body['cancelled_by']}"] if run.body.get("cancelled_by") else []
     said += ["ended at its wall limit"] if _ended_at_limit(run) else []
@@ -757,7 +760,7 @@ def _causes(run: Document) -> list[str]:
 
 
 def _evidence(ctx: Context, tx: Transaction, run: Document, experiment: Document, value: float | None) -> str | None:
-    """The measured row of a finished run; one per run and metric, none without a hypothesis.
+    """Returns the measured row of a finished run; one per run and metric, none without a hypothesis.
 
     Without a value it is that of a failed run, where that it runs at all is what is claimed.
     """
@@ -789,7 +792,10 @@ def _evidence(ctx: Context, tx: Transaction, run: Document, experiment: Document
 
 
 def _overtaken_by(tx: Transaction, run: Document) -> str | None:
-    """Why a run that was taken for lost counts for nothing: another attempt was made meanwhile, and may count."""
+    """Returns why a run that was taken for lost counts for nothing.
+
+    Another attempt was made meanwhile, and may count.
+    """
     if not any(item["kind"] == "late" for item in run.body.get("annotations", ())):
         return None
     for other in tx.find("run", experiment_id=run.body["experiment_id"]):
@@ -800,7 +806,7 @@ def _overtaken_by(tx: Transaction, run: Document) -> str | None:
 
 
 def _why_weightless(run: Document) -> str | None:
-    """Why what a run measured counts for nothing, if it does."""
+    """Returns why what a run measured counts for nothing, if it does."""
     if run.body["tainted"]:
         told = [item["text"] for item in run.body.get("annotations", ()) if item["kind"] == "tainted"]
         return "tainted: " + "; ".join(told)

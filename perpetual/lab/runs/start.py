@@ -35,7 +35,7 @@ __all__ = ["advance_queue", "start", "start_many", "waiting", "wanted_gpus"]
 
 
 def start(ctx: Context, run_id: str, surveys: Surveys) -> Run:
-    """The second half of a launch: a queued run is started if there is room for it now.
+    """Returns the second half of a launch: a queued run is started if there is room for it now.
 
     Args:
         surveys: of this command, so that the driver is asked once for all of its runs.
@@ -47,7 +47,7 @@ def start(ctx: Context, run_id: str, surveys: Surveys) -> Run:
 
 
 def waiting(ctx: Context) -> list[Document]:
-    """The queued runs in the order in which they start: by priority, score and age."""
+    """Returns the queued runs in the order in which they start: by priority, score and age."""
     return [run for _, run in Moment(ctx).queue]
 
 
@@ -95,7 +95,10 @@ def advance_queue(ctx: Context, surveys: Surveys) -> tuple[list[Document], list[
 
 
 def _waits_on(ctx: Context, run: Document, surveys: Surveys, moment: Moment) -> bool:
-    """Whether it waits for what its record says already: then there is nothing to write, and no lock to wait for."""
+    """Returns whether it waits for what its record says already.
+
+    Then there is nothing to write, and no lock to wait for.
+    """
     experiment = ctx.need("experiment", run.body["experiment_id"])
     why = ExperimentRecords(ctx).why_not_approved(experiment)
     if why is not None:
@@ -105,7 +108,10 @@ def _waits_on(ctx: Context, run: Document, surveys: Surveys, moment: Moment) -> 
 
 
 def _held_by_code(ctx: Context, run: Document, check: CodeCheck) -> bool:
-    """Whether its code is not what was approved, and a person must approve it again; the record says so then."""
+    """Returns whether its code is not what was approved, and a person must approve it again.
+
+    The record says so then.
+    """
     experiment = ctx.need("experiment", run.body["experiment_id"])
     found = check.changed(experiment, by_queue=True, accepted=accepted_of(ctx, run))
     values: dict[str, Any] = {}
@@ -180,7 +186,7 @@ class _Batches:
 
 
 def _turn_of(ctx: Context, run_id: str, surveys: Surveys) -> _Turn:
-    """The queued run, `launching` if there is room for it; it says for what it waits otherwise."""
+    """Returns the queued run, `launching` if there is room for it; it says for what it waits otherwise."""
     turn = None
     while turn is None:
         experiment = ctx.need("experiment", ctx.need("run", run_id).body["experiment_id"])
@@ -192,7 +198,10 @@ def _turn_of(ctx: Context, run_id: str, surveys: Surveys) -> _Turn:
 
 
 def _try_start(ctx: Context, run_id: str, surveys: Surveys) -> _Turn | None:
-    """The run, `launching` if there was room; None if the driver must be asked first: what held it back is over."""
+    """Returns the run, `launching` if there was room; None if the driver must be asked first.
+
+    What held it back is over.
+    """
     lease = Lease()
     try:
         with ctx.store.transaction() as tx:
@@ -242,7 +251,10 @@ def _hindrance(ctx: Context, run: Document, lease: Lease) -> str | None:
 
 
 def _obstacle(ctx: Context, run: Document) -> str | None:
-    """What lives where the run is to begin, in words: what an earlier attempt, or the run of another record, left."""
+    """Returns what lives where the run is to begin, in words.
+
+    What an earlier attempt, or the run of another record, left.
+    """
     if run.body.get("launcher") is None:
         occupied = is_occupied(ctx, run)
         if occupied is not None:
@@ -265,7 +277,7 @@ def _waiting_for(ctx: Context, tx: Transaction, run: Document, reason: str) -> D
 
 
 def _take_turn(ctx: Context, tx: Transaction, run: Document, experiment: Document, got: Lease) -> Document:
-    """The run, `launching` with the devices that it got."""
+    """Returns the run, `launching` with the devices that it got."""
     me = platform.identity_of(os.getpid())
     values = {
         "status": "launching",
@@ -293,7 +305,7 @@ def _take_turn(ctx: Context, tx: Transaction, run: Document, experiment: Documen
 
 
 def _mark_neighbours(ctx: Context, tx: Transaction, run: Document, experiment: Document) -> bool:
-    """Whether other runs are live in its working directory; each of them is marked too."""
+    """Returns whether other runs are live in its working directory; each of them is marked too."""
     found = False
     for other in RunRecords(ctx).live():
         if other.id == run.id or other.body["status"] == "queued":
@@ -369,7 +381,7 @@ def _prepare(ctx: Context, turn: _Turn) -> _Prepared:
 
 
 def _handed_over(scheduler: Scheduler, specs: Sequence[LaunchSpec]) -> Sequence[Launched | PerpetualError]:
-    """What the scheduler answers for each."""
+    """Returns what the scheduler answers for each."""
     try:
         answers = scheduler.launch_many(specs)
         if len(answers) == len(specs):
@@ -438,7 +450,7 @@ def _make_room(ctx: Context, run: Document) -> None:
 def _noted(
     ctx: Context, run: Document, values: dict[str, Any], kept: Kept | None, failure: PerpetualError | None
 ) -> Document:
-    """The run after its start, or the failure to start it, is on record."""
+    """Returns the run after its start, or the failure to start it, is on record."""
     if failure is not None:
         values = {
             "status": "failed",
@@ -467,12 +479,12 @@ def _noted(
 
 
 def _came_through(ctx: Context, run: Document) -> Sighting | None:
-    """The run as it is if its command was executed, whoever started it."""
+    """Returns the run as it is if its command was executed, whoever started it."""
     seen = taken(ctx, run, scheduler_for(ctx, run).poll(None, RunRecords(ctx).log_dir(run.id)))
     executed = seen.state in LIVING or (seen.state == "ended" and seen.reason != "exec_failed")
     return seen if executed else None
 
 
 def wanted_gpus(run: Document) -> list[int]:
-    """The GPUs that were asked for by number when the run was made."""
+    """Returns the GPUs that were asked for by number when the run was made."""
     return [*run.body["wanted_gpus"]]

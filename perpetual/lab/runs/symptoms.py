@@ -66,13 +66,13 @@ def hints(ctx: Context, run: Run) -> list[str]:
 
 
 def _analysers(ctx: Context) -> list[tuple[str, Analyser]]:
-    """Every analyser, bundled ones first: what another distribution reads does not replace what they read."""
+    """Returns every analyser, bundled ones first: what another distribution reads does not replace what they read."""
     parts: list[tuple[str, Analyser]] = ctx.parts("analyser")
     return sorted(parts, key=lambda pair: not is_bundled(pair[0]))
 
 
 def _asked(analysers: Sequence[tuple[str, Analyser]], output: RunOutput) -> tuple[list[Json], list[Json]]:
-    """What the analysers see, of each kind what the first one answers; and a note for each that failed."""
+    """Returns what the analysers see, of each kind what the first one answers; and a note for each that failed."""
     found: dict[str, Json] = {}
     faults: list[Json] = []
     left = Deadline(_ALL_S)
@@ -90,7 +90,7 @@ def _asked(analysers: Sequence[tuple[str, Analyser]], output: RunOutput) -> tupl
 
 
 def _seen(analyser: Analyser, output: RunOutput) -> dict[str, Json]:
-    """What one analyser answers, as the record can hold it. Raises ValueError for what is no symptom."""
+    """Returns what one analyser answers, as the record can hold it. Raises ValueError for what is no symptom."""
     found: dict[str, Json] = {}
     item: Any  # a plugin's
     for item in analyser.symptoms(output):
@@ -103,7 +103,10 @@ def _seen(analyser: Analyser, output: RunOutput) -> dict[str, Json]:
 
 
 def _hint(ctx: Context, kind: str, run: Run) -> str | None:
-    """What the first analyser that knows the kind advises; one that fails is passed over, for words decide nothing."""
+    """Returns what the first analyser that knows the kind advises.
+
+    One that fails is passed over, for words decide nothing.
+    """
     for _, analyser in _analysers(ctx):
         try:
             with contained():

@@ -86,7 +86,7 @@ def end_overdue(ctx: Context, run: Document) -> None:
 
 
 def is_told(run: Mapping[str, Any]) -> bool:
-    """Whether the body of a run says that it went past its limit."""
+    """Returns whether the body of a run says that it went past its limit."""
     return any(item["kind"] == OVERRUN for item in run.get("annotations", ()))
 
 
@@ -96,7 +96,7 @@ def _wall_s(ctx: Context, run: Document) -> float | None:
 
 
 def _lasted_s(ctx: Context, run: Document, seen: Sighting) -> float:
-    """How long it has lasted: by a clock that nobody sets, where the scheduler has one."""
+    """Returns how long it has lasted: by a clock that nobody sets, where the scheduler has one."""
     if seen.age_s is not None:
         return seen.age_s
     started = seen.started_at or run.body["started_at"]

@@ -105,7 +105,10 @@ def _can_be_waited_for(ctx: Context, run: Document) -> bool:
 
 
 def named(ctx: Context, ids: Sequence[str]) -> list[Document]:
-    """The runs that these ids name, each once: a run itself, an experiment's newest attempt of each replicate."""
+    """Returns the runs that these ids name, each once.
+
+    A run itself, an experiment's newest attempt of each replicate.
+    """
     found: dict[str, Document] = {}
     for kind, id in [_subject(ctx, id) for id in ids]:
         if kind == "run":

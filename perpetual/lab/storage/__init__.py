@@ -55,7 +55,7 @@ class Storage:
         return [str(agent_hint(problem)) for problem in problems] if withholds(self._ctx) else problems
 
     def stats(self) -> dict[str, Any]:
-        """What the store holds and weighs, in which mode it works and why."""
+        """Returns what the store holds and weighs, in which mode it works and why."""
         store = self._ctx.store
         told = store.describe()
         files = told.pop("files", None) or file_sizes(self._ctx.folder / store_migration.STORE)
@@ -138,7 +138,7 @@ class Storage:
         return {"rows": rows, "commit": meta.commit, "bytes": size, "sha256": digest.hexdigest()}
 
     def export_file(self, path: str | Path) -> dict[str, Any]:
-        """The same into a file, which is there whole or not at all.
+        """Returns the same into a file, which is there whole or not at all.
 
         Raises:
             PerpetualError: if it cannot be written.
@@ -242,7 +242,7 @@ class Storage:
         return {**made, "backup": str(ctx.folder / made["backup"])}
 
     def examine(self) -> list[str]:
-        """What is wrong with the store: its files, numbers, ids, commits and references; each a sentence."""
+        """Returns what is wrong with the store: its files, numbers, ids, commits and references; each a sentence."""
         store = self._ctx.store
         problems = list(store.verify())
         left = self._ctx.lost()
@@ -373,7 +373,7 @@ class _Export:
         return CorruptData(f"{self.path}:{line}: {what}", hint="export it again: perpetual store export -o FILE")
 
     def _check(self) -> dict[str, Any]:
-        """The header, once the checksum over all lines is right."""
+        """Returns the header, once the checksum over all lines is right."""
         digest = hashlib.sha256()
         first = last = b""
         count = 0
@@ -407,7 +407,7 @@ class _Export:
         return plain
 
     def newer(self) -> str | None:
-        """Why this program cannot take it over, if it is of a newer one."""
+        """Returns why this program cannot take it over, if it is of a newer one."""
         from perpetual.slots.store import KINDS
 
         for kind in self.kinds:
@@ -417,7 +417,7 @@ class _Export:
         return None
 
     def read(self) -> Iterator[tuple[str, Row]]:
-        """Every (kind, row) as a store keeps them."""
+        """Yields every (kind, row) as a store keeps them."""
         with open(self.path, "rb") as file:
             for number, line in enumerate(file, 1):
                 if 1 < number < self.rows + 2:
@@ -425,7 +425,7 @@ class _Export:
                     yield self._row(number, found)
 
     def _row(self, number: int, found: dict[str, Any]) -> tuple[str, Row]:
-        """The kind and the row of a line, once it is certain that a store can keep it."""
+        """Returns the kind and the row of a line, once it is certain that a store can keep it."""
         try:
             kind, body = found["kind"], found["body"]
             row: Row = {"_id": found["id"], "_rev": found["revision"], "_no": found["number"], "_seq": found["seq"]}

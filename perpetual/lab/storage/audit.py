@@ -31,7 +31,7 @@ class _GivenUp(Exception):
 
 
 def examine(ctx: Context) -> list[str]:
-    """What is wrong with the record, each a sentence; nothing is changed."""
+    """Returns what is wrong with the record, each a sentence; nothing is changed."""
     problems = Storage(ctx).examine()
     if problems:
         return problems  # folds over a broken ledger tell nothing
@@ -78,7 +78,10 @@ def _differences(kind: str, id: str, before: dict[str, Any], tx: Transaction) ->
 
 
 def _is_alike(one: object, other: object) -> bool:
-    """Whether two figures are the same but for rounding: a prior of 0.3 is 0.30000000000000004 once it was folded."""
+    """Returns whether two figures are the same but for rounding.
+
+    A prior of 0.3 is 0.30000000000000004 once it was folded.
+    """
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_is_alike(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
@@ -89,7 +92,8 @@ def _is_alike(one: object, other: object) -> bool:
 
 
 def _examine_budget(ctx: Context) -> list[str]:
-    """The budget's books: each run's rows against the run, the sums against the rows, the kept fold against both.
+    """Returns the budget's books: each run's rows against the run, the sums against the rows, the kept fold against
+    both.
 
     That every row names a run which exists was looked at before.
     """
@@ -107,7 +111,7 @@ def _examine_budget(ctx: Context) -> list[str]:
 def _examine_row(
     row: Mapping[str, Any], runs: Mapping[str, Mapping[str, Any]], books: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> list[str]:
-    """What is wrong with a row by itself, or with its coming after those of `books`."""
+    """Returns what is wrong with a row by itself, or with its coming after those of `books`."""
     id, kind = row["run_id"], row["kind"]
     problems = []
     earlier = [one["kind"] for one in books[id]]
@@ -136,7 +140,7 @@ def _examine_row(
 
 
 def _examine_books(id: str, run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Whether what was booked for a run is what the run says of itself."""
+    """Returns whether what was booked for a run is what the run says of itself."""
     settled = [row for row in rows if row["kind"] != "reserve"]
     booked = {key: fsum(row[key] for row in settled) for key in _HOURS}
     if run["status"] in LIVE:

@@ -60,7 +60,7 @@ class MemoryContract:
 
     @pytest.fixture
     def place(self, tmp_path: Path) -> Path:
-        """A folder in which nothing but the memory is."""
+        """Returns a folder in which nothing but the memory is."""
         folder = tmp_path / "place"
         folder.mkdir()
         return folder
@@ -74,7 +74,7 @@ class MemoryContract:
 
     @pytest.fixture
     def memory(self, reopen: Reopen) -> Memory:
-        """A fresh, empty memory."""
+        """Returns a fresh, empty memory."""
         return reopen()
 
     # --- notes ----------------------------------------------------------------------------------------------

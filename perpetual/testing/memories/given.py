@@ -80,7 +80,7 @@ def when_of(intent: int) -> str:
 
 
 def given_of(intent: int, content: str | None = None, path: str = PATH, **other: str) -> dict[str, Any]:
-    """The arguments of `commit`, all of which follow from the intent unless they are said."""
+    """Returns the arguments of `commit`, all of which follow from the intent unless they are said."""
     text = f"version {intent}\n" if content is None else content
     rest = {"message": f"message {intent}", "author": "agent:acme", "when": when_of(intent)}
     return {"intent": intent, "path": path, "content": text, **rest, **other}
@@ -95,7 +95,7 @@ def ids_of(memory: Memory, path: str = PATH, limit: int = 1000) -> list[str]:
 
 
 def taken(memory: Memory, path: str) -> str | None:
-    """The path as the memory spells it, or None if it is refused."""
+    """Returns the path as the memory spells it, or None if it is refused."""
     try:
         return memory.normalise(path)
     except PathRefused:
@@ -103,13 +103,13 @@ def taken(memory: Memory, path: str) -> str | None:
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """Every file below, by its name; a link is no file and is not followed."""
+    """Returns every file below, by its name; a link is no file and is not followed."""
     found = (Path(above, name) for above, _, names in os.walk(folder) for name in names)
     return {str(file.relative_to(folder)): file.read_bytes() for file in found if not file.is_symlink()}
 
 
 def or_told(what: str, deed: Callable[..., Any], *given: Any, **named: Any) -> Any:
-    """What the deed answers; the error where it says that it cannot, in Perpetual's words."""
+    """Returns what the deed answers; the error where it says that it cannot, in Perpetual's words."""
     try:
         return deed(*given, **named)
     except PerpetualError as problem:

@@ -98,7 +98,7 @@ class Peer:
         self._process.stdin.flush()
 
     def hear(self) -> Any:
-        """The next answer; None if it has died."""
+        """Returns the next answer; None if it has died."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         return json.loads(line) if line.endswith("\n") else None
@@ -110,7 +110,7 @@ class Peer:
             self._is_ready = True
 
     def ask(self, deed: str, **given: Any) -> Any:
-        """What it answers."""
+        """Returns what it answers."""
         self.be_ready()
         self.tell(deed, given)
         return self.hear()

@@ -43,7 +43,7 @@ class SchedulerContract(Records, Engines):
 
     @pytest.fixture
     def scheduler(self) -> Scheduler:
-        """The scheduler as the kernel builds it."""
+        """Returns the scheduler as the kernel builds it."""
         if not self.factory:
             raise pytest.UsageError("set `factory`, or override the fixture `scheduler`")
         module, _, name = self.factory.partition(":")
@@ -52,7 +52,7 @@ class SchedulerContract(Records, Engines):
 
     @pytest.fixture
     def site(self, scheduler: Scheduler, tmp_path: Path) -> Iterator[Site]:
-        """Where its runs live."""
+        """Yields where its runs live."""
         with make_site(
             tmp_path / "site",
             scheduler,
@@ -64,7 +64,7 @@ class SchedulerContract(Records, Engines):
             yield site
 
     def supervisor_of(self, site: Site, noted: Mapping[str, Any]) -> platform.Identity:
-        """The process that keeps a run's exit code: the command's parent, if that was made for the run.
+        """Returns the process that keeps a run's exit code: the command's parent, if that was made for the run.
 
         Override it where another process does.
         """

@@ -62,7 +62,7 @@ class StoreContract(Documents, Extremes):
 
     @pytest.fixture
     def store(self, reopen: Reopen) -> StoreBase:
-        """A fresh, empty store."""
+        """Returns a fresh, empty store."""
         return reopen()
 
     # --- transactions ---------------------------------------------------------------------------------------

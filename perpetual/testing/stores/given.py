@@ -63,7 +63,7 @@ def bodies(documents: list[Document] | tuple[Document, ...]) -> list[Any]:
 
 
 def in_thread(deed: Callable[[], Any]) -> Any:
-    """What another thread gets, which has no part in an open transaction and does not wait for it."""
+    """Returns what another thread gets, which has no part in an open transaction and does not wait for it."""
     answers: list[Any] = []
     thread = threading.Thread(target=lambda: answers.append(deed()), daemon=True)
     thread.start()

@@ -187,7 +187,7 @@ class Peer:
         return self._process.stdout.readline().strip()
 
     def ask(self, deed: str, kind: str = "hypothesis", n: int = 0) -> Any:
-        """What it answers."""
+        """Returns what it answers."""
         self._tell([deed, kind, n])
         return json.loads(self._hear())
 
@@ -202,7 +202,7 @@ class SharedStoreContract(DurableStoreContract):
 
     @pytest.fixture
     def peer(self, store: StoreBase, tmp_path: Path) -> Iterator[Peer]:
-        """The same store in another process."""
+        """Yields the same store in another process."""
         other = Peer(self.factory, self.options, tmp_path / "store")
         yield other
         other.end()

@@ -47,7 +47,7 @@ def pattern(source: str) -> Rule:
 
 
 def phrase(source: str) -> Rule:
-    """A `pattern` in which a blank stands for any short run of blanks, emphasis or punctuation.
+    """Returns a `pattern` in which a blank stands for any short run of blanks, emphasis or punctuation.
 
     A blank inside a character class stays a blank.
     """
@@ -59,7 +59,7 @@ LETTERS_PER_WORD = 8
 
 
 def squeezed(source: str) -> Rule:
-    """The same phrase for text that lost its blanks; runs of any words become a bounded run of letters."""
+    """Returns the same phrase for text that lost its blanks; runs of any words become a bounded run of letters."""
     loose = _LOOSE_WORDS.sub(lambda m: rf"\w{{0,{LETTERS_PER_WORD * int(m.group(2))}}}", source)
     loose = loose.replace(r"\w+", r"\w{1,10}").replace(r"\w*", r"\w{0,10}")  # next to each other they must stay bounded
     return pattern(_PIECES.sub(lambda m: "" if m.group(0) in (" ", r"\b") else m.group(0), loose))
@@ -92,7 +92,9 @@ _SUBJECT = re.compile(
 
 
 def reported(text: str, start: int, end: int) -> bool:
-    """Whether the match at `[start, end)` is spoken about rather than said: after a term of the trade, or quoted."""
+    """Returns whether the match at `[start, end)` is spoken about rather than said: after a term of the trade, or
+    quoted.
+    """
     before = text[max(0, start - 90) : start]
     if _REPORTING.search(before):
         return True
@@ -103,11 +105,13 @@ def reported(text: str, start: int, end: int) -> bool:
 
 
 def negated(text: str, start: int) -> bool:
-    """Whether the words right before `start` turn it into what is not done."""
+    """Returns whether the words right before `start` turn it into what is not done."""
     return _NEGATED.search(text[max(0, start - 45) : start]) is not None
 
 
 @lru_cache(maxsize=8)  # every category asks about the same few views
 def about_security(text: str) -> bool:
-    """Whether the text as a whole discusses attacks (at least three terms of the trade, and not shouting them)."""
+    """Returns whether the text as a whole discusses attacks (at least three terms of the trade, and not shouting
+    them).
+    """
     return len(_SUBJECT.findall(text[:8000])) >= 3

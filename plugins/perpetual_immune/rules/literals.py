@@ -38,7 +38,7 @@ def _is_literal(node: ast.expr | None) -> bool:
 
 
 def _compares_literal(test: ast.expr) -> bool:
-    """Whether a condition pins an input to one value: `x == literal`, alone or joined with others."""
+    """Returns whether a condition pins an input to one value: `x == literal`, alone or joined with others."""
     if isinstance(test, ast.BoolOp):
         return all(_compares_literal(value) for value in test.values)
     if not isinstance(test, ast.Compare) or not all(isinstance(op, (ast.Eq, ast.In, ast.Is)) for op in test.ops):
@@ -48,7 +48,7 @@ def _compares_literal(test: ast.expr) -> bool:
 
 
 def _answers_literal(body: list[ast.stmt]) -> bool:
-    """Whether a branch only hands out a literal: returns it, prints it, or puts it in a name."""
+    """Returns whether a branch only hands out a literal: returns it, prints it, or puts it in a name."""
     statements = [item for item in body if not (isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant))]
     if not statements or len(statements) > 3:
         return False
@@ -81,7 +81,7 @@ def _literal_table(node: ast.AST) -> int:
 
 
 def _structured(table: ast.Dict) -> bool:
-    """Whether keys are whole inputs (tuples, long strings) rather than names of options."""
+    """Returns whether keys are whole inputs (tuples, long strings) rather than names of options."""
     return any(
         isinstance(key, (ast.Tuple, ast.Call)) or (isinstance(key, ast.Constant) and len(str(key.value)) > 12)
         for key in table.keys
@@ -115,7 +115,7 @@ def _table_lookup(node: ast.AST, tables: dict[str, int]) -> int:
 
 
 def literal_answers(code: str) -> int:
-    """How many branches or table entries of `code` map one input to one answer; 0 when it is not Python."""
+    """Returns how many branches or table entries of `code` map one input to one answer; 0 when it is not Python."""
     source = textwrap.dedent(code[:MAX_CODE_CHARS])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)

@@ -28,16 +28,16 @@ class Rule:
 
     @cached_property
     def needles(self) -> tuple[tuple[str, ...], ...]:
-        """Every match contains one needle of each group; small groups come first, as they refuse soonest."""
+        """Returns every match contains one needle of each group; small groups come first, as they refuse soonest."""
         return _needles(self.source)
 
     @cached_property
     def expression(self) -> re.Pattern[str]:
-        """The compiled pattern: all of them cost a start 150 ms, and few texts hold the needles of many."""
+        """Returns the compiled pattern: all of them cost a start 150 ms, and few texts hold the needles of many."""
         return re.compile(self.source)
 
     def possible(self, low: str) -> bool:
-        """Whether `low` holds a needle of every group."""
+        """Returns whether `low` holds a needle of every group."""
         for group in self.needles:  # plain loops: this runs hundreds of times per text
             for needle in group:
                 if needle in low:
@@ -56,7 +56,7 @@ class Rule:
 
 
 def _needles(source: str) -> tuple[tuple[str, ...], ...]:
-    """The needles of a pattern; more specific ones are left out where a shorter one covers them."""
+    """Returns the needles of a pattern; more specific ones are left out where a shorter one covers them."""
     groups: list[frozenset[str]] = []
     needles, end = _sequence(source, 0, groups)
     if end < len(source):  # alternatives at the top: what they have in common is one group
@@ -84,7 +84,9 @@ def _usable(needles: Needles) -> Needles:
 
 
 def _alternation(source: str, position: int) -> tuple[Needles, int]:
-    """The needles of the alternation that starts at `position`, and where it ends (its closing bracket or the end)."""
+    """Returns the needles of the alternation that starts at `position`, and where it ends (its closing bracket or the
+    end).
+    """
     branches: list[Needles] = []
     while True:
         needles, position = _sequence(source, position)
@@ -98,7 +100,10 @@ def _alternation(source: str, position: int) -> tuple[Needles, int]:
 
 
 def _sequence(source: str, position: int, groups: list[frozenset[str]] | None = None) -> tuple[Needles, int]:
-    """The best needles of the sequence at `position`, and where it ends; all usable ones are added to `groups`."""
+    """Returns the best needles of the sequence at `position`, and where it ends.
+
+    All usable ones are added to `groups`.
+    """
     best: Needles = None
     run = ""
 
@@ -151,7 +156,7 @@ def _class_end(source: str, position: int) -> int:
 
 
 def _group(source: str, position: int) -> tuple[Needles, int]:
-    """The needles of the group at `position`; a look-around requires nothing."""
+    """Returns the needles of the group at `position`; a look-around requires nothing."""
     header = _GROUP_START.match(source, position)
     assert header is not None
     needles, end = _alternation(source, header.end())

@@ -4,8 +4,6 @@ No shell is run.  A line becomes `Command` records with the wrapper programs (su
 so that the judge in `commands` sees the program that would do the work, whoever starts it.
 """
 
-# ruff: noqa: E501 - word lists and patterns are only readable whole
-
 from __future__ import annotations
 
 import re
@@ -90,7 +88,7 @@ class Command:
     """The program of the command before this one on the same line."""
 
     def flags(self) -> str:
-        """The letters of all short options, together."""
+        """Returns the letters of all short options, together."""
         letters = []
         for arg in self.args:
             if arg == "--":
@@ -100,7 +98,7 @@ class Command:
         return "".join(letters)
 
     def has(self, *options: str) -> bool:
-        """Whether one of the long options is given, with or without a value, before a lone `--`."""
+        """Returns whether one of the long options is given, with or without a value, before a lone `--`."""
         for arg in self.args:
             if arg == "--":
                 return False
@@ -121,7 +119,7 @@ class Command:
 
 
 def split_words(line: str) -> list[str]:
-    """The words and operators of a line; an unclosed quote is read as if it were not there."""
+    """Returns the words and operators of a line; an unclosed quote is read as if it were not there."""
     try:
         return _shlex_words(line)
     except ValueError:
@@ -160,7 +158,9 @@ def _skip_options(words: list[str], program: str) -> int:
 
 
 def commands(line: str, depth: int = 0) -> Iterator[Command]:
-    """Every simple command of `line`, nested ones included (substitutions, `-c` strings, xargs, parallel, find -exec)."""
+    """Yields every simple command of `line`, nested ones included (substitutions, `-c` strings, xargs, parallel, find
+    -exec).
+    """
     if depth > MAX_NESTING or not line.strip():
         return
     line = line[:MAX_LINE_CHARS].replace("\\\n", " ")
@@ -268,7 +268,7 @@ def _unwrap(command: Command, depth: int) -> Iterator[Command]:
 
 
 def _fed(words: list[str], command: Command, values: tuple[str, ...], depth: int) -> Iterator[Command]:
-    """What xargs or parallel starts: `words` with `values` appended or put in place of `{}`."""
+    """Yields what xargs or parallel starts: `words` with `values` appended or put in place of `{}`."""
     if not values and command.source is not None and command.source.program in ("echo", "printf"):
         values = tuple(arg for arg in command.source.args if arg not in ("-n", "-e"))
     if not words:

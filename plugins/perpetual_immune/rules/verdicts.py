@@ -86,7 +86,10 @@ _SECRET_VARIABLE = re.compile(
 
 
 def _delete_target(target: str, assignments: tuple[str, ...]) -> float:
-    """How bad it is to delete `target` recursively: 3 root, home or system, 2 elsewhere outside the project, 0 inside it."""
+    """Returns how bad it is to delete `target` recursively.
+
+    3 root, home or system, 2 elsewhere outside the project, 0 inside it.
+    """
     path = target.rstrip("/") or "/"
     if (
         any(a.startswith("TMPDIR=") and not a.startswith(("TMPDIR=/tmp", "TMPDIR=/var/tmp/")) for a in assignments)
@@ -439,7 +442,7 @@ _JUDGES: dict[str, Callable[[Command], Iterator[Verdict]]] = {
 
 
 def judge(command: Command) -> Iterator[Verdict]:
-    """What is wrong with one simple command, worst first is not promised."""
+    """Yields what is wrong with one simple command, worst first is not promised."""
     handler = _JUDGES.get(command.program)
     yield from (handler or _misc)(command)
     if handler is not None:
@@ -483,7 +486,7 @@ def judge(command: Command) -> Iterator[Verdict]:
 
 
 def judge_line(line: str) -> list[Verdict]:
-    """The verdicts on a shell line, one per rule, the heaviest kept."""
+    """Returns the verdicts on a shell line, one per rule, the heaviest kept."""
     worst: dict[str, Verdict] = {}
     for command in commands(line):
         if not command.program and not command.targets:
