@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def _open_streams() -> None:
-    """Standard streams that were closed lead to nowhere; else the next file takes their number, and what is said.
+    """Opens closed standard streams to the null device; else the next file that is opened gets their output.
 
     `sys.stdin` stays None: who wants to read can say that there is nothing.
     """

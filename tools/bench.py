@@ -35,7 +35,7 @@ class Row(NamedTuple):
 
 
 def cpu_s(arguments: list[str], cwd: str, environment: dict[str, str]) -> float:
-    """User and system seconds of one run of a command; ends the benchmark if it fails."""
+    """Returns User and system seconds of one run of a command; ends the benchmark if it fails."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(arguments, cwd=cwd, env=environment, capture_output=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -80,7 +80,7 @@ def perpetual_metric_readers():
 
 
 def plugins(folder: str, count: int) -> str:
-    """Small plugins, each in a distribution of its own, as an installer would lay them."""
+    """Returns small plugins, each in a distribution of its own, as an installer would lay them."""
     for number in range(count):
         info = Path(folder, f"bench_{number}-1.0.dist-info")
         info.mkdir(parents=True)

@@ -61,11 +61,11 @@ class Peer:
         return self
 
     def status(self) -> None:
-        """One call of the tool."""
+        """Calls the tool once."""
         assert not self.ask("tools/call", name="perpetual_status", arguments={}).get("isError")
 
     def rss_bytes(self) -> int:
-        """Resident memory now."""
+        """Returns resident memory now."""
         pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
@@ -140,7 +140,7 @@ def call(small: Path, large: Path, rounds: int, count: int) -> dict[str, float]:
 
 
 def crowd(folder: Path, clients: int, count: int) -> dict[str, float]:
-    """So many clients at once, each with its server: the slowest against the median, and the memory of all."""
+    """Measures clients that work at once, each with its server: the slowest against the median, and all memory."""
     peers = [Peer(SERVER, folder).open() for _ in range(clients)]
     took = [0.0] * clients
 

@@ -45,7 +45,7 @@ class Row(NamedTuple):
 
 
 def project(folder: Path, runs: int) -> None:
-    """A project as a campaign leaves it, written without processes: runs with logs, debits, evidence and events."""
+    """Writes a project as a campaign leaves it, without processes: runs with logs, debits, evidence and events."""
     random.seed(1)
     methodology = {"auto_analyze": False, "memory_write_on_completion": False}
     with Lab.init(folder, name="bench", methodology=methodology) as lab:
@@ -71,7 +71,7 @@ def project(folder: Path, runs: int) -> None:
 
 
 def _run(lab: Lab, tx: Transaction, experiment_id: str, replicate: int, loss: float, moment: datetime) -> None:
-    """One finished run with its log, its debits and its evidence."""
+    """Writes one finished run with its log, its debits and its evidence."""
     runs, budget = RunRecords(lab.context), Budget(lab.context)
     experiment = tx.get("experiment", experiment_id)
     assert experiment is not None
@@ -101,7 +101,7 @@ def _run(lab: Lab, tx: Transaction, experiment_id: str, replicate: int, loss: fl
 
 
 def measure(arguments: list[str], cwd: Path, environment: Mapping[str, str]) -> tuple[float, float]:
-    """Wall and CPU seconds of a command; ends the benchmark if it fails."""
+    """Returns wall and CPU seconds of a command; ends the benchmark if it fails."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     done = subprocess.run(arguments, cwd=cwd, env=environment, capture_output=True, check=False)
     wall_s, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -49,7 +49,7 @@ class Row(NamedTuple):
 
 
 def cpu_s() -> float:
-    """User and system seconds of this process and of all its descendants that have ended."""
+    """Returns User and system seconds of this process and of all its descendants that have ended."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
 
@@ -98,14 +98,14 @@ class Ear:
 
     @hookimpl
     def perpetual_event(self, event: Event) -> None:
-        """Called by the lab."""
+        """Hears an event of the lab."""
         if event.kind == "run_status" and event.payload["to"] in ENDED:
             self.heard[event.subject] = time.perf_counter()
 
 
 @contextlib.contextmanager
 def lab_in(folder: Path, *, most: int, ear: Ear | None = None) -> Iterator[Lab]:
-    """A fresh project's lab that may have so many runs at once; whatever is live is ended."""
+    """Yields a fresh project's lab that may have so many runs at once; ends the live ones."""
     with contextlib.suppress(FileExistsError):
         Lab.init(folder, name="bench").close()
     registry = Registry(extra=[("bench", "ear", "1", lambda: ear)]) if ear else None
@@ -121,14 +121,14 @@ def lab_in(folder: Path, *, most: int, ear: Ear | None = None) -> Iterator[Lab]:
 
 
 def launched_all(lab: Lab, command: str, count: int) -> Sequence[Run]:
-    """So many replicates of a command, all of them started."""
+    """Starts that many replicates of a command."""
     experiment = lab.experiments.propose(command=command, replicates=count, wall_s=LONG_S)
     lab.experiments.approve(experiment.id)
     return lab.runs.launch(experiment.id, every=True)
 
 
 def hearing(scratch: Path, live: int, ends: int = 100) -> list[Row]:
-    """From the moment a command ends to the moment its end is an event, while somebody waits for all of them."""
+    """Measures the time from a command's end to its event, while a caller waits for all of them."""
     ear = Ear()
     latencies: list[float] = []
     with lab_in(scratch / f"hearing-{live}", most=live, ear=ear) as lab:
@@ -178,7 +178,7 @@ def with_history(folder: Path, count: int) -> Lab:
 
 
 def scanning(rounds: int, scratch: Path) -> list[Row]:
-    """`scan` in which nothing has happened, after ten runs and after a thousand."""
+    """Returns `scan` in which nothing has happened, after ten runs and after a thousand."""
     rows = []
     sizes = (10, 1000)
     labs = {size: with_history(scratch / f"scan-{size}", size) for size in sizes}
@@ -205,7 +205,7 @@ def scanning(rounds: int, scratch: Path) -> list[Row]:
 
 
 def weighing(scratch: Path, count: int = 20) -> list[Row]:
-    """Memory of the supervisors of live runs, per run."""
+    """Returns memory of the supervisors of live runs, per run."""
     sizes: Counter[str] = Counter()
     with lab_in(scratch / "weighing", most=count) as lab:
         for run in launched_all(lab, "sleep 300", count):
@@ -221,7 +221,7 @@ def weighing(scratch: Path, count: int = 20) -> list[Row]:
 
 
 def crowd(scratch: Path, count: int) -> list[Row]:
-    """So many runs at once: how fast they start, and whether all are recorded as they ended."""
+    """Measures runs at once: how fast they start, and whether all are recorded as they ended."""
     with lab_in(scratch / "crowd", most=count) as lab:
         begun, cpu = time.perf_counter(), cpu_s()
         runs = launched_all(lab, "sh -c 'echo up; exec sleep 300'", count)

@@ -58,7 +58,7 @@ def opened(name: str, path: Path) -> StoreBase:
 
 
 def body_of(number: int) -> dict[str, Any]:
-    """About 0.9 KB; twenty share a hypothesis."""
+    """Returns about 0.9 KB; twenty share a hypothesis."""
     return {**BODY, "id": f"e{number}", "hypothesis_id": f"h{number // 20}", "spec_hash": f"{number:064x}"}
 
 
@@ -96,7 +96,7 @@ class Bare:
         )
 
     def write(self) -> None:
-        """One durable insert."""
+        """Inserts one row, durably."""
         self.connection.execute("BEGIN IMMEDIATE")
         self._insert()
         self.connection.execute("COMMIT")
@@ -135,7 +135,7 @@ def _us(seconds: float) -> str:
 
 
 def writes_and_reads(scratch: Path, rounds: int, sizes: list[int]) -> list[Row]:
-    """Durable writes, gets and finds at each size."""
+    """Returns durable writes, gets and finds at each size."""
     rows: list[Row] = []
     flat: dict[str, dict[int, float]] = {name: {} for name in STORES}
     for size in sizes:
@@ -199,7 +199,7 @@ def writes_and_reads(scratch: Path, rounds: int, sizes: list[int]) -> list[Row]:
 
 
 def _opens(rounds: int, scratch: Path, names: list[str]) -> list[Row]:
-    """Opening and one look; SQLite's own open of the same file is the floor, which parses the same schema."""
+    """Returns opening and one look; SQLite's own open of the same file is the floor, which parses the same schema."""
 
     def bare() -> None:
         connection = sqlite3.connect(scratch / "sqlite-10000" / "store.sqlite")
@@ -253,7 +253,7 @@ print("done", flush=True)
 
 
 def crowd(scratch: Path, processes: int = 8, count: int = 500) -> list[Row]:
-    """So many processes write at once; from the word go to the last one's end.
+    """Measures processes that write at once, from their start to the last one's end.
 
     An append of eight processes is synced by the file system for several of them at a time, which no database with one
     writer can do: what `sqlite3` alone reaches in the store's mode is the floor of the store `sqlite`.

@@ -58,7 +58,7 @@ def cli_page() -> str:
 
 
 def signature(hook: Callable[..., Any]) -> str:
-    """As `inspect` has it, its annotations in the quotes of the formatter."""
+    """Returns the signature of `inspect`, its annotations in the quotes of the formatter."""
     return str(inspect.signature(hook)).replace("'", '"')
 
 
@@ -289,7 +289,7 @@ def navigation() -> list[str]:
 
 
 def _introduction() -> str:
-    """README's first part, its links as seen from `docs/`."""
+    """Returns README's first part, its links as seen from `docs/`."""
     readme = (DOCS.parent / "README.md").read_text().partition("\n## ")[0]
     return readme.replace("](docs/", "](").replace('src="docs/', 'src="')
 
@@ -327,7 +327,7 @@ def llms_text(known: dict[str, str]) -> str:
 
 
 def pages() -> dict[str, str]:
-    """File name -> content of every generated page."""
+    """Returns file name -> content of every generated page."""
     known = {"cli.md": cli_page(), "hooks.md": hooks_page(), "config.md": config_page(), "mcp.md": mcp_page()}
     return {**known, "index.md": index_page(known), "llms.txt": llms_text(known)}
 

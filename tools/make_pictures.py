@@ -48,14 +48,14 @@ class Sheet:
         ]
 
     def words(self, x: float, y: float, text: str, *, small: bool = False, anchor: str = "middle") -> None:
-        """One line of text, its baseline at y."""
+        """Draws one line of text, its baseline at y."""
         size, colour = (12, _SOFT) if small else (14, _INK)
         self._parts.append(
             f'<text x="{x:g}" y="{y:g}" font-size="{size}" fill="{colour}" text-anchor="{anchor}">{escape(text)}</text>'
         )
 
     def box(self, x: int, y: int, width: int, height: int, text: str, kind: str) -> None:
-        """A box; the first line of `text` is its name, the others are small."""
+        """Draws a box; the first line of `text` is its name, the others are small."""
         fill, border = _FILLS[kind]
         self._parts.append(
             f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="7" fill="{fill}" stroke="{border}" '
@@ -67,7 +67,7 @@ class Sheet:
             self.words(x + width / 2, first + number * _LINE, line, small=number > 0)
 
     def arrow(self, *points: tuple[float, float], dashed: bool = False) -> None:
-        """A line through the points with a tip at the last."""
+        """Draws a line through the points with a tip at the last."""
         path = " ".join(f"{'L' if number else 'M'}{x:g} {y:g}" for number, (x, y) in enumerate(points))
         dash = ' stroke-dasharray="5 4"' if dashed else ""
         self._parts.append(
@@ -90,7 +90,7 @@ def _row(sheet: Sheet, boxes: Sequence[tuple[str, str]], *, y: int, width: int, 
 
 
 def house() -> str:
-    """Who reaches what: people and agents, the faces, the Lab, slots and the plugins chosen for them."""
+    """Draws people and agents, the faces, the Lab, slots and the plugins chosen for them."""
     sheet = Sheet(940, 330, "People, coding agents and the loop reach the Lab through faces; the Lab reaches plugins")
     for x, name in ((95, "who"), (290, "face"), (480, "one door"), (650, "slot"), (830, "plugin in force")):
         sheet.words(x, 28, name, small=True)
@@ -284,7 +284,7 @@ def demo_svg(folder: Path) -> str:
 
 
 def report_png(folder: Path, target: Path) -> None:
-    """The top of the demo's report, as `perpetual report --format html` writes it, drawn by chromium."""
+    """Draws the top of the demo's report, as `perpetual report --format html` writes it, with chromium."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         raise SystemExit("chromium is not on the PATH")

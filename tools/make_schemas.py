@@ -51,7 +51,7 @@ def schema_of(name: str, document: Any, *, ours: bool = True) -> dict[str, Any]:
 
 
 def _tidy(node: Any, *, is_schema: bool = True) -> Any:
-    """Without the titles and defaults that no reader needs; a record's keys are always there, default or not."""
+    """Returns the schema without titles and defaults; a record's keys are always there, default or not."""
     if isinstance(node, list):
         return [_tidy(item) for item in node]
     if not isinstance(node, dict):

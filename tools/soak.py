@@ -84,7 +84,7 @@ class Soak:
         self.call("methodology", "set", "max_concurrent_runs", "4")
 
     def work(self, number: int, until: float) -> None:
-        """One worker: commands at random until the time is over."""
+        """Runs one worker: commands at random until the time is over."""
         own = random.Random(f"{self.id}/{number}")
         turn = 0
         while time.monotonic() < until:

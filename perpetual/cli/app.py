@@ -58,7 +58,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does it, with the nearest names for an unknown one."""
+        """Resolves a command as click does, and names the nearest ones for an unknown one."""
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             from perpetual.toolkit.reserved import RESERVED
 
@@ -79,7 +79,7 @@ class LazyGroup(click.Group):
         return text
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list from the table: asking each command for its help would import them all."""
+        """Writes the list from the table: asking each command for its help would import them all."""
         own, offered = _listed(ctx)
         with formatter.section("Commands"):
             formatter.write_dl([*own.items()])
@@ -258,7 +258,7 @@ def _tell_internal(cli: CliContext, problem: Exception) -> int:
 
 
 def _give_up_output() -> None:
-    """Nothing can be told there any more; keeps the interpreter from trying at exit."""
+    """Closes an output that cannot be written any longer, so that the interpreter does not try at its exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -33,12 +33,12 @@ HOOKS = {"session-start": "SessionStart", "user-prompt": "UserPromptSubmit"}
 
 
 def status_document(status: dict[str, Any]) -> dict[str, Any]:
-    """`perpetual status --json`: the kept document without what only the brief needs."""
+    """Returns `perpetual status --json`: the kept document without what only the brief needs."""
     return {"schema": "perpetual.status/1", **{key: value for key, value in status.items() if key != "brief"}}
 
 
 def brief_document(text: str, tokens: int) -> dict[str, Any]:
-    """`perpetual brief --json`."""
+    """Returns `perpetual brief --json`."""
     from perpetual.brief import tokens_of
 
     return {"schema": "perpetual.brief/1", "text": text, "tokens": tokens_of(text), "limit_tokens": tokens}
@@ -206,7 +206,7 @@ def _help_key() -> str | None:
 
 
 def _plain(text: object) -> str:
-    """User text on one line, its control characters made visible."""
+    """Returns User text on one line, its control characters made visible."""
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in str(text))
 
 
@@ -219,7 +219,7 @@ def _spent(budget: dict[str, Any]) -> str:
 
 
 def _hours(hours: float) -> str:
-    """As `perpetual.toolkit.units.shown_hours`, whose import this path cannot afford."""
+    """Does what `perpetual.toolkit.units.shown_hours` does, whose import this path cannot afford."""
     if hours < 120 / 3600:
         return f"{hours * 3600:.1f} s"
     return f"{hours * 60:.1f} min" if hours < 2 else f"{hours:.2f} h"
@@ -236,7 +236,7 @@ def _held_lines(trust: dict[str, Any] | None) -> list[str]:
 
 
 def status_text(status: dict[str, Any], *, for_agent: bool = False) -> str:
-    """`perpetual status` for people; for an agent the lab's own lines come first, then what others wrote in a fence."""
+    """Returns `perpetual status` as text; for an agent the lab's own lines come first, then fenced foreign text."""
     budget = status["budget"]
     name = [_plain(status["project"])]
     held = _held_lines(status.get("trust"))

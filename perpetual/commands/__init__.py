@@ -150,7 +150,7 @@ class CliContext:
             sys.stdout, self._out = self._out, None
 
     def write(self, document: str, *, for_harness: bool = False) -> None:
-        """A JSON document on a line of standard output, at once.
+        """Writes a JSON document as a line of standard output, at once.
 
         Args:
             for_harness: the document is of another program's form, and what it quotes is fenced already.
@@ -264,7 +264,7 @@ class CliContext:
         print_table(columns, cells, title=title, is_screen=sys.stdout.isatty())
 
     def progress(self, text: str) -> None:
-        """A line for people about what is going on, on standard error."""
+        """Writes a line about the progress to standard error."""
         if not self.as_json:
             if self.for_agent:
                 from perpetual.toolkit.fence import fence

@@ -86,11 +86,11 @@ class FencedOutput(io.TextIOBase):
     errors = "strict"
 
     def writable(self) -> bool:
-        """Always."""
+        """Returns always."""
         return True
 
     def isatty(self) -> bool:
-        """Never: what draws on a screen would be drawn as text."""
+        """Returns never: what draws on a screen would be drawn as text."""
         return False
 
     def fileno(self) -> int:
@@ -143,7 +143,7 @@ class FencedOutput(io.TextIOBase):
 
 @contextlib.contextmanager
 def fenced() -> Iterator[None]:
-    """Standard output inside a fence until the end."""
+    """Fences standard output until the block ends."""
     before = sys.stdout
     shown = FencedOutput(before)
     sys.stdout = shown

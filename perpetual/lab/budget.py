@@ -29,7 +29,7 @@ MOST_HOURS = 1e10
 
 
 def counted(row: Mapping[str, Any]) -> tuple[float, float]:
-    """(GPU-hours, run-hours) that a row of the ledger counts for: none where it holds what cannot have been used."""
+    """Returns the (GPU-hours, run-hours) of a row of the ledger: none where it holds what cannot have been used."""
     hours = []
     least = -MOST_HOURS if row["kind"] == "correct" else 0.0
     for key in ("gpu_hours", "run_hours"):
@@ -120,7 +120,7 @@ class Budget:
         return [from_json(Debit, {**row.body, "id": f"d{row.number}"}) for row in rows]
 
     def totals(self) -> dict[str, Any]:
-        """Limit, spent, reserved and left GPU-hours (left is None without a limit), and run-hours used."""
+        """Returns limit, spent, reserved and left GPU-hours (left is None without a limit), and run-hours used."""
         return self._totals(self._state())
 
     def _totals(self, state: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,7 +136,7 @@ class Budget:
         }
 
     def room_run_hours(self) -> float | None:
-        """Run-hours that may still be reserved under the methodology's `max_run_hours`; None without a bound."""
+        """Returns the run-hours that `max_run_hours` of the methodology leaves to reserve; None without a bound."""
         return self._room_run_hours(self._state())
 
     def _room_run_hours(self, state: Mapping[str, Any]) -> float | None:
@@ -147,7 +147,7 @@ class Budget:
         return max(0.0, bound - float(state["run_hours"]) - reserved)
 
     def reserved_for(self, run_id: str) -> tuple[float, float] | None:
-        """(GPU-hours, run-hours) that are set aside for a run; None if nothing is, or no longer."""
+        """Returns (GPU-hours, run-hours) that are set aside for a run; None if nothing is, or no longer."""
         held = self._state()["reserved"].get(run_id)
         return None if held is None else (held[0], held[1])
 
@@ -181,7 +181,7 @@ class Budget:
         return self._append(tx, run, "reserve", gpu_hours, run_hours)
 
     def require_room(self, *, gpu_hours: float, run_hours: float) -> None:
-        """Whether a run's worst case fits the GPU-hours and the run-hours left.
+        """Checks that a run's worst case fits the GPU-hours and the run-hours left.
 
         Raises:
             Refused: with the numbers, if it does not.

@@ -48,7 +48,7 @@ class LabConfig(Config):
 
     @property
     def methodology(self) -> Methodology:
-        """`methodology.yaml`, read at first use."""
+        """Returns `methodology.yaml`, read at first use."""
         if self._methodology is None:
             prefix = "methodology."
             values = {} if self.trust is None else self.trust.values

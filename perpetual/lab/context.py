@@ -240,7 +240,7 @@ class Context:
         return present != self._inode
 
     def _fence(self) -> None:
-        """Nothing is written to a held project, nor to a store that another process has put aside meanwhile.
+        """Refuses to write to a held project, and to a store that another process has put aside meanwhile.
 
         Raises:
             NotPermitted: (not_trusted) for a held project.

@@ -34,7 +34,7 @@ class Feed:
         self._present = Present(ctx)
 
     def begin(self, project_id: str, name: str) -> None:
-        """The first event of a new project; nothing in one that has events, or that is held."""
+        """Writes the first event of a new project; does nothing in one that has events, or that is held."""
         if self._ctx.trust.is_held:
             return
         with self._ctx.store.transaction() as tx:

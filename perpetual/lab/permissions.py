@@ -106,7 +106,7 @@ def _agent_of(actor: str) -> str:
 
 
 def actor_name(marks: Iterable[str] = ()) -> str:
-    """In whose name a command or a script acts: `agent:<harness>` under an agent's shell, else `user:<login>`.
+    """Returns the name in which a command or a script acts: `agent:<harness>` in an agent's shell, or `user:<login>`.
 
     Args:
         marks: further variables that mark an agent's shell (the configuration's `agent_marks`).

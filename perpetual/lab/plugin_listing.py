@@ -89,7 +89,7 @@ class Inventory:
         return {**document, "hooks": list(info.hooks), "options": _option_lines(info.options)}
 
     def _choices(self) -> dict[tuple[str, str], PluginError | str]:
-        """(slot, provider's qualified name) of each choice in force; a choice that fails stands with its error."""
+        """Returns (slot, provider's qualified name) of each choice in force, with its error where the choice fails."""
         slots = self._registry.slots.values()
         wanted = [(slot.name, self._config.chosen(slot)) for slot in slots if not slot.is_additive]
         found: dict[tuple[str, str], PluginError | str] = {}

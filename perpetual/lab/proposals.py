@@ -95,7 +95,7 @@ class Proposals:
         return {candidate["id"]: score for candidate, score in zip(state["candidates"], scores, strict=True)}
 
     def pick(self, state: Mapping[str, Any], k: int) -> list[str]:
-        """At most `k` candidate ids, best first; a repeat is one more replicate."""
+        """Returns at most `k` candidate ids, best first; a repeat is one more replicate."""
         return self.scorer.pick(state, k)
 
 

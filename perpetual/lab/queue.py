@@ -23,7 +23,7 @@ class Queue:
         self._ctx = ctx
 
     def state(self) -> str:
-        """`running`, `paused` or `draining`."""
+        """Returns `running`, `paused` or `draining`."""
         return RunRecords(self._ctx).queue_state()
 
     def waiting(self, *, limit: int = 100, cursor: str | None = None) -> Listing[Run]:

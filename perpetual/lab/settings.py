@@ -170,7 +170,7 @@ class Settings:
             self._ctx.config.refresh()
 
     def _check_empty(self, wanted: str) -> None:
-        """Choosing another store leaves what the present one holds behind."""
+        """Refuses another store where the present one holds a record, which would be left behind."""
         choose, present = self._ctx.registry.choose, self._ctx.config["store"]
         try:
             is_same = choose("store", wanted) is choose("store", present)

@@ -48,7 +48,7 @@ class Status:
         self._present = Present(ctx)
 
     def document(self) -> dict[str, Any]:
-        """`perpetual status` as JSON, with `brief` (what the brief needs beyond it); its steps as the reader's."""
+        """Returns `perpetual status` as JSON, with `brief` (what only the brief needs) and the reader's next steps."""
         found = {**self._document(), "services": service_states(str(self._ctx.folder))}
         return for_agents(found) if for_agent(self._ctx) else found
 
@@ -184,7 +184,7 @@ class Status:
         return steps
 
     def _brief(self, top: Sequence[Document]) -> dict[str, Any]:
-        """The newest results and the dead ends, for the agent's brief."""
+        """Returns the newest results and the dead ends, for the agent's brief."""
         finished = [run for run in self._newest("run", TOP) if run.body["ended_at"]][:_RECENT]
         results = []
         for run in finished:

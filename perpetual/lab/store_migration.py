@@ -131,7 +131,7 @@ def wait(folder: Path) -> None:
 
 
 def alone(folder: Path) -> FileLock:
-    """To be entered by who builds or moves in the project directory: one at a time, others wait."""
+    """Returns the exclusive lock on the project directory, held while a project is created or its store migrated."""
     return FileLock(folder / LOCK)
 
 

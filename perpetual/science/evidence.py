@@ -36,7 +36,7 @@ def is_finite(value: object) -> bool:
 
 
 def number(record: Mapping[str, Any], key: str, default: float | None = None) -> float:
-    """`record[key]` as a finite float, `default` where it is missing or null. Raises ValueError otherwise."""
+    """Returns `record[key]` as a finite float, `default` where it is missing or null. Raises ValueError otherwise."""
     value = record.get(key)
     value = default if value is None else value
     if value is None or not is_finite(value):
@@ -45,7 +45,7 @@ def number(record: Mapping[str, Any], key: str, default: float | None = None) ->
 
 
 def quantity(record: Mapping[str, Any], key: str, default: float | None = None, *, least: float = -math.inf) -> float:
-    """As `number`, in the metric's units: cut to what can be squared, and a ValueError below `least`."""
+    """Returns `number` in the metric's units, cut to what can be squared; raises ValueError below `least`."""
     value = number(record, key, default)
     if value < least:
         raise ValueError(f"{key} must be at least {least:g}, not {value!r} (in {record.get('id', 'a design')})")
@@ -69,7 +69,7 @@ class _Noise(NamedTuple):
 
     @property
     def flat_baseline(self) -> bool:
-        """Baseline runs that show no spread at all share a seed (a known noise needs no sum of squares)."""
+        """Returns whether baseline runs show no spread, so that they share a seed (unless the noise is known)."""
         return self.sigma is None and self.baseline_n > 1 and self.baseline_ss == 0
 
 
@@ -139,7 +139,7 @@ def log_bayes_factor_gaussian(
     baseline_n: int = 0,
     baseline_ss: float = 0.0,
 ) -> float:
-    """Log Bayes factor (nats) of one design's pooled replicates: effect `mu1` against `mu0`.
+    """Returns log Bayes factor (nats) of one design's pooled replicates: effect `mu1` against `mu0`.
 
     `values` are oriented differences from the baseline. `tau` is the sd between implementations of one idea,
     which replicates share: it bounds what a single design can ever say. With `sigma` the replicate noise is
@@ -161,7 +161,7 @@ def _rate(p: float) -> float:
 
 
 def log_bayes_factor_binary(k: int, n: int, *, p1: float, p0: float) -> float:
-    """Log Bayes factor (nats) of `k` successes in `n` runs: success rate `p1` against `p0`."""
+    """Returns log Bayes factor (nats) of `k` successes in `n` runs: success rate `p1` against `p0`."""
     p1, p0 = _rate(p1), _rate(p0)
     return k * math.log(p1 / p0) + (n - k) * math.log((1 - p1) / (1 - p0))
 
@@ -169,7 +169,7 @@ def log_bayes_factor_binary(k: int, n: int, *, p1: float, p0: float) -> float:
 def jzs_log_bayes_factor(
     t: float, nu: float, n_effective: float, *, r: float = math.sqrt(0.5), one_sided: bool = False
 ) -> float:
-    """Log of the JZS default Bayes factor (nats) for "any effect" against none, nothing having been declared.
+    """Returns log of the JZS default Bayes factor (nats) for "any effect" against none, nothing having been declared.
 
     `t` is the t statistic on `nu` degrees of freedom; `n_effective` is n, or n1*n2/(n1+n2) for two groups;
     `r` the Cauchy scale; with `one_sided` only effects above 0 are claimed, a half-Cauchy prior, so that the factor
@@ -192,7 +192,7 @@ def jzs_log_bayes_factor(
 
 
 def _log_share_above(t: float, nu: float, spread: float) -> float:
-    """Log of twice the posterior probability of an effect above 0, given the variance g of its normal prior.
+    """Returns log of twice the posterior probability of an effect above 0, given the variance g of its normal prior.
 
     Given g and sigma the effect is normal; with sigma integrated out its sign follows Student's t on nu + 1.
     `spread` is 1 + n g r^2.
@@ -295,7 +295,7 @@ def weigh(design: Mapping[str, Any], values: Sequence[float]) -> Weighed:
 
 
 def live_rows(evidence: Iterable[Mapping[str, Any]], hypothesis_id: object) -> list[Mapping[str, Any]]:
-    """This hypothesis' rows that stand: not retracted, not weightless. A retraction can be retracted too."""
+    """Returns this hypothesis' rows that stand: not retracted, not weightless. A retraction can be retracted too."""
     rows = [row for row in evidence if row.get("hypothesis_id", hypothesis_id) in (hypothesis_id, None)]
     retractions: dict[object, list[object]] = {}
     for row in rows:
@@ -386,7 +386,7 @@ def confidence(
     evidence: Iterable[Mapping[str, Any]],
     config: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Refold a hypothesis' ledger: logit(prior) + capped factor per design + capped opinions + manual shifts.
+    """Refolds a hypothesis' ledger: logit(prior) + capped factor per design + capped opinions + manual shifts.
 
     `hypothesis` {"id", "prior"}. `designs` by id: "model" gaussian | binary | any (a default test, which needs no
     prediction; with "one_sided" only of an effect in favour), "mu1", "mu0", "tau", and "sigma" or "s0" with "nu0";

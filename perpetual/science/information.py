@@ -284,7 +284,7 @@ class _Batch:
         return drawn
 
     def fill(self, size: int, enough_bits: float = math.inf) -> None:
-        """Pick by score up to `size` picks or `enough_bits`, while any candidate is offered."""
+        """Picks by score up to `size` picks or `enough_bits`, while any candidate is offered."""
         while len(self.picks) < size and self.total_bits < enough_bits:
             i = self.next()
             if i is None:

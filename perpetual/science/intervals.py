@@ -68,7 +68,7 @@ def _beta(a: float, b: float, x: float) -> float:
 
 
 def student_tail(t: float, nu: float) -> float:
-    """P(T > t), t >= 0, of Student's t on `nu` degrees of freedom, the normal one where they are infinite."""
+    """Returns P(T > t), t >= 0, of Student's t on `nu` degrees of freedom, the normal one where they are infinite."""
     if math.isinf(nu):
         return math.erfc(t / math.sqrt(2)) / 2
     return _beta(nu / 2.0, 0.5, nu / (nu + t * t)) / 2

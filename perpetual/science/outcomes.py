@@ -110,7 +110,7 @@ def outlook(
 
 
 def _e_of_others(known: Mapping[str, Any], design: Mapping[str, Any], values: Sequence[float], sign: float) -> float:
-    """Log e-value of the other designs, in favour (sign 1) or against: a gain is cut at the cap, a loss is not."""
+    """Returns the other designs' log e-value, in favour (sign 1) or against; cuts a gain at the cap, but no loss."""
     total = math.log(known["e_support" if sign > 0 else "e_refute"])
     if not values:
         return total
@@ -186,7 +186,7 @@ def _scale(design: Mapping[str, Any], values: Sequence[float]) -> float:
 
 
 def _any_boundaries(design: Mapping[str, Any], values: Sequence[float], nats: float) -> list[float]:
-    """As `_boundaries`, of the default test: where its t statistic is the one at which its factor is `nats`."""
+    """Returns `_boundaries` of the default test: where its t statistic is the one at which its factor is `nats`."""
     n = len(values)
     sampled, squares = _sampled(design)
     whole, nu = n + 1, n + max(sampled - 1, 0)

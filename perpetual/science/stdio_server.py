@@ -34,7 +34,7 @@ def answer(line: bytes) -> str:
 
 
 def main() -> None:
-    """Answer every line of stdin until it closes, each answer at once."""
+    """Answers every line of stdin until it closes, each answer at once."""
     for line in sys.stdin.buffer:
         sys.stdout.write(answer(line) + "\n")
         sys.stdout.flush()

@@ -54,7 +54,7 @@ def uniform(*key: object) -> float:
 
 
 def _normal_below(z: float) -> float:
-    """P(Z < z) of the standard normal."""
+    """Returns P(Z < z) of the standard normal."""
     return math.erfc(-z / math.sqrt(2)) / 2
 
 
@@ -63,7 +63,7 @@ def _logit(p: float) -> float:
 
 
 def _certainty(p: float) -> float:
-    """(2p - 1) logit(p): the expected evidence, in nats, behind a confidence `p` that is calibrated; nil at 0.5."""
+    """Returns (2p - 1) logit(p): the expected evidence, in nats, behind a calibrated confidence `p`; nil at 0.5."""
     return (2 * p - 1) * _logit(p) if 0 < p < 1 else math.inf
 
 
@@ -105,7 +105,7 @@ def _greedy(look: Look) -> float:
 
 
 def _drawn_odds(log_odds: float, d2: float, is_true: bool, *key: object) -> float:
-    """Log odds after one drawn outcome: the log likelihood ratio is normal, mean +-d2/2 and variance d2."""
+    """Returns log odds after one drawn outcome: the log likelihood ratio is normal, mean +-d2/2 and variance d2."""
     mean = d2 / 2 if is_true else -d2 / 2
     # Box and Muller: two even draws make a normal one.
     z = math.sqrt(-2 * math.log(uniform("radius", *key))) * math.cos(2 * math.pi * uniform("angle", *key))

@@ -268,7 +268,7 @@ class Scheduler(ABC):
 
     @abstractmethod
     def wait(self, native_id: str | None, log_dir: Path, timeout_s: float) -> Sighting:
-        """Like `poll`, but waits up to `timeout_s` for the run to end."""
+        """Polls, but waits up to `timeout_s` seconds for the run to end."""
 
     def wait_any(self, runs: Sequence[tuple[str | None, Path]], timeout_s: float) -> list[int]:
         """Waits until one of the runs (native id, folder) is neither pending nor running, or for `timeout_s`.

@@ -32,7 +32,7 @@ class Scorer(ABC):
         """Returns one score per candidate of `state["candidates"]`, in their order."""
 
     def pick(self, state: State, k: int) -> list[str]:
-        """At most `k` candidate ids, best first."""
+        """Returns at most `k` candidate ids, best first."""
         scored = zip(self.score(state), state["candidates"], strict=True)
         worth = [(score.score, candidate["id"]) for score, candidate in scored if score.score]
         worth.sort(key=lambda pair: -pair[0])

@@ -221,7 +221,7 @@ class StoreBase(ABC):
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """See the contract: atomic, serialisable, durable before it returns; joins the thread's open one."""
+        """Opens a transaction: atomic, serialisable, durable before it returns; joins the thread's open one."""
         outer: Transaction | None = getattr(self.__open, "transaction", None)
         if outer is not None:
             before = outer._mark()
@@ -274,7 +274,7 @@ class StoreBase(ABC):
         newest_first: bool = False,
         limit: int | None = None,
     ) -> list[Row]:
-        """At most `limit` committed rows beyond the number `after` (0: from the start), in order of creation.
+        """Returns at most `limit` committed rows beyond the number `after` (0: from the start), in order of creation.
 
         A store that keeps its rows in order overrides this, so that a page costs a page.
         """
@@ -293,7 +293,7 @@ class StoreBase(ABC):
         newest_first: bool = False,
         **equals: Any,
     ) -> Page:
-        """At most `limit` matches after `cursor`, by creation; `next_cursor` is None on the last page."""
+        """Returns at most `limit` matches after `cursor`, by creation; `next_cursor` is None on the last page."""
         if limit < 1:
             raise UsageError(f"a page holds at least one item, not {limit}")
         after = start_of(cursor)

@@ -43,7 +43,7 @@ class Meta(NamedTuple):
 
     @property
     def row(self) -> Row:
-        """As a store keeps it: its revision and its commit are the last commit's."""
+        """Returns the row as a store keeps it: its revision and its commit are the last commit's."""
         own = {"_id": META, "_rev": self.commit, "_no": 1, "_seq": self.commit}
         return {**own, "commit": self.commit, "counters": dict(self.counters)}
 

@@ -217,7 +217,7 @@ _TROUBLE = (b"MemoryError\n", b"Traceback (most recent call last):\nValueError: 
 
 
 def _outputs(folder: Path) -> Iterator[RunOutput]:
-    """Output of every kind of unsuccessful run: none, empty, what is no text, what is no file, and words of trouble."""
+    """Yields output of every kind of unsuccessful run: none, empty, no text, no file, and words of trouble."""
     for number, status in enumerate(_ENDS[1:]):
         yield RunOutput(status, folder / f"none{number}", folder / f"none{number}", bundled_redactor())
         for each, content in enumerate((*_NOISE, *_TROUBLE)):

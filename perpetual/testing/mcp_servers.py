@@ -199,7 +199,7 @@ class _Wire:
         self.process.stdin.flush()
 
     def open(self) -> None:
-        """The handshake."""
+        """Does the handshake."""
         client = {"name": "contract", "version": "1"}
         given = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
         assert "result" in self.ask("initialize", given)
@@ -253,7 +253,7 @@ def _error(result: CallToolResult, what: str) -> dict[str, Any]:
 
 
 def _check_text(text: str, what: str) -> None:
-    """No word of a stranger stands outside of a fence, or, in a text that is JSON, of what it lists."""
+    """Checks that foreign text is inside a fence, or, in a text that is JSON, in what `untrusted` lists."""
     from perpetual.toolkit.fence import outside
 
     try:

@@ -34,11 +34,11 @@ class FolderMemory(Memory):
         self._folder = folder
 
     def is_lost(self) -> bool:
-        """The folder comes with the first commit."""
+        """Returns False: the folder comes with the first commit."""
         return not self._folder.exists()
 
     def normalise(self, path: str) -> str:
-        """In composed letters, without `.` and empty segments."""
+        """Returns the path in composed letters, without `.` and empty segments."""
         segments = [one for one in unicodedata.normalize("NFC", path).split("/") if one not in ("", ".")]
         bad = not segments or path.startswith("/") or not path.isprintable() or len(path) > 500
         if bad or re.search(r"[\\:]", path) or any(map(_refused, segments)):
@@ -83,7 +83,7 @@ class FolderMemory(Memory):
         return sorted((file.stem for file in self._folder.glob("*.json")), reverse=True)
 
     def _versions(self, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yields newest first."""
+        """Yields the newest first."""
         note = self.normalise(path)
         for id in self._commits():
             version = self._load(self._folder / f"{id}.json")

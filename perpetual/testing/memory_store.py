@@ -31,7 +31,7 @@ class InMemoryStore(StoreBase):
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """One writer among the threads."""
+        """Excludes the other threads."""
         if not self._writer.acquire(timeout=self._lock_timeout_s):
             raise TransientError(f"another thread has been writing for {self._lock_timeout_s:g} s", hint="try again")
         try:
@@ -51,7 +51,7 @@ class InMemoryStore(StoreBase):
         return [row for row in rows if all(row.get(field) == value for field, value in equals.items())]
 
     def write(self, batch: Sequence[tuple[str, str, Row]]) -> None:
-        """All of it, at once."""
+        """Writes all of it, at once."""
         with self._guard:
             for kind, id, row in batch:
                 self._rows.setdefault(kind, {})[id] = row

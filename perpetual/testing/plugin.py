@@ -154,7 +154,7 @@ def _points(points: Mapping[str, str]) -> list[str]:
 def fake_distribution(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., FakeDistribution]]:
-    """Called as `write_distribution` without its folder: what it writes can be imported, here and by subprocesses.
+    """Provides `write_distribution` without its folder: what it writes can be imported, also by subprocesses.
 
     After the test the path is as it was, and the modules that came from there are forgotten.
     """
@@ -321,7 +321,7 @@ _RAN = pytest.StashKey[list[Result]]()
 
 @pytest.fixture
 def perpetual_command(request: pytest.FixtureRequest) -> Command:
-    """`perpetual_command("status", "--json").json`; a failing test shows what its commands said."""
+    """Runs `perpetual_command("status", "--json").json`; a failing test shows the output of its commands."""
     command = Command()
     request.node.stash[_RAN] = command.ran
     return command

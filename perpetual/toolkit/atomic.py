@@ -20,7 +20,7 @@ _LARGEST_BYTES = 64 * 1024 * 1024  # of a file that is read whole
 
 
 def write_atomic(path: _Path, data: bytes | str, *, mode: int = 0o600, durable: bool = True) -> None:
-    """Replace `path` by `data` in one step: a reader sees the old file or the new one, never a part.
+    """Replaces `path` by `data` in one step: a reader sees the old file or the new one, never a part.
 
     Text is written as UTF-8. The umask narrows `mode`. With `durable` the content and the name have reached
     the disk when this returns. A link at `path` is replaced, not followed; one above it is refused below `.perpetual`.
@@ -49,7 +49,7 @@ def write_atomic(path: _Path, data: bytes | str, *, mode: int = 0o600, durable: 
 
 
 def fsync_dir(path: _Path) -> None:
-    """Make the names in the folder `path` durable. Windows offers no such call: nothing happens there."""
+    """Makes the names in the folder `path` durable. Windows offers no such call: nothing happens there."""
     if os.name == "nt":
         return
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -60,7 +60,7 @@ def fsync_dir(path: _Path) -> None:
 
 
 def fsync_data(descriptor: int) -> None:
-    """Make what was written to an open file durable, its length too; other attributes where that costs nothing."""
+    """Makes the content and length of an open file durable; other attributes where that costs nothing."""
     if hasattr(os, "fdatasync"):
         os.fdatasync(descriptor)
     else:

@@ -75,37 +75,37 @@ ABSENT: Any = object()
 
 
 def true_is_weaker(value: Any, base: Any) -> bool:
-    """For a key whose `true` lets more happen."""
+    """Returns whether a key whose `true` lets more happen became true."""
     return bool(value) and not base
 
 
 def false_is_weaker(value: Any, base: Any) -> bool:
-    """For a key whose `false` lets more happen."""
+    """Returns whether a key whose `false` lets more happen became false."""
     return bool(base) and not value
 
 
 def lower_is_weaker(value: Any, base: Any) -> bool:
-    """For a threshold that protects by being high."""
+    """Returns whether a threshold that protects by being high was lowered."""
     return base is not None and (value is None or value < base)
 
 
 def higher_is_weaker(value: Any, base: Any) -> bool:
-    """For a limit that protects by being low; null is no limit."""
+    """Returns whether a limit that protects by being low was raised; null is no limit."""
     return base is not None and (value is None or value > base)
 
 
 def fewer_is_weaker(value: Any, base: Any) -> bool:
-    """For a list of what protects."""
+    """Returns whether a list of what protects has shrunk."""
     return not set(base) <= set(value)
 
 
 def more_is_weaker(value: Any, base: Any) -> bool:
-    """For a list of what is let in."""
+    """Returns whether a list of what is let in has grown."""
     return not set(value) <= set(base)
 
 
 def order_is_weaker(*names: str) -> Callable[[Any, Any], bool]:
-    """For a choice whose `names` go from the strictest to the weakest one."""
+    """Returns the comparison for a choice whose `names` go from the strictest to the weakest one."""
 
     def weaker(value: Any, base: Any) -> bool:
         return value in names and base in names and names.index(value) > names.index(base)

@@ -293,7 +293,7 @@ def _has_folder(root: str, names: list[str]) -> bool:
 
 
 def _refuse_link(path: str) -> None:
-    """For platforms without descriptors of folders. A missing file is none of its business."""
+    """Refuses a link, on platforms without descriptors of folders; ignores a missing file."""
     try:
         found = os.lstat(path)
     except OSError:

@@ -31,13 +31,13 @@ class FileLock:
     """
 
     def __init__(self, path: _Path) -> None:
-        """Nothing is opened yet. The folder of `path` must exist when the lock is acquired."""
+        """Opens nothing yet. The folder of `path` must exist when the lock is acquired."""
         self.path = os.fspath(path)
         self._turn = threading.Lock()
         self._descriptor: int | None = None
 
     def acquire(self, blocking: bool = True, timeout_s: float | None = None) -> bool:
-        """Take the lock; False if it was not free (at once, or within `timeout_s`).
+        """Takes the lock; False if it was not free (at once, or within `timeout_s`).
 
         Without a timeout it waits in the kernel and wakes at the release; with one it tries again after a
         twentieth of the time waited so far, 0.2 to 50 ms. A concurrent `is_locked` counts as a holder for its
@@ -57,7 +57,7 @@ class FileLock:
         return self._descriptor is not None
 
     def release(self) -> None:
-        """Free the lock. Raises RuntimeError if it is not held."""
+        """Frees the lock. Raises RuntimeError if it is not held."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None:
             raise RuntimeError(f"{self.path}: released without being held")
@@ -88,7 +88,7 @@ def open_locked(path: _Path) -> int | None:
 
 
 def is_locked(path: _Path) -> bool:
-    """True while somebody, this process included, holds the lock on `path`. Never waits, creates nothing."""
+    """Returns True while somebody, this process included, holds the lock on `path`. Never waits, creates nothing."""
     try:
         descriptor = confined.open_file(path)
     except (FileNotFoundError, NotADirectoryError, confined.UnsafePath):

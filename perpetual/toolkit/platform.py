@@ -71,7 +71,7 @@ def boot_id() -> str:
 
 
 def start_ticks(pid: int) -> int | None:
-    """When `pid` started, in ticks since the boot (proc(5), field 22 of stat); None if gone, hidden or a zombie.
+    """Returns the start of `pid` in ticks since the boot (proc(5), field 22 of stat); None if gone, hidden or a zombie.
 
     On macOS the number is microseconds since the epoch, which the kernel stores once and never adjusts.
     """
@@ -88,12 +88,12 @@ def identity_of(pid: int) -> Identity | None:
 
 
 def is_alive(identity: Identity) -> bool:
-    """True while this very process runs; False for a zombie, another boot, another owner of its pid."""
+    """Returns True while this very process runs; False for a zombie, another boot, another owner of its pid."""
     return identity.boot_id == boot_id() and start_ticks(identity.pid) == identity.start_ticks
 
 
 def is_stopped(identity: Identity) -> bool:
-    """True if this very process was stopped (signal STOP) and does nothing until it is continued; Linux only."""
+    """Returns whether this very process was stopped (signal STOP) and waits to be continued; Linux only."""
     stat = _read_stat(identity.pid) if sys.platform == "linux" and is_alive(identity) else None
     return stat is not None and stat.state in (b"T", b"t")
 
@@ -118,7 +118,7 @@ def age_s(identity: Identity) -> float | None:
 
 
 def signal_process(identity: Identity, signum: int) -> bool:
-    """Send `signum` to this very process; False if it is gone. No later owner of its pid gets it.
+    """Sends `signum` to this very process; False if it is gone. No later owner of its pid gets it.
 
     The pidfd is opened first and the identity checked after: from then on the pidfd can only mean that
     process. Kernels without pidfds get check-then-kill, which leaves a gap of microseconds.
@@ -141,7 +141,7 @@ def signal_process(identity: Identity, signum: int) -> bool:
 
 
 def wait_gone(identity: Identity, timeout_s: float) -> bool:
-    """Wait until this very process has ended; False if it still runs after `timeout_s` (at most 1e6 seconds).
+    """Waits until this very process has ended; False if it still runs after `timeout_s` (at most 1e6 seconds).
 
     Wakes at once through a pidfd; without one it looks every 50 ms.
     """
@@ -160,7 +160,7 @@ def wait_gone(identity: Identity, timeout_s: float) -> bool:
 
 
 def wait_any_gone(identities: list[Identity], timeout_s: float) -> list[int]:
-    """Wait until one of these very processes has ended, at most `timeout_s`; the places of those that have.
+    """Waits until one of these very processes has ended, at most `timeout_s`; the places of those that have.
 
     Wakes at once for those that have a pidfd, within 50 ms for the others: at most half of the descriptors that this
     process may have are spent. Of none it waits for the time alone.
@@ -190,7 +190,7 @@ def wait_any_gone(identities: list[Identity], timeout_s: float) -> list[int]:
 
 
 def supports_runs() -> str | None:
-    """None if runs can be supervised on this platform, else the reason why not, for people to read."""
+    """Returns None if runs can be supervised on this platform, else the reason why not, for people to read."""
     if sys.platform == "linux":
         return None if os.path.exists("/proc/self/stat") else "runs need the /proc file system, which is not mounted"
     if sys.platform == "darwin":

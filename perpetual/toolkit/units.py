@@ -117,12 +117,12 @@ def finite(
 
 
 def iso(moment: datetime) -> str:
-    """UTC, ISO 8601 with milliseconds and `Z`."""
+    """Returns UTC, ISO 8601 with milliseconds and `Z`."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def posix_of(text: str) -> float:
-    """POSIX seconds of a time that `iso` wrote."""
+    """Returns POSIX seconds of a time that `iso` wrote."""
     return datetime.fromisoformat(text).timestamp()
 
 
@@ -132,7 +132,7 @@ def identifier(text: str) -> str:
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
-    """`1 run`, `2 runs`: how many there are of something; `many` where the plural is not `one` with an s."""
+    """Returns `1 run`, `2 runs`: how many there are of something; `many` where the plural is not `one` with an s."""
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 

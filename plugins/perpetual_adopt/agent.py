@@ -152,7 +152,7 @@ class AgentProject(Source):
             yield from self._rest()
 
     def _read_key(self) -> None:
-        """Reads the project's key, the same wherever it lies: its first record."""
+        """Reads what the project is, wherever it lies: its first record."""
         first = self._connection.execute(
             "SELECT 'h', id, created_at, claim FROM hypotheses UNION ALL "
             "SELECT 'e', id, created_at, config FROM experiments ORDER BY 3, 1 DESC, 2 LIMIT 1"

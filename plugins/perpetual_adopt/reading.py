@@ -66,7 +66,7 @@ def inside(root: Path, path: Path) -> Path:
 
 
 def clean(text: object, limit: int = LONGEST_VALUE) -> str:
-    """Returns text that the record can carry: undecodable bytes are replaced, and what is too long is cut."""
+    """Returns text that the record can carry: bytes that are none are replaced, and what is too long is cut."""
     shown = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
     if not shown.isascii():
         shown = shown.encode("utf-8", "replace").decode("utf-8")

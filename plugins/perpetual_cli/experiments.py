@@ -286,7 +286,7 @@ def reject(cli: CliContext, ids: tuple[str, ...], why: str) -> None:
 
 
 def _answer(cli: CliContext, changed: Sequence[Experiment], *, is_approved: bool = False) -> None:
-    """Prints one record as itself, several as a list."""
+    """Writes one record as itself, several as a list."""
     from perpetual.api import to_json
 
     documents = [to_json(item) for item in changed]

@@ -125,7 +125,7 @@ def _tell_missing(cli: CliContext, id: str) -> None:
 
 
 def _tell_verdicts(cli: CliContext, ended: Sequence[Run]) -> None:
-    """Prints what the hypotheses behind the runs amount to now: that is what the caller waited for."""
+    """Writes the verdicts of the hypotheses behind the runs: the answer that the caller waited for."""
     if cli.as_json:
         return
     from perpetual.science.versions import is_stale
@@ -358,7 +358,7 @@ def _scan_text(found: Json) -> str:
 
 
 def _answer(cli: CliContext, found: Sequence[Run], *, single: bool, hint: str | None = None) -> None:
-    """Prints one run as itself, several as a list; the hint is a key of its own in JSON."""
+    """Writes one run as itself, several as a list; the hint is a key of its own in JSON."""
     from perpetual.api import to_json
 
     more = {} if hint is None else {"hint": hint}
@@ -449,7 +449,7 @@ def _table(
 
 
 def _declared(lab: Lab, found: Sequence[Run]) -> dict[str, str | None]:
-    """Returns, by experiment, the metric that its runs are for."""
+    """Returns by experiment the metric that its runs are for."""
     return {id: lab.experiments.get(id).design.metric for id in {run.experiment_id for run in found}}
 
 

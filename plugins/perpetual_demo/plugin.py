@@ -7,7 +7,7 @@ from perpetual.api import Provider, hookimpl
 
 @hookimpl
 def perpetual_commands() -> list[Provider]:
-    """`perpetual demo`."""
+    """Offers `perpetual demo`."""
     return [
         Provider(
             "command",

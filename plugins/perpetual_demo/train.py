@@ -109,7 +109,7 @@ class NgramModel:
         return text[max(index - self.order + 1, 0) : index]
 
     def probability(self, context: str, character: str) -> float:
-        """Of `character` after a `context` of at most `order - 1` characters. Sums to 1 over the alphabet."""
+        """Returns that of `character` after at most `order - 1` characters `context`. Sums to 1 over the alphabet."""
         if self.smoothing == "add":
             count, total = self.seen.get(context + character, 0), self.total.get(context, 0)
             return (count + self.k) / (total + self.k * self.alphabet_size)

@@ -290,7 +290,7 @@ class _Storm:
         return f"writer {writer.slot} ended by itself with status {writer.process.returncode}: {said[-1]}"
 
     def _kill_one(self) -> None:
-        """One kill, aimed at a phase or at no matter which, and another program in the place of the dead one."""
+        """Kills one writer, in a given phase or in any, and starts another one in its place."""
         aim = self._chance.choices([*_AIMS], [*_AIMS.values()])[0]
         delay_s, draw = self._chance.uniform(0.0, _LONGEST_DELAY_S[aim]), self._chance.random()
         if aim is None:

@@ -183,7 +183,7 @@ def _counters(store: StoreBase, found: _Found) -> Iterator[str]:
 
 
 def _commits(store: StoreBase, found: _Found) -> Iterator[str]:
-    """Each transaction is one commit, numbered 1, 2, 3, ..."""
+    """Yields where a transaction is not one commit, numbered 1, 2, 3, ..."""
     numbers: list[int] = []
     for token, seqs in found.seqs().items():
         if len(seqs) > 1:
@@ -214,7 +214,7 @@ def _feed(store: StoreBase, found: _Found) -> Iterator[str]:
 
 
 def _indexes(store: StoreBase, found: _Found) -> Iterator[str]:
-    """Looking up by an indexed field finds what looking at everything finds."""
+    """Yields where a look-up by an indexed field does not find what a look at everything finds."""
     for kind, items in found.kinds.items():
         if "status" not in store.kind(kind).indexes:
             continue
@@ -225,7 +225,7 @@ def _indexes(store: StoreBase, found: _Found) -> Iterator[str]:
 
 
 def _writing(store: StoreBase) -> Iterator[str]:
-    """Checks that no lock is left: the next write goes through at once, and is there."""
+    """Yields what keeps the next write from going through at once: no lock may be left."""
     began = time.monotonic()
     before = store.seq()
     try:

@@ -137,12 +137,12 @@ def transact(
 
 
 def _acknowledge(descriptor: int, what: Mapping[str, Any]) -> None:
-    """One write: a line that was cut short by a kill was not acknowledged."""
+    """Acknowledges in one write: a line that a kill has cut short is no acknowledgement."""
     os.write(descriptor, json.dumps(what).encode() + b"\n")
 
 
 def _is_told_to_stop() -> bool:
-    """Returns whether standard input is closed: by the engine, or because the engine has ended."""
+    """Returns whether standard input is closed: by the engine, or since the engine has ended."""
     return bool(select.select([0], [], [], 0)[0])
 
 

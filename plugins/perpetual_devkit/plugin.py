@@ -9,7 +9,7 @@ _INSTALL = "perpetual_devkit.install_commands"
 
 @hookimpl
 def perpetual_commands() -> list[Provider]:
-    """`perpetual chaos`, and the commands that make, check, install, remove and search plugins."""
+    """Offers `perpetual chaos`, and the commands that make, check, install, remove and search plugins."""
     return [
         Provider(
             "command",

@@ -99,7 +99,7 @@ def _not_loaded(info: PluginInfo) -> ProviderChecked:
 
 
 def _checked(inventory: Inventory, info: PluginInfo, offer: Offer, test_limit_s: float | None) -> ProviderChecked:
-    """Without a limit no suite is run."""
+    """Checks a provider; without a limit no suite is run."""
     provider = offer.provider
     with collected() as replaced:
         loaded = _named("factory", lambda: _loaded(inventory, offer))
@@ -171,19 +171,19 @@ def _offered(inventory: Inventory, offer: Offer) -> str:
 
 
 def _loaded(inventory: Inventory, offer: Offer) -> str:
-    """Its factory can be imported."""
+    """Checks that the factory can be imported."""
     inventory.load(offer)
     return offer.provider.factory
 
 
 def _options(inventory: Inventory, offer: Offer) -> str:
-    """Each option has a known type, a default that fits it and a meaning."""
+    """Checks that each option has a known type, a default that fits it and a meaning."""
     inventory.check_options(offer)
     return f"{len(offer.provider.options)} options" if offer.provider.options else "no options"
 
 
 def _call_shape(inventory: Inventory, offer: Offer, factory: object) -> str:
-    """The factory can be called as its slot calls it."""
+    """Checks that the factory can be called as its slot calls it."""
     import inspect
 
     slot = offer.provider.slot
@@ -230,7 +230,7 @@ def _answer_shape(inventory: Inventory, offer: Offer, factory: object) -> str:
 
 
 def _head(offer: Offer) -> str:
-    """The store's head function exists and takes the folder."""
+    """Checks that the store's head function exists and takes the folder."""
     import inspect
 
     head = _imported(offer.provider.head or "")

@@ -124,7 +124,7 @@ def _found(lab: Lab, info: PluginInfo, made: _Rows) -> None:
 
 
 def _come_back(lab: Lab, info: PluginInfo, made: _Rows) -> None:
-    """Exported, and imported into an empty project, rows are what they were; what is private is null there."""
+    """Checks that exported and imported rows are what they were; private fields are null there."""
     lab.storage.export_file(Path("export.jsonl"))
     with Lab.init(Path("other"), name="other", registry=lab.registry) as other:
         other.storage.import_file(Path("export.jsonl"))

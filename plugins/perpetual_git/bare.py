@@ -99,7 +99,7 @@ def _unsuitable(repo: Repo) -> str | None:
 
 
 def create(path: Path) -> None:
-    """Creates the repository beside its place and renames it there: no process sees half of one.
+    """Makes the repository beside its place and renames it there: no reader sees half of one.
 
     Of two processes that do this at once the first wins, and the second finds a folder that is not empty.
     """

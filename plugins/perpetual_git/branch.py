@@ -73,7 +73,7 @@ class Branch:
             raise RepositoryError(self.path, f"its packed refs are damaged: {error}") from error
 
     def move(self, expected: ObjectID | None, new: ObjectID, started_s: float) -> bool:
-        """Lets main name `new` if it still names `expected`; returns False if it does not.
+        """Lets main name `new` if it still names `expected`; False if it does not.
 
         git's protocol: the process that creates main.lock may change main, by renaming the one over the other.
         """
@@ -105,7 +105,7 @@ class Branch:
             raise RefBusy(self.path, self._lock, waited_s)
 
     def clear_own_lock(self) -> None:
-        """Removes main.lock if it is ours; the flock is held, so the process that made it is done or dead."""
+        """Gives main.lock back if it is ours; the flock is held, so whoever made it is done or dead."""
         try:
             if os.path.samefile(self._next, self._lock):
                 self._lock.unlink()

@@ -54,7 +54,7 @@ def message_of(text: str, note: str, intent: int) -> bytes:
 
 
 def identity(actor: str) -> bytes:
-    """`name <actor@perpetual>`, without what git parses an identity by or drops at a name's ends."""
+    """Returns `name <actor@perpetual>`, without what git parses an identity by or drops at a name's ends."""
     printable = "".join(" " if unicodedata.category(c) in UNPRINTABLE else c for c in actor)
     name = " ".join(re.sub(r"[<>]", "", printable).split())[:100].strip(" .,:;\"'\\") or "unknown"
     address = re.sub(r"[^\w.+:-]+", "-", name).strip("-.") or "unknown"

@@ -61,7 +61,7 @@ class GitMemory(Memory):
             yield self._opened
 
     def is_lost(self) -> bool:
-        """There is no folder, or an empty one: also where it was removed while this object had it open."""
+        """Returns whether there is no folder, or an empty one, also where it was removed while it was open here."""
         is_link = self._path.is_symlink()  # which is no loss, and is refused by name when it is opened
         lost = not is_link and (not self._path.exists() or (self._path.is_dir() and not any(self._path.iterdir())))
         if lost:
@@ -72,12 +72,12 @@ class GitMemory(Memory):
         return lost
 
     def normalise(self, path: str) -> str:
-        """NFC, forward slashes, ending in `.md`."""
+        """Returns NFC, forward slashes, ending in `.md`."""
         with _our_errors():
             return paths.check_path(path)
 
     def blob_id(self, content: str) -> str:
-        """Git's own id of the text as a blob."""
+        """Returns Git's own id of the text as a blob."""
         data = content.encode("utf-8")
         return sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
@@ -101,7 +101,7 @@ class GitMemory(Memory):
         return None if data is None else data.decode("utf-8", "replace")
 
     def history(self, path: str, limit: int) -> Sequence[NoteCommit]:
-        """By the first parents of `main`."""
+        """Returns the versions by the first parents of `main`."""
         if self.is_lost():
             return []
         with self._repository() as repository:
@@ -110,5 +110,5 @@ class GitMemory(Memory):
 
 
 def open_memory(options: Mapping[str, Any], *, path: Path) -> GitMemory:
-    """Factory of the provider `git`; `path` is the folder of the bare repository."""
+    """Builds the provider `git`; `path` is the folder of the bare repository."""
     return GitMemory(path)

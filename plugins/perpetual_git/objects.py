@@ -46,7 +46,7 @@ class Objects:
     # --- writing ---
 
     def put(self, item: ShaFile, folders: set[Path]) -> ObjectID:
-        """Write one loose object, synced, and note its folder in `folders`.
+        """Writes one loose object, synced, and notes its folder in `folders`.
 
         Written even where it exists: an object left half-synced by a crash is then whole again. dulwich's own
         writer would skip it, and fail for ever on the lock file of a writer that was killed. The name of the
@@ -114,7 +114,7 @@ class Objects:
         return found
 
     def find(self, object_id: ObjectID) -> tuple[type[ShaFile] | None, bytes] | None:
-        """Kind and content of an object, held against its name: dulwich takes a cut file for a short one."""
+        """Returns kind and content of an object, held against its name: dulwich takes a cut file for a short one."""
         name = object_id.decode()
         try:
             type_number, raw = self._looked_up(object_id)
@@ -187,14 +187,14 @@ def parts_of(path: str) -> list[bytes]:
 
 
 def slot(tree: Tree, name: bytes) -> tuple[int, ObjectID | None]:
-    """Mode and id of what a tree has by that name, (0, None) for nothing."""
+    """Returns mode and id of what a tree has by that name, (0, None) for nothing."""
     if name not in tree:
         return 0, None
     return tree[name]
 
 
 def write_synced(path: Path, content: bytes, mode: int) -> None:
-    """A new file, whose content has reached the disk."""
+    """Writes a new file, whose content has reached the disk on return."""
     path.unlink(missing_ok=True)  # left by a writer that was killed; mode 0444 could not be opened again
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with os.fdopen(descriptor, "wb") as file:

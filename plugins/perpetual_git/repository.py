@@ -78,7 +78,7 @@ class NoteRepository:
 
     @classmethod
     def open(cls, path: Path, *, lock_wait_s: float = LOCK_WAIT_S) -> Self:
-        """Open the repository at `path`; where nothing or an empty folder is, create it first (mode 0700).
+        """Opens the repository at `path`; where nothing or an empty folder is, create it first (mode 0700).
 
         Raises:
             RepositoryError: `path` is a file, or a folder that is no such repository.
@@ -88,7 +88,7 @@ class NoteRepository:
         return cls(path, lock_wait_s=lock_wait_s)
 
     def close(self) -> None:
-        """Close the packs. May be called twice."""
+        """Closes the packs. May be called twice."""
         self._repo.close()
 
     def __enter__(self) -> Self:
@@ -102,7 +102,7 @@ class NoteRepository:
     def commit(
         self, path: str, content: bytes | None, *, message: str, author: str, when: datetime, intent: int
     ) -> str:
-        """Commit one note to main and answer the commit's id, once it is durable.
+        """Commits one note to main and returns the commit's id, once it is durable.
 
         `content` None deletes the note. The commit is made even where nothing changes, so that each intent
         has one; an intent among the newest 200 commits, or the newest 60 made here if people have pushed up
@@ -276,7 +276,7 @@ class NoteRepository:
         return name
 
     def listing(self, prefix: str = "") -> list[tuple[str, str]]:
-        """Path and blob id of every regular file at main's head whose path starts with `prefix`, by path.
+        """Returns path and blob id of every regular file at main's head whose path starts with `prefix`, by path.
 
         Pushed files are listed as they are, notes or not; links and submodules are left out. A name that is
         not UTF-8 is shown with `\\xNN` for its odd bytes, which no note's path can hold.

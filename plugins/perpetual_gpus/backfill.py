@@ -30,7 +30,7 @@ class Start(NamedTuple):
 
 
 def first_start(units: Sequence[Unit], need: GpuNeed, ends_s: Mapping[str, float]) -> Start | None:
-    """Returns when the live runs' wall limits let a run start; None if it is blocked by something other than runs.
+    """Returns when the live runs' wall limits let a run start; None if what holds it back is no run.
 
     Args:
         ends_s: the latest end of each run that holds a unit, by its id; one that is missing never ends, and what it

@@ -74,9 +74,7 @@ def _pid_of(claim: Claim) -> list[int]:
 
 
 def _owner(pid: int, of_pid: Mapping[int, Owner], marked: Mapping[tuple[str, str], Owner]) -> Owner:
-    """Finds the owner of a process: by descent first, which no program can change, then by its run's variables.
-
-    A process that has left its tree still has those variables.
+    """Returns the owner by descent, which no program can change; else by the variables of a run, which children keep.
 
     A process that cannot be seen has ended, or lives outside this container: NVML numbers processes as the host does.
     """

@@ -94,7 +94,7 @@ def _bar(part: tuple[float | None, float | None], colour_of: Callable[[float], s
 
 
 def _busy(share: float) -> str:
-    """Returns the colour of a load: green, since a device is there to be used and a high load is no alarm."""
+    """Returns the load in colour: a device is there to be used, so a high load is no alarm."""
     return "green"
 
 
@@ -103,7 +103,7 @@ def _full(share: float) -> str:
 
 
 def _holders(part: Mapping[str, Any]) -> list[str]:
-    """Returns the holders, a line each: our runs, then other processes; the device's state where there are none."""
+    """Returns its holders, a line each: our runs, then other processes; or its state where it has none."""
     note = str(part["note"]).removeprefix("is ")
     if part["state"] == "sick":
         return [f"sick: {note.removeprefix('sick: ')}"]

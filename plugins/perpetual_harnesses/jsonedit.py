@@ -102,7 +102,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def lookup(text: str, keys: Sequence[str], *, comments: bool = False) -> tuple[Any, ...]:
-    """`(value,)` at the path, or `()` if there is none."""
+    """Returns `(value,)` at the path, or `()` if there is none."""
     value = load(text, comments=comments)
     for key in keys:
         if not isinstance(value, dict) or key not in value:

@@ -101,25 +101,25 @@ def _filled(value: Any, command: tuple[str, ...]) -> Any:
 
 
 def opencode(options: Mapping[str, Any]) -> TemplateHarness:
-    """Factory of the provider `opencode`."""
+    """Builds the provider `opencode`."""
     return TemplateHarness("opencode")
 
 
 def claude_code(options: Mapping[str, Any]) -> TemplateHarness:
-    """Factory of the provider `claude-code`."""
+    """Builds the provider `claude-code`."""
     return TemplateHarness("claude-code")
 
 
 def cursor(options: Mapping[str, Any]) -> TemplateHarness:
-    """Factory of the provider `cursor`."""
+    """Builds the provider `cursor`."""
     return TemplateHarness("cursor")
 
 
 def codex(options: Mapping[str, Any]) -> TemplateHarness:
-    """Factory of the provider `codex`."""
+    """Builds the provider `codex`."""
     return TemplateHarness("codex")
 
 
 def mcp(options: Mapping[str, Any]) -> TemplateHarness:
-    """Factory of the provider `mcp`."""
+    """Builds the provider `mcp`."""
     return TemplateHarness("mcp")

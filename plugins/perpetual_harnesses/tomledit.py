@@ -34,7 +34,7 @@ def load(text: str) -> dict[str, Any]:
 
 
 def lookup(text: str, keys: Sequence[str]) -> tuple[Any, ...]:
-    """`(value,)` at the path, or `()` if there is none."""
+    """Returns `(value,)` at the path, or `()` if there is none."""
     value: Any = load(text)
     for key in keys:
         if not isinstance(value, dict) or key not in value:

@@ -29,5 +29,5 @@ class ImmuneGate(Gate):
 
 
 def build(options: Mapping[str, Any]) -> ImmuneGate:
-    """Factory of the provider `immune`."""
+    """Builds the provider `immune`."""
     return ImmuneGate()

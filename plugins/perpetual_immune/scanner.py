@@ -121,7 +121,7 @@ def _weight(hits: list[_Located]) -> float:
 
 
 def _merged(spans: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-    """Overlapping spans joined, under the rule of the first."""
+    """Returns overlapping spans joined, under the rule of the first."""
     joined: list[tuple[int, int, str]] = []
     for start, end, rule in sorted(spans, key=lambda span: (span[0], -span[1])):
         if joined and start < joined[-1][1]:
@@ -157,7 +157,7 @@ def _scan_part(text: str, offset: int, whole: str) -> list[Finding]:
 
 
 def scan(text: str) -> Scan:
-    """Judge one text for the memory store.
+    """Judges one text for the memory store.
 
     Rejects instructions aimed at the reader, misuse of tools and manipulation of scores when the evidence is strong and
     quarantines it when weak; a secret quarantines (redact it and the rest of the note can be kept).  Time is linear in
@@ -186,7 +186,7 @@ def scan(text: str) -> Scan:
 
 
 def redact(text: str, findings: Iterable[Finding]) -> str:
-    """`text` with the span of every secret among `findings` replaced by `[redacted:<rule>]`; other spans stay."""
+    """Returns `text` with the span of each secret in `findings` replaced by `[redacted:<rule>]`; other spans stay."""
     spans = _merged((f.start, f.end, f.rule) for f in findings if f.category == "secret_leak")
     for start, end, rule in reversed(spans):
         text = f"{text[:start]}[redacted:{rule}]{text[end:]}"

@@ -107,7 +107,7 @@ class LocalScheduler(Scheduler):
             return _sighting(rundir.observe(log_dir), native, log_dir)
 
     def cancel(self, native_id: str | None, log_dir: Path, *, by: str, grace_s: float) -> bool:
-        """Ends the run through its supervisor: TERM, `grace_s`, KILL; the start's grace if its folder was spoilt.
+        """Returns TERM, `grace_s`, KILL, done by the supervisor; with the grace of the start if its folder was spoilt.
 
         Only what is proven to be of this folder is signalled: a native id alone proves nothing.
         """
@@ -181,7 +181,7 @@ class _Native(NamedTuple):
 
     @classmethod
     def of(cls, native_id: str | None) -> _Native | None:
-        """Parses a native id; None for none or a foreign one. An earlier version's names the process alone."""
+        """Returns None for none, or for one that is not ours. One of an earlier version names the process alone."""
         boot_id, pid, ticks, nonce, host_id, end_hash, *_ = [*(native_id or "").split("/"), *[""] * 6]
         if not (pid.isdecimal() and ticks.isdecimal() and len(pid) < 11 and len(ticks) < 20):
             return None
@@ -228,7 +228,7 @@ def _is_over(native: _Native | None, log_dir: Path) -> bool:
 
 @contextmanager
 def _readable(native: _Native | None, log_dir: Path) -> Iterator[None]:
-    """Raises the lab's error, naming the file, for a record that cannot be read."""
+    """Raises the lab's error, which names the file, for a record that cannot be read."""
     try:
         yield
     except ValueError as problem:

@@ -110,7 +110,7 @@ def fit(document: dict[str, Any], most_tokens: int) -> dict[str, Any]:
 
 
 def fitted(document: dict[str, Any], text: str, most_tokens: int = SMALL_TOKENS, *, own: str = "") -> Answer:
-    """Fits document and text into `most_tokens` together; the text gets the rest, two fifths at least."""
+    """Fits document and text into `most_tokens`; the text gets what the document leaves, two fifths at least."""
     text = block(text)
     most_tokens -= _FENCE_TOKENS + size(own)
     told = fit(document, most_tokens - min(size(text), 2 * most_tokens // 5))

@@ -43,7 +43,7 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 def address_of(text: str, hosts: Sequence[str] = ()) -> tuple[str, int]:
-    """Parses host and port of `HOST:PORT`.
+    """Returns host and port of `HOST:PORT`.
 
     Raises:
         UsageError: for anything else, and for an address that other machines reach, unless `hosts` names them.

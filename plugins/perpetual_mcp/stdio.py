@@ -110,7 +110,7 @@ class _Leaving(asyncio.StreamReaderProtocol):
         self._end = end
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Handles the end of the connection; called by the event loop."""
+        """Handles the end of a connection, for the event loop."""
         super().connection_lost(exc)
         self._end()
 
@@ -166,7 +166,7 @@ class _Stream:
     """What both halves of the wire owe the SDK. It closes them when it has served; the `Wire` does so itself."""
 
     async def aclose(self) -> None:
-        """Closes nothing: the wire owns the descriptors."""
+        """Does nothing: the descriptors are the wire's."""
 
     async def __aenter__(self) -> Self:
         return self

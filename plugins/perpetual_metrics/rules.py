@@ -101,7 +101,7 @@ class FullScale(Proposer):
     """For a hypothesis past a threshold on stand-ins only: the experiment that they stand in for."""
 
     def drafts(self, hypotheses: Sequence[Hypothesis], experiments: Sequence[Experiment]) -> Sequence[Draft]:
-        """Returns more runs of an experiment that had proxies, where its own runs have ended without a decision."""
+        """Returns more runs of an experiment that was stood in for, where its own are used up without a result."""
         found = []
         for hypothesis in hypotheses:
             if hypothesis.needs != "full_scale":

@@ -34,7 +34,7 @@ class NvmlBackend(GpuBackend):
     """The slot's backend for NVIDIA GPUs."""
 
     def read(self, deadline_s: float = DEADLINE_S) -> Reading:
-        """See `read_devices`."""
+        """Implements `read_devices`."""
         return read_devices(deadline_s)
 
 

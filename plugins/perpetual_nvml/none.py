@@ -19,5 +19,5 @@ class NoGpus(GpuBackend):
 
 
 def build(options: Mapping[str, Any]) -> NoGpus:
-    """Factory of the provider `none`."""
+    """Builds the provider `none`."""
     return NoGpus()

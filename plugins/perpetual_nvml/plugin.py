@@ -7,7 +7,7 @@ from perpetual.api import Provider, hookimpl
 
 @hookimpl
 def perpetual_gpu_backends() -> list[Provider]:
-    """NVIDIA devices, or none at all."""
+    """Offers NVIDIA devices, or none at all."""
     return [
         Provider("gpus", "nvml", "perpetual_nvml.devices:build", "NVIDIA GPUs through libnvidia-ml"),
         Provider("gpus", "none", "perpetual_nvml.none:build", "no GPUs, whatever the machine has"),

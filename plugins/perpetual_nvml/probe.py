@@ -222,7 +222,7 @@ def _mig_devices(
 
 
 def _running(nvml: Any, attempts: Attempts, handle: Any) -> list[Any] | None:
-    """Returns NVML's entries for the processes on a device; None when NVML does not list its compute processes."""
+    """Returns NVML's entries for the processes on a device; None when its compute processes are not told."""
     compute = attempts.value(_running_kind, nvml, "Compute", handle)
     if compute is None:
         return None
@@ -261,7 +261,7 @@ def _sum(amounts: Iterable[int | None]) -> int | None:
 
 
 def _owner(pid: int) -> Document:
-    """User and name of a process; null for one that has ended, that may not be looked at, or that lives
+    """Returns User and name of a process; null for one that has ended, that may not be looked at, or that lives
     outside this container (NVML numbers processes as the host does)."""
     import psutil
 
@@ -273,7 +273,7 @@ def _owner(pid: int) -> Document:
 
 
 def _printable(text: str) -> str:
-    """`text` without lone surrogates: they stand for bytes that are no UTF-8, which no JSON file can hold."""
+    """Returns `text` without lone surrogates: they stand for bytes that are no UTF-8, which no JSON file can hold."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

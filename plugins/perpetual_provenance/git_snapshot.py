@@ -121,7 +121,7 @@ def _keep(
     document: dict[str, Any],
     problems: list[str],
 ) -> None:
-    """Keeps the patch and the untracked files; the two commands run side by side."""
+    """Writes the patch and the untracked files; the two commands run side by side."""
     environment = borrowed(site, config, git.scratch)
     base = ["git", *overrides(config)]
     tree = site.commit or EMPTY_TREE[64 if config.get("extensions.objectformat") == "sha256" else 40]
@@ -418,7 +418,7 @@ def _take_out_secrets(redactor: Redactor, path: Path, document: dict[str, Any], 
 
 
 def _copy(source: str, target: Path) -> bool:
-    """Copies a file; False if there is none: an index that was never written, a repository without excludes."""
+    """Returns False if there is no such file: an index that was never written, a repository without excludes."""
     try:
         shutil.copyfile(source, target)
     except (FileNotFoundError, NotADirectoryError):

@@ -114,7 +114,7 @@ def _listed(words: Mapping[str, str], most: int) -> str:
 
 
 def _text(words: str) -> str:
-    """Returns text: a name may be any bytes, and what is recorded is text."""
+    """Returns a name, which may be any bytes, as text."""
     return words.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

@@ -23,7 +23,7 @@ _SHEBANG_BYTES = 256  # as many as a kernel reads, nearly
 
 
 def interpreter_of(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> dict[str, Any]:
-    """Returns `{path, version, packages, why}` of a command's Python: its first word, or that script's interpreter.
+    """Returns `{path, version, packages, why}` of a command's Python: its first word, or what that script starts with.
 
     Everything is None, with a `why`, where the command is no Python as far as can be seen. Raises nothing.
     """

@@ -86,7 +86,7 @@ _LOCK_LINE = late_pattern(
 
 
 def entropy(value: str) -> float:
-    """Shannon entropy of the characters of `value`, in bits per character."""
+    """Returns Shannon entropy of the characters of `value`, in bits per character."""
     if not value:
         return 0.0
     total = len(value)

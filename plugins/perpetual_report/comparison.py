@@ -270,7 +270,7 @@ def _flat(name: str, value: Any) -> dict[str, Any]:
 
 
 def _effects(lab: Lab, arms: Sequence[Arm]) -> dict[str, dict[str, Any]]:
-    """Returns, by experiment, the effect of its design, for the claims whose baseline is compared too."""
+    """Returns by experiment the effect of its design, of the claims whose baseline is compared too."""
     ids = {arm.id for arm in arms if arm.run is None}
     found: dict[str, dict[str, Any]] = {}
     for id in {arm.experiment.hypothesis_id for arm in arms if arm.run is None}:
@@ -344,7 +344,7 @@ def _seen(values: Sequence[tuple[Run, float]]) -> list[Any]:
 
 
 def _difference(mine: Sequence[tuple[Run, float]], theirs: Sequence[tuple[Run, float]]) -> tuple[Interval, bool]:
-    """Returns the difference paired by seed if every run of the smaller arm has its partner, else that of two means."""
+    """Returns paired by seed where every run of the smaller arm has its partner, else the difference of two means."""
     by_seed = {run.seed: value for run, value in theirs if run.seed is not None}  # unknown ones pair with nothing
     pairs = [(value, by_seed[run.seed]) for run, value in mine if run.seed in by_seed]
     if len(pairs) >= 2 and len(pairs) == min(len(mine), len(theirs)):

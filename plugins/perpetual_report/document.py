@@ -100,7 +100,7 @@ def _code(text: object) -> str:
 
 
 def _cell(text: object) -> str:
-    """Returns user text as inline code in a table, where a bare bar would end the cell (GFM 0.29, section 4.10)."""
+    """Returns user text as inline code in a table, where a bar must be escaped (GFM 0.29, section 4.10)."""
     return _code(text).replace("|", "\\|")
 
 

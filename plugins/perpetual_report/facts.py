@@ -440,7 +440,7 @@ def _row(book: Book, row: Evidence, run: Run | None) -> dict[str, Any]:
 
 
 def _discoveries(snapshot: Snapshot, book: Book) -> dict[str, Any]:
-    """Returns the supported claims that hold when all are looked at together."""
+    """Returns supported claims that stand when all are looked at together."""
     declared = snapshot.methodology["alpha"]
     alpha = ALPHA if declared is None else declared
     source = f"record{snapshot.at}"

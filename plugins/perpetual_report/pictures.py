@@ -84,7 +84,7 @@ def plain(text: object) -> str:
 
 
 def short(text: object, length: int) -> str:
-    """Returns at most `length` characters of the text."""
+    """Returns at most so many characters of it."""
     words = plain(text)
     return words if len(words) <= length else words[: length - 1].rstrip() + "…"
 
@@ -121,7 +121,7 @@ _FONT = re.compile(r"font: ([^;\"]*?)([\d.]+)px [^;\"]*")
 
 
 def _inline(svg: str, name: str, title: str, words: str) -> str:
-    """Returns matplotlib's SVG as part of a page: no prologue, no ids of its own, colours as variables, with words."""
+    """Returns matplotlib's SVG as part of a page: no prologue or ids, colours as variables, words for readers."""
     body = svg[svg.index("<svg") :].rstrip()
     body = re.sub(r"<metadata>.*?</metadata>\s*", "", body, flags=re.S)
     head, _, rest = body.partition(">")
@@ -174,7 +174,7 @@ def legend(axes: Axes, **options: Any) -> None:
 
 
 def spread(count: int, most: int) -> Sequence[int]:
-    """Returns at most `most` of `count` places, evenly, the last among them: the ticks that get a label."""
+    """Returns at most `most` of `count` places, evenly, the last among them: which ticks get a label."""
     if count <= most:
         return range(count)
     step = -(-count // most)

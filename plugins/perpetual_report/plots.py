@@ -193,7 +193,7 @@ def budget(name: str, snapshot: Snapshot) -> str:
 
 
 def _balance(snapshot: Snapshot, *, is_gpu: bool) -> tuple[list[datetime], list[float], list[float]]:
-    """Returns spent and reserved hours after each row of the ledger; many rows are thinned, the last one kept."""
+    """Returns spent and reserved hours after each row of the ledger; thins thousands of rows, keeps the last one."""
     times, spent, held = [], [], []
     total, reserved = 0.0, dict[str, float]()
     for row in snapshot.debits:
@@ -326,7 +326,7 @@ def _against(item: Experiment, known: Mapping[str, Experiment]) -> str:
 def _edges(
     axes: Any, kept: Sequence[Experiment], statements: Mapping[str, Any], known: Mapping[str, Experiment]
 ) -> None:
-    """Draws each node once, at the middle of the nodes that hang on it; a line for each edge."""
+    """Draws each node once, at the middle of what depends on it, and a line for each edge."""
     subjects: dict[str, list[int]] = {}
     bases: dict[str, list[int]] = {}
     for place, item in enumerate(kept):
@@ -352,7 +352,7 @@ def _edges(
 
 
 def _leader(axes: Any, left: float, words: str, place: float, right: float) -> None:
-    """Draws a line from the end of a node's words to where its edges begin, so that the eye finds the way."""
+    """Draws from the end of a node's words to where its edges begin, to guide the eye."""
     start = left + _CHARACTER * (len(words) + 2)
     if start < right:
         axes.plot([start, right], [place, place], color=colour("grid"), linewidth=0.8)

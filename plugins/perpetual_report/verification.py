@@ -237,7 +237,7 @@ class _Parser(HTMLParser):
             self._close()
 
     def handle_data(self, data: str) -> None:
-        """Collects the words of an open number."""
+        """Takes the words of an open number."""
         if self._open is not None:
             self._words.append(data)
 

@@ -151,7 +151,7 @@ def _state(claims: Sequence[_Claim], cell: Cell, seed: int) -> dict[str, Any]:
 
 
 def episode(policy: Policy, cell: Cell, seed: int, number: int) -> Episode:
-    """Plays campaign `number` of `seed`. Raises Broken where the policy breaks its contract."""
+    """Returns campaign `number` of `seed`. Raises Broken where the policy breaks its contract."""
     rng = Random(f"{seed}:{number}")
     claims = [_Claim(f"h{n}", cell.world, rng, f"{seed}:{number}:{n}") for n in range(1, HYPOTHESES + 1)]
     owners = {design.id: (claim, design) for claim in claims for design in claim.designs}
@@ -220,7 +220,7 @@ class StrategyPolicy:
         self._config = {"strategy": strategy, **knobs}
 
     def __call__(self, state: Mapping[str, Any], k: int) -> list[str]:
-        """Returns picks; see `Policy`."""
+        """Implements `Policy`."""
         thresholds = {key: state[key] for key in ("support", "refute", "min_information_gain_bits")}
         return propose(state, k, {**self._config, **thresholds})
 

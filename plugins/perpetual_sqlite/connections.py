@@ -55,7 +55,7 @@ class Connections:
         _known.add(self)
 
     def reading(self) -> Handle | None:
-        """For reading: this thread's connection of whichever sort, or None where there is no file.
+        """Returns this thread's connection for reading, or None where there is no file.
 
         Raises:
             OSError, sqlite3.Error, CorruptData, ForeignProject: for a file that cannot be opened or is no store.
@@ -74,7 +74,7 @@ class Connections:
         return None if self.is_absent() else self._open(writes=True)
 
     def held(self) -> Handle | None:
-        """This thread's connection, of whatever file."""
+        """Returns this thread's connection, of whatever file."""
         return getattr(self._local, "handle", None)
 
     def is_absent(self) -> bool:
@@ -122,7 +122,7 @@ class Connections:
         self._handles: weakref.WeakSet[Handle] = weakref.WeakSet()
 
     def _present(self) -> Handle | None:
-        """This thread's connection if it may still be used."""
+        """Returns this thread's connection if it may still be used."""
         handle = self.held()
         if handle is None or handle.begun:
             return handle
@@ -167,7 +167,7 @@ class Connections:
             )
 
     def _forget(self) -> None:
-        """In a forked child: the parent's connections must neither be used nor closed, so they live for ever."""
+        """Forgets the parent's connections in a forked child, which must neither use nor close them."""
         handles = [*self._handles]
         if handles:
             import ctypes

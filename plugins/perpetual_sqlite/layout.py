@@ -162,7 +162,7 @@ def faults(connection: sqlite3.Connection, table: Table, names: set[str], count:
 
 
 def condition(equals: Mapping[str, Any]) -> tuple[list[str], list[Any]]:
-    """SQL conditions with their parameters that every match fulfils, but perhaps not only matches.
+    """Returns SQL conditions with their parameters that every match fulfils, but perhaps not only matches.
 
     What equals what is Python's affair (`1 == 1.0 == True`, lists by their items); SQL narrows where the two surely
     agree: text, truth, whole numbers that both hold exactly, and null, which is what a missing field equals.

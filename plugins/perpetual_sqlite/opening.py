@@ -216,7 +216,7 @@ def _connect(path: Path, mode: str, timeout_s: float) -> sqlite3.Connection:
 
 
 def _mode(connection: sqlite3.Connection) -> str:
-    """`wal` or `truncate`: the other rollback modes are a matter of the connection, not of the file."""
+    """Returns `wal` or `truncate`: the other rollback modes are a matter of the connection, not of the file."""
     ((found,),) = connection.execute("PRAGMA journal_mode").fetchall()
     return "wal" if found == "wal" else "truncate"
 
@@ -280,7 +280,7 @@ def _copy(path: Path, timeout_s: float) -> Opened:
 
 
 def _copy_source(path: Path, target: Path) -> None:
-    """The database file's bytes, through a descriptor that stays open."""
+    """Copies the database file's bytes, through a descriptor that stays open."""
     status = os.lstat(path) if confined.is_inside(path) else os.stat(path)
     key = status.st_dev, status.st_ino
     source = _sources.get(key)

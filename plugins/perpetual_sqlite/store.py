@@ -119,7 +119,7 @@ class SqliteStore(StoreBase):
         return handle
 
     def _present(self) -> Handle:
-        """This thread's connection for writing to what must be there."""
+        """Returns this thread's connection for writing to what must be there."""
         handle = self._connections.writing()
         if handle is None:
             raise FileNotFoundError(f"{self._file} was removed")
@@ -135,7 +135,7 @@ class SqliteStore(StoreBase):
                 self._connections.drop()  # closing rolls back too, or leaves it to the next process to open the file
 
     def write(self, batch: Sequence[tuple[str, str, Row]]) -> None:
-        """All rows and the commit; on stable storage when it returns."""
+        """Writes all rows and the commit; they are on stable storage when it returns."""
         handle = self._present()
         if not handle.begun:
             raise UsageError("a transaction does not go on in a forked child", hint="begin one there")
@@ -172,7 +172,7 @@ class SqliteStore(StoreBase):
         handle.ready.add(table.kind)
 
     def _stamp_anew(self, handle: Handle) -> None:
-        """Gives the file a later time at each commit, within one tick of the file system's clock too: `head` reads it.
+        """Gives the file a later time at each commit, also within one tick of the clock: `head` tells them apart.
 
         In WAL mode a commit is seen only once the shared index says so, which a watcher of the folder does not
         notice; this change of the time is what it notices.
@@ -213,7 +213,7 @@ class SqliteStore(StoreBase):
         newest_first: bool = False,
         limit: int | None = None,
     ) -> list[Row]:
-        """By an index, in the order that its entries have; costs what it answers."""
+        """Finds rows by an index, in the order of its entries; costs what it answers."""
         table = layout.table(self.kinds[kind])
         terms, values = layout.condition(equals)
         order = f" ORDER BY number {'DESC' if newest_first else 'ASC'} LIMIT ?"
@@ -234,7 +234,7 @@ class SqliteStore(StoreBase):
             after = found[-1][0]  # some only looked like matches: go on behind them
 
     def tally(self, kind: str, equals: Mapping[str, Any]) -> int:
-        """See the base; by an index where SQL and Python surely agree on what is equal: on text."""
+        """Returns see the base; by an index where SQL and Python surely agree on what is equal: on text."""
         terms, values = layout.condition(equals)
         if len(values) < len(equals) or not all(isinstance(value, str) for value in values):
             return super().tally(kind, equals)
@@ -242,7 +242,7 @@ class SqliteStore(StoreBase):
         return sum(count for (count,) in self._ask(table, table.count + " AND ".join(terms), tuple(values)))
 
     def changes(self, since: int) -> list[Change]:
-        """By the indexes on `seq`, in one snapshot."""
+        """Reads by the indexes on `seq`, in one snapshot."""
         found = self._query(lambda handle: self._changes(handle, since))
         return sorted(found or [], key=lambda change: (change.seq, change.kind, change.id))
 
@@ -310,7 +310,7 @@ class SqliteStore(StoreBase):
     # --- looking after it -----------------------------------------------------------------------------------
 
     def verify(self) -> list[str]:
-        """SQLite's own check of the file, then what it cannot know: counters, numbers, triggers, JSON."""
+        """Returns SQLite's own check of the file, then what it cannot know: counters, numbers, triggers, JSON."""
         try:
             return self._query(self._verify) or []
         except CorruptData as problem:
@@ -402,7 +402,7 @@ class SqliteStore(StoreBase):
 
 @contextmanager
 def _snapshot(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """Several reads of one state."""
+    """Joins several reads of one state."""
     if connection.in_transaction:
         yield connection
         return
@@ -414,10 +414,10 @@ def _snapshot(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 
 def _names(connection: sqlite3.Connection) -> set[str]:
-    """Of all tables, indexes and triggers."""
+    """Returns the names of all tables, indexes and triggers."""
     return {name for (name,) in connection.execute("SELECT name FROM sqlite_master").fetchall()}
 
 
 def open_store(options: Mapping[str, Any], *, path: Path) -> SqliteStore:
-    """Factory of the provider `sqlite`; `path` is the folder of the store."""
+    """Builds the provider `sqlite`; `path` is the folder of the store."""
     return SqliteStore(path, lock_timeout_s=float(options["lock_timeout_s"]))

@@ -45,7 +45,7 @@ class Captured:
         return any(now > then for now, then in zip(self._seen, before, strict=True))
 
     def cut(self, complain: Callable[[str], None]) -> None:
-        """Cuts the logs to their limit; a failure is reported once, and the cut not retried."""
+        """Cuts the logs to their limit; where that fails once it is said, and not tried again."""
         if self._limit_bytes is None:
             return
         try:
@@ -69,7 +69,7 @@ class Captured:
 
 
 def cut_log(descriptor: int, limit_bytes: int, before: tuple[int, int]) -> tuple[int, int]:
-    """Cuts the middle out of a log over its limit; returns (bytes dropped so far, length of the marker in it).
+    """Cuts the middle out of a log over its limit; (bytes dropped so far, length of the marker in it).
 
     `descriptor` is open for reading and appending. The first half of the limit stays, and the end of the file, with a
     marker between. The file keeps its identity, because the child holds it open for appending. What the child writes

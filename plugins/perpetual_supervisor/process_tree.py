@@ -75,7 +75,7 @@ def identities_below(pid: int, *, leave_out: Callable[[int], bool] | None = None
 
 
 def signal_each(processes: list[platform.Identity], signum: int, *, except_group: int | None = None) -> int:
-    """Signals these very processes, but for members of process group `except_group`; returns how many got it.
+    """Signals these very processes, but for members of process group `except_group`; how many got it.
 
     A process of another user (behind sudo) cannot be signalled and is not counted.
     """
@@ -92,7 +92,7 @@ def signal_each(processes: list[platform.Identity], signum: int, *, except_group
 def signal_descendants(
     pid: int, signum: int, *, except_group: int | None = None, leave_out: Callable[[int], bool] | None = None
 ) -> int:
-    """Signals every process below `pid`, as `signal_each`; returns how many got it. `leave_out` as in `descendants`."""
+    """Signals every process below `pid`, as `signal_each` does; how many got it. `leave_out` as in `descendants`."""
     return signal_each(identities_below(pid, leave_out=leave_out), signum, except_group=except_group)
 
 
@@ -190,7 +190,7 @@ def _descendants_by_scan(pid: int, leave_out: Callable[[int], bool] | None = Non
 
 
 def _children_by_scan() -> dict[int, list[int]]:
-    """Returns every process's children, zombies included (a scan): for kernels without /proc/PID/task/TID/children."""
+    """Looks once at every process, zombies included, for kernels without /proc/PID/task/TID/children."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         parent = platform.parent_of(int(name)) if name.isdigit() else None

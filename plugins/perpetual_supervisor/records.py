@@ -83,7 +83,7 @@ def hash_of(end_key: str) -> str:
 
 
 def read_started(run_dir: Path) -> Started | None:
-    """Returns the run's processes; None if nothing was started. Raises ValueError naming a file without a record."""
+    """Returns the record of the start; None if nothing was started. Raises ValueError naming a spoilt file."""
     return _read(run_dir / STARTED, started_in)
 
 

@@ -127,7 +127,7 @@ def launch(
     nonce: str | None = None,
     spec_hash: str | None = None,
 ) -> Started:
-    """Starts `argv` under a supervisor of its own and returns once it executes; the caller may die then.
+    """Starts `argv` under a supervisor of its own and return once it executes; the caller may die then.
 
     `run_dir` is created (0700) if missing. `env` is the whole environment. After `wall_s` seconds (None:
     never) the command gets TERM and `grace_s` later KILL, with all it started; so it does when it has written nothing
@@ -270,7 +270,7 @@ def cancel(run_dir: Path, *, by: str, grace_s: float) -> bool:
 
 
 def cancel_supervisor(supervisor: Identity, run_dir: Path) -> bool:
-    """Lets the supervisor of this folder end its run, with the grace of `cancel.json` or of the start.
+    """Returns have the supervisor of this folder end its run, with the grace of `cancel.json` or of the start.
 
     False if it is gone, or is not proven to be of this folder.
     """
@@ -282,7 +282,7 @@ def cancel_supervisor(supervisor: Identity, run_dir: Path) -> bool:
 
 
 def end_leftovers(run_dir: Path, *, grace_s: float) -> bool:
-    """Ends the processes that a lost run has left: TERM, and KILL after `grace_s`; False if there was none.
+    """Ends what a lost run has left behind: TERM, and KILL after `grace_s`; False if nothing was there.
 
     Returns when it is gone. Raises ValueError as `observe`.
     """
@@ -295,7 +295,7 @@ def end_leftovers(run_dir: Path, *, grace_s: float) -> bool:
 
 
 def wait(run_dir: Path, timeout_s: float) -> Observation:
-    """Waits until the run is neither running nor orphaned, at most `timeout_s`; returns the last observation.
+    """Waits until the run is neither running nor orphaned, at most `timeout_s`; the last observation.
 
     A directory without a run answers at once. Raises ValueError as `observe`.
     """
@@ -390,8 +390,8 @@ def _start_supervisor(run_dir: Path, timeout_s: float, held: int | None) -> str:
 
 
 def _outlast_supervisor(run_dir: Path) -> None:
-    """Waits for the death of a supervisor that is known to die: before it, a cancellation would still go to it."""
-    with contextlib.suppress(ValueError):  # the cancellation of the launch reads the record next, and reports it
+    """Waits until a supervisor that is known to die is dead: before, it would be asked to end what it has started."""
+    with contextlib.suppress(ValueError):  # who then calls the launch off comes upon it, and says so
         started = read_started(run_dir)
         if started is not None:
             platform.wait_gone(started.supervisor, _DEATH_PATIENCE_S)  # its pipe closes a little sooner
@@ -413,7 +413,7 @@ def _read_line(descriptor: int, deadline: float) -> str | None:
 
 
 def _abandon(run_dir: Path, nonce: str | None, grace_s: float) -> list[int]:
-    """Ends what a launch without an answer has started, and what it might yet start; returns the ended processes.
+    """Ends a launch that gave no answer, so that nothing of it runs or will run; the processes that were ended.
 
     The supervisor records the start, then looks for a cancellation; we do the opposite, so one sees the
     other. A supervisor that is dead may have left the command, or what that one started before it ended.
@@ -436,7 +436,7 @@ def processes_of(run_dir: Path, nonce: str | None) -> Iterator[Identity]:
 
 
 def _write_cancellation(run_dir: Path, by: str, grace_s: float) -> None:
-    """Writes the cancellation for the supervisor, which may read it after several callers: the shortest grace wins."""
+    """Writes the cancellation for the supervisor, which may read it after several callers: the shortest grace stays."""
     guard = lock.FileLock(run_dir / _CANCEL_LOCK)
     is_mine = guard.acquire(timeout_s=_LOCK_PATIENCE_S)  # held for a moment; else to be late is worse than a mix-up
     try:
@@ -451,7 +451,7 @@ def _write_cancellation(run_dir: Path, by: str, grace_s: float) -> None:
 
 
 def _earlier_cancellation(run_dir: Path) -> tuple[str, float] | None:
-    """Returns the earlier canceller and its grace; None if there is none, or the record cannot be read."""
+    """Returns the earlier canceller and its grace; None for none, and for what cannot be read."""
     try:
         found = atomic.read_json(run_dir / _CANCEL)
         return None if found is None else (typed(found, "by", str), seconds(found, "grace_s"))
@@ -460,7 +460,7 @@ def _earlier_cancellation(run_dir: Path) -> tuple[str, float] | None:
 
 
 def _end_orphan(run_dir: Path, child: Identity, nonce: str | None, grace_s: float) -> bool:
-    """Ends an orphaned command by TERM, grace, KILL, with its tree and what has left it; False if it was gone."""
+    """Ends an orphaned command, its tree and what has left it (TERM, grace, KILL); False if it was gone."""
     below = [platform.identity_of(pid) for pid in process_tree.descendants(child.pid, leave_out=is_supervisor)]
     strays = [*processes_of(run_dir, nonce)]
     if not platform.signal_process(child, signal.SIGTERM):
@@ -478,7 +478,7 @@ def _once(found: list[Identity | None]) -> list[Identity]:
 
 
 def _end_all(processes: list[Identity], run_dir: Path, nonce: str | None, grace_s: float) -> None:
-    """Ends processes and all below them: TERM, grace, KILL."""
+    """Sends TERM, and KILL after the grace, to processes and what is below them."""
     below = [
         platform.identity_of(pid)
         for each in processes
@@ -490,7 +490,7 @@ def _end_all(processes: list[Identity], run_dir: Path, nonce: str | None, grace_
 
 
 def _outlast(tree: list[Identity], run_dir: Path, nonce: str | None, grace_s: float) -> None:
-    """Waits until processes that were asked to end are gone; kills those that are not after the grace."""
+    """Waits until processes that were asked to end are gone; end those that are not after the grace."""
     process_tree.signal_each(tree, signal.SIGCONT)  # a stopped process does not hear TERM
     deadline = time.monotonic() + grace_s
     stubborn = [each for each in tree if not platform.wait_gone(each, max(0.0, deadline - time.monotonic()))]

@@ -61,7 +61,7 @@ class StartError(Exception):
 
 
 def main(run_dir: str) -> int:
-    """Supervises the run of this directory, in a process and a session of its own; returns the exit status."""
+    """Returns supervise the run of this directory, in a process and a session of its own; the exit status."""
     # Relative names from here on: the record still finds its place when a folder above is renamed.
     os.chdir(run_dir)
     most = os.sysconf("SC_OPEN_MAX")
@@ -115,7 +115,7 @@ def read_spec(path: str) -> dict[str, Any]:
 
 
 def answer(line: str, null: int) -> None:
-    """Answers the launcher, then lets go of its pipe."""
+    """Answers the launcher, then closes its pipe."""
     try:
         os.write(1, line.encode("utf-8", "backslashreplace") + b"\n")
     except OSError:
@@ -125,7 +125,7 @@ def answer(line: str, null: int) -> None:
 
 
 def complain(text: str) -> None:
-    """Writes a line to `supervisor.log`; nothing where that cannot be written either, for the run must go on."""
+    """Writes a line to `supervisor.log`; nothing where that cannot be written, for the run must go on."""
     try:
         os.write(2, f"{iso_now()} {text}\n".encode("utf-8", "backslashreplace"))
     except OSError:
@@ -193,7 +193,7 @@ class Run:
         self._release(gate, report)
 
     def _fork(self) -> tuple[int, int]:
-        """Forks a child that waits at a gate; returns the gate's write end, and the read end of its report on exec."""
+        """Forks a child that waits at a gate; the gate's write end, and the read end of its report on exec."""
         logs = [confined.open_file(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT) for name in LOGS]
         for log in logs:
             os.set_blocking(log, True)  # as a shell would have opened it for the command
@@ -257,7 +257,7 @@ class Run:
         raise StartError(reason, detail)
 
     def supervise(self) -> None:
-        """Returns once the command and all it started are gone."""
+        """Returns when the command and all it started are gone."""
         while True:
             self._reap()
             now = time.monotonic()
@@ -294,7 +294,7 @@ class Run:
                 self._stop(self.spec["grace_s"], "timeout", f"wrote nothing for {self.silence_s:g} s")
 
     def _reap(self) -> None:
-        """Collects every dead child: the command itself, and orphans that came to us.
+        """Collects every dead child: the command itself, and orphans that were reparented to us.
 
         What a run used that was started from inside this one and has ended is counted here too: a dead process does
         not show what it was.
@@ -314,7 +314,7 @@ class Run:
             self.max_rss_bytes = max(self.max_rss_bytes, rss_bytes)
 
     def _stop(self, grace_s: float, reason: str | None, detail: str | None) -> None:
-        """Sends TERM once; a second call only shortens the grace. The first reason is kept.
+        """Sends TERM once; ask again and only the patience gets shorter. The first reason stands.
 
         The wall limit stays: a long grace gives no run more time than its limit and the grace of its start.
         """
@@ -365,7 +365,7 @@ class Run:
         return True
 
     def _sleep(self) -> None:
-        """Sleeps until a signal, a deadline, or the next tick where something must be watched."""
+        """Sleeps until a signal, a deadline, or the next tick where a limit must be watched."""
         moments = []
         if self.status is None and self.kill_at is None:
             if self.wall_at is not None:
@@ -410,7 +410,7 @@ class Run:
 
 
 def become_command(spec: dict[str, Any], gate: int, report: int, logs: list[int]) -> NoReturn:
-    """Drops, in the child, the supervisor's signal handling, waits at the gate, executes; or `report`s why not."""
+    """Drops, in the child, the supervisor's signal handling, waits at the gate, executes; or reports why not."""
     what = "cannot start"
     try:
         signal.set_wakeup_fd(-1)
@@ -456,7 +456,7 @@ def record_exit(
     waits_s: tuple[float, ...] = RECORD_RETRY_WAITS_S,
     then_every_s: float | None = RECORD_RETRY_AT_LAST_S,
 ) -> bool:
-    """Writes `exit.json` durably, with retries if the disk refuses: only this process knows how the run ended.
+    """Writes `exit.json` durably, again and again if the disk refuses: nobody else knows how the run ended.
 
     False once its folder is gone, and where the retries are used up and `then_every_s` is None.
     """
@@ -506,7 +506,7 @@ def make_way(path: str, tell: Callable[[str], None]) -> None:
 
 
 def keep_quiet(text: str) -> None:
-    """Drops a complaint that was made before."""
+    """Says nothing that was said before."""
 
 
 def signal_group(group: int, signum: int) -> bool:
@@ -528,7 +528,7 @@ def folder_is_gone() -> bool:
 
 
 def discard(path: str) -> None:
-    """Removes a file, if it is there."""
+    """Takes a file away, if it is there."""
     try:
         os.unlink(path)
     except FileNotFoundError:

@@ -66,7 +66,7 @@ class Commit:
 
 
 def dump(value: Any) -> str:
-    """Compact JSON on one line, letters as they are."""
+    """Returns compact JSON on one line, letters as they are."""
     return _encode(value)
 
 

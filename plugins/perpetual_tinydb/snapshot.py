@@ -167,7 +167,7 @@ class _Kind:
         return found
 
     def place(self, number: int) -> tuple[int, int] | None:
-        """Offset and length of the line of the row with that number."""
+        """Returns offset and length of the line of the row with that number."""
         index = bisect_left(self.numbers, number)
         if index == len(self.numbers) or self.numbers[index] != number:
             return None
@@ -321,7 +321,7 @@ class Snapshot:
         return line
 
     def changes(self, since: int) -> Iterator[tuple[int, str, int, str]]:
-        """(seq, kind, number, id) of the rows whose commit is later than `since`, in its order."""
+        """Yields (seq, kind, number, id) of the rows whose commit is later than `since`, in its order."""
         if since >= self.commit or not self._table["feed"]:
             return
         if self._feed is None:

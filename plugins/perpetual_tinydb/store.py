@@ -59,7 +59,7 @@ class TinyStore(StoreBase):
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """The flock on `lock`, which excludes threads too and which the kernel frees when its holder dies."""
+        """Holds the flock on `lock`, which excludes threads too and which the kernel frees when its holder dies."""
         try:
             held = self._acquire()
         except OSError as problem:
@@ -135,7 +135,7 @@ class TinyStore(StoreBase):
         newest_first: bool = False,
         limit: int | None = None,
     ) -> list[Row]:
-        """See the base; a page costs a page."""
+        """Returns see the base; a page costs a page."""
         with self._guard:
             self._refresh()
             numbers, used = self._journal.candidates(kind, equals)
@@ -147,14 +147,14 @@ class TinyStore(StoreBase):
             return list(islice(self._table(kind).among(numbers, rest), limit))
 
     def tally(self, kind: str, equals: Mapping[str, Any]) -> int:
-        """See the base; where one field is asked for, its index tells."""
+        """Returns see the base; where one field is asked for, its index tells."""
         with self._guard:
             self._refresh()
             numbers, used = self._journal.candidates(kind, equals)
             return len(numbers) if [*equals] == [used] else super().tally(kind, equals)
 
     def changes(self, since: int) -> list[Change]:
-        """See the base; costs what has changed."""
+        """Returns see the base; costs what has changed."""
         with self._guard:
             self._refresh()
             return [Change(*found) for found in sorted(self._journal.changes(since))]
@@ -213,7 +213,7 @@ class TinyStore(StoreBase):
 
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:
-        """Holds the lock against compaction; without it where there is no folder, or a read-only one."""
+        """Holds the lock, so that no process compacts meanwhile; not where the folder is missing or read-only."""
         try:
             held = self._lock.acquire(timeout_s=self._lock_timeout_s)
         except OSError:
@@ -252,5 +252,5 @@ class TinyStore(StoreBase):
 
 
 def open_store(options: Mapping[str, Any], *, path: Path) -> TinyStore:
-    """Factory of the provider `tinydb`; `path` is the folder of the store."""
+    """Builds the provider `tinydb`; `path` is the folder of the store."""
     return TinyStore(path, lock_timeout_s=float(options["lock_timeout_s"]))

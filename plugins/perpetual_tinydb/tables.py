@@ -41,7 +41,7 @@ class JournalStorage(Storage):
         return {kind: {} for kind in self.journal.counters()}
 
     def write(self, data: dict[str, dict[str, Any]]) -> None:
-        """Never: a table that is written whole would forget what it has not read."""
+        """Refuses: a table that is written whole would lose what it has not read."""
         raise UsageError("the store's tables are written row by row, through a transaction")
 
 
@@ -115,7 +115,7 @@ class JournalTable(Table):
                 yield self.document_class(row, number)
 
     def search(self, cond: QueryLike) -> list[Document]:
-        """As TinyDB's, but never from the cache of another state: other processes write too."""
+        """Searches as TinyDB does, but never from the cache of another state: other processes write too."""
         self.clear_cache()
         return super().search(cond)
 

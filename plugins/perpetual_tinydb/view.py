@@ -39,7 +39,7 @@ class OpenFile:
         self._append: int | None = None
 
     def append_fd(self) -> int:
-        """Opened by the first write: a reader need not be allowed to."""
+        """Returns opened by the first write: a reader need not be allowed to."""
         if self._append is None:
             descriptor = open_file(self.path, os.O_WRONLY | os.O_APPEND)
             if os.fstat(descriptor).st_ino != self.inode:  # the caller holds the lock and has just looked
@@ -129,7 +129,7 @@ class View:
         self._mtime_ns = found.st_mtime_ns
 
     def _refresh_without(self) -> None:
-        """The state of a folder that has no journal: it is new, or of the format before."""
+        """Reads the state of a folder that has no journal: it is new, or of the format before."""
         token = head(os.fspath(self.folder))
         if self._file is None and token == self._legacy:
             return
@@ -151,7 +151,7 @@ class View:
         self._legacy = token
 
     def _load(self) -> None:
-        """A generation from its start; again if it is replaced meanwhile."""
+        """Loads a generation from its start; again if it is replaced meanwhile."""
         for _ in range(100):
             self._forget()
             try:
@@ -310,7 +310,7 @@ class View:
         return (range(1, self.last(kind) + 1) if best is None else sorted(best)), used
 
     def changes(self, since: int) -> Iterator[tuple[int, str, str]]:
-        """(seq, kind, id) of each row whose latest commit is later than `since`."""
+        """Yields (seq, kind, id) of each row whose latest commit is later than `since`."""
         if self._snapshot is not None:
             for seq, kind, number, id in self._snapshot.changes(since):
                 if kind not in self._tails or number not in self._tails[kind].lines:

@@ -268,7 +268,7 @@ def _group(members: list[Document], rows: Sequence[Mapping[str, Any]], standing:
 
 
 def predictions_of(ctx: Context, hypothesis_id: str) -> dict[str, Document]:
-    """By design key, the experiment whose prediction holds for whatever shares its design, once it was measured."""
+    """Returns by design key the experiment whose prediction holds for all of that design, once it was measured."""
     groups = _groups(ctx, hypothesis_id, rows_of(ctx, hypothesis_id))
     return {key: group.first for key, group in groups.items()}
 
@@ -297,7 +297,7 @@ def prediction_of(ctx: Context, hypothesis_id: str, body: Mapping[str, Any]) -> 
 
 
 def _compute(ctx: Context, hypothesis: Document, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """`perpetual.science.confidence` of the hypothesis, its experiments' designs and these rows."""
+    """Returns `perpetual.science.confidence` of the hypothesis, its experiments' designs and these rows."""
     designs, ready, sorts = designs_of(ctx, hypothesis, rows)
     methodology = ctx.config.methodology
     config = {
@@ -488,7 +488,7 @@ def users_of(ctx: Context, tx: Transaction, baseline_id: str) -> list[str]:
 
 
 def _users(tx: Transaction) -> dict[str, list[str]]:
-    """By baseline experiment, the hypotheses that have an experiment compared with it.
+    """Returns by baseline experiment the hypotheses that have an experiment compared with it.
 
     What an experiment is compared with never changes, so what was found is kept, and only later experiments are looked
     at: reading thousands at each run's end would hold up who waits for it. The kept fold may be dropped.
@@ -538,7 +538,7 @@ def add_evidence(ctx: Context, tx: Transaction, hypothesis_id: str, row: Mapping
 
 
 def count_rows(ctx: Context, tx: Transaction, hypothesis_id: str, added: int) -> None:
-    """What the fold would change after rows without weight: their number, and nothing else.
+    """Counts rows without weight: their number is all that they change of the fold.
 
     Thousands of them come at once, and folding anew after each hundred would read all of them again and again.
     """

@@ -231,7 +231,7 @@ def seen_before(ctx: Context, draft: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def _alike(ctx: Context, body: Mapping[str, Any], but: set[Any]) -> list[Document]:
-    """Other experiments with the same command and settings of which a run was measured in the same metric."""
+    """Returns other experiments with the same command and settings of which a run was measured in the same metric."""
     metric = body["design"]["metric"]
     return [
         item

@@ -156,7 +156,7 @@ def _claim(
 
 
 def _check_rates(claim: str | None, against: float | str | None, mde: float | None, direction: str | None) -> None:
-    """The rates of success that a binary claim compares: the baseline, and the baseline and the mde."""
+    """Checks the success rates that a binary claim compares: the baseline, and the baseline plus the mde."""
     if claim is None:
         return
     if claim == "any" or mde is None:

@@ -82,7 +82,7 @@ def _tell(ctx: Context, name: str, error: str, quiet: bool) -> None:
 
 
 def pick(ctx: Context, count: int, *, dry_run: bool = False, idempotency_key: str | None = None) -> list[Pick]:
-    """At most `count` picks, best first; new experiments are written as proposals, existing ones get a fresh score.
+    """Returns at most `count` picks, best first; writes new experiments as proposals, scores existing ones anew.
 
     All of it is one transaction; with `dry_run` nothing is written. The second call with the same key answers what
     the first one picked.

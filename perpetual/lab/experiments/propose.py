@@ -99,7 +99,7 @@ def _propose(
 def _extend(
     ctx: Context, spec: Specification, source_id: str, asked_for: Document | None, key: str | None, dry_run: bool
 ) -> Experiment:
-    """More replicates of an experiment whose own are used up: the same specification, for a person to approve.
+    """Returns more replicates of an experiment whose own are used up: the same specification, for a person to approve.
 
     Their values are pooled with the source's (see `design_key`), so that asking again is no second opinion.
 
@@ -234,7 +234,7 @@ def _check_sizes(spec: Specification) -> None:
 
 
 def _check_new(ctx: Context, draft: Mapping[str, Any], key: str | None) -> None:
-    """The same claim with the same specification is a replicate, not a new experiment."""
+    """Refuses a claim with the specification of an experiment that exists: that would be a replicate of it."""
     if draft["design"]["claim"] is None or draft["command"] is None:
         return
     for earlier in ctx.store.find("experiment", spec_hash=spec_hash(draft)):
@@ -346,7 +346,7 @@ def serves(design: Mapping[str, Any], needs: str) -> bool:
 
 
 def ended_elsewhere(ctx: Context, body: Mapping[str, Any], id: str | None) -> list[Document]:
-    """Ended runs of the hypothesis's other experiments with the same design: what they taught is not taught again."""
+    """Returns ended runs of the hypothesis's other experiments with the same design: they count as known."""
     key = design_key(body)
     return [
         run

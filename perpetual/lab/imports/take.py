@@ -385,7 +385,7 @@ class _Taking:
             counted[hypothesis_id] = counted.get(hypothesis_id, 0) + 1
 
     def _evidence(self, tx: Transaction, run: Mapping[str, Any], metric: str, value: float, seed: int | None) -> None:
-        """A row that is shown and does not count."""
+        """Writes a row of evidence that is shown and does not count."""
         id = EvidenceRecords(self._ctx).append(
             tx,
             {

@@ -27,7 +27,7 @@ class Alike:
     """Experiments with the same command and settings, whatever they claim."""
 
     def __init__(self, ctx: Context, key: Callable[[Body], str]) -> None:
-        """`key` answers the same text for bodies with the same command and settings."""
+        """Takes a `key` that returns the same text for bodies with the same command and settings."""
         self._ctx, self._key = ctx, key
         self._store: object = None
         self._late: dict[int, str] = {}  # the keys of experiments beyond the index, as this process has read them

@@ -70,7 +70,7 @@ _LATER: dict[str, dict[str, Any]] = {
 
 
 def spec_hash(body: Mapping[str, Any]) -> str:
-    """sha256 of the canonical JSON of command, env, cwd, config, resources and design: what approval binds."""
+    """Returns sha256 of the canonical JSON of command, env, cwd, config, resources and design: what approval binds."""
     parts = {key: body[key] for key in ("command", "env", "cwd", "config", "resources", "design")}
     for key, unused in _LATER.items():
         parts[key] = {name: value for name, value in parts[key].items() if unused.get(name, _USED) != value}

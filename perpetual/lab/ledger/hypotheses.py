@@ -36,7 +36,7 @@ _LONGEST_METRIC = 200  # as measuring takes it
 
 
 def check_direction(direction: str | None) -> str | None:
-    """`max`, `min` or None; raises UsageError for another word."""
+    """Returns `max`, `min` or None; raises UsageError for another word."""
     if direction is not None and direction not in DIRECTIONS:
         raise UsageError(unknown("direction", direction, DIRECTIONS), hint="max: more is better; min: less is")
     return direction

@@ -150,7 +150,7 @@ class RunRecords:
         return self.change(tx, document, {"annotations": [*document.body.get("annotations", ()), *added]})
 
     def queue_state(self) -> str:
-        """`running`, `paused` (nothing is started) or `draining` (what waits is started, nothing new is taken)."""
+        """Returns `running`, `paused` (no run is started) or `draining` (queued runs are started, new ones refused)."""
         return self.queue_set()[0]
 
     def queue_set(self) -> tuple[str, str]:
@@ -162,6 +162,6 @@ class RunRecords:
         return ("running", "") if found is None else (str(found.body["state"]), str(found.body.get("by", "")))
 
     def hours(self, document: Document, duration_s: float) -> tuple[float, float]:
-        """(GPU-hours, run-hours) of a run that lasted `duration_s`."""
+        """Returns (GPU-hours, run-hours) of a run that lasted `duration_s`."""
         gpus = len(document.body["gpus"])
         return duration_s / 3600.0 * gpus, duration_s / 3600.0 * max(1, gpus)

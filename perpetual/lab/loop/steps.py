@@ -47,7 +47,7 @@ class Launches(NamedTuple):
 
 
 def propose(ctx: Context) -> list[str]:
-    """New proposals from the proposers, at most `proposal_batch_size` open ones; answers their ids."""
+    """Returns new proposals from the proposers, at most `proposal_batch_size` open ones; answers their ids."""
     if not ctx.config.methodology["auto_propose"] or _proposal_room(ctx) <= 0:
         return []
     ranked = sorted(drafts(ctx), key=lambda pair: -(pair[1].score.score or 0.0))

@@ -111,7 +111,7 @@ def _check_promotable(note: Document, blob: str | None) -> None:
 
 
 def _check_unchanged(tx: Transaction, note: Document) -> None:
-    """What was judged must be what is decided on: somebody may have written in between."""
+    """Checks that the version that was judged is the one that is decided on: another process may have written."""
     now = tx.get("note", note.id)
     if now is None or now.revision != note.revision:
         raise Conflict(f"{note.id} was changed while it was being decided on", hint="read it again", code="changed")

@@ -31,7 +31,7 @@ class Moment:
 
     @cached_property
     def queue_state(self) -> str:
-        """`running`, `paused` or `draining`."""
+        """Returns `running`, `paused` or `draining`."""
         return RunRecords(self._ctx).queue_state()
 
     @cached_property

@@ -85,7 +85,7 @@ def _inherited(scheduler: Scheduler) -> dict[str, str]:
 
 
 def prepare(ctx: Context, spec: LaunchSpec, run: Document, experiment: Document) -> None:
-    """The run's folder with its configuration and the specification that it was started from."""
+    """Makes the run's folder, with its configuration and the specification that it is started from."""
     make_folder(spec.log_dir)
     write_atomic(spec.log_dir / "config.json", dump_json(experiment.body["config"]))
     shown = ctx.redaction.shown_specification(experiment.body)

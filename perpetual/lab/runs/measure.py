@@ -163,7 +163,7 @@ def _read(reader: MetricReader, folder: RunFolder) -> dict[str, MetricValue]:
 
 
 def _late_by(value: MetricValue, folder: RunFolder, seen: Sighting) -> float | None:
-    """By how many seconds the file of a value was changed after the run had ended; None where it was not.
+    """Returns by how many seconds the file of a value was changed after the run had ended; None where it was not.
 
     It does not look at what the supervisor itself writes for the run, nor where the clock was set meanwhile.
     """
@@ -192,7 +192,7 @@ def _annotation(text: str, source: str) -> Json:
 
 
 def _checked(found: MetricValue) -> MetricValue:
-    """As the record can hold it, whatever a plugin's reader has answered."""
+    """Returns a reader's value as the record can hold it, whatever the reader has answered."""
     value: Any = found.value
     source = str(found.source).encode("utf-8", "backslashreplace").decode("utf-8")[:500]
     try:

@@ -55,7 +55,7 @@ _NEVER = "its launcher died before the command was started; it waits to be start
 
 
 def record(ctx: Context, tell: Callable[[], object], *, analyse: bool, first: Collection[str] = ()) -> dict[str, Any]:
-    """`scan`, then (if `analyse`, and the methodology's `auto_analyze`) words and notes, then what git still lacks.
+    """Scans, then (if `analyse`, and the methodology's `auto_analyze`) writes analyses and notes, then flushes to git.
 
     Args:
         tell: has new events delivered: who hears of the end of a run need not wait until it is put into words.
@@ -243,7 +243,7 @@ def _nothing() -> _Answer:
 
 
 def catch_up(ctx: Context) -> None:
-    """A scan before something new is started, if anything is live: ended runs are measured before a newcomer can write
+    """Scans before a new run is started, if any run is live: ended runs are measured before a new one can write
     where they wrote, and runs that wait are not overtaken.
     """
     if RunRecords(ctx).live():
@@ -593,7 +593,7 @@ def _adopt(ctx: Context, run: Document, seen: Sighting, answer: _Answer) -> None
 
 
 def _back_to_queue(ctx: Context, run: Document, answer: _Answer) -> None:
-    """Nothing of it ever ran: it waits again, unless its launcher is just about to start it."""
+    """Puts a run back into the queue of which nothing ever ran, unless its launcher is just about to start it."""
     if _launcher_lives(run):
         return
     with ctx.store.transaction() as tx:
@@ -722,7 +722,7 @@ def _refold_cautions(ctx: Context, tx: Transaction, experiment: Document) -> Non
 
 
 def _hours(ctx: Context, run: Document, seen: Sighting) -> tuple[float, float]:
-    """(GPU-hours, run-hours) that a run is charged.
+    """Returns (GPU-hours, run-hours) that a run is charged.
 
     Of a lost one nobody knows how long it lasted. It is charged until it was missed, and never more than was reserved
     for it; all of that where the clock cannot be right, because it says that the run has not started yet.
@@ -751,7 +751,7 @@ def _ended_at_limit(run: Document) -> bool:
 
 
 def _causes(run: Document) -> list[str]:
-    """For what an ended run may be tried again by itself: not what somebody, or its limit, has ended."""
+    """Returns the causes for which an ended run may be retried: none where a caller or a limit has ended it."""
     if run.body.get("cancelled_by") or _ended_at_limit(run):
         return []
     causes = ["lost"] if run.body["status"] == "lost" else []

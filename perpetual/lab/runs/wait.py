@@ -29,7 +29,7 @@ def wait(
     timeout_s: float | None,
     say: Callable[[str], None] | None = None,
 ) -> dict[str, str]:
-    """Until every named run has ended, and every named experiment has no live run; answers {id: status}.
+    """Blocks until every named run has ended, and every named experiment has no live run; returns {id: status}.
 
     Sleeps on the supervisors of all live runs at once, not in a loop: the end of any is recorded within milliseconds.
     Raises NotFound for an id that is neither, CorruptData for a run whose end cannot be known any longer,
@@ -67,7 +67,7 @@ def wait(
 
 
 def _sleep(ctx: Context, timeout_s: float) -> list[str]:
-    """Until a run that is running now has ended, or the record has changed where none is; answers who has ended."""
+    """Blocks until a running run has ended, or the record has changed where none runs; returns the ended ones."""
     seen = ctx.store.seq()
     # Without those that cannot be looked at, whose end cannot be slept on: `scan` names them.
     running = {run.id: run for run in _running(ctx) if _can_be_waited_for(ctx, run)}
@@ -120,7 +120,7 @@ def named(ctx: Context, ids: Sequence[str]) -> list[Document]:
 
 
 def wait_any(ctx: Context, timeout_s: float) -> bool:
-    """Until one of the runs that are live now has ended; False if `timeout_s` was over before, or none is live."""
+    """Blocks until one of the live runs has ended; returns False if none is live, or `timeout_s` is over."""
     is_any = any(run.body["status"] == "running" or run.body.get("pending") for run in RunRecords(ctx).live())
     return is_any and bool(_sleep(ctx, timeout_s))
 

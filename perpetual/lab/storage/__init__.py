@@ -262,7 +262,7 @@ class Storage:
 
 @contextmanager
 def _standing_still(store: StoreBase) -> Iterator[None]:
-    """Nobody writes meanwhile, so that what is compared is of one moment; but for a folder that may only be read."""
+    """Keeps writers out, so that what is compared is of one moment; but for a folder that may only be read."""
     with ExitStack() as held:
         try:
             held.enter_context(store.exclusive())

@@ -212,7 +212,7 @@ class DurableMemoryContract(MemoryContract):
 
     @staticmethod
     def _check_killed(reopen: Reopen, made: list[str], intent: int) -> None:
-        """After a kill in `intent`: everything made before is whole, and the intent can be committed, once."""
+        """Checks after a kill in `intent` that all made before is whole, and the intent can be committed, once."""
         after = reopen()
         found = [or_told("after a kill", after.read, PATH, commit) for commit in made[-3:]]
         assert found == [f"version {n}\n" for n in range(1, intent)][-3:]

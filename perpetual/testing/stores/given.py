@@ -36,7 +36,7 @@ class Abandoned(Exception):
 
 @contextmanager
 def abandoned(store: StoreBase, problem: BaseException | None = None) -> Iterator[Transaction]:
-    """A block that raises at its end; the exception must come through."""
+    """Opens a block that raises at its end; checks that the exception comes through."""
     leaving = problem or Abandoned()
     try:
         with store.transaction() as tx:
@@ -49,7 +49,7 @@ def abandoned(store: StoreBase, problem: BaseException | None = None) -> Iterato
 
 @contextmanager
 def refused(store: StoreBase, error: type[Exception] = UsageError) -> Iterator[Transaction]:
-    """A block of which something is refused; checked by the error's type."""
+    """Opens a block that is refused; checks the error's type."""
     try:
         with store.transaction() as tx:
             yield tx

@@ -163,7 +163,7 @@ os._exit(0)
 
 
 def _own_path() -> dict[str, str]:
-    """This process's environment and import path, for another one."""
+    """Returns this process's environment and import path, for another one."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 

@@ -56,7 +56,7 @@ _BOUNDS = r"(?:restrictions?|limits?|limitations?|filters?|rules?|constraints?|b
 
 
 def _rows() -> Iterator[tuple[str, str, float, str, str | None, bool]]:
-    """rule, family, weight, pattern, squeezed pattern, absolute."""
+    """Yields rule, family, weight, pattern, squeezed pattern, absolute."""
     # override
     yield (
         "override-prior",

@@ -36,7 +36,7 @@ _LETTERS = re.compile(r"\\.|[A-Z]+", re.S)
 
 
 def fold(text: str) -> str:
-    """`text` in lower case, character for character, so that offsets stay what they were."""
+    """Returns `text` in lower case, character for character, so that offsets stay what they were."""
     lower = text.lower()
     return lower if len(lower) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
 

@@ -94,7 +94,7 @@ def _entries(table: ast.Dict) -> int:
 
 
 def _named_tables(tree: ast.AST) -> dict[str, int]:
-    """Literal dictionaries kept under a name that says they hold answers, or keyed by whole inputs."""
+    """Returns literal dictionaries kept under a name that says they hold answers, or keyed by whole inputs."""
     tables: dict[str, int] = {}
     for node in ast.walk(tree):
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Dict) or not _is_literal(node.value):

@@ -47,11 +47,11 @@ class Rule:
         return True
 
     def finditer(self, low: str) -> Iterator[re.Match[str]]:
-        """As `re.Pattern.finditer`."""
+        """Yields what `re.Pattern.finditer` does."""
         return self.expression.finditer(low) if self.possible(low) else iter(())
 
     def search(self, low: str) -> re.Match[str] | None:
-        """As `re.Pattern.search`."""
+        """Searches as `re.Pattern.search` does."""
         return self.expression.search(low) if self.possible(low) else None
 
 

@@ -279,7 +279,7 @@ def _code_blocks(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def find(text: str) -> Iterator[Hit]:
-    """Evidence that the memory wants to change how something is scored instead of what it scores."""
+    """Yields evidence that the memory wants to change how something is scored instead of what it scores."""
     for start, end, code in _code_blocks(text):
         if code.count("==") + code.count("case ") + code.count(":") < LITERAL_BRANCHES_SUSPECT:
             continue

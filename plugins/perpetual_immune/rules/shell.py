@@ -134,12 +134,12 @@ def _shlex_words(line: str) -> list[str]:
 
 
 def base_name(word: str) -> str:
-    """`/usr/bin/rm`, `\\rm` and `rm.exe` are all `rm`."""
+    """Returns `/usr/bin/rm`, `\\rm` and `rm.exe` are all `rm`."""
     return re.sub(r"\.exe$", "", word.lstrip("\\").replace("\\", "/").rsplit("/", 1)[-1], flags=re.I)
 
 
 def _skip_options(words: list[str], program: str) -> int:
-    """Index of the first word after a wrapper's own options."""
+    """Returns index of the first word after a wrapper's own options."""
     takes_value = _OPTION_WITH_VALUE.get(program, set())
     index = 1
     while index < len(words):
@@ -229,7 +229,7 @@ def _simple(words: list[str], source: Command | None, previous: str) -> Command 
 
 
 def _unwrap(command: Command, depth: int) -> Iterator[Command]:
-    """`command` itself, then the commands it would start."""
+    """Yields `command` itself, then the commands it would start."""
     yield command
     if depth >= MAX_NESTING:
         return
