@@ -26,7 +26,7 @@ _PUBLIC = re.compile(r"perpetual(\.(api|loop|science|testing|toolkit)(\.\w+)*)?\
 
 @dataclass(frozen=True)
 class Offer:
-    """A provider and who offers it; `refused` says why it can not be chosen, if so."""
+    """A provider with the plugin that offers it; `refused` says why it cannot be chosen, if so."""
 
     qualified_name: str  # distribution/provider
     plugin: str  # distribution/entry point

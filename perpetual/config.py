@@ -83,7 +83,7 @@ KEYS: dict[str, Key] = {
         Key("gpus_excluded", "list", [], "GPUs that no run gets: indices as the driver counts, or uuids."),
         Key("gpu_foreign", "str", "refuse", "GPUs that other people's processes use: refuse or allow.",
             choices=("refuse", "allow"), weaker=order_is_weaker("refuse", "allow")),
-        Key("gpu_ids", "str", "uuid", "How runs are told their GPUs; index for programs that cannot read uuids.",
+        Key("gpu_ids", "str", "uuid", "How runs learn their GPUs; index for programs that cannot read uuids.",
             choices=("uuid", "index")),
         _choice("memory", "Memory provider that keeps notes."),
         _choice("redactor", "What takes secrets out of all that is recorded and shown.")._replace(weaker=_differs),
@@ -267,7 +267,7 @@ class Config:
         self.reload()
 
     def refresh(self) -> None:
-        """Reads the files again if somebody has changed them: for programs that live long, where a deed begins.
+        """Reads the files again if they have changed: for programs that live long, where an operation begins.
 
         What plugins were built with stays as it is. Raises as the class does; the old values are then in force.
         """
@@ -283,13 +283,13 @@ class Config:
             try:
                 seen = os.stat(path)
             except OSError:
-                stamps.append(None)  # none, or one that reading tells of
+                stamps.append(None)  # none, or one that a later read reports
             else:
                 stamps.append((seen.st_ino, seen.st_size, seen.st_mtime_ns))
         return stamps
 
     def reload(self) -> None:
-        """Reads the files, again after somebody has changed them; raises as the class does."""
+        """Reads the files, again after a change of them; raises as the class does."""
         self._seen = self._stamps()  # before they are read: what changes meanwhile is of a later state
         self._values: dict[str, Any] = {name: key.default for name, key in KEYS.items()}
         self._origins: dict[str, str] = dict.fromkeys(KEYS, "default")

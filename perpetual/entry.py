@@ -26,7 +26,7 @@ _GC_THRESHOLD = 50_000  # new objects before the garbage is looked for; Python's
 
 
 def main() -> None:
-    """Runs the command line and ends the process with its exit status; Ctrl-C is told from the first import on."""
+    """Runs the command line and ends the process with its exit status; Ctrl-C is handled from the first import on."""
     arguments = sys.argv[1:]
     if sys.stdin is None or sys.stdout is None or sys.stderr is None:
         _open_streams()
@@ -42,7 +42,7 @@ def main() -> None:
         # An interrupt that struck while a class was made (`exec` of a text) would have the interpreter end itself by
         # SIGINT after all its cleaning up, for a caller to read -2.
         atexit.register(signal.pthread_sigmask, signal.SIG_BLOCK, [signal.SIGINT])
-    # Who asks again while the interpreter leaves means it, and wants no traceback of its cleaning up.
+    # A second Ctrl-C during interpreter shutdown exits at once, without a traceback.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.exit(status)
@@ -51,7 +51,7 @@ def main() -> None:
 def _open_streams() -> None:
     """Opens closed standard streams to the null device; else the next file that is opened gets their output.
 
-    `sys.stdin` stays None: who wants to read can say that there is nothing.
+    `sys.stdin` stays None: a command that reads it can say that there is nothing.
     """
     import os
 
@@ -93,7 +93,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _interrupted(problem: BaseException, arguments: list[str]) -> int:
-    """Tells of an interrupt before the command line could; raises what is none again."""
+    """Shows an interrupt before the command line could; raises any other exception again."""
     from perpetual.cli import interrupt
 
     if not interrupt.is_interrupt(problem):

@@ -163,7 +163,7 @@ class PluginError(PerpetualError):
 
 
 class UnknownPlugin(PluginError):
-    """The configuration names a part that nobody offers, or that two offer: a bad value, like any other."""
+    """The configuration names a part that no plugin offers, or that two offer: a bad value, like any other."""
 
     code = "plugin_missing"
     exit = 2

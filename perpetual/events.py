@@ -1,6 +1,6 @@
 """The words of the event feed. Floor 0.
 
-An event is appended in the same transaction as the change it tells of, so the feed has neither gaps nor rumours.
+An event is appended in the transaction of its change, so the feed has no gaps, and no event without a change.
 `KINDS` names each kind with its subject and the keys of its payload; observers read them from `perpetual_event`.
 """
 

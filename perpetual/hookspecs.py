@@ -92,7 +92,7 @@ def perpetual_stores() -> list[Provider]:
 
 @hookspec
 def perpetual_schedulers() -> list[Provider]:
-    """Offers schedulers: who starts, watches and ends a run's process.
+    """Offers schedulers: engines that start, watch and end a run's process.
 
     When: once, at discovery. Return: Providers with slot "scheduler"; the experiment chooses one (`--scheduler`), else
     `scheduler` of the configuration. Factory: `(options) -> perpetual.api.Scheduler`. What the class says of itself:

@@ -210,7 +210,7 @@ class Registry:
         """
         found = SLOTS.get(name) or self.slots.get(name)
         if found is None:
-            raise UsageError(unknown("slot", name, self.slots), hint="perpetual plugins list shows who brings slots")
+            raise UsageError(unknown("slot", name, self.slots), hint="perpetual plugins list shows the slots")
         return found
 
     def offers(self, slot: str) -> list[Offer]:

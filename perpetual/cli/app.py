@@ -164,7 +164,7 @@ def program(ctx: click.Context, project: str | None, as_json: bool, safe: bool, 
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs one command line and answers its exit status; every error is told here and nowhere else."""
+    """Runs one command line and answers its exit status; every error is shown here and nowhere else."""
     cli = CliContext(as_json=interrupt.wants_json(arguments))
     cli.on_open = _ask_about_changes
     cli.approve_token = os.environ.pop("PERPETUAL_APPROVE_TOKEN", None)

@@ -28,7 +28,7 @@ __all__ = ["init"]
 @click.option("--command", metavar="PATH", help="How agents start Perpetual, where `perpetual` is not on their PATH.")
 @click.option("--remove", multiple=True, metavar="HARNESS", help="Take an agent's files out again, or all.")
 @click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
-@click.option("--force", is_flag=True, help="Replace generated files even if somebody edited them.")
+@click.option("--force", is_flag=True, help="Replace generated files even if they were edited.")
 @json_option
 @pass_cli
 def init(

@@ -1,4 +1,4 @@
-"""Ctrl-C: what is one, and how it is told. Used by the program's start too, so it imports next to nothing."""
+"""Ctrl-C: what is one, and how it is shown. Used by the program's start too, so it imports next to nothing."""
 
 from __future__ import annotations
 

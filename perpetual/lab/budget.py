@@ -56,7 +56,7 @@ class Budget:
         return self._set(gpu_hours)
 
     def begin(self, gpu_hours: float) -> dict[str, Any]:
-        """Returns the limit that a new project starts with, whoever creates it: without one there is none to loosen.
+        """Returns the limit that every new project starts with: without one there is none to loosen.
 
         Raises:
             Conflict: if a limit was set before.

@@ -92,7 +92,7 @@ class Context:
     def acting_as(self, actor: str) -> Context:
         """Returns the same store and parts, in another name.
 
-        What a program does on a person's word is told apart from it.
+        The record tells what a program does on a person's word from what the person does.
         """
         _ = self.store  # opened before it is shared
         other = copy(self)
@@ -124,7 +124,7 @@ class Context:
                     self.config.reload()
                 self._check_choice()
                 self._check_folders()
-                inode = self._present_inode()  # before it is opened: who moves it meanwhile is noticed
+                inode = self._present_inode()  # before it is opened: a move meanwhile is noticed
                 store = self.build_store(self.config["store"], self.folder / store_migration.STORE)
                 self._store, self._inode = store, inode  # only once it may be written
                 store.fence = self._fence
@@ -210,7 +210,7 @@ class Context:
         """Returns the provider of that name at a path.
 
         Args:
-            claim: whether to be its one writer, where it takes no more.
+            claim: whether to be its one writer, where it takes only one.
         """
         offer = self.registry.choose("store", name)
         options = self.options.of(offer)
@@ -505,7 +505,7 @@ class Context:
         return iso(self.clock())
 
     def emit(self, tx: Transaction, kind: str, subject: str, payload: Mapping[str, Any]) -> int:
-        """Appends an event to the feed, in the transaction of the change it tells of; answers its seq.
+        """Appends an event to the feed, in the transaction of its change, and returns its seq.
 
         Raises:
             UsageError: for a kind that `perpetual.events` does not name.

@@ -1,4 +1,4 @@
-"""Creating a project: the folder, its configuration and methodology. What stands there already is left as it is."""
+"""Creating a project: the folder, its configuration and methodology. Files that exist are left as they are."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check_place(root: Path) -> None:
 
     Raises:
         UsageError: if it, or a folder above it, is a file.
-        ForeignProject: if another tool's `.perpetual/` stands there.
+        ForeignProject: if another tool's `.perpetual/` is there.
         PerpetualError: if it cannot be looked at.
     """
     folder = root / FOLDER
@@ -97,13 +97,13 @@ def create(
     """Writes what is missing of a project in the folder `root`; answers whether it is a new one.
 
     Args:
-        set_aside: the name, beside it, that another tool's `.perpetual/` gets if one stands there: it is moved as it
+        set_aside: the name, beside it, that another tool's `.perpetual/` gets if there is one: it is moved as it
             is. For a person (a guard rail, see `perpetual.lab.permissions`).
 
     Raises:
         NotPermitted: under a coding agent's shell, where something would be moved.
         UsageError: if `root` is no folder, or a value does not fit.
-        ForeignProject: if another tool's `.perpetual/` stands there.
+        ForeignProject: if another tool's `.perpetual/` is there.
         PluginError: if the named store is not installed.
         PerpetualError: if the folder cannot be written.
     """

@@ -95,7 +95,7 @@ class Feed:
             reason = self._offer(name, positions.get(name, 0), moved)
             if reason is not None:
                 failed[name] = reason
-        # The names alone: an error that reads otherwise each time must not make a commit, and wake who waits for one.
+        # The names alone: an error that reads otherwise each time must not make a commit, which would wake its waiters.
         is_news = failed.keys() != self._noted().keys()
         if moved or is_news:
             with self._ctx.store.transaction() as tx:

@@ -20,7 +20,7 @@ OPERATIONS: dict[str, str] = {
     "memory reject of a promoted note": "the same, of a note for which a person vouched",
     "budget set": "how much may be spent",
     "methodology set|unset": "how claims are decided and what agents may do (but for AGENTS_MAY_SET)",
-    "config set|unset": "what the lab is made of and who reaches it (but for AGENTS_MAY_SET)",
+    "config set|unset": "what the lab is made of and its access (but for AGENTS_MAY_SET)",
     "queue pause|drain|resume": "what starts, where a person has paused or drained the queue",
     "store import": "which record the project holds",
     "store migrate": "in which store the record lies",

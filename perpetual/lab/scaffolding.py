@@ -96,7 +96,7 @@ def scaffold(
 
 
 def examine(config: Config, registry: Registry) -> list[dict[str, Any]]:
-    """Returns the doctor's findings `{check, ok, detail, hint}` about what stands in files of agents."""
+    """Returns the doctor's findings `{check, ok, detail, hint}` about the entries in agents' files."""
     try:
         found = scaffolder_of(config, registry).examine(view_of(config, registry))
     except PerpetualError as problem:

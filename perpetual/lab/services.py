@@ -139,7 +139,7 @@ class Services:
         Raises:
             NotFound: if there is no such service.
             NotPermitted: where an agent asks for it.
-            TransientError: if it goes on and its process cannot be told apart from others.
+            TransientError: if it goes on and its process cannot be identified.
         """
         person_only(self._ctx, "stopping a service")
         state = self.status(name)

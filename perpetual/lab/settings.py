@@ -1,7 +1,7 @@
 """`lab.settings`: every key of configuration, methodology and plugins' sections, shown and set.
 
 Most keys are for a person to set, like an approval: `perpetual.lab.protected_keys` has the few that an agent
-may set. Setting a methodology key is told in the feed, because what the record decides afterwards depends on it.
+may set. Setting a methodology key is an event, because what the record decides afterwards depends on it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The status department: one document of where the lab stands, kept beside the store so that reading it is instant.
 
 `status.json` is a projection: it carries the token of the store's head and of the configuration files it was computed
-from, and is trusted only while both are the same. Whoever finds it stale computes it anew and replaces it.
+from, and is trusted only while both are the same. A reader that finds it stale computes it anew and replaces it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Status:
         kept = None if token is None else read_status(str(self._ctx.folder), token)
         if kept is not None:
             return kept
-        self._ctx.config.refresh()  # a program that lives long was told the rules of its beginning
+        self._ctx.config.refresh()  # a program that lives long has read the rules at its start
         document = self._ctx.redaction.shown_status(self._compute())
         if token is not None:
             self._keep(token, document)
@@ -130,7 +130,7 @@ class Status:
         return found
 
     def _each(self, kind: str, **equals: Any) -> Iterator[Document]:
-        """Yields all that match, oldest first, read a page at a time: who finds enough in the first reads no other."""
+        """Yields all that match, oldest first, read a page at a time, so that early ends of the loop read few pages."""
         cursor: str | None = None
         while True:
             page = self._ctx.store.page(kind, limit=TOP, cursor=cursor, **equals)

@@ -2,9 +2,9 @@
 
     .perpetual/store/          in force
     .perpetual/store.new/      being built; before `moving.json` is there it is worth nothing
-    .perpetual/moving.json     the commit point: from here on the new one is in force, and whoever comes by finishes
+    .perpetual/moving.json     the commit point: from here on the new one is in force, and the next process finishes
     .perpetual/backups/        what was in force before, whole
-    .perpetual/moving.lock     held by who builds or moves here; `create` holds it too, so that one project is made
+    .perpetual/moving.lock     held while a store is built or moved here, and by `create`, so that one project is made
 
 Below every department. `Context` finishes what a crash left and refuses to write to a store that was moved away under
 it; the storage department and the upgrades move.
@@ -72,7 +72,7 @@ def _finish(folder: Path) -> None:
     try:
         plan = read_json(folder / _PLAN)
         if plan is None:
-            return  # somebody else was faster
+            return  # another process was faster
     except ValueError as problem:
         raise _refused(folder, str(problem)) from problem
     why = move_records.wrong(plan)
@@ -125,7 +125,7 @@ def _is_used(store: Path) -> bool:
 
 
 def wait(folder: Path) -> None:
-    """Returns once nobody is moving the store."""
+    """Blocks until no process moves the store."""
     with alone(folder):
         return
 
@@ -144,7 +144,7 @@ def rows_of(store: StoreBase) -> Iterator[tuple[str, Row]]:
 
 
 def check_kinds(store: StoreBase) -> None:
-    """Raises Conflict if the store holds a kind that nobody has declared, whose rows would be left behind."""
+    """Raises Conflict if the store holds an undeclared kind, whose rows would be left behind."""
     strange = sorted(set(store.meta().counters) - set(store.kinds))
     if strange:
         raise Conflict(
@@ -200,7 +200,7 @@ def move(
 
     Raises:
         Conflict: while another move is going on.
-        TransientError: (store_moved) if another one has just ended, and `source` is in force no more.
+        TransientError: (store_moved) if another one has just ended, so that `source` is not in force.
         CorruptData: if the new store does not hold what was put into it; the old one stays in force.
     """
     import shutil
@@ -230,7 +230,7 @@ def move(
                 step("move:decided")
                 _finish(folder)
                 return made
-        except BaseException:  # Ctrl-C as well: before the decision what is half built belongs to nobody
+        except BaseException:  # Ctrl-C as well: before the commit point a half-built store is garbage
             if new.exists() and not is_pending(folder):
                 shutil.rmtree(new)
                 if source.retired() is not None:

@@ -1,4 +1,4 @@
-"""Floor 3: the autonomous loop. `cycle(lab)` is one turn of it; whoever calls it decides when the next one comes.
+"""Floor 3: the autonomous loop. `cycle(lab)` is one turn of it; the caller decides when the next one comes.
 
     SCAN -> ANALYSE -> CHECK -> PROPOSE -> APPROVE -> LAUNCH -> CHECK -> REPORT
 

@@ -51,7 +51,7 @@ class Design:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Why this experiment stands where it stands in the queue."""
+    """Why this experiment has its place in the queue."""
 
     information_gain_bits: float | None
     cost_run_hours: float | None

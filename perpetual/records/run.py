@@ -20,7 +20,7 @@ class GitState:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One process. `pid` is the command's; the supervisor's identity stands in the run's folder."""
+    """One process. `pid` is the command's; the supervisor's identity is in the run's folder."""
 
     id: str
     experiment_id: str

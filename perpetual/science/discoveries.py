@@ -1,6 +1,6 @@
 """Which of many claims stand when all of them were looked at: the e-value procedure of Benjamini and Hochberg.
 
-Pure. Imported by whoever writes up a whole project.
+Pure. Imported by reports on a whole project.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The evidence rule: confidence as a fold of an append-only ledger, never a number that somebody wrote.
+"""The evidence rule: confidence as a fold of an append-only ledger, never a stored opinion.
 
-Imported by the lab's evidence department and by whoever wants to audit a confidence. All values are oriented
+Imported by the lab's evidence package and by audits of a confidence. All values are oriented
 (bigger = more in favour) and differenced from the baseline, in the metric's units; all log Bayes factors are
 in nats.
 """
@@ -390,7 +390,7 @@ def confidence(
 
     `hypothesis` {"id", "prior"}. `designs` by id: "model" gaussian | binary | any (a default test, which needs no
     prediction; with "one_sided" only of an effect in favour), "mu1", "mu0", "tau", and "sigma" or "s0" with "nu0";
-    optional "baseline_n", "baseline_ss", "mde", "claim", "metric", "on_crash", "told", flags to show with it,
+    optional "baseline_n", "baseline_ss", "mde", "claim", "metric", "on_crash", `"told"`, flags to show with it,
     "share", what its factor is multiplied by (at most 1: the samples of one design share its say), and
     "equal" and "baseline_equal", what to say where all runs of an arm measured the same. `evidence` is the ledger in
     its order: rows of kind measured, judged, manual ("log_odds"; "bounded" where it is an opinion too) and retraction

@@ -1,4 +1,4 @@
-"""Which outcome of one more replicate would decide a hypothesis, told before it is run.
+"""Which outcome of one more replicate would decide a hypothesis, computed before it is run.
 
 Imported by the lab where it explains a pick. Everything is asked of the evidence rule itself: the boundaries are its
 closed form turned around, and each is kept only where the rule says so on either side.
@@ -325,7 +325,7 @@ def explain(found: Outlook, name: str, config: Mapping[str, Any]) -> str:
 def _outcome(found: Outlook, span: Span) -> str:
     if found.is_binary:
         return "a success" if span.low == 1 else "a failure"
-    reach = 10 * abs(found.gap)  # farther off nobody looks
+    reach = 10 * abs(found.gap)  # the search goes no farther
     low = None if span.low is None or span.low < -reach else span.low
     high = None if span.high is None or span.high > reach else span.high
     if low is None and high is None:

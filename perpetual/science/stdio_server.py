@@ -3,7 +3,7 @@
     python -m perpetual.science.stdio_server
     {"fn": "confidence" | "propose" | "gate", "args": [...]}  ->  {"result": ...} | {"error": "..."}
 
-Run as a program; nobody imports it. A bad line is answered with an error and the next one is read.
+Run as a program, never imported. A bad line is answered with an error and the next one is read.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class Analyser(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An experiment somebody might propose: the keyword arguments of `lab.experiments.propose`."""
+    """A possible experiment: the keyword arguments of `lab.experiments.propose`."""
 
     hypothesis_id: str
     arguments: Mapping[str, Any]

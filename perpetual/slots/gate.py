@@ -2,7 +2,7 @@
 
 The contract: `scan` is synchronous, fast, deterministic and free of side effects; it sees the text and where it comes
 from, and answers `pass`, `quarantine` or `reject` with findings whose spans are character offsets into that text. It
-judges a text to its end: what it finds in a text it finds wherever that stands in a longer one. What it finds as
+judges a text to its end: what it finds in a text it finds in every longer text around it. What it finds as
 `secret_leak` does not depend on where the text comes from. Excerpts never show a secret. `redact` answers the text with
 all that was found as `secret_leak` taken out, so that it is not found again, and a text without findings as it is; it
 is applied before anything is stored. Any text that JSON can carry may come: empty, long, with control characters or

@@ -16,7 +16,7 @@ the same: it is then not idle, and no run gets it. So does one whose device uses
 hold.
 
 A device that is cut lists its instances in `mig`: runs are given those, one each, and never the device. `processes` of
-an instance are those that use it, and stand in the device's list too; an instance whose processes are not told says so
+an instance are those that use it, and are in the device's list too; an instance with unknown processes says so
 in its `error`.
 
 A reading is of the moment when it was asked for, the caller's own, and can be written as JSON. Calls are safe in

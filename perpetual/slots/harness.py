@@ -12,11 +12,11 @@ UTF-8 with plain line feeds; a value is JSON. What starts Perpetual is written w
   that is Perpetual's own (the word is in it) and never over the entries of others.
 - `json_items`: adds the items of `value` to the list at the path `keys`, those that it does not hold yet.
 - `toml`: sets the table `value` at the path `keys` of a TOML file; the last key is Perpetual's own.
-- `block`: keeps `text` between marks in a text file. A text of one line that stands there anyway is not added.
+- `block`: keeps `text` between marks in a text file. A text of one line that is there anyway is not added.
 
 Plans for one file are of one kind (the two of JSON are one). Whatever else a merged file holds stays as it is, byte for
 byte. `trust` lists what a person must still do for the harness to accept the files. `detect` looks and touches nothing;
-in a folder without the harness's files it says no. `program` and `listing` are for the doctor, who looks whether the
+in a folder without the harness's files it says no. `program` and `listing` are for the doctor, which checks whether the
 harness is installed and takes what was written: a listing is a command that shows the harness's MCP servers, changes
 nothing and costs seconds at most; without one the doctor looks at the files alone.
 """
@@ -44,7 +44,7 @@ class FilePlan:
     value: Any = None  # json, toml: what goes there; json_items: the list of what is added there
     existing_only: bool = False  # skipped where the project has no such file
     comments: bool = False  # json, json_items: the harness reads comments and a last comma, so they may stand there
-    instead: tuple[str, ...] = ()  # the first of these that stands in the folder is taken in place of `path`
+    instead: tuple[str, ...] = ()  # the first of these in the folder is taken in place of `path`
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """The MCP slot: the server that gives agents the lab over the Model Context Protocol.
 
 The contract: the server opens with its name and with the state of the research in its instructions. `perpetual_status`
-and the resource `live-state://research` answer the state of the moment, whoever changed it. Every tool is described by
-a schema of its arguments; `perpetual_status` is marked as one that only reads. Tools answer the documents of the
+and the resource `live-state://research` answer the present state, changes by others included. Every tool has a
+schema of its arguments; `perpetual_status` is marked as one that only reads. Tools answer the documents of the
 machine interface and fail (`isError`) with the same code and hint, as JSON text; neither a wrong call, nor a tool that
 crashes, nor a line that is no message ends the server. What people, runs and plugins wrote stands inside a fence in
 text (`perpetual.toolkit.fence`), and in structured answers on one line each, at the JSON pointers that the key
@@ -12,7 +12,7 @@ served. Deeds are done in the client's name. No tool launches a command without 
 
 `serve` blocks until its client leaves or it is asked to stop (TERM), and every deed that it answered is durable by
 then. Whatever else the process prints, from plugins and from their subprocesses too, cannot corrupt the protocol
-stream. On a port (`http`) it serves nobody without the token that it told its starter, no request in another host's
+stream. On a port (`http`) it serves no client without the token that its starter got, no request in another host's
 name or from another origin, and no other machine unless its options say so; a server that does not speak HTTP raises
 `UsageError`.
 """

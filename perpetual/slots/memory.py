@@ -12,7 +12,7 @@ order, one writer at a time. Each has a commit of its own, also where it changes
 with another path or content is `CorruptData`: the store and the memory do not belong together.
 
 *Durability.* When `commit` returns, the note is on stable storage. A crash in the middle, at whatever point, leaves
-the old state or the new one, and hinders nobody from committing the intent again.
+the old state or the new one, and never hinders a second commit of the intent.
 
 *Content.* Any text that UTF-8 can carry comes back as it was, to the byte: line ends, an empty text, a megabyte.
 
@@ -29,7 +29,7 @@ Nothing outside the memory's own place is ever read or written, whatever a note'
 printable line; what else it has may be dropped), its time to the second, and its message, to which lines may be
 added. A version that is the same as the one before may be left out.
 
-*Raises.* `PathRefused` for a bad path, `TransientError` where a lock is held by somebody else, `CorruptData` for a
+*Raises.* `PathRefused` for a bad path, `TransientError` where another process holds a lock, `CorruptData` for a
 damaged repository: never another text, nor as if there were none.
 """
 

@@ -1,4 +1,4 @@
-"""The scheduler slot: who starts a run's process, watches it and ends it.
+"""The scheduler slot: starts a run's process, watches it and ends it.
 
 The contract
 ------------
@@ -37,7 +37,7 @@ declares in `engine_options`, checked, with their defaults; None is what the eng
 
 *Ending.* At `wall_s`, at `cancel`, and when it has been silent for `no_output_s`, every process of the run gets TERM
 and, after the grace, KILL, stopped ones too. The reason is then `timeout` or `killed`, whatever the command answered,
-with a detail for people, which names who cancelled. A further `cancel` can shorten the grace and never lengthens it. A
+with a detail for people, which names the canceller. A further `cancel` can shorten the grace and never lengthens it. A
 run is silent while none of `stdout.log`, `stderr.log` and `metrics.jsonl` in `log_dir` grows; a scheduler that cannot
 watch them refuses a specification with `no_output_s`.
 
@@ -68,7 +68,7 @@ The lab ends the attempt and records a new one, of the same nonce and folder.
 or that it goes on, is believed, for the newest lost runs, for some days.
 
 *Limits without a supervisor.* A command whose supervisor is lost is kept to `wall_s` by its engine, or `poll` says from
-then on that it is `overdue`; whoever hears that calls `cancel`.
+then on that it is `overdue`; the caller then calls `cancel`.
 
 *Processes.* `poll`, `cancel`, `wait` and `logs` work from any process of the same user, also after the launcher's
 death. Methods may be called from several threads; one that waits holds up no other.
@@ -158,7 +158,7 @@ class Sighting:
     `duration_s` are always there, `exit_code` if it exited, `signal` if it was signalled. A `running` one has
     `started_at` as soon as its command is executed: without it the run is still being started, and may yet fail.
     `pid` is that of the command, on this machine. `age_s` is how long a running command has lasted, by a clock that
-    nobody can set; None where that is unknown. `overdue`: it runs past its wall limit, and nobody is there to end it.
+    no user can set; None where that is unknown. `overdue`: it runs past its wall limit without a supervisor to end it.
     The duration of what is lost is unknown.
     `nonce` and `spec_hash` are those of the specification that the records in the folder were made from, where the
     scheduler `binds_runs`. `elsewhere` says in words where a running one lives that cannot be ended from here: on

@@ -127,7 +127,7 @@ class Page:
 
 
 def document_of(kind: str, row: Row, *, fresh: bool = False) -> Document:
-    """Returns the row as handed out; a `fresh` one belongs to nobody else, so its values need no copy."""
+    """Returns the row as handed out; a `fresh` one has no other owner, so its values need no copy."""
     body = {key: value for key, value in row.items() if key[:1] != "_"}
     if not fresh:
         body = plain_copy(body)

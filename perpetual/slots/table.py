@@ -148,7 +148,7 @@ SLOTS: dict[str, Slot] = {
         Slot("scaffolder", "perpetual_scaffolders", "scaffolder", "perpetual.slots.scaffolder:Scaffolder", "one",
              "scaffolder", "files", suite=Suite("perpetual.testing.scaffolders:ScaffolderContract",
                                                 fixture="scaffolder"),
-             template=Template("perpetual config set scaffolder {0}", "names who reviews agents' files",
+             template=Template("perpetual config set scaffolder {0}", "names the reviewers of agents' files",
                                {"owners": ("str", '"CODEOWNERS"', "The file that names the owners.")})),
         Slot("capture", "perpetual_captures", "capture", "perpetual.slots.capture:Capture",
              suite=Suite("perpetual.testing.captures:CaptureContract", fixture="capture"),

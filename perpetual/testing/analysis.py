@@ -247,7 +247,7 @@ class AnalyserContract:
                 assert type(found.text) is str
 
     def test_a_summary_is_one_line(self, analyser: Analyser) -> None:
-        """It stands in lists and in the brief."""
+        """Lists and the brief show it."""
         for case in _cases():
             found = analyser.analyse(*case)
             if found is not None:
@@ -272,7 +272,7 @@ class AnalyserContract:
                 assert b"\x00" not in data
 
     def test_the_same_records_give_the_same_words(self, analyser: Analyser) -> None:
-        """A call that was cut off is repeated, and its note is the one that stands there already."""
+        """A call that was cut off is repeated, and its note is the one that is there already."""
         assert [analyser.analyse(*case) for case in _cases()] == [analyser.analyse(*case) for case in _cases()]
         assert [analyser.conclude(*case) for case in _verdicts()] == [analyser.conclude(*case) for case in _verdicts()]
 
@@ -386,7 +386,7 @@ class ProposerContract:
             assert serves, f"no claim: {draft.arguments}"
 
     def test_each_draft_has_a_reason(self, proposer: Proposer, lab: Lab) -> None:
-        """In words, for the person who approves."""
+        """In words, for the approving person."""
         for draft in self._asked(proposer, lab):
             assert type(draft) is Draft
             assert draft.reason.strip(), draft.arguments

@@ -79,7 +79,7 @@ class GateContract:
     options: ClassVar[Mapping[str, Any]] = {}
 
     # Of one text, in seconds of the processor: a gate that needs more stands between a person and each note. By the
-    # clock it may be four times that, as the machine may be busy with something else; who waits for others needs more.
+    # clock it may be four times that, as the machine may be busy; a test that waits for other processes needs more.
     limit_s: ClassVar[float] = 5.0
 
     @pytest.fixture

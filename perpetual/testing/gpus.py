@@ -232,7 +232,7 @@ class GpuContract:
         assert silent == [], "unhealthy without an error"
 
     def test_sizes_are_bytes_and_add_up(self, backend: GpuBackend) -> None:
-        """What is used and what is free are no more than there is."""
+        """Used and free memory together do not exceed the total."""
         for gpu in backend.read(self.deadline_s).gpus:
             _check_sizes(f"GPU {gpu.index}", gpu.memory_total_bytes, gpu.memory_used_bytes, gpu.memory_free_bytes)
             for part in gpu.mig:
@@ -269,7 +269,7 @@ class GpuContract:
                 assert len({*own}) == len(own), f"{part.uuid}: {own}"
 
     def test_processes_of_an_instance_are_of_its_device(self, backend: GpuBackend) -> None:
-        """Whoever looks at devices alone misses none."""
+        """The list of devices alone misses none."""
         for gpu in backend.read(self.deadline_s).gpus:
             pids = {process.pid for process in gpu.processes}
             for part in gpu.mig:

@@ -107,7 +107,7 @@ def _theirs(plans: Sequence[FilePlan]) -> str:
 
 
 def _with_theirs(root: Path, plans: Sequence[FilePlan]) -> dict[str, bytes | None]:
-    """Writes other people's content into every file that is shared; what stands there then."""
+    """Writes other people's content into every shared file and returns the contents."""
     for path in dict.fromkeys(plan.path for plan in plans if plan.how != "own"):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         content = _theirs([plan for plan in plans if plan.path == path])
@@ -116,7 +116,7 @@ def _with_theirs(root: Path, plans: Sequence[FilePlan]) -> dict[str, bytes | Non
 
 
 def _kept(before: Any, after: Any, where: str) -> None:
-    """Raises AssertionError unless everything of `before` stands in `after`."""
+    """Raises AssertionError unless everything of `before` is in `after`."""
     if isinstance(before, dict):
         assert isinstance(after, dict), f"{where} is no object any more"
         for key, value in before.items():

@@ -45,7 +45,7 @@ _GARBAGE = (
     "", "no JSON", "[]", "{}", "42", "null", '"text"', '{"jsonrpc": "2.0"}', '{"method": 7}', "{" * 200,
 )  # fmt: skip
 
-# A plugin whose tools do what the tests need: they write, refuse, crash, print, and tell who asks.
+# A plugin whose tools do what the tests need: they write, refuse, crash, print, and name the caller.
 _PROBE = {
     "acme_probe/__init__.py": "",
     "acme_probe/plugin.py": """
@@ -121,7 +121,7 @@ class Place:
 
 
 def make_place(folder: Path) -> Place:
-    """Returns a project with a hypothesis and an experiment that nobody approved, and a plugin that serves the tests'
+    """Returns a project with a hypothesis and an unapproved experiment, and a plugin that serves the tests'
     tools.
     """
     from perpetual.lab import Lab
@@ -482,10 +482,10 @@ class McpContract:
                 wire.write(line)
                 assert "result" in wire.ask("tools/list", {}), f"no answer after {line!r}"
 
-    # --- who may what ---------------------------------------------------------------------------------------
+    # --- permissions ----------------------------------------------------------------------------------------
 
     def test_deeds_are_done_in_the_client_s_name(self, place: Place, command: Sequence[str]) -> None:
-        """The ledger says who it was."""
+        """The ledger names the actor."""
 
         async def deed(client: Client) -> Any:
             return await client.call_tool("acme_actor", {})

@@ -104,7 +104,7 @@ def perpetual_lab(perpetual_project: Path) -> Iterator[Lab]:
 
 @dataclass(frozen=True)
 class FakeDistribution:
-    """What stands in `folder`, which is an entry of the import path: modules and the metadata of a distribution."""
+    """What is in `folder`, which is an entry of the import path: modules and the metadata of a distribution."""
 
     folder: Path
     name: str

@@ -25,7 +25,7 @@ from perpetual.testing.gates import HOSTILE, SURROUNDINGS
 __all__ = ["PLAIN", "SECRETS", "RedactorContract", "bundled_redactor"]
 
 _DRAWN = "x7Kq2mZ9aB3dR5tV1wY8" * 5
-# (what may not be seen, a text that holds it). The forms are published by those who give such tokens out, in RFC 7468
+# (what may not be seen, a text that holds it). The forms are published by the issuers of such tokens, in RFC 7468
 # (keys), RFC 6750 (bearer) and RFC 3986 (user information); none of them opens anything.
 SECRETS: tuple[tuple[str, str], ...] = (
     ("ghp_" + _DRAWN[:36], "token ghp_" + _DRAWN[:36]),
@@ -169,7 +169,7 @@ class RedactorContract:
         assert later == here, "at another time it answers otherwise"
 
     def test_hostile_texts_are_read_quickly(self, redactor: Redactor) -> None:
-        """Whatever stands in a log or a note, a person waits no longer than its length is worth."""
+        """Whatever a log or a note holds, the time is in proportion to its length."""
         for text in HOSTILE:
             began, worked = time.monotonic(), time.thread_time()
             redactor.text(text)

@@ -167,7 +167,7 @@ class ScaffolderContract:
     def test_no_names_mean_what_is_there(self, scaffolder: Scaffolder, place: Place) -> None:
         """What the last call scaffolded, else what is detected."""
         (place.root / "beta.md").write_text("theirs\n")
-        assert scaffolder.chosen(place.view()) == ["beta"], "its file stands in the folder"
+        assert scaffolder.chosen(place.view()) == ["beta"], "its file is in the folder"
         scaffolder.scaffold(place.view(), ["alpha"])
         assert scaffolder.chosen(place.view()) == ["alpha"], "it is what the last call named"
 
@@ -245,7 +245,7 @@ class ScaffolderContract:
         assert answer["harnesses"] == ["alpha"]
 
     def test_no_file_lies_beyond_the_project(self, scaffolder: Scaffolder, place: Place) -> None:
-        """By its path, or by a link that stands there."""
+        """By its path, or by a link that is there."""
         outside = place.root.parent / "outside"
         outside.mkdir()
         os.symlink(outside, place.root / "link")

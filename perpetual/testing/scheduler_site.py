@@ -1,4 +1,4 @@
-"""Where the runs of the scheduler suite live: folders like the kernel's, and a command that does as it is told.
+"""Where the runs of the scheduler suite live: folders like the kernel's, and a command that follows instructions.
 
 For `perpetual.testing.schedulers` and for tests of that suite.
 """
@@ -215,7 +215,7 @@ class Run:
         return path.read_bytes() if path.exists() else b""
 
     def settled(self) -> Sighting:
-        """Returns how it is once it runs no more."""
+        """Returns how it is after its end."""
         seen = self.scheduler.wait(self.launched.native_id, self.spec.log_dir, self.patience_s)
         assert seen.state != "running", f"it still runs after {self.patience_s:g} s: {seen}"
         return seen
@@ -231,7 +231,7 @@ class Run:
 
 
 class Site:
-    """Where a test's runs live: folders like the kernel's, and a command that does as it is told."""
+    """Where a test's runs live: folders like the kernel's, and a command that follows instructions."""
 
     def __init__(
         self,
@@ -287,7 +287,7 @@ class Site:
         return self.run(spec, self.scheduler.launch(spec))
 
     def run(self, spec: LaunchSpec, launched: Launched) -> Run:
-        """Returns a run that somebody launched."""
+        """Returns a run that was launched."""
         return Run(self.scheduler, spec, launched, self.patience_s)
 
     def elsewhere(self) -> Elsewhere:

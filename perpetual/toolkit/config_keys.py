@@ -149,7 +149,7 @@ def check(key: Key, value: Any, where: str) -> Any:
     """Returns the value in the key's type.
 
     Raises:
-        ConfigError: saying where, what was expected and what stands there.
+        ConfigError: saying where, what was expected and what is there.
     """
     if value is None and key.nullable:
         return None
@@ -190,7 +190,7 @@ def parse_text(key: Key, text: str, where: str) -> Any:
     value: Any = text
     if key.type == "list":
         inside = text.strip()
-        if inside[:1] == "[" and inside[-1:] == "]":  # as it stands in the file: else the brackets would be a name's
+        if inside[:1] == "[" and inside[-1:] == "]":  # as the file has it: else the brackets would be a name's
             parts = [part.strip().strip("'\"") for part in inside[1:-1].split(",")]
         else:
             parts = [part.strip() for part in inside.split(",")]

@@ -1,13 +1,13 @@
 """Named steps between launching and accounting: the places where a test has a process die.
 
-Whoever writes something down in two places (the record and a run's folder, the record and git) calls `step` between
+Code that writes to two places (the record and a run's folder, the record and git) calls `step` between
 them. In production that is one comparison with None. A process that was started with PERPETUAL_DIE_AT=NAME ends itself
 at the first step of that name by SIGKILL, as a lost machine or the kernel's out-of-memory killer would end it: no
 handler runs and nothing is flushed.
 
 It is safe to leave in: the variable is read once, when this module is first imported, and acts on the process that has
-it and on no other. It is taken out of the environment at once, so neither supervisors nor runs inherit it. Who can set
-a process's environment can kill that process anyway.
+it and on no other. It is taken out of the environment at once, so neither supervisors nor runs inherit it. Whatever
+can set a process's environment can kill that process anyway.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ STEPS: dict[str, str] = {
     "note:committed": "git has the note, and the record does not know",
     "move:built": "a new store holds what the old one holds, and nothing says so",
     "move:retired": "the old store says that it was replaced, and it is in force as nothing else says so",
-    "move:decided": "the new store is in force; the old one still stands in its place",
+    "move:decided": "the new store is in force; the old one is still in its place",
     "move:aside": "the old store is among the backups, and there is none in its place",
     "move:renamed": "the new store is in its place; the configuration names the old one",
     "move:configured": "all is done but for taking the plan away",

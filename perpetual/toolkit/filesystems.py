@@ -61,7 +61,7 @@ def is_network(kind: str) -> bool:
     """Returns whether files on a file system of that type (see `file_system`) may be changed by another machine.
 
     Locks are then promises of a server, and memory that is mapped from a file is not shared. None is excepted: NFSv4
-    and Lustre lock well when mounted so, which cannot be told from here. All that runs through FUSE counts, but for
+    and Lustre lock well when mounted so, which cannot be seen from here. All that runs through FUSE counts, but for
     `fuseblk`, which has a disk under it; so do a virtual machine's shares of its host.
     """
     return kind in _NETWORK or kind == "fuse" or kind.startswith("fuse.")

@@ -50,7 +50,7 @@ def check_depth(text: str, deepest: int = DEEPEST) -> None:
 def check_yaml(text: str) -> None:
     """Raises ValueError for YAML that is too large, nested too deeply, or grows when its aliases are expanded.
 
-    A mistake of syntax is left to who parses it. An ordinary file is not parsed here: only one with an anchor, with
+    A mistake of syntax is left to the parser. An ordinary file is not parsed here: only one with an anchor, with
     many brackets or with much nesting in a line is.
     """
     if len(text) > LARGEST_YAML:

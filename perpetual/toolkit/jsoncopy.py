@@ -1,6 +1,6 @@
-"""Copies of JSON values: what is handed to a store, and what it hands out, is nobody else's. Floor 0.
+"""Copies of JSON values: what is handed to a store, and what it hands out, has one owner. Floor 0.
 
-Used by the base of every store, and by whoever takes a user's settings into the record.
+Used by the base of every store, and by code that takes a user's settings into the record.
 """
 
 from __future__ import annotations

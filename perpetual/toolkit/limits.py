@@ -30,7 +30,7 @@ def fits_text(text: str | None, what: str, most: int) -> None:
 def fits(value: Any, what: str, most: int) -> None:
     """Raises UsageError for a JSON value of more than `most` bytes, or nested too deeply; other faults are not its own.
 
-    A mapping or a sequence that JSON cannot carry is left to who copies it into the record.
+    A mapping or a sequence that JSON cannot carry is left to the code that copies it into the record.
     """
     if not value:
         return

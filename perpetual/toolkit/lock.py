@@ -81,14 +81,14 @@ class FileLock:
 def open_locked(path: _Path) -> int | None:
     """Returns a descriptor of `path` (made if missing) that holds its lock; None if the lock is not free.
 
-    For who hands it on: a process that inherits the descriptor holds the lock on, and it is free when the last copy is
+    For handing it on: a process that inherits the descriptor holds the lock on, and it is free when the last copy is
     closed. Close-on-exec until then. Raises OSError.
     """
     return _open_locked(os.fspath(path), False, None)
 
 
 def is_locked(path: _Path) -> bool:
-    """Returns True while somebody, this process included, holds the lock on `path`. Never waits, creates nothing."""
+    """Returns whether a process, this one included, holds the lock on `path`. Never waits, creates nothing."""
     try:
         descriptor = confined.open_file(path)
     except (FileNotFoundError, NotADirectoryError, confined.UnsafePath):
@@ -124,7 +124,7 @@ def _retry_lock(descriptor: int, deadline: float | None) -> bool:
         now = time.monotonic()
         if deadline is None or now >= deadline:
             return False
-        # A holder is gone in a millisecond, or stays: who has waited long looks seldom.
+        # A holder is gone in a millisecond, or stays: after a long wait the looks are rare.
         wait_s = min(max(_SHORTEST_WAIT_S, (now - begun) / 20), _LONGEST_WAIT_S)
         time.sleep(min(wait_s, deadline - now))
     return True

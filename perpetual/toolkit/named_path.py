@@ -13,7 +13,7 @@ def named_path(named: str | Path) -> Path:
     """Returns the absolute path, with a `~` in front as the home of its user.
 
     Raises:
-        UsageError: for a user who has no home here, and for what no file system could hold.
+        UsageError: for a user without a home here, and for what no file system could hold.
     """
     if "\0" in str(named):
         raise UsageError(f"{str(named)!r} is no path: it holds a NUL character")

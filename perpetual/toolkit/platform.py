@@ -1,4 +1,4 @@
-"""Platform calls: who a process is, whether it lives, how it is signalled. Trees of processes are the supervisor's.
+"""Platform calls: a process's identity, whether it lives, how it is signalled. Trees of processes are the supervisor's.
 
 Used by the lab, by plugins through the toolkit, and by the supervisor of a run, which runs under
 `python -I -S`. So it imports the standard library alone, nothing of Perpetual, and not `typing`, which
@@ -105,7 +105,7 @@ def parent_of(pid: int) -> int | None:
 
 
 def age_s(identity: Identity) -> float | None:
-    """Returns how long ago this process started, ended or not, by a clock that nobody can set.
+    """Returns how long ago this process started, ended or not, by a monotonic clock.
 
     None where that is unknown.
 
@@ -122,7 +122,7 @@ def signal_process(identity: Identity, signum: int) -> bool:
 
     The pidfd is opened first and the identity checked after: from then on the pidfd can only mean that
     process. Kernels without pidfds get check-then-kill, which leaves a gap of microseconds.
-    Raises PermissionError if the process belongs to somebody else.
+    Raises PermissionError if the process belongs to another user.
     """
     descriptor = _open_pidfd(identity.pid)
     try:
@@ -226,7 +226,7 @@ def _read_stat(pid: int) -> _Stat | None:
         return None
     except PermissionError:
         return None  # another user's, under hidepid=1 of proc(5); under hidepid=2 it is not to be seen at all
-    # The command name stands in parentheses and may hold blanks and parentheses itself.
+    # The command name is in parentheses and may hold blanks and parentheses itself.
     fields = raw[raw.rindex(b")") + 2 :].split()
     return _Stat(fields[0], int(fields[1]), int(fields[17]), int(fields[19]))
 

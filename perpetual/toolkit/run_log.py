@@ -4,7 +4,7 @@ Imported by training scripts, so it imports next to nothing: not even `json`, wh
 line. Outside a run (without PERPETUAL_METRICS) it does nothing.
 
 A line is written whole by one call on an append-only file: threads, forked workers and other processes may log to the
-same file. A process that is killed leaves at most one torn line at the end of the file; whoever writes next begins a
+same file. A process that is killed leaves at most one torn line at the end of the file; the next writer begins a
 line of its own, and readers skip what is no JSON. A training is worth more than a line of its log: where a line cannot
 be written (disk full, folder gone) a warning is printed once, and the run goes on.
 """
@@ -41,7 +41,7 @@ def log(**values: object) -> None:
     keeps its type: NaN is `{"type": "float", "text": "nan"}`, and so are infinities, integers of more than 63 bits (in
     hexadecimal) and other objects (their `repr`, cut short). A metric is a number: the rest is kept and not compared.
 
-    Raises nothing: a line that cannot be written is told once on standard error, and the run goes on.
+    Raises nothing: a line that cannot be written is named once on standard error, and the run goes on.
     """
     path = os.environ.get("PERPETUAL_METRICS")
     if not path:
@@ -93,7 +93,7 @@ def _warn(path: str, problem: OSError) -> None:
         try:
             sys.stderr.write(f"perpetual.log: {path}: {problem}; lines are lost, the run goes on\n")
             sys.stderr.flush()
-        except (OSError, ValueError, AttributeError):  # standard error is full, closed or absent: nobody can be told
+        except (OSError, ValueError, AttributeError):  # standard error is full, closed or absent
             return
 
 

@@ -1,4 +1,4 @@
-"""The files of a project's services: who runs, since when, how it fares. Floor 0; light, for the instant commands.
+"""The files of a project's services: process, start and health of each. Floor 0; light, for the instant commands.
 
 `NAME.lock` is held by the process that runs the service, and by nothing else: whether it runs is asked of the operating
 system. `NAME.json` says the rest, in the words of that process. `NAME.stop` asks it to end.

@@ -147,7 +147,7 @@ def read_yaml(path: Path) -> dict[str, Any] | None:
 
 
 def place_of(path: Path, *keys: str) -> str:
-    """Returns where a key stands, as a mistake is told.
+    """Returns the place of a key, as error messages name it.
 
     The path and, if the key is there, its line. Parses the file.
     """
@@ -170,7 +170,7 @@ def set_value(path: Path, keys: tuple[str, ...], value: Any) -> None:
 
     Raises:
         ConfigError: if the file is no YAML.
-        TransientError: if somebody else has not finished within ten seconds.
+        TransientError: if another process has not finished within ten seconds.
         PerpetualError: (not_written) for a full disk, or a folder that may not be written.
     """
     _changed(path, lambda: _set_value(path, keys, value))
@@ -197,7 +197,7 @@ def _changed(path: Path, change: Callable[[], None]) -> None:
     guard = FileLock(path.with_name(f"{path.name}.lock"))
     try:
         if not guard.acquire(timeout_s=_PATIENCE_S):
-            raise TransientError(f"{path} is being changed by somebody else", hint="the same again")
+            raise TransientError(f"{path} is being changed by another process", hint="the same again")
         try:
             change()
         finally:

@@ -59,12 +59,12 @@ def oriented(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
     """Returns the design and its rows as the science wants them: differences from the baseline, bigger is better.
 
-    None if they cannot be told yet: no claim, or a baseline that has not run.
+    None if they are unknown yet: no claim, or a baseline that has not run.
     """
     design = experiment.body["design"]
     if design["claim"] is None or baseline is None or baseline == {}:
         return None
-    sign = -1.0 if design["direction"] == "min" else 1.0  # some effect, of no direction, is told as it was measured
+    sign = -1.0 if design["direction"] == "min" else 1.0  # some effect, of no direction, is shown as it was measured
     model: dict[str, Any]
     if design["kind"] == "binary":
         assert isinstance(baseline, float), experiment.id
@@ -316,7 +316,7 @@ def pools_with(design: Mapping[str, Any], first: Mapping[str, Any]) -> bool:
     """Returns whether runs of a design say anything under the prediction that was measured first of the same
     command.
     """
-    if first["paired"]:  # who predicts otherwise does not share the baseline's seeds either
+    if first["paired"]:  # another prediction does not share the baseline's seeds either
         return _agree(design, first, _PREDICTION)
     return bool(design["metric"] == first["metric"])
 
@@ -359,7 +359,7 @@ def _opined(row: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Verdict(NamedTuple):
-    """The status, what a hypothesis past a threshold still needs before it is decided, and who decided it."""
+    """The status, what a hypothesis past a threshold still needs before it is decided, and its decider."""
 
     status: str
     needs: str | None = None
@@ -437,7 +437,7 @@ def refold(ctx: Context, tx: Transaction, hypothesis_id: str, rows: Sequence[Map
     """
     hypothesis = tx.get("hypothesis", hypothesis_id)
     assert hypothesis is not None, hypothesis_id
-    ctx.config.refresh()  # under the thresholds of now: who sets one folds anew, and this fold may come after
+    ctx.config.refresh()  # under the thresholds of now: setting one folds anew, and this fold may come after
     rows = rows_of(ctx, hypothesis_id) if rows is None else rows
     found = folded(ctx, hypothesis, rows)
     status: str = found["status"]
@@ -491,7 +491,7 @@ def _users(tx: Transaction) -> dict[str, list[str]]:
     """Returns by baseline experiment the hypotheses that have an experiment compared with it.
 
     What an experiment is compared with never changes, so what was found is kept, and only later experiments are looked
-    at: reading thousands at each run's end would hold up who waits for it. The kept fold may be dropped.
+    at: reading thousands at each run's end would delay its waiters. The kept fold may be dropped.
     """
     total = tx.count("experiment")
     kept = tx.get("fold", _COMPARED)

@@ -1,4 +1,4 @@
-"""The outlook of a pick: which outcome of one more replicate would decide its hypothesis, told before it runs."""
+"""The outlook of a pick: which outcome of one more replicate would decide its hypothesis, computed before it runs."""
 
 from __future__ import annotations
 

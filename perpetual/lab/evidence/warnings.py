@@ -111,13 +111,13 @@ def _named(ids: Sequence[str]) -> str:
 
 
 def _ended(ctx: Context, experiment_id: str) -> list[Document]:
-    """Returns its runs that have started and ended; what was taken from the queue nobody had seen."""
+    """Returns its runs that have started and ended; a run that was taken from the queue had shown nothing."""
     runs = ctx.store.find("run", experiment_id=experiment_id)
     return [run for run in runs if run.body["status"] in ENDED and run.body["started_at"] is not None]
 
 
 def _left_out(runs: Sequence[Document], measured: set[Any], name: str) -> list[str]:
-    """Returns how many of the runs gave no value, since who ends a run that looks bad selects.
+    """Returns how many runs gave no value: ending runs that look bad early biases the sample.
 
     And how many weigh nothing.
     """
@@ -207,7 +207,7 @@ def _shared_baselines(weighed: Sequence[Document]) -> list[str]:
 def seen_before(ctx: Context, draft: Mapping[str, Any]) -> dict[str, list[str]]:
     """Returns what had been measured when a claim was proposed and does not count.
 
-    Whoever proposes it may have chosen by it.
+    The proposer may have chosen by it.
 
     `seen_before`: experiments of the same command and settings that are not pooled with it, since they are another
     hypothesis's or none's. `passed_over`: those that measured the same as its baseline and are left out of it.
@@ -238,6 +238,6 @@ def _alike(ctx: Context, body: Mapping[str, Any], but: set[Any]) -> list[Documen
         for item in ExperimentRecords(ctx).alike.of(body)
         if item.id not in but
         and item.body["runs"].get("done")
-        and "approved_hash" in item.body  # adopted work ran elsewhere, and is told as such
+        and "approved_hash" in item.body  # adopted work ran elsewhere, and is shown as such
         and item.body["design"]["metric"] in (None, metric)
     ]

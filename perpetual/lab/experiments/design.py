@@ -95,7 +95,7 @@ def _tau(spec: Specification, claim: str | None, mde: float | None) -> float | N
 
 
 def check_replicates(replicates: int) -> None:
-    """Raises UsageError for a number of replicates that nobody means."""
+    """Raises UsageError for an implausible number of replicates."""
     if not 1 <= replicates <= _MOST_REPLICATES:
         raise UsageError(f"replicates must be 1 to {_MOST_REPLICATES}, not {replicates}")
 
@@ -181,7 +181,7 @@ def _proxy(proxy: Mapping[str, Any] | None, mde: float | None, against: float | 
     if proxy is None:
         return None
     if mde is None:
-        raise UsageError("a proxy stands in for a claim with an mde")
+        raise UsageError("a proxy replaces a claim with an mde")
     if not isinstance(against, str):
         raise UsageError(
             "a proxy is compared with a stand-in of the baseline, which must be an experiment",

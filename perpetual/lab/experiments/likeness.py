@@ -1,6 +1,6 @@
 """What is to be approved beside what was approved like it: the words, variables and settings that differ.
 
-A person who has read one command of a campaign reads of the next one what has changed.
+After one command of a campaign, a person reads only the changes in the next one.
 """
 
 from __future__ import annotations

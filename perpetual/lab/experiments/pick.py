@@ -45,7 +45,7 @@ def drafts(ctx: Context, *, quiet: bool = False) -> list[tuple[Draft, Experiment
     for name, proposer in proposers:
         try:
             answered = limited(name, partial(_drafts, proposer, opened, known))
-        except Exception as problem:  # noqa: BLE001 - of somebody's plugin; it is told in the feed
+        except Exception as problem:  # noqa: BLE001 - of any plugin; the feed names it
             _tell(ctx, name, f"{type(problem).__name__}: {problem}", quiet)
             continue
         for draft in answered:

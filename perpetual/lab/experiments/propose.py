@@ -299,7 +299,7 @@ def state_of(ctx: Context, hypotheses: Sequence[Document]) -> dict[str, Any]:
             left = experiment.body["design"]["replicates"] - len({run.body["replicate"] for run in runs})
             weighed = as_weighed(experiment.body, firsts.get(design_key(experiment.body)))
             if weighed is None:
-                continue  # whoever wants to see it runs it by hand
+                continue  # a person may still run it by hand
             baseline = baseline_values(ctx, weighed["design"])
             runs = [*runs, *ended_elsewhere(ctx, experiment.body, experiment.id)]
             candidate = ctx.cached(Proposals).candidate(experiment.id, weighed, runs, baseline)

@@ -109,7 +109,7 @@ class Files:
                 out.write(self._redactor.content(line))
 
     def place(self, id: str | None, folder: Path | None) -> None:
-        """Gives a run its files; a folder that stands there already is its own."""
+        """Gives a run its files; a folder that is there already is its own."""
         if folder is None or id is None:
             return
         target = RunRecords(self._ctx).log_dir(id)

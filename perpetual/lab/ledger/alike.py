@@ -18,7 +18,7 @@ __all__ = ["Alike"]
 _REACH = "alike"  # the fold that says how many experiments are indexed
 _KEEP_EVERY = 16  # experiments: so many are read at each proposal rather than written at each
 _BUCKET = 3  # hexadecimal digits: 4,096 buckets
-_KEY = 16  # digits that are kept; who reads compares whole keys
+_KEY = 16  # digits that are kept; readers compare whole keys
 
 Body = Mapping[str, Any]
 
@@ -98,7 +98,7 @@ class Alike:
         try:
             return self._key(document.body)
         except (KeyError, TypeError, ValueError):
-            return None  # no specification; `store verify` is who complains of it
+            return None  # no specification; `store verify` reports it
 
 
 def _bucket(key: str) -> str:

@@ -80,7 +80,7 @@ def spec_hash(body: Mapping[str, Any]) -> str:
 def design_key(body: Mapping[str, Any]) -> str:
     """Returns what makes two experiments replicates of one design: the same code and settings.
 
-    How often it runs, what it may use, who asks for it and what they predict make no new implementation of an idea, so
+    Its replicates, resources, proposer and prediction make no new implementation of an idea, so
     such experiments share its luck (`tau`): their runs are pooled, or a claim could be repeated under another name,
     with a slightly different mde or baseline, or by another of the numbers that it prints, until it holds.
     """
@@ -323,7 +323,7 @@ class ExperimentRecords:
         self.check_open(document)
         if "approved_hash" not in body:
             raise NotPermitted(
-                f"{document.id} was adopted from earlier work, and nobody approved it here",
+                f"{document.id} was adopted from earlier work, and is not approved here",
                 hint="propose it anew, with the command to run: perpetual propose",
                 code="not_approved",
             )

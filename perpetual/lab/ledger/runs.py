@@ -66,7 +66,7 @@ class RunRecords:
 
     def live(self) -> Sequence[Document]:
         """Returns the runs that are queued, launching or running, oldest first."""
-        # Between two looks a run may go on to the next status, or back to the queue: it is seen, and told once.
+        # Between two looks a run may go on to the next status, or back to the queue: it is seen, and returned once.
         looks = [self._ctx.store.find("run", status=status) for status in (*LIVE, LIVE[0])]
         found = {document.id: document for look in looks for document in look}
         return sorted(found.values(), key=lambda document: document.number)
@@ -132,7 +132,7 @@ class RunRecords:
         return document
 
     def change(self, tx: Transaction, document: Document, values: Mapping[str, Any]) -> Document:
-        """Writes changed fields of a run; a new status is told as an event."""
+        """Writes changed fields of a run; a new status is an event."""
         body = {**document.body, **values}
         stored = tx.put("run", document.id, body, expect_revision=document.revision)
         if body["status"] != document.body["status"]:
@@ -154,7 +154,7 @@ class RunRecords:
         return self.queue_set()[0]
 
     def queue_set(self) -> tuple[str, str]:
-        """Returns the state of the queue and who set it.
+        """Returns the state of the queue and the actor that set it.
 
         Empty for a record of an earlier version, which did not say.
         """

@@ -43,7 +43,7 @@ class Specification:
     on_crash: str | None = None  # of a binary claim that it runs at all: a failed run `supports` or `refutes` it
     confirmation: bool = False  # on data that no earlier experiment has looked at; see `require_confirmation`
     proxy: Mapping[str, Any] | None = None  # a cheaper stand-in: {"args": more words, "cost_run_hours", "tau"}
-    proxy_of: str | None = None  # the experiment that this one stands in for
+    proxy_of: str | None = None  # the experiment that this one is a proxy of
     changes: str | None = None  # code, data or environment, where that difference from the baseline is the treatment
     extends: str | None = None  # the experiment of which this is more replicates
     replicates: int = 1

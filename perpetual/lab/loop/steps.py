@@ -52,7 +52,7 @@ def propose(ctx: Context) -> list[str]:
         return []
     ranked = sorted(drafts(ctx), key=lambda pair: -(pair[1].score.score or 0.0))
     made: list[str] = []
-    # The proposers thought without holding up anybody; somebody may have decided what they thought of, and another loop
+    # The proposers worked without a lock; another caller may have decided their hypotheses, and another loop
     # may have taken their ideas, or the room.
     with ctx.store.transaction():
         ranked = [pair for pair in ranked if HypothesisRecords(ctx).get(pair[0].hypothesis_id).status == "open"]
@@ -185,7 +185,7 @@ def _next_claim(ctx: Context, held: Collection[str]) -> str | None:
 def _park(ctx: Context) -> list[str]:
     """Parks open hypotheses whose every candidate teaches less than the minimum; nothing while a run is live."""
     parked = []
-    with ctx.store.transaction() as tx:  # or somebody launches, decides or approves in between
+    with ctx.store.transaction() as tx:  # or another caller launches, decides or approves in between
         if RunRecords(ctx).live():
             return []
         opened = ctx.store.find("hypothesis", status="open")
@@ -204,7 +204,7 @@ def _park(ctx: Context) -> list[str]:
 def halt_reason(ctx: Context) -> tuple[str, str] | None:
     """Returns why nothing more should be launched, whatever is left to do: (reason, explanation), or None to go on.
 
-    Only what happened since the loop last stopped counts: whoever starts it again has seen the rest.
+    Only what happened since the loop last stopped counts: the person that starts it again has seen the rest.
     """
     stops = ctx.store.page("event", limit=1, newest_first=True, kind="loop_stopped").items
     since = stops[0].body["time"] if stops else ""
@@ -246,7 +246,7 @@ def stop_reason(ctx: Context, launches: Launches) -> tuple[str, str] | None:
 
 def _failure_rate(ctx: Context, since: str) -> str | None:
     newest = ctx.store.page("run", limit=_FAILURE_WINDOW, newest_first=True).items
-    own = [run for run in newest if "adopted" not in run.body]  # earlier work failed under somebody else
+    own = [run for run in newest if "adopted" not in run.body]  # earlier work failed elsewhere
     ended = [run for run in own if run.body["status"] in ENDED and (run.body["ended_at"] or "") > since]
     broken = [run for run in ended if run.body["status"] in ("failed", "timeout", "lost")]
     row = 0

@@ -42,7 +42,7 @@ class Hit(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A note that nobody has decided on: what the gates said of its newest version, and whether agents see one."""
+    """An undecided note: the verdict of the gates on its newest version, and whether agents see one."""
 
     note: Note
     category: str | None
@@ -374,7 +374,7 @@ class Notes:
     def history(self, path: str, *, limit: int = 50) -> Sequence[NoteCommit]:
         """Returns the note's versions in git, newest first.
 
-        Anyone who can push has written messages and authors. An agent is shown those that the gates pass here, of the
+        Anyone with push access has written messages and authors. An agent is shown those that the gates pass, of the
         newest versions.
         """
         document = self._need(path)

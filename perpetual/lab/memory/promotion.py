@@ -1,6 +1,6 @@
 """What a person decides about a note: `promote` vouches for one version of it, `reject` takes it from agents' eyes.
 
-A decision binds the version's blob, and stands in the ledger of verdicts with its reason; git is not told, since a
+A decision binds the version's blob, and is in the ledger of verdicts with its reason; git does not get it, since a
 note's status is the store's. Used by the memory department alone.
 """
 
@@ -67,7 +67,7 @@ def promote(ctx: Context, gates: Gates, note: Document, why: str, *, blob: str |
 
 
 def reject(ctx: Context, note: Document, why: str) -> dict[str, Any]:
-    """Shows agents the newest version no more; one that was promoted before it stays shown.
+    """Hides the newest version from agents; one that was promoted before it stays shown.
 
     Raises:
         NotPermitted: for a promoted version under an agent's shell: what a person vouched for, a person takes back.

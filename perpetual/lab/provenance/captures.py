@@ -123,7 +123,7 @@ def capture(ctx: Context, run: Document, experiment: Document, spec: LaunchSpec)
         **facts,
     }
     # Names of files and variables may be any bytes; escaped, they are JSON that every reader takes. One line for each
-    # key helps a person who reads the file, and indenting all of it would cost a millisecond.
+    # key helps human readers of the file, and indenting all of it would cost a millisecond.
     lines = [f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in document.items()]
     data = ("{" + ",\n ".join(lines) + "}\n").encode("ascii")
     write_atomic(spec.log_dir / FILE, data)

@@ -198,7 +198,7 @@ def _refused(ctx: Context, found: Changed) -> PerpetualError:
 
 
 def held_up(ctx: Context, run: Document) -> PerpetualError:
-    """Returns the error of a caller who waits for a run that is held."""
+    """Returns the error for callers that wait for a run that is held."""
     hint = _hint(ctx, run.body["experiment_id"])
     return NotPermitted(f"{run.id} does not start: {run.body['reason']}", hint=hint, code=KIND)
 

@@ -68,14 +68,14 @@ def _analyse_run(ctx: Context, analysers: list[tuple[str, Analyser]], run: Docum
 def _conclude(ctx: Context, analysers: list[tuple[str, Analyser]], hypothesis: Document) -> None:
     record = HypothesisRecords(ctx).get(hypothesis.id)
     if record.status != hypothesis.body["status"]:
-        return  # somebody has opened it again meanwhile, or turned it: the next look tells what stands
+        return  # it was opened again meanwhile, or its verdict has changed: the next look sees it
     evidence = _every(EvidenceRecords(ctx).list, record.id)
     experiments = _every(ExperimentRecords(ctx).list, record.id)
     path = f"{_folder(ctx)}/{record.id}.md"
     for name, analyser in analysers:
         try:
             found = limited(name, partial(analyser.conclude, record, evidence, experiments))
-        except Exception as problem:  # noqa: BLE001 - as above: a verdict without words is one all the same, and is told
+        except Exception as problem:  # noqa: BLE001 - as above: a verdict without words is one all the same, and is an event
             _tell_failed(ctx, path, f"the analyser {name} failed: {type(problem).__name__}: {problem}")
             continue
         if found is not None:
@@ -87,7 +87,7 @@ def _conclude(ctx: Context, analysers: list[tuple[str, Analyser]], hypothesis: D
 
 
 def _every(pages: Callable[..., Listing[_Record]], hypothesis_id: str) -> list[_Record]:
-    """Returns all of a hypothesis's records: a verdict is told from the whole of its case."""
+    """Returns all of a hypothesis's records: a verdict is described from the whole of its case."""
     page = pages(hypothesis_id=hypothesis_id, limit=_PAGE)
     found = [*page.items]
     while page.next_cursor is not None:
@@ -104,7 +104,7 @@ def _note(ctx: Context, path: str, text: str, type: str, key: str) -> None:
     try:
         ctx.cached(Notes).write(path, text, type=type, idempotency_key=key)
     except Refused:
-        return  # the verdict is on record: a rejected note is kept for audit and shown to nobody
+        return  # the verdict is on record: a rejected note is kept for audit and never shown
     except PerpetualError as problem:
         # What was learned is in the ledger; the words must not stop the research, and the feed says what is missing.
         _tell_failed(ctx, path, problem.message)

@@ -167,7 +167,7 @@ def try_again(ctx: Context, tx: Transaction, run: Document, cause: str) -> Docum
     """Returns a further attempt, queued, of a run that has just ended by `cause`, where the methodology says so.
 
     Once, since the caller's transaction is the one in which the run ends. What stands against it is noted beside the
-    run: nobody waits for an answer here.
+    run: no caller waits for an answer here.
 
     Args:
         cause: `lost` or `oom`, as in the methodology's `auto_retry`.

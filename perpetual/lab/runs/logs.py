@@ -222,7 +222,7 @@ def _pieces(ctx: Context, run: Document, path: Path, position: int, follow: bool
             fetched = time.monotonic()
         with _opened(path) as file:
             if file.seek(0, io.SEEK_END) < position:
-                position = file.tell()  # cut to its limit under our hands; what stands there was shown already
+                position = file.tell()  # cut to its limit meanwhile; what is left was shown already
                 yield _CUT
             file.seek(position)
             while data := file.read(_CHUNK_BYTES):

@@ -2,7 +2,7 @@
 
 The record takes a metric whose name is printable text of at most 200 characters, a thousand metrics of one run, and of
 values the finite ones up to 1e100: any other that is there is None, which nothing is compared with. What is left out is
-told by an annotation. Readers are plugins, so what they answer is checked here.
+named by an annotation. Readers are plugins, so what they answer is checked here.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ _LONGEST_LAUNCH_S = 600.0  # for which a launcher on another machine is taken to
 _LATE_RUNS, _LATE_S = 20, 7 * 86_400.0
 # What the end of a run has filled in, of one that goes on.
 _ALIVE = {"ended_at": None, "duration_s": None, "gpu_hours": None, "run_hours": None, "analysed": False}
-_LAUNCH_TURN_S = 0.05  # how often a run that is being launched is looked at by who wants it ended
+_LAUNCH_TURN_S = 0.05  # poll interval of `kill` while the run is still launching
 _NEVER = "its launcher died before the command was started; it waits to be started again"
 
 
@@ -58,7 +58,7 @@ def record(ctx: Context, tell: Callable[[], object], *, analyse: bool, first: Co
     """Scans, then (if `analyse`, and the methodology's `auto_analyze`) writes analyses and notes, then flushes to git.
 
     Args:
-        tell: has new events delivered: who hears of the end of a run need not wait until it is put into words.
+        tell: delivers new events: observers need not wait for the analysis of a run that has ended.
     """
     answer = scan(ctx, first=first, tell=tell)
     if ctx.trust.is_held:
@@ -73,7 +73,7 @@ def scan(ctx: Context, *, first: Collection[str] = (), tell: Callable[[], object
     """Looks at every live run and records what has changed; then starts what was waiting and has room.
 
     Args:
-        first: ids of runs to look at before the others, since somebody waits for them.
+        first: ids of runs to look at before the others, since a caller waits for them.
         tell: called once these are looked at, if anything has changed.
 
     Returns:
@@ -101,7 +101,7 @@ def scan(ctx: Context, *, first: Collection[str] = (), tell: Callable[[], object
 
 
 def _look_at(ctx: Context, runs: Sequence[Document], answer: _Answer) -> list[Document]:
-    """Looks at each; answers those that go on beyond their limit, and nobody is there to end them."""
+    """Looks at each; returns those beyond their limit that have no supervisor to end them."""
     seen = _seen_many(ctx, runs)
     return [run for run in runs if _each(partial(_look, seen=seen.get(run.id)), ctx, run, answer)]
 
@@ -281,7 +281,7 @@ def _kill(ctx: Context, run_id: str, grace_s: float | None, wait_s: float) -> Do
         raise Conflict(f"{run.id} is {run.body['status']}; there is nothing to kill")
     _require_here(ctx, run)
     try:
-        with ctx.store.transaction() as tx:  # on record first: what somebody wanted to end is not tried again by itself
+        with ctx.store.transaction() as tx:  # on record first: a run that was cancelled is not retried automatically
             run = ctx.need("run", run.id)
             if run.body["status"] in ("launching", "running") and run.body.get("cancelled_by") != ctx.actor:
                 run = RunRecords(ctx).change(tx, run, {"cancelled_by": ctx.actor, "cancel_grace_s": grace})
@@ -303,7 +303,7 @@ def _require_here(ctx: Context, run: Document) -> None:
     try:
         elsewhere = sight(ctx, run).elsewhere
     except (CorruptData, TransientError):
-        return  # its records are spoilt; who supervises it may be known all the same
+        return  # its records are spoilt; its supervisor may be known all the same
     if elsewhere is not None:
         raise Conflict(f"{run.id} {elsewhere}", hint=f"there: perpetual kill {run.id}", code="elsewhere")
 
@@ -354,7 +354,7 @@ def _cancel(ctx: Context, run: Document, grace_s: float, wait_s: float) -> Sight
 
 
 def _ended_unrecorded(run: Document, seen: Sighting, problem: PerpetualError) -> PerpetualError:
-    told = "was told to end" if seen.state in LIVING else "has ended"
+    told = "was asked to end" if seen.state in LIVING else "has ended"
     return PerpetualError(
         f"{run.id} {told}, and that is not recorded yet: {problem.message}",
         hint="free some space, or mend the rights; then perpetual scan",
@@ -400,7 +400,7 @@ class _End(NamedTuple):
 
 
 def _each(deed: Callable[[Context, Document, _Answer], bool], ctx: Context, run: Document, answer: _Answer) -> bool:
-    """Returns what the deed answers; a run that cannot be looked at is told and holds up no other."""
+    """Returns the operation's answer; a run that cannot be looked at is reported and delays no other."""
     try:
         return deed(ctx, run, answer)
     except (CorruptData, TransientError, PluginError) as problem:  # of its folder, or of an engine out of reach
@@ -418,7 +418,7 @@ def _end(ctx: Context, run: Document, answer: _Answer) -> bool:
 
 
 def _look(ctx: Context, run: Document, answer: _Answer, *, seen: Sighting | Exception | None = None) -> bool:
-    """Records what has become of a run; whether it goes on beyond its limit and nobody is there to end it.
+    """Records the state of a run; returns whether it is beyond its limit without a supervisor to end it.
 
     Args:
         seen: what its scheduler has said just now, or raised.
@@ -444,7 +444,7 @@ def _look(ctx: Context, run: Document, answer: _Answer, *, seen: Sighting | Exce
             if told is not None:
                 answer["changes"].append({**_change(run, "running"), "reason": told})
             if not log_dir.is_dir():
-                message = f"{log_dir} was removed: it goes on, and nobody will know how it ended"
+                message = f"{log_dir} was removed: it goes on, and how it ends will not be known"
                 answer["problems"].append({"run_id": run.id, "code": "folder_removed", "message": message})
         return seen.overdue
     if seen.state == "absent" and run.body["status"] == "launching" and not run.body.get("pending"):
@@ -464,7 +464,7 @@ def _look(ctx: Context, run: Document, answer: _Answer, *, seen: Sighting | Exce
             step("scan:evidence")
             after = ctx.need("run", run.id)
     if not is_current:
-        # What was found rests on what is noted of it: its provenance, who shares its folder, who has ended it.
+        # The run's record changed after we read it (provenance, shared folder, canceller): measure again.
         return _look(ctx, fresh, answer)
     step("scan:settled")
     _tell_end(ctx, answer, _change(after, before), debit, evidence)
@@ -724,7 +724,7 @@ def _refold_cautions(ctx: Context, tx: Transaction, experiment: Document) -> Non
 def _hours(ctx: Context, run: Document, seen: Sighting) -> tuple[float, float]:
     """Returns (GPU-hours, run-hours) that a run is charged.
 
-    Of a lost one nobody knows how long it lasted. It is charged until it was missed, and never more than was reserved
+    The duration of a lost run is unknown. It is charged until it was missed, and never more than was reserved
     for it; all of that where the clock cannot be right, because it says that the run has not started yet.
     """
     if seen.duration_s is not None:

@@ -425,12 +425,12 @@ def _note_launch(ctx: Context, prepared: _Prepared, answer: Launched | Perpetual
     run = _noted(ctx, turn.run, values, kept, failure)
     if failure is not None:
         if run.body["status"] == "killed":
-            return run  # it was called off, which is what somebody wanted
+            return run  # it was cancelled
         raise failure
     step("launch:noted")
     ctx.trust.note(ctx.store.seq())  # a backup of before must not have it run again
     if (run.body["status"] == "running" or run.body.get("pending")) and run.body.get("cancelled_by"):
-        # By somebody who found nothing to end yet, and may have left.
+        # By a caller that found no process to end yet, and may have ended itself.
         grace_s = ctx.config.methodology["kill_grace_s"]
         log_dir = RunRecords(ctx).log_dir(run.id)
         scheduler_for(ctx, run).cancel(run.body["native_id"], log_dir, by=run.body["cancelled_by"], grace_s=grace_s)
@@ -479,7 +479,7 @@ def _noted(
 
 
 def _came_through(ctx: Context, run: Document) -> Sighting | None:
-    """Returns the run as it is if its command was executed, whoever started it."""
+    """Returns the run as it is if any launcher has executed its command."""
     seen = taken(ctx, run, scheduler_for(ctx, run).poll(None, RunRecords(ctx).log_dir(run.id)))
     executed = seen.state in LIVING or (seen.state == "ended" and seen.reason != "exec_failed")
     return seen if executed else None

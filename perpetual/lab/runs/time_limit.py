@@ -1,4 +1,4 @@
-"""Beyond the wall limit: what becomes of a run that nobody has ended there.
+"""Beyond the wall limit: what becomes of a run that was not ended there.
 
 The supervisor ends a run at its limit. There is none to do so where the methodology lets runs go on (`on_overrun:
 warn`), and where the supervisor was killed and the command lives. Used by `reconcile`, and by `audit`, since the
@@ -33,7 +33,7 @@ def note_overrun(ctx: Context, run: Document, seen: Sighting) -> str | None:
     Budget or none: what it has used is used, so the reservation grows also where nothing is left.
 
     Returns:
-        What was told, in words, the first time.
+        What was found, in words, the first time.
     """
     if run.body.get("on_overrun") != "warn":
         return None
@@ -66,14 +66,14 @@ def note_overrun(ctx: Context, run: Document, seen: Sighting) -> str | None:
 def end_overdue(ctx: Context, run: Document) -> None:
     """Ends a command that has outlived its supervisor and its limit; returns when its processes are gone.
 
-    That it was ended for its limit is on record first: who finds it lost then must not try it again.
+    That it was ended for its limit is on record first: a scan that finds it lost then must not retry it.
     """
     with ctx.store.transaction() as tx:
         fresh = ctx.need("run", run.id)
         if fresh.body["status"] != "running":
             return
         if not is_told(fresh.body):
-            text = "past its wall limit, and nobody was left to end it there: its supervisor had died"
+            text = "past its wall limit: its supervisor, which should have ended it, had died"
             fresh = RunRecords(ctx).annotate(tx, fresh, [_annotation(text)])
             held = Budget(ctx).reserved_for(run.id) or (0.0, 0.0)
             payload = {"wall_s": _wall_s(ctx, fresh), "gpu_hours": held[0], "run_hours": held[1]}
@@ -96,7 +96,7 @@ def _wall_s(ctx: Context, run: Document) -> float | None:
 
 
 def _lasted_s(ctx: Context, run: Document, seen: Sighting) -> float:
-    """Returns how long it has lasted: by a clock that nobody sets, where the scheduler has one."""
+    """Returns how long it has lasted: by a monotonic clock, where the scheduler has one."""
     if seen.age_s is not None:
         return seen.age_s
     started = seen.started_at or run.body["started_at"]

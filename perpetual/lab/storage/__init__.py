@@ -184,7 +184,7 @@ class Storage:
             return {"path": str(source), "rows": export.rows, "commit": export.meta.commit, "backup": None}
 
         def load(target: StoreBase) -> int:
-            self._check_unused()  # now that nobody can write any more
+            self._check_unused()  # now that writers are locked out
             for kind in export.kinds:
                 if kind.name not in target.kinds:
                     target.declare(kind)
@@ -207,7 +207,7 @@ class Storage:
         """Moves the record into another store and chooses that one; answers `{from, to, rows, commit, backup}`.
 
         Raises:
-            UnknownPlugin: if nobody offers such a store.
+            UnknownPlugin: if no plugin offers such a store.
             Conflict: if it is the one in force.
             NotPermitted: where an agent asks for it; a dry run is not refused.
         """

@@ -49,7 +49,7 @@ def examine(ctx: Context) -> list[str]:
     except PerpetualError as problem:
         if problem.code != "not_written":
             raise
-        return problems  # a folder that may only be read: nobody could have spoilt what is derived here
+        return problems  # a read-only folder: what is derived cannot have been spoilt here
 
 
 def _examine_folds(ctx: Context, tx: Transaction) -> list[str]:
@@ -147,7 +147,7 @@ def _examine_books(id: str, run: Mapping[str, Any], rows: Sequence[Mapping[str, 
         is_held = not settled or (run.get("found_again") and rows[-1]["kind"] == "reserve")
         problems = [] if is_held else [f"{id} is {run['status']}, and its reservation is closed"]
         return problems if rows else [f"{id} is {run['status']}, and nothing is reserved for it"]
-    is_adopted = "adopted" in run  # it was paid for where it ran; what of it was charged here is what that told
+    is_adopted = "adopted" in run  # it was paid for where it ran; what is charged here is what the source said
     if not settled or (run.get("found_again") and rows[-1]["kind"] == "reserve"):
         return [] if is_adopted else [f"{id} is {run['status']}, and its reservation is still open"]
     problems = [

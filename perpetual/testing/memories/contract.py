@@ -349,7 +349,7 @@ class MemoryContract:
             assert not again.is_lost()
 
     def test_reading_makes_no_memory(self, memory: Memory, reopen: Reopen) -> None:
-        """One that is lost stays lost until it is written: otherwise nobody would write it anew."""
+        """One that is lost stays lost until it is written: otherwise it would never be written anew."""
         lost = memory.is_lost()
         assert memory.read(PATH) is None
         assert [*memory.history(PATH, 5)] == []

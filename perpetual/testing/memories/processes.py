@@ -158,7 +158,7 @@ class DurableMemoryContract(MemoryContract):
     def test_a_process_that_is_killed_has_kept_what_it_committed(
         self, memory: Memory, reopen: Reopen, peers: Callable[[], Peer]
     ) -> None:
-        """Right after the answer, and read by an object of later; the next intent goes on."""
+        """Right after the answer, and read by a later object; the next intent goes on."""
         peer = peers()
         made = [peer.ask("commit", **given_of(intent)) for intent in (1, 2)]
         peer.kill()

@@ -173,7 +173,7 @@ class Commands:
     # --- how it ends ----------------------------------------------------------------------------------------
 
     def test_launching_returns_at_once(self, site: Site) -> None:
-        """The run goes on by itself; its id, its start and its process are told."""
+        """The run goes on by itself; its id, its start and its process are known."""
         before = time.time()
         with ThreadPoolExecutor(1) as pool:
             launching = pool.submit(site.launch, "note:seen", "hold:go", "exit:0")
@@ -203,7 +203,7 @@ class Commands:
         run.end()
 
     def test_its_age_is_told_by_a_clock_that_nobody_sets(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-        """While it runs, where it is told at all."""
+        """While it runs, where it is known at all."""
         before = time.monotonic()
         run = site.launch("note:seen", "hold:go", "exit:0")
         site.noted("seen")
@@ -218,7 +218,7 @@ class Commands:
         lasted_s = time.monotonic() - before
         if ages != [None] * 3:
             told = [age_s for age_s in ages if age_s is not None]
-            assert len(told) == 3, f"told at one look and not at another: {ages}"
+            assert len(told) == 3, f"known at one look and not at another: {ages}"
             assert told == sorted(told)
             assert all(0.0 <= age_s < lasted_s + _TICK_S for age_s in told), f"{ages} after {lasted_s} s"
         site.release()
@@ -268,7 +268,7 @@ class Commands:
         assert abs(posix_of(seen.ended_at) - posix_of(seen.started_at) - seen.duration_s) < _CLOCK_S
 
     def test_resources_are_in_their_units(self, site: Site) -> None:
-        """CPU seconds and bytes, where they are told at all."""
+        """CPU seconds and bytes, where they are known at all."""
         seen = site.launch("burn:0.15", "exit:0").end()
         assert seen.cpu_s is None or 0.1 < seen.cpu_s < 5.0
         assert seen.max_rss_bytes is None or 64 * 2**20 < seen.max_rss_bytes < 2**30

@@ -30,7 +30,7 @@ __all__ = ["SchedulerContract"]
 
 _MARK_S = 2.0  # how long a launcher is given to leave something in its run's folder, where it leaves anything
 _LIMITS_S = (0.8, 8.0)  # of time, to be waited for; the second where a busy machine has not begun within the first
-_SILENCES_S = (2.0, 10.0)  # the second where a busy machine has let nobody write within the first
+_SILENCES_S = (2.0, 10.0)  # the second where a busy machine has let no process write within the first
 
 
 class SchedulerContract(Records, Engines):
@@ -135,7 +135,7 @@ class SchedulerContract(Records, Engines):
         assert (run.poll(), run.output(), site.count()) == (seen, b"x", 1)
 
     def test_launchers_at_once_start_it_once(self, site: Site) -> None:
-        """One of them, and the others are told so."""
+        """One of them; the others get False."""
         spec = site.spec("count:count", "exit:0")
         barrier = threading.Barrier(3)
 
@@ -338,7 +338,7 @@ class SchedulerContract(Records, Engines):
         assert not any(map(platform.is_alive, tree))
 
     def test_a_further_cancellation_only_shortens_the_grace(self, site: Site) -> None:
-        """Who loses patience is heard; who has more of it is not."""
+        """A shorter grace counts; a longer one does not."""
         for name, first_s, second_s in (("slow", LONG_S, 0.0), ("quick", 0.1, LONG_S)):
             run = site.launch("deaf", f"note:{name}", "hold:never")
             site.noted(name)
@@ -389,7 +389,7 @@ class SchedulerContract(Records, Engines):
     # --- when the supervisor is lost ------------------------------------------------------------------------
 
     def test_a_lost_record_is_said_to_be_lost(self, site: Site) -> None:
-        """Supervisor and command are killed: nobody knows how it ended, and nobody makes it up."""
+        """Supervisor and command are killed: how it ended is unknown, and is not invented."""
         run = site.launch("out:done, exit code 0\n", "note:seen", "hold:never")
         command, supervisor = site.process("seen"), self.supervisor_of(site, site.noted("seen"))
         self._end(site, supervisor, command)
@@ -424,7 +424,7 @@ class SchedulerContract(Records, Engines):
             seen = late.poll()
             return seen.state != "running" or seen.overdue
 
-        site.until(told, "it runs past its limit, and nobody says so")
+        site.until(told, "it runs past its limit, and no look says so")
         if late.poll().state == "running":
             assert late.cancel(0.2) is True
         assert late.settled().state in ("lost", "ended")

@@ -68,7 +68,7 @@ class StoreContract(Documents, Extremes):
     # --- transactions ---------------------------------------------------------------------------------------
 
     def test_nothing_is_visible_before_the_end(self, store: StoreBase) -> None:
-        """The block sees its own writes, nobody else does, and then everybody does."""
+        """The block alone sees its own writes; after its end every reader does."""
         fill(store, 1)
 
         def outside() -> list[Any]:

@@ -193,7 +193,7 @@ class Documents:
         assert store.find("evidence", experiment_id="e1") == []
 
     def test_a_changed_document_is_found_by_its_new_fields(self, store: StoreBase) -> None:
-        """And no more by its old ones, inside the block and after it."""
+        """And not by its old ones, inside the block and after it."""
         fill(store, 2)
         with store.transaction() as tx:
             tx.put("hypothesis", "h1", {"n": 1, "status": "parked"})

@@ -274,7 +274,7 @@ class SharedStoreContract(DurableStoreContract):
         assert [(item.id, item.body["n"]) for item in store.find("hypothesis")] == [("h1", 1), ("h2", 2), ("h3", 3)]
 
     def test_a_process_that_dies_in_a_block_leaves_no_trace(self, store: StoreBase, peer: Peer) -> None:
-        """And holds nobody up."""
+        """And delays no other process."""
         fill(store, 1)
         assert peer.ask("begin", n=2) == "held"
         peer.end()
