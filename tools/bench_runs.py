@@ -91,7 +91,7 @@ def starting(rounds: int, scratch: Path) -> list[Row]:
 
 
 class Ear:
-    """Notes when the end of each run was told to those who observe."""
+    """Notes when observers heard of the end of each run."""
 
     def __init__(self) -> None:
         self.heard: dict[str, float] = {}
@@ -145,7 +145,7 @@ def hearing(scratch: Path, live: int, ends: int = 100) -> list[Row]:
 
             def end(runs: list[Run] = runs, writers: list[int] = writers, ended: dict[str, float] = ended) -> None:
                 for run, writer in zip(runs, writers, strict=True):
-                    time.sleep(0.15)  # so that each end is heard by one who sleeps
+                    time.sleep(0.15)  # so that each end wakes a sleeping caller
                     ended[run.id] = time.perf_counter()
                     os.close(writer)
 

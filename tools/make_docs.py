@@ -268,7 +268,7 @@ def mcp_page() -> str:
     lines += ["## Resources", "", "| resource | is | holds |", "|---|---|---|"]
     lines += [f"| `{item.uri}` | {item.mime_type} | {item.description} |" for item in resources]
     lines += [f"| `{item.uri_template}` | {item.mime_type} | {item.description} |" for item in templates]
-    lines += ["", "A client that subscribes to one is notified when it has changed, whichever process changed it.", ""]
+    lines += ["", "A client that subscribes to one is notified of every change, whichever process made it.", ""]
     lines += ["## Prompts", "", "| prompt | does | arguments |", "|---|---|---|"]
     for prompt in prompts:
         said = "; ".join(f"`{item.name}`: {item.description}" for item in prompt.arguments or [])

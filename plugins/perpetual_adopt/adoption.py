@@ -1,6 +1,5 @@
-"""Adoption of a source into a lab, and into the project that takes the place of a perpetual-agent one.
-
-For `command.py`, and for callers from Python.
+"""Adopting a source into a lab, and into the project that takes the place of a perpetual-agent one. For `command.py`,
+and for Python programs that do the same.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def takes_over(source: Source, lab: Callable[[], Lab], named: str | None = None)
 
     Raises:
         NoProject: if there is no project that earlier work of another kind could go into.
-        ForeignProject: if another perpetual-agent project is already there, or one of a newer version.
+        ForeignProject: if another perpetual-agent project is in the way, or one of a newer version.
     """
     if not isinstance(source, AgentProject) or not source.path.name.startswith((_FOLDER, BACKUP)):
         lab()

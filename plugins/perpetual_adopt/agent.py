@@ -187,7 +187,7 @@ class AgentProject(Source):
                 yield Skipped(f"status {line(status, 40)!r} of {id}", "no such status: it is open here")
             if self._count(row["evidence"]):
                 yield Skipped(f"evidence column of {id}", "free words without a run behind them")
-            # 0.0 is the column's default: no confidence was typed.
+            # 0.0 is what the column starts with: no value was typed.
             typed = None if not confidence else min(max(confidence, _SURE), 1 - _SURE)
             yield ImportedHypothesis(
                 key=f"{self._key}:{row['id']}",
@@ -367,7 +367,7 @@ class AgentProject(Source):
         if relative == "hypotheses.md":
             return Skipped(what, "a list of the hypotheses, which are taken over themselves")
         if not text.strip() or _WRITTEN_BY_IT.get(relative, "\0") in text:
-            return Skipped(what, "empty, or as perpetual-agent wrote it")
+            return Skipped(what, "it is empty")
         return text
 
     def _rest(self) -> Iterator[Item]:

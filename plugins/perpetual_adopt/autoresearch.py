@@ -1,7 +1,7 @@
 """The table that an autoresearch loop keeps: a row a try, `keep`, `discard` or `crash`, and a commit in the repository.
 
 Its header decides: tab-separated (commas are understood), a column `commit`, one `status`, perhaps `description`, and
-numbers; the first column of numbers is the metric unless the user names another. The loop's rows are single runs
+numbers; the first column of numbers is the metric unless an option says otherwise. The loop's rows are single runs
 without a noise floor, so what it kept is shown and not believed.
 """
 
@@ -106,7 +106,7 @@ class _Table:
     # --- looking at all of it first -------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Reads the whole table once, so that an unreadable one is refused before anything is imported."""
+        """Reads the whole table once: an unreadable one is refused before anything is taken."""
         self._metric = self._chosen_metric()
         self._direction = self._wanted.direction or direction_of(self._metric) or ""
         if not self._direction:
@@ -165,7 +165,7 @@ class _Table:
     # --- rows -----------------------------------------------------------------------------------------------
 
     def _rows(self) -> Iterator[_Row]:
-        """Yields the rows, without the header; equal ones are told apart by how many stood before."""
+        """Yields the rows, without the header; equal ones differ by how many came before."""
         seen: dict[bytes, int] = {}
         try:
             with self.path.open(encoding="utf-8-sig", newline="") as file:

@@ -53,7 +53,7 @@ class Commits:
             self._repository = Repo.discover(str(self._folder))
         except NotGitRepository:
             self.problem = "there is no git repository around it"
-        except Exception as problem:  # noqa: BLE001 - a repository broken in any way is reported as unreadable
+        except Exception as problem:  # noqa: BLE001 - however a repository is broken, it is named as unreadable
             self.problem = f"the git repository around it cannot be read: {line(problem)}"
         return self
 

@@ -201,7 +201,7 @@ def database(path: Path, *, check: bool = False) -> Iterator[sqlite3.Connection]
     Raises:
         CorruptData: for what is no database, or (with `check`, or later, while it is read) a damaged one.
         UsageError: if there is no such file, or it may not be read.
-        TransientError: if another process keeps writing to it.
+        TransientError: if other processes write to it all the time.
     """
     try:
         with open(path, "rb") as file:
@@ -229,7 +229,7 @@ def _examine(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def _copied(path: Path, folder: Path) -> Path:
-    """Returns the file with what stands in its log, as it was at one moment."""
+    """Returns the file with its log, as it was at one moment."""
     import time
 
     deadline = time.monotonic() + _STILL_S

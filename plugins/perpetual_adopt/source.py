@@ -1,6 +1,5 @@
-"""Sources: the answer of every reader, one place of earlier work with its key, streamed as items.
-
-Imported by the readers and by `find.py`.
+"""What every reader answers: one source of earlier work, recognised, and streamed as items. Imported by the readers
+and by `find.py`.
 """
 
 from __future__ import annotations

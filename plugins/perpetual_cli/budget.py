@@ -11,7 +11,7 @@ from perpetual.toolkit.units import hours_of, shown_hours, shown_number
 
 __all__ = ["budget"]
 
-_SHOWN = 0.0005  # hours: smaller amounts would be shown as zero, and are left out
+_SHOWN = 0.0005  # hours: what would be shown as 0 is left out
 _UNLIMITED = ("none", "null", "unlimited")
 
 

@@ -163,7 +163,7 @@ def history(cli: CliContext, path: str, limit: int) -> None:
 @json_option
 @pass_cli
 def queue(cli: CliContext, limit: int, cursor: str | None) -> None:
-    """List the notes that wait for a decision, oldest first: quarantined ones and candidates."""
+    """The undecided notes, oldest first: quarantined ones and candidates."""
     page = cli.lab.memory.queue(limit=limit, cursor=cursor)
     cli.items(
         "note_queue",

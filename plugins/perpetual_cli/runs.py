@@ -303,7 +303,7 @@ def wait(cli: CliContext, ids: tuple[str, ...], timeout: str | None) -> int:
 def queue(cli: CliContext, action: str | None, limit: int, cursor: str | None) -> None:
     """Show the queue's state and what waits, in the order of starting; or pause, resume or drain it.
 
-    The higher priority goes first, then the higher score, then the earlier run. Paused, nothing is started. Draining,
+    The higher priority goes first, then the higher score, then the older run. Paused, nothing is started. Draining,
     what waits is started and nothing new is taken.
     """
     if action is not None:

@@ -37,7 +37,7 @@ def open_lab(folder: Path) -> Lab:
     user's own.
 
     Raises:
-        Conflict: if the folder holds another project, or another `train.py`.
+        Conflict: if another project, or another `train.py`, is there.
     """
     script = Path(__file__).with_name("train.py").read_bytes()
     target = folder / "train.py"

@@ -173,7 +173,7 @@ def _lines(cli: CliContext, lab: Lab, began: float) -> Callable[[Cycle], None]:
 
 
 def _live(lab: Lab, began: float) -> tuple[AbstractContextManager[object], Callable[[Cycle], None]]:
-    """Returns a picture that changes in place, for a person who watches."""
+    """Returns a picture that changes in place, for a person that watches."""
     from rich.live import Live
 
     screen = Live(_picture(lab, began), auto_refresh=False)

@@ -88,7 +88,7 @@ class Certificate:
     """What was done and what came of it; `killed_in` counts the kills by what the writer was doing.
 
     `present` are those of the acknowledged transactions that are there, `transactions` all that are there: one whose
-    writer died before the acknowledgement may be there too. `kept` is the scratch folder if something is wrong.
+    writer died before it could answer may be there too. `kept` is the scratch folder if something is wrong.
     """
 
     store: str
@@ -301,7 +301,7 @@ class _Storm:
             if time.monotonic() > deadline:
                 found = self._in_phase(None)
                 break
-            time.sleep(_LOOK_S)  # phases are kept in mapped memory, which signals no change
+            time.sleep(_LOOK_S)  # phases are in mapped memory, which wakes no process at a change
         writer = found[int(draw * len(found))]
         if aim is not None:
             time.sleep(delay_s)  # somewhere inside what is aimed at

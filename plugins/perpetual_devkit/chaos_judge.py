@@ -29,13 +29,13 @@ for _part, (_kind, _) in enumerate(MEMBERS):
     _PARTS.setdefault(_kind, []).append(_part)
 _HOW = dict(MEMBERS)
 _ORDER = {kind: number for number, kind in enumerate(_PARTS)}
-_LONGEST_LOCK_S = 5.0  # no other process writes: a write that takes longer waits for the lock of a dead one
+_LONGEST_LOCK_S = 5.0  # there is no other process: a write that takes longer waits for a dead one
 _AFTER = "after the storm"
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The answers that the writers got: by token what was acknowledged, and the tokens whose block was refused."""
+    """What the writers got as answers: by token what was acknowledged, and the tokens whose block was refused."""
 
     acknowledged: Mapping[str, Mapping[str, Any]]
     refused: frozenset[str] = frozenset()

@@ -269,7 +269,7 @@ def _result(label: str, code: int, output: str, promises: tuple[Promise, ...]) -
         ok = all(promise.ok is not False for promise in promises)
         counts = Counter(promise.verdict for promise in promises)
         reasons = (
-            (counts["untold"], "could not be tried: subclass the suite in the plugin's own tests"),
+            (counts["untold"], "undecided: subclass the suite in the plugin's own tests"),
             (counts["vacuous"], "vacuous: the suite found nothing to try them on"),
         )
         said = [f"{_promises(count)} {why}" for count, why in reasons if count]

@@ -101,7 +101,7 @@ def _unsuitable(repo: Repo) -> str | None:
 def create(path: Path) -> None:
     """Makes the repository beside its place and renames it there: no reader sees half of one.
 
-    Of two processes that do this at once the first wins, and the second finds a folder that is not empty.
+    Of two callers at once the first wins, and the second finds a folder that is not empty.
     """
     confined.make_folder(path.parent)
     draft = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))  # mkdtemp gives mode 0700

@@ -29,7 +29,7 @@ _LARGEST_REF = 4096
 
 
 class Branch:
-    """The branch `main` of the repository at `path`, which `repo` has open. Only the holder of the flock moves it."""
+    """`main` of the repository at `path`, which `repo` has open. Moved only under the repository's flock."""
 
     def __init__(self, path: Path, repo: Repo, lock_wait_s: float) -> None:
         self.path = path
@@ -37,13 +37,13 @@ class Branch:
         self._refs = repo.refs
         self._file = path / "refs" / "heads" / "main"
         self._lock = path / "refs" / "heads" / "main.lock"
-        # A committer links this file to main.lock to move the branch. A main.lock that is the same file therefore
-        # belongs to a committer from here, and to a dead one where the flock is free. Both names are in one folder,
+        # A process that moves the branch links this file to main.lock. A main.lock that is the same file therefore
+        # belongs to a committer from here, and to a dead one where the flock is free. Both names stand in one folder,
         # so that a loss of power leaves none without the one before it; git takes no name in .lock for a branch.
         self._next = path / "refs" / "heads" / "perpetual-main-next.lock"
 
     def was_left(self) -> bool:
-        """Returns whether somebody from here is moving the branch, or died while they did."""
+        """Returns whether a process of ours moves the branch, or died while it did."""
         return self._next.exists()
 
     def head(self) -> ObjectID | None:
@@ -75,7 +75,7 @@ class Branch:
     def move(self, expected: ObjectID | None, new: ObjectID, started_s: float) -> bool:
         """Lets main name `new` if it still names `expected`; False if it does not.
 
-        git's protocol: the process that creates main.lock may change main, by renaming the one over the other.
+        git's protocol: the creator of main.lock may change main, by renaming the one over the other.
         """
         self._file.parent.mkdir(exist_ok=True)
         write_synced(self._next, new + b"\n", 0o644)
@@ -105,7 +105,7 @@ class Branch:
             raise RefBusy(self.path, self._lock, waited_s)
 
     def clear_own_lock(self) -> None:
-        """Gives main.lock back if it is ours; the flock is held, so whoever made it is done or dead."""
+        """Gives main.lock back if it is ours; the flock is held, so its maker is done or dead."""
         try:
             if os.path.samefile(self._next, self._lock):
                 self._lock.unlink()

@@ -1,4 +1,4 @@
-"""The content of a commit: author, time, message with its trailer; written and read back.
+"""The contents of a commit: author, time, message with its trailer, and what is read of them again.
 
 Only the repository and its tests import this. Nothing here reads or writes a file.
 """
@@ -82,7 +82,7 @@ def draft(message: bytes, author: bytes, when_unix_s: int) -> Commit:
 
 
 def entry(commit_id: ObjectID, commit: Commit, blob: str | None) -> Entry:
-    """Returns what a commit did to a note, told."""
+    """Returns in words what a commit did to a note."""
     when_unix_s = min(max(int(commit.author_time), 0), LATEST_UNIX_S)
     return Entry(
         commit=commit_id.decode(),

@@ -17,7 +17,7 @@ class RepositoryError(Exception):
 
 
 class RefBusy(RepositoryError):
-    """Another process kept the branch locked for longer than `waited_s` seconds, by `lock_file`.
+    """Another process kept the branch for longer than `waited_s` seconds; `lock_file` is its lock.
 
     Trying again is safe. A lock file that outlives every running git was left by one that was killed.
     """

@@ -6,13 +6,13 @@ its top and at theirs; it knows neither notes' status nor gates nor the store.
 
 Promises, and how they are kept:
 
-- **No working files are touched.** The repository is bare and a commit needs no index: one blob, the trees
+- **No user's files are touched.** The repository is bare and a commit needs no index: one blob, the trees
   along the path, the commit, then the branch. No hook runs; no configuration from elsewhere is read.
 - **Objects are durable before the branch names them**: each object is written beside its place, synced and
   renamed, then its folder is synced; only then does the branch move, and its folder is synced as well.
 - **Committers take turns** under a flock. A person's own `git push` does not know that lock, so the branch
   moves under git's own (`refs/heads/main.lock`), and only from the value that the commit was built on.
-- **An intent is committed once.** The trailer `Perpetual-Intent` holds its number; a second commit of the
+- **An intent is committed once.** Its number is in the trailer `Perpetual-Intent`; a second commit of the
   same intent answers the first one's id. That survives a kill at any point.
 
 A `NoteRepository` serves one thread at a time; any number of processes may have one open on the same folder.
@@ -308,9 +308,9 @@ class NoteRepository:
 
         A walk along the first parent that compares the file in each commit with the one before. At a merge
         it goes on along the first parent that has the file as the merge has it, as `git log` does: a change
-        is reported by the commit that made it, not by the merge that brought it in.
+        is named by the commit that made it, not by the merge that brought it in.
 
-        Costs one read per commit of main, whichever note it is about: cache the answer where it is asked often.
+        Costs one read per commit of main, whatever notes it is about: keep the answer where it is asked often.
         """
         parts = parts_of(path)
         memo: dict[tuple[ObjectID, int], str | None] = {}

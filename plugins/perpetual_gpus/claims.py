@@ -1,9 +1,9 @@
 """GPU claims: how the runs of all of a user's projects on this machine announce the devices that they use.
 
-Inside a project the record decides which run has a device; a claim is a second gate, for projects that do not read
-each other's record. It is a small file that names the run and its devices, and is valid while a process holds its lock:
-first the launcher, and from the fork of the run's supervisor on that one too, until its whole process tree is gone. So
-a claim ends without any clean-up, and no crash leaves one behind. Used by the modules beside it.
+Inside a project the record decides which run has a device; a claim is a second gate, for projects that do not read each
+other's record. It is a small file that names a holder and its devices, and lives while its lock is held: by the
+launcher first, and from the fork of the run's supervisor on that one too, until its whole process tree is gone. So a
+claim needs no clean-up to be over, and no crash leaves one behind. Used by the modules beside it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from perpetual.toolkit.lock import FileLock, is_locked, open_locked
 __all__ = ["Board", "Claim", "Home", "claims_folder", "deciding", "home_of", "living", "others", "problem"]
 
 _LOCK, _HOST = "lock", "host"
-_PATIENCE_S = 2.0  # a launcher holds the lock for milliseconds; one that is stopped (SIGSTOP) must not block the others
+_PATIENCE_S = 2.0  # a decision holds the lock for milliseconds; a process stopped meanwhile delays others no longer
 
 
 def claims_folder() -> str | None:
@@ -72,7 +72,7 @@ class Claim:
 
 
 class Board:
-    """The claims of this machine, held still under the lock while a launcher chooses devices."""
+    """The claims of this machine while no other process decides."""
 
     def __init__(self, folder: Path | None, claims: list[Claim], problem: str | None, is_busy: bool = False) -> None:
         self._folder = folder
@@ -84,7 +84,7 @@ class Board:
         """Returns the descriptor that holds the new claim; None where none can be made, and `problem` then says why."""
         if self._folder is None:
             return None
-        # Renamed only once complete and locked: readers that do not hold the board's lock never see half a claim.
+        # Under its final name it is complete and locked, for readers that do not decide.
         path = self._folder / f"{os.urandom(8).hex()}.new"
         descriptor = None
         try:
@@ -97,7 +97,7 @@ class Board:
             self.problem = str(exc)
             if descriptor is not None:
                 os.close(descriptor)
-            return None  # the next launcher removes the draft
+            return None  # the next decision sweeps what is there
         return descriptor
 
 
@@ -125,7 +125,7 @@ def deciding() -> Iterator[Board]:
     try:
         claims = _claims(folder)
         dead = [path for path, claim in claims.items() if claim is None]
-        for path in (*dead, *folder.glob("*.new")):  # the latter are drafts of launchers that died
+        for path in (*dead, *folder.glob("*.new")):  # the latter of a process that died over it
             with contextlib.suppress(OSError):  # it stays, and is as dead as before
                 path.unlink(missing_ok=True)
         yield Board(folder, [claim for claim in claims.values() if claim is not None], None)
@@ -145,7 +145,7 @@ def others(claims: Sequence[Claim], home: Home) -> list[Claim]:
 
 
 def problem() -> str | None:
-    """Returns why no claim could be made on this machine, as far as that can be told without making one."""
+    """Returns why no claim could be made on this machine, as far as that is known without making one."""
     name = claims_folder()
     if name is None:
         return None

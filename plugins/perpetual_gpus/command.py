@@ -44,7 +44,7 @@ def _show_devices(cli: CliContext, document: GpuStatus) -> None:
 
     from perpetual_gpus.table import gpu_table
 
-    # Output that goes to no terminal is not cut off.
+    # Where the output is no screen nothing is cut off.
     console = Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False)
     console.print(gpu_table(document, console))
 

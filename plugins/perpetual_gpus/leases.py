@@ -211,7 +211,7 @@ def _shortage(units: Sequence[Unit], need: GpuNeed) -> str:
 def _claim(view: PlacementView, request: PlacementRequest, chosen: Sequence[Unit]) -> Claim:
     assert view.project is not None, "runs are placed inside of projects"
     return Claim(
-        project=os.fsencode(view.project.root).decode("utf-8", "replace"),  # other projects record it as text
+        project=os.fsencode(view.project.root).decode("utf-8", "replace"),  # other projects' records show it
         home=_home(view),
         run_id=str(request.run_id),
         run_dir=str(request.run_dir),

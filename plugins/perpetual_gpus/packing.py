@@ -38,7 +38,7 @@ def pick(units: Sequence[Unit], need: GpuNeed) -> list[Unit] | None:
 
 
 def waits_for(units: Sequence[Unit], need: GpuNeed) -> str:
-    """Returns what a run waits for that gets nothing now, naming each device that stands in its way."""
+    """Returns what a run waits for that gets nothing now, naming each device that is in its way."""
     named = _named(units, need)
     reasons = [(unit, _why_not(unit, need)) for unit in named]
     told = [f"{unit.name} {why}" for unit, why in reasons if why is not None]

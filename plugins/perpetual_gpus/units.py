@@ -1,4 +1,4 @@
-"""Leasable units: whole devices, or the instances of a device that MIG has cut; and what keeps runs off them.
+"""What can be leased: a whole device, or one instance of a device that MIG has cut; and what is in the way.
 
 Used by the modules beside it.
 """
@@ -16,8 +16,8 @@ from perpetual_gpus.owners import UNKNOWN, Owner
 
 __all__ = ["Hold", "Holds", "Unit", "holds_of", "in_words", "units_of"]
 
-# Memory in use by no process that the driver lists: less may be the driver's own, more belongs to a process in another
-# container, or to a run that has ended and whose memory is not yet released.
+# Memory in use by no known process: less may be the driver's own, more is a process's in another container, or
+# of a run that has ended and is not yet given back.
 _UNSEEN_BYTES = 2**30
 
 
@@ -69,7 +69,7 @@ def holds_of(live: Sequence[LiveRun], others: Sequence[Claim] = ()) -> dict[str,
 def units_of(reading: Reading, owners: Mapping[int, Owner], holds: Holds, rules: PlacementSettings) -> list[Unit]:
     """Returns every unit of the machine, in the driver's order.
 
-    A device that tells no uuid is one that nobody can get.
+    A device without a uuid cannot be leased.
     """
     return [unit for gpu in reading.gpus for unit in _units(gpu, owners, holds, rules)]
 
@@ -153,7 +153,7 @@ def _intruder(
     held: Sequence[Hold],
     allowed: bool,
 ) -> str | None:
-    """Returns what keeps runs off a unit, in words: a process, or memory that nobody is seen to use.
+    """Returns what keeps runs off a unit, in words: a process, or memory in use by no known process.
 
     None if nothing does.
     """
@@ -174,7 +174,7 @@ def _intruder(
 
 
 def _unseen(used: int | None, processes: Sequence[GpuProcess]) -> int:
-    """Returns how much is in use by no process that is told of."""
+    """Returns how much is in use by no known process."""
     sizes = [process.memory_bytes for process in processes]
     if used is None or None in sizes:
         return 0  # it may be that one's
@@ -184,8 +184,8 @@ def _unseen(used: int | None, processes: Sequence[GpuProcess]) -> int:
 def _may_be_ours(number_bytes: int, held: Sequence[Hold]) -> bool:
     """Returns whether what cannot be seen is taken for that of the runs that hold the unit.
 
-    A unit with unseen memory is never leased, so that memory came after the lease. In a container the pids are the
-    host's or are missing, and every run looks like this. It must not exceed what those runs declared.
+    A unit with unseen use is not leased, so the use came after the lease was given. In a container the pids are
+    the host's or unknown, and every run looks like this. It must be at most what those runs declared.
     """
     declared = [hold.memory_bytes for hold in held]
     if not declared or None in declared:
@@ -222,9 +222,9 @@ def _left(
     strange = _strange(processes, owners)
     for process in processes:
         owner = owners.get(process.pid, UNKNOWN)
-        if owner.kind != "foreign":  # under None what may be any of our runs'
+        if owner.kind != "foreign":  # under None what cannot be assigned: of any of our runs
             taken[owner.run_id] = taken.get(owner.run_id, 0) + (process.memory_bytes or 0)
-    if used is not None:  # by processes that are not listed, or listed without their memory
+    if used is not None:  # by unknown processes, or by ones of unknown use
         taken[None] = taken.get(None, 0) + max(0, used - strange - sum(taken.values()))
     holders = {hold.run_id for hold in held}
     declared = {run_id: sum(hold.memory_bytes or 0 for hold in held if hold.run_id == run_id) for run_id in holders}

@@ -46,6 +46,6 @@ def _losses(run: LiveRun, reading: Reading) -> Iterator[str]:
         if gpu is None:
             # A lost device does not even report its uuid.
             last = reading.gpus[number].error if number is not None and number < len(reading.gpus) else None
-            yield f"{name}, which it leased, is gone: {last or reading.reason or 'the driver no longer lists it'}"
+            yield f"{name}, which it leased, is gone: {last or reading.reason or 'the driver does not list it'}"
         elif not gpu.healthy:
             yield f"{name}, which it leased, is sick: {gpu.error}"

@@ -1,8 +1,9 @@
 """Registering the lab with coding agents: merges what they ask for into a project's files, and takes it out again.
 
-A file's earlier content is kept in `.perpetual/scaffold.json`, so that removal restores it byte for byte; a file that
-was edited since loses only what we put there. The record is written before the files: if the process ends between the
-two, the next call finds the file as it was before and begins anew.
+What stood in a file before is kept in `.perpetual/scaffold.json`, so
+that removal gives the very bytes back; a file that was edited since loses only what we put there. The record is
+written before the files: were the process to end between the two, the next call would find the file as it was before
+and begin anew.
 """
 
 from __future__ import annotations
@@ -173,7 +174,7 @@ def _plans(
             for plan in asked.files:
                 _check(plan)
             plans[name] = replace(asked, files=tuple(_placed(view.root, plan, known) for plan in asked.files))
-        except Exception as problem:  # noqa: BLE001 - a harness's fault is reported under its name; the others go on
+        except Exception as problem:  # noqa: BLE001 - a harness's fault is shown under its name and never ends the others
             plans.pop(name, None)
             failures.append(_Step(name, "conflict", f"the harness {name} failed: {problem}"))
     return plans, failures
@@ -186,7 +187,7 @@ def _check(plan: FilePlan) -> None:
 
 
 def _placed(root: Path, plan: FilePlan, known: Collection[str]) -> FilePlan:
-    """Returns the plan with the file that it is for: the one of the record, or the one that stands in the folder."""
+    """Returns the plan with the file that it is for: the one of the record, or the one in the folder."""
     places = (plan.path, *plan.instead)
     recorded = [path for path in places if path in known]
     standing = [path for path in plan.instead if (root / path).exists()]
@@ -321,7 +322,7 @@ def _entry(job: _Job, path: str, current: bytes | None, content: bytes | None, p
     """Returns what the record says of a file that now holds `content` and held `current`."""
     entry = job.entries.get(path)
     if content == current:
-        # Without an entry it is a clone of a project that was set up elsewhere: the earlier content is unknown.
+        # Without an entry it is a clone of a project that was set up elsewhere: what was there before is unknown.
         return replace(entry, plans=tuple(plans)) if entry else Entry(True, None, None, (), tuple(plans))
     assert content is not None
     if entry is None or current is None:

@@ -52,7 +52,7 @@ def _look(view: ScaffoldView, name: str) -> tuple[bool | None, str, str | None]:
     starter = answer["command"][0]
     is_path = bool(os.path.dirname(starter))
     if shutil.which(str(view.root / starter) if is_path else starter) is None:
-        # Which PATH the harness has is not known here, so a bare name is reported but is no fault.
+        # Which PATH the harness has is not known here, so a mere name is shown and no fault.
         where = "which is no program" if is_path else "which is not on this PATH"
         return (
             False if is_path else None,

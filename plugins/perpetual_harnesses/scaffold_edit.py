@@ -39,7 +39,7 @@ def _start(plan: FilePlan) -> str:
 
 def is_bare(text: str, plans: Sequence[FilePlan]) -> bool:
     """Returns whether a file that these plans made holds nothing any more."""
-    plain = "".join(text.removeprefix(_MARK).split())  # formatting it makes it nobody's
+    plain = "".join(text.removeprefix(_MARK).split())  # formatting leaves it without an owner
     return plain in {"", "{}", *("".join(_start(plan).split()) for plan in plans)}
 
 

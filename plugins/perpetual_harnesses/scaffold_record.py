@@ -27,7 +27,7 @@ FILE = "scaffold.json"
 
 @dataclass(frozen=True)
 class Entry:
-    """The record of one file; `original` is None where there was no file or its content is unknown."""
+    """What the record knows of a file; `original` is None where there was no file or that is unknown."""
 
     existed: bool
     original: bytes | None
@@ -41,7 +41,7 @@ class Entry:
         return not self.existed or self.original is not None
 
     def stands_as_left(self, current: bytes) -> bool:
-        """Returns whether nobody edited the file since: it is as we wrote it, or as it was before us."""
+        """Returns whether the file was not edited since: it is as we wrote it, or as it was before us."""
         return self.is_known and (digest(current) == self.written or current == self.original)
 
 
@@ -139,7 +139,7 @@ def _texts(found: Any) -> tuple[str, ...]:
 
 
 def write(folder: Path, record: Record) -> None:
-    """Writes the record unless the file already holds it."""
+    """Writes the record unless it is there already."""
     files = {
         path: {
             "existed": entry.existed,

@@ -54,7 +54,7 @@ def depth(text: str, keys: Sequence[str]) -> int:
 
 
 def put(text: str, keys: Sequence[str], table: Mapping[str, Any]) -> str:
-    """Sets the table at the path; an existing one is replaced whole."""
+    """Sets the table at the path; one that is there is replaced whole."""
     present = lookup(text, keys)
     if present and present[0] == table:
         return text

@@ -41,7 +41,7 @@ __all__ = [
 
 Key = Annotated[str | None, "A second call with the same key answers what the first one made."]
 Amount = float | str  # a number, or text with a unit
-_MOST_WAIT_S = 20.0  # a client gives a call up after half a minute by default
+_MOST_WAIT_S = 20.0  # a client gives a call up after half a minute, unless it is set otherwise
 
 
 def _text_of(amount: Amount) -> str:
@@ -115,7 +115,7 @@ def perpetual_propose(
     config: Annotated[
         dict[str, Any] | None, "Part of the specification; the run reads it from $PERPETUAL_CONFIG."
     ] = None,
-    notes: Annotated[str, "What it is to show, for its approver."] = "",
+    notes: Annotated[str, "What it is to show, for the approving person."] = "",
     command: Annotated[
         str | None,
         "What runs, as typed in a shell without one: python train.py --lr 0.1. It takes its seed from $PERPETUAL_SEED.",

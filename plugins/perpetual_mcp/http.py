@@ -223,7 +223,7 @@ def serve_http(labs: Labs, make: Callable[[], MCPServer[Any]], address: str, hos
         )
         shown = f"[{host}]" if ":" in host else host
         made = f" (kept in {where})" if not where.startswith("$") else f" (from {where})"
-        # A service's log keeps what is written to it; a terminal is read only by the person at it.
+        # A service's log keeps its input; a terminal is read by the person at it.
         bearer = token if sys.stderr.isatty() and not where.startswith("$") else "TOKEN"
         sys.stderr.write(f"perpetual mcp: listening on http://{shown}:{port}{PATH}\n")
         sys.stderr.write(f"perpetual mcp: clients send the header Authorization: Bearer {bearer}{made}\n")
@@ -237,7 +237,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(place)
-        found.listen(_BACKLOG)  # at once: a client that reads the address may call before the server has started
+        found.listen(_BACKLOG)  # at once: a reader of the address may call before the server has started
     except OSError:
         found.close()
         raise

@@ -1,4 +1,4 @@
-"""Notifications to clients that something changed, in whichever process. Used by `perpetual_mcp.server`.
+"""Notifies clients of every change, whatever process made it. Used by `perpetual_mcp.server`.
 
 Both eras of the protocol are served: `subscriptions/listen` (2026-07-28) through the SDK's bus, which `Changes` is, and
 `resources/subscribe` (before) by a message to each connection that asked. The changes come from the feed: from the
@@ -133,14 +133,14 @@ class Changes:
                 try:
                     loop.call_soon_threadsafe(self._news.put_nowait, changed)
                 except RuntimeError:
-                    return  # the loop was closed meanwhile: no client is left to notify
+                    return  # the loop was closed meanwhile: there is no client to notify
 
     async def _tell(self) -> None:
         from mcp.shared.subscriptions import ResourceUpdated
 
         while True:
             changed = await self._news.get()
-            while not self._news.empty():  # a burst becomes one notification
+            while not self._news.empty():  # a burst is one notification
                 changed |= self._news.get_nowait()
             for uri in changed:
                 await self.publish(ResourceUpdated(uri=uri))

@@ -1,9 +1,8 @@
 """HTTP connections that send nothing whole do not last. Imported by `perpetual_mcp.http` when it serves.
 
-Before a request's headers are complete its sender is unknown, so any client that reaches the port could hold
+Before a request's headers are complete nothing names the sender, so any program that reaches the port could hold
 connections by sending a byte now and then, until the process has no descriptors left. uvicorn bounds only the pause
-between requests.
-"""
+between requests."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ the stateless envelope (`server/discover`, 2026-07-28). The process may be ended
 has answered is durable by then, and what it had not finished did not happen.
 
 The rooms: `tools` (their table), `reading` and `doing` (what they do), `shapes` (what they answer), `bounds` (how
-much), `standing` (cached answers), `resources`, `prompts`, `notify` (notifications), `labs` (sessions),
+much), `standing` (answers that still hold), `resources`, `prompts`, `notify` (changes), `labs` (the speaker),
 `stdio`, `http` and `patience` (the wires).
 """
 
@@ -54,7 +54,7 @@ def _instructions(labs: Labs) -> str:
 
 
 def _watch(labs: Labs, changes: Changes) -> ServerMiddleware[Any]:
-    """Returns what stands around every message: notes who speaks, and tells the live state at the opening."""
+    """Returns what wraps every message: notes the speaker, and sends the live state at the opening."""
 
     async def watch(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         labs.name(actor_of(ctx))
@@ -105,7 +105,7 @@ class SdkServer(McpServer):
         """Serves on standard input and output until the client closes them, or on `http` until it is stopped.
 
         Raises:
-            UsageError: for an invalid address, or one that other machines reach where no hosts are configured.
+            UsageError: for an address that is none, or that other machines reach without the option for it.
         """
         labs = Labs(open_lab)
         try:

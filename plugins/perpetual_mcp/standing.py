@@ -24,14 +24,14 @@ _MOST = 32  # answers kept; the one that was kept first goes first
 class _Answer:
     lab: Lab
     state: str
-    document: dict[str, Any]  # as it goes over the wire; never modified
+    document: dict[str, Any]  # as it goes over the wire; never changed
 
 
 class Standing:
-    """The answer cache of one server, by question and client."""
+    """The answers of one server, by question and client."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # between writers; a reader looks up once
+        self._lock = threading.Lock()  # between writers; finding takes a single look
         self._answers: dict[tuple[str, ...], _Answer] = {}
 
     def find(self, asked: tuple[str, ...]) -> dict[str, Any] | None:

@@ -116,7 +116,7 @@ class _Leaving(asyncio.StreamReaderProtocol):
 
 
 class _Lines:
-    """The client's lines from a pipe; one that is too long becomes empty bytes."""
+    """The client's lines from a pipe; one that is too long is passed on as empty bytes."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["APPROVE", "TOOLS", "Tool", "add_tools", "without_lab"]
 
 _SDK_REFUSALS = "Error executing tool "
-_MOST_WRONG = 4  # arguments that one refusal lists
+_MOST_WRONG = 4  # arguments that one refusal names
 _log = logging.getLogger(__name__)
 
 
@@ -96,7 +96,7 @@ def add_tools(server: MCPServer[Any], labs: Labs, *, allow_approve: bool) -> Non
             function = lab.registry.build(offer, lab.options_of(offer))
             _add_offered(server, labs, provider.name, provider.summary, function)
             calls.arguments[provider.name] = _names(function)
-        except Exception as problem:  # noqa: BLE001 - a plugin's fault is logged under its name, the server goes on
+        except Exception as problem:  # noqa: BLE001 - a plugin's fault is shown under its name and never ends the server
             sys.stderr.write(f"perpetual mcp: the tool {offer.qualified_name} is left out: {problem}\n")
     server._lowlevel_server.add_request_handler("tools/call", CallToolRequestParams, calls)
 

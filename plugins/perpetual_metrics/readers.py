@@ -91,7 +91,7 @@ def _content(path: Path, newer_than_s: float | None = None) -> _Content | None:
 def _slack_s(mtime_ns: int) -> float:
     """Returns how much older than it was written a file may look.
 
-    No more, or it is the one that the run before has left.
+    An older one is the one that the run before has left.
     """
     return _TICK_S if mtime_ns % 1_000_000_000 else _WHOLE_SECONDS_S
 

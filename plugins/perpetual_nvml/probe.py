@@ -1,7 +1,7 @@
 """A program that reads every NVIDIA GPU once, through NVML, and prints one JSON document on stdout.
 
-`devices.py` starts it as a process of its own, because a call into a sick driver may never return, and then only the
-process can be ended. It therefore imports nothing of Perpetual. By hand:
+How it runs: `devices.py` starts it as a process of its own, because a call into a sick driver may never
+return and then only the process can be ended. It therefore imports nothing of Perpetual. By hand:
 `python -m perpetual_nvml.probe [LIMIT_S]`; after LIMIT_S seconds it ends itself, answered or not.
 
 The document: `{driver, gpus: [{index, uuid, name, memory_total_bytes, memory_used_bytes, memory_free_bytes,
@@ -222,7 +222,7 @@ def _mig_devices(
 
 
 def _running(nvml: Any, attempts: Attempts, handle: Any) -> list[Any] | None:
-    """Returns NVML's entries for the processes on a device; None when its compute processes are not told."""
+    """Returns NVML's entries for the processes on a device; None when its compute processes are unknown."""
     compute = attempts.value(_running_kind, nvml, "Compute", handle)
     if compute is None:
         return None
@@ -278,7 +278,7 @@ def _printable(text: str) -> str:
 
 
 def _limit(limit_s: float) -> None:
-    """Ends this process after `limit_s` seconds even inside a call that hangs: its parent may be gone."""
+    """Ends this process after `limit_s` even inside a call that hangs: its starter may be gone."""
     if sys.platform != "win32":
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, limit_s)

@@ -3,11 +3,11 @@
 Used by `capture`, and by `code_version` for its git commands. `git apply` of the patch on the commit, and the
 untracked files copied over it, give the tree again.
 
-A repository's own configuration can name programs: filters, text conversions, monitors, hooks, diff drivers. A snapshot
-must not run them, so the two commands that read file contents never see that configuration: they work on a temporary
-repository folder, which borrows the objects and a copy of the index. What changes how bytes are compared and is no
-program (line ends, file modes) is taken over by name; an attribute that asks for a filter finds none. The copied index
-also means that nothing in the user's repository is written or locked.
+A repository's own configuration can name programs: filters, text conversions, monitors, hooks, diff drivers. Looking
+at foreign code must not run it, so the two commands that read file contents never see that configuration: they work
+on a repository folder of our own, made for the moment, which borrows the objects and a copy of the index. What changes
+how bytes are compared and is no program (line ends, file modes) is taken over by name; an attribute that asks for a
+filter finds none. The copied index also means that nothing in the user's repository is written or locked.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _keep(
     diff = [*base, "diff", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color",
             "--submodule=short", "--ignore-submodules=dirty", tree, "--", ":(top)", NOT_OURS]  # fmt: skip
     others = [*base, "ls-files", "-z", "--others", "--exclude-standard", "--full-name", "--", ".", NOT_OURS]
-    # Where git is configured to leave out untracked files (as in a home folder), only the project's own are listed.
+    # A user that has git leave out unknown files (as in a home folder) is asked for the project's own files alone.
     has_limit = config.get("status.showuntrackedfiles", "").lower() in ("no", "false", "off", "0")
     differing = git.start(diff, site.top, environment)
     listing = git.start(others, root if has_limit else site.top, environment)
@@ -178,7 +178,7 @@ def look(git: Git, root: str) -> tuple[Site, dict[str, str]]:
 def refuse_no_repository(root: str) -> None:
     """Raises GitFailed where git would find no repository: starting it twice costs 5 ms, at every look of a launch.
 
-    Where there may be one, or git or the folder is missing, this raises nothing: starting git reports what is wrong.
+    Where there may be one, or git or the folder is missing, this says nothing: the start of git shows what is wrong.
     """
     place = os.path.realpath(root)
     if not os.path.isdir(place) or shutil.which("git") is None:
@@ -205,7 +205,7 @@ def _branch(head: str) -> str | None:
     except OSError:
         return None
     name = text.removeprefix("ref: refs/heads/")
-    return name if name != text and name != ".invalid" else None  # `.invalid` marks another storage format of refs
+    return name if name != text and name != ".invalid" else None  # `.invalid` marks another kind of refs
 
 
 def _remote(redactor: Redactor, config: Mapping[str, str]) -> str | None:
@@ -296,7 +296,7 @@ class Git:
 
     def __exit__(self, *_: object) -> None:
         self._timer.cancel()
-        self._timer.join()  # no thread may be running when a caller forks next
+        self._timer.join()  # no thread is left for the next fork
         for process in self._started:
             process.kill()  # nothing happens to one that has ended and was waited for
             process.wait()

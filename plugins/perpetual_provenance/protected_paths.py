@@ -141,7 +141,7 @@ def _difference(root: str, before: Mapping[str, Any]) -> str | None:
 
 
 def _entry(root: str, path: str, limit: int) -> dict[str, Any]:
-    """Returns a path as it is now; its content is hashed if it has no more bytes than the limit."""
+    """Returns a path as it is now; its content is hashed if it is within the limit."""
     full = os.path.join(root, path)
     entry: dict[str, Any] = {"path": path, "mode": None, "bytes": None, "sha256": None, "target": None, "seen": None,
                              "why": None}  # fmt: skip

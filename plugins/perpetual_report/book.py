@@ -14,7 +14,7 @@ __all__ = ["Book", "Number", "exact"]
 
 
 def exact(value: float) -> str:
-    """Returns the value as it stands in a file: whole numbers whole, others to twelve digits.
+    """Returns the value as a file has it: whole numbers whole, others to twelve digits.
 
     The last bit is a machine's.
     """

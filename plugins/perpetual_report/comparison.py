@@ -1,6 +1,6 @@
 """Experiments or runs side by side: what differs between them, and what their seeds measured. For `compare`.
 
-Imported by the command and by callers that want the same document in Python.
+Imported by the command and by Python programs that want the same document.
 """
 
 from __future__ import annotations

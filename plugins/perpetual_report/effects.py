@@ -73,7 +73,7 @@ def effects_of(snapshot: Snapshot) -> dict[str, Effect]:
     for members in groups.values():
         own = sorted((row for item in members for row in rows.get(item.id, ())), key=lambda row: number_of(row.id))
         lead = next((item for item in members if own and item.id == own[0].experiment_id), members[0])
-        if lead.design.paired:  # an experiment with another prediction does not share the baseline's seeds either
+        if lead.design.paired:  # another prediction does not share the baseline's seeds either
             late = {item.id for item in members if not same_prediction(item, lead)}
             own = [row for row in own if row.experiment_id not in late]
         names = (lead.id, *(item.id for item in members if item is not lead))

@@ -1,8 +1,8 @@
 """The pictures of a report as SVG text, drawn by matplotlib (the optional extra `report`).
 
 `Figure` is used without pyplot, whose state is global; what matplotlib keeps in its own settings is set under a lock.
-The colours are named: each is a CSS variable with a fallback, so that a page sets them for light and for dark, and a
-picture by itself is readable. The same record gives the same bytes.
+The colours are named: each is in the SVG as a CSS variable with a fallback, so that a page gives them for light and
+for dark, and a picture by itself is readable. The same record gives the same bytes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LOCK = threading.Lock()
 _SETTINGS = {
     "svg.fonttype": "none",  # words stay words: searchable, and in the reader's own font
     "svg.hashsalt": "perpetual",
-    "text.parse_math": False,  # a dollar in a title is a dollar
+    "text.parse_math": False,  # a dollar in a user's title is a dollar
     "font.family": "DejaVu Sans",  # comes with matplotlib; it only measures, a page's own font shows the words
     "font.size": 10.0,
     "axes.unicode_minus": False,
@@ -97,7 +97,7 @@ def colour(name: str) -> str:
 def draw(name: str, title: str, words: str, size: tuple[float, float], paint: Callable[[Figure], None]) -> str:
     """Returns an inline SVG: `paint` fills a figure of `size` inches.
 
-    `title` and `words` tell it to who cannot see it.
+    `title` and `words` describe it to readers that cannot see it.
     """
     import io
 

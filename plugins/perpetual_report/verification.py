@@ -281,7 +281,7 @@ def _values(claims: Claims, book: Book) -> Iterator[Problem]:
 
 
 def _rounds(words: str, value: str) -> bool:
-    """Returns whether the words are the value, to the digits that they have; hours may be told in a smaller unit."""
+    """Returns whether the words are the value, to the digits that they have; hours may be given in a smaller unit."""
     found = _QUANTITY.fullmatch(words)
     try:
         meant = float(value)

@@ -19,7 +19,7 @@ __all__ = ["FilePolicy", "InstalledPolicy", "ScorerPolicy", "chosen"]
 
 
 class ScorerPolicy:
-    """A scorer as a policy; built at its first use, so that its row of the table reports a failure."""
+    """A scorer as a policy; built at its first use, so what is wrong with it is in its row."""
 
     def __init__(self) -> None:
         self._scorer: Scorer | None = None

@@ -6,7 +6,7 @@ same seed answers the same, whatever computes it.
 A campaign has twelve hypotheses, each true with probability one half, and four designs for each: a cheap proxy, a
 standard run, the full scale, and a poor one. A policy chooses replicates until `perpetual.science.confidence`, the same
 for every policy, has taken each hypothesis past a threshold. All policies meet the same truths and the same outcomes:
-replicate n of a design has the same outcome under each.
+replicate n of a design comes out the same for every caller.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ class Connections:
                 handle.stamp = before
             handle.seen = self.look()
             if handle.is_of(handle.seen):
-                break  # else the file was replaced meanwhile, and this may be either of the two
+                break  # else it was replaced meanwhile, and which of the two this is is unknown
         if not writes:
             self._check(handle.connection)
         with self._guard:

@@ -26,5 +26,5 @@ def head(path: str) -> str:
         log = os.lstat(file + "-wal")
     except (FileNotFoundError, NotADirectoryError):
         return token
-    # An empty log counts as none: a process that opens the database for reading may leave one behind.
+    # An empty one is none: opening the database for reading may leave it behind.
     return f"{token}-{log.st_ino}-{log.st_size}-{log.st_mtime_ns}" if log.st_size else token

@@ -222,7 +222,7 @@ def _mode(connection: sqlite3.Connection) -> str:
 
 
 def _convert(connection: sqlite3.Connection, wanted: str, timeout_s: float) -> bool:
-    """Changes the file's journal mode if no other process is using it at this moment."""
+    """Changes the file's mode if no other process uses it at this moment."""
     connection.execute("PRAGMA busy_timeout=0")
     try:
         connection.execute(f"PRAGMA journal_mode={wanted}").fetchall()
@@ -269,7 +269,7 @@ def _copy(path: Path, timeout_s: float) -> Opened:
                 problem.sqlite_errorcode = sqlite3.SQLITE_BUSY
                 raise problem
             time.sleep(_TICK_S)
-            # another process that keeps writing has also recovered the file, and may go on for long
+            # a process that keeps it changing has mended it, and may go on writing for long
             if (plain := _in_place(path, timeout_s)) is not None:
                 return plain
         memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)

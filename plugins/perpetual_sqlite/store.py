@@ -96,7 +96,7 @@ class SqliteStore(StoreBase):
         if not got:
             raise TransientError(
                 f"another process has been writing to {self.folder} for {self._lock_timeout_s:g} s",
-                hint="try again when that process has ended; one that was killed holds nothing",
+                hint="try again when that program has ended; one that was killed holds nothing",
             )
         try:
             yield
@@ -132,7 +132,7 @@ class SqliteStore(StoreBase):
             try:
                 handle.connection.execute("ROLLBACK")
             except sqlite3.Error:
-                self._connections.drop()  # closing rolls back too, or leaves it to the next process to open the file
+                self._connections.drop()  # closing rolls back too, or leaves it to the next opening
 
     def write(self, batch: Sequence[tuple[str, str, Row]]) -> None:
         """Writes all rows and the commit; they are on stable storage when it returns."""
@@ -174,15 +174,15 @@ class SqliteStore(StoreBase):
     def _stamp_anew(self, handle: Handle) -> None:
         """Gives the file a later time at each commit, also within one tick of the clock: `head` tells them apart.
 
-        In WAL mode a commit is seen only once the shared index says so, which a watcher of the folder does not
-        notice; this change of the time is what it notices.
+        In WAL mode a commit is seen only once the shared index says so, which a watch on the folder does not see;
+        this change of the time is what he hears.
         """
         before, after = handle.seen, self._connections.look()
         if before is None or after is None or not handle.is_of(after):
             raise self._not_written("it was replaced or removed meanwhile")
         if after.st_mtime_ns <= before.st_mtime_ns or handle.opened.mode == "wal":
             later = max(before.st_mtime_ns, after.st_mtime_ns) + 1
-            with suppress(PermissionError):  # only the owner may: for other users the clock's ticks must do
+            with suppress(PermissionError):  # only its owner may: others write as the clock ticks
                 os.utime(self._file, ns=(after.st_atime_ns, later))
 
     # --- reading --------------------------------------------------------------------------------------------
@@ -363,7 +363,7 @@ class SqliteStore(StoreBase):
         super().close()
         self._connections.close()
 
-    # --- errors ---------------------------------------------------------------------------------------------
+    # --- reports ---------------------------------------------------------------------------------------------
 
     def _told(self, problem: sqlite3.Error | OSError, *, writing: bool) -> PerpetualError:
         """Returns the error that the contract has for it."""

@@ -1,8 +1,8 @@
-"""Log capture: a run's log files, kept to their size limit, and whether the run has written anything recently.
+"""What a run writes: its log files, kept to their limit, and whether it has written anything recently.
 
 For the supervisor (`supervisor.py`) alone: only light parts of the standard library at the top. Descriptors and not
-names: they lead to the command's own files even when the folder is moved or removed, where a log without a name would
-still fill the disk.
+names: they lead to the command's own files even when the folder is moved or removed, where a log that no reader can see
+would fill the disk all the same.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Nested runs: detects the supervisors of runs started from inside a run, so that ending the outer run spares them.
+"""Runs that are started from inside a run: detects their supervisors, which the outer run's end leaves alone.
 
-Used by the two places that end a run's processes: its supervisor (`supervisor.py`), and `rundir.py` where that is lost.
-Only light parts of the standard library at the top.
+For the end of a run's processes: its supervisor (`supervisor.py`), and `rundir.py` where that is lost. Only light
+parts of the standard library at the top.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from perpetual_supervisor import plainjson
 def is_supervisor(pid: int) -> bool:
     """Returns whether this process is proven to be the supervisor of a run.
 
-    What is below it is that run's, nobody else's.
+    What is below it is that run's alone.
 
-    Its command line says so, its working directory is a run's and it holds the lock there, and the record of the start
-    names it, or there is none yet and the run is still to be launched. A process that only looks like one does not
-    count.
+    Its command line says so, it works in a run's directory and holds the lock there, and the record of the start
+    names it, or there is none yet and the run is still to be launched. What only looks like one is none.
     """
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
@@ -42,7 +41,7 @@ def is_supervisor(pid: int) -> bool:
 
 
 def _holds_lock(pid: int, path: str) -> bool:
-    """Returns whether the process has this lock file open, and somebody holds the lock."""
+    """Returns whether the process has this lock file open, and the lock is held."""
     import fcntl
 
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe in its place would be waited on

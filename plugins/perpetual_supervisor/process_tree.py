@@ -39,7 +39,7 @@ def descendants(pid: int, *, leave_out: Callable[[int], bool] | None = None) -> 
     """Returns every living process below `pid`, parents before their children; zombies are left out.
 
     So is a process of which `leave_out` is true, with all below it (where there is a /proc to ask).
-    A snapshot: a caller that kills a tree must ask again until the answer is empty.
+    A snapshot: to kill a tree, ask again until the answer is empty.
     """
     if sys.platform == "darwin":
         return _descendants_by_psutil(pid)

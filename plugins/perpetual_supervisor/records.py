@@ -54,8 +54,8 @@ class ExitRecord:
 
     `exit_code` and `signal` are the command's own: one of them is None, or both if it was cancelled before it
     started. `reason` is `timeout` or `killed` where the supervisor ended it, whatever the command answered.
-    `detail` also reports that the kernel's out-of-memory killer was at work while a command was killed that the
-    supervisor did not kill.
+    `detail` also says that the kernel's out-of-memory killer was at work while a command was killed
+    that we did not kill.
     `ended_at` may be before `started_at`, where the clock was set back meanwhile; `duration_s` knows nothing of that.
     `max_rss_bytes` is the largest single process, never less than the supervisor's own 10 MB that a fork
     starts with; `cpu_s` is user and system time of all processes that were waited for.

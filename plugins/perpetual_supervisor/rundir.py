@@ -97,9 +97,9 @@ class Observation:
 
     `elsewhere` is set of a running one that is not this folder's to end: it runs on another machine, or works for the
     folder of which this one is a copy. `left` are the processes that a lost run has left behind, by their numbers.
-    `age_s` is how long a running or orphaned command has lasted, by a clock that cannot be set and that counts while
-    the machine sleeps; None where that is unknown. `overdue` is an orphan that is past its wall limit: only `cancel`
-    ends it.
+    `age_s` is how long a running or orphaned command has lasted, by a clock that no user can set and that counts while
+    the machine sleeps; None where that is unknown. `overdue` is an orphan that is past its wall limit: no supervisor
+    will end it but a caller of `cancel`.
     """
 
     state: State
@@ -391,7 +391,7 @@ def _start_supervisor(run_dir: Path, timeout_s: float, held: int | None) -> str:
 
 def _outlast_supervisor(run_dir: Path) -> None:
     """Waits until a supervisor that is known to die is dead: before, it would be asked to end what it has started."""
-    with contextlib.suppress(ValueError):  # who then calls the launch off comes upon it, and says so
+    with contextlib.suppress(ValueError):  # a caller that then cancels the launch finds it, and says so
         started = read_started(run_dir)
         if started is not None:
             platform.wait_gone(started.supervisor, _DEATH_PATIENCE_S)  # its pipe closes a little sooner

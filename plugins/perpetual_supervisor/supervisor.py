@@ -120,7 +120,7 @@ def answer(line: str, null: int) -> None:
         os.write(1, line.encode("utf-8", "backslashreplace") + b"\n")
     except OSError:
         # The launcher died. The start is on record and the run goes on: that is what a supervisor is for.
-        complain("the launcher was gone before it was notified")
+        complain("the launcher was gone before it had its answer")
     os.dup2(null, 1)
 
 
@@ -332,8 +332,7 @@ class Run:
     def _signal_all(self, *signums: int) -> None:
         """Signals the process group and every descendant, each once: to many a second TERM means "at once".
 
-        They are listed before any is signalled: the children of a process that exits at once are reparented, and a walk
-        could miss them.
+        They are listed before any is signalled: an exiting process's children move at once, and a walk could miss them.
         """
         found = process_tree.identities_below(os.getpid(), leave_out=is_supervisor)
         # Once the leader is reaped its group's number may pass to a stranger. A subreaper needs the group no
@@ -348,7 +347,7 @@ class Run:
         """Returns how many processes of the run still live; without a subreaper its process group counts as one.
 
         A walk down the tree can miss one that is handed to us, its parent gone, while we walk. So none is only said
-        where none is found and we have no child either: a process that is handed over has become one.
+        where none is found and we have no child either: a reparented process has become one.
         """
         count = len(process_tree.descendants(os.getpid(), leave_out=is_supervisor))
         if count:
@@ -401,7 +400,7 @@ class Run:
         }
 
     def _out_of_memory(self) -> str | None:
-        """Returns what was seen, if somebody else killed the command while the kernel ran out of memory; no verdict."""
+        """Returns what was seen, if another process killed the command while memory ran out; no verdict."""
         if self.reason is not None or self.status is None or os.waitstatus_to_exitcode(self.status) != -signal.SIGKILL:
             return None
         after = process_tree.oom_kills()
@@ -456,9 +455,9 @@ def record_exit(
     waits_s: tuple[float, ...] = RECORD_RETRY_WAITS_S,
     then_every_s: float | None = RECORD_RETRY_AT_LAST_S,
 ) -> bool:
-    """Writes `exit.json` durably, again and again if the disk refuses: nobody else knows how the run ended.
+    """Writes `exit.json` durably, again and again if the disk refuses: no other process knows how the run ended.
 
-    False once its folder is gone, and where the retries are used up and `then_every_s` is None.
+    False once its folder is gone, and where one try was wanted (`then_every_s` is None).
     """
     content = plainjson.dump(record) + "\n"
     for wait_s in waits_s:
@@ -466,7 +465,7 @@ def record_exit(
             return True
         if folder_is_gone():
             return False
-        time.sleep(wait_s)  # a full disk gives no signal when it has room again
+        time.sleep(wait_s)  # a full disk gives no sign when it has room again
     tell = complain  # once more; beyond, complaints would fill the disk themselves
     while not write_exit(content, tell):
         if then_every_s is None or folder_is_gone():
@@ -477,7 +476,7 @@ def record_exit(
 
 
 def write_exit(content: str, tell: Callable[[str], None]) -> bool:
-    """Returns one try to write `exit.json`; False, told, if it failed."""
+    """Tries once to write `exit.json`; returns False, and complains, if it failed."""
     try:
         make_way("exit.json", tell)
         atomic.write_atomic("exit.json", content)

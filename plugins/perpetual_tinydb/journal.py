@@ -33,7 +33,7 @@ Batch = Sequence[tuple[str, Row]]
 
 
 class Journal(View):
-    """The view of a writer. The caller of a method that changes the files holds the lock and has just looked."""
+    """The view of a writer. Callers of methods that change the files hold the lock and have just looked."""
 
     def __init__(self, folder: Path, fields: Callable[[], Mapping[str, Sequence[str]]]) -> None:
         """Implements `View`."""
@@ -124,7 +124,7 @@ class Journal(View):
         number = 1
         while os.path.lexists(path):
             if _is_same(path, torn):
-                return  # by a writer that died before it could truncate the journal
+                return  # by a writer that died before it could cut
             number += 1
             path = stem.with_name(f"{stem.name}-{number}")
         write_atomic(path, torn)

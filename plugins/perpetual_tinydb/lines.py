@@ -48,7 +48,7 @@ class Damaged(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A row of a commit: the position of its line in the file, and its decoded content."""
+    """A row of a commit: the place of its line in the file, and its decoded content."""
 
     kind: str
     row: dict[str, Any]

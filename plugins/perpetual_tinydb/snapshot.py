@@ -91,7 +91,7 @@ def write_snapshot(
 
 
 def _open_new(path: Path) -> int:
-    path.unlink(missing_ok=True)  # left by a crashed compaction
+    path.unlink(missing_ok=True)  # left under this name by a crashed compaction
     # O_EXCL follows no link, so that nothing outside the folder is written
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
 

@@ -78,7 +78,7 @@ class TinyStore(StoreBase):
     def _busy(self) -> TransientError:
         return TransientError(
             f"another process has been writing to {self.folder} for {self._lock_timeout_s:g} s",
-            hint="try again when that process has ended; one that was killed holds nothing",
+            hint="try again when that program has ended; one that was killed holds nothing",
         )
 
     def _acquire(self) -> bool:

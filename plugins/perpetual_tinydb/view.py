@@ -30,7 +30,7 @@ WAY_OUT = "nothing was changed; `perpetual store verify` lists what is damaged, 
 
 
 class OpenFile:
-    """An open journal of one generation, closed with its last user."""
+    """An open journal of one generation, closed after its last use."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -235,7 +235,7 @@ class View:
                 self._corrupt(f"it holds what no store writes: {problem}", self.path, problem)
 
     def _rest(self) -> bytes | None:
-        """Returns what stands behind the last known commit; None if that commit stands there no more."""
+        """Returns what follows the last known commit; None if that commit is gone."""
         assert self._file is not None
         size = os.fstat(self._file.fd).st_size
         parts, position = [], self._end - len(self._seal)

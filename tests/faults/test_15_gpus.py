@@ -52,7 +52,7 @@ def texts(run: Run) -> list[str]:
 
 OTHER_LOSSES = [
     (gpus(2).replace("uuid GPU-0\n", "uuid GPU-0\nerror 999\n"), "is gone: Unknown Error"),
-    ("driver 1\ngpu H100\nuuid GPU-1\n", "is gone: the driver no longer lists it"),
+    ("driver 1\ngpu H100\nuuid GPU-1\n", "is gone: the driver does not list it"),
     ("driver 1\n", "is gone: the NVIDIA driver lists no GPU"),
     ("init_error 18\n", "is gone: the loaded NVIDIA driver and its library are of different versions"),
 ]

@@ -56,7 +56,7 @@ class Chaos(TypedDict):
     """What was done and what came of it; `killed_in` counts the kills by what the writer was doing.
 
     `present` are those of the acknowledged transactions that are there, `transactions` all that are there: one whose
-    writer died before the acknowledgement may be there too. `kept` is the scratch folder if something is wrong.
+    writer died before it could answer may be there too. `kept` is the scratch folder if something is wrong.
     """
 
     store: str

@@ -61,7 +61,7 @@ class NoteKeys(TypedDict):
 
 
 class NoteWaiting(NoteKeys):
-    """A note that waits for a decision; `category` is the gates' word for it, null where they let it pass."""
+    """An undecided note; `category` is the gates' word for it, null where they let it pass."""
 
     category: str | None
     is_shown: bool

@@ -36,7 +36,7 @@ class Logs(TypedDict):
 
 
 class Place(TypedDict):
-    """A run's place in the queue; `waits_for` is as of the last look, `score` in bits per run-hour."""
+    """The place of a run in the queue; `waits_for` is as of the last look, `score` in bits per run-hour."""
 
     run_id: str
     position: int

@@ -8,7 +8,7 @@ __all__ = ["ServiceLine"]
 
 
 class ServiceLine(ServiceNow):
-    """A service with the plugin that brings it; `qualified_name` is null once that plugin has gone."""
+    """A service and its plugin; `qualified_name` is null once its plugin has gone."""
 
     qualified_name: str | None
     summary: str

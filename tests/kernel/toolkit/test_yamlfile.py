@@ -53,7 +53,7 @@ def test_who_cannot_have_its_turn_is_told(file: Path, monkeypatch: pytest.Monkey
     before = file.read_bytes()
     with (
         FileLock(file.with_name("settings.yaml.lock")),
-        pytest.raises(TransientError, match="being changed by somebody else"),
+        pytest.raises(TransientError, match="being changed by another process"),
     ):
         yamlfile.set_value(file, ("one",), 2)
     assert file.read_bytes() == before
