@@ -64,6 +64,7 @@ def config_of(found: str) -> dict[str, Any] | None:
 
 
 def plugins_of(config: dict[str, Any] | None, safe: bool) -> list[dict[str, Any]] | None:
+    """Returns the discovered plugins, if the cached ones are of the present state."""
     sections = (config or {}).get("plugins")
     disabled = sections.get("disabled") if isinstance(sections, dict) else None
     disabled = disabled or []

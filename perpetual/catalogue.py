@@ -65,6 +65,7 @@ class PluginInfo:
 
 
 def thaw(data: Mapping[str, Any]) -> PluginInfo:
+    """Returns the plugin that the catalogue holds as this JSON."""
     offers = []
     for offer in data["offers"]:
         provider = dict(offer["provider"])

@@ -196,7 +196,7 @@ def launch() -> str:
         "stays queued;\nstarts later",
         "nothing ran:\nqueued again",
         "adopted as\nrunning",
-        "the run goes on,\nnobody watching",
+        "the run goes on,\nunwatched",
         "settled by the\nnext scan",
     )
     for left, words in zip(lefts[1:], after, strict=True):

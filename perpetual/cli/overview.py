@@ -23,7 +23,7 @@ _HASH, _HASH_SHOWN = 40, 12  # characters
 @json_option
 @pass_cli
 def status(cli: CliContext) -> None:
-    """Where the research stands: hypotheses, runs, budget, and what to do next."""
+    """Show where the research stands: hypotheses, runs, budget, and what to do next."""
     document = cli.lab.status()
     text = partial(status_text, document, for_agent=cli.for_agent)
     cli.answer("status", status_document(document), text, is_fenced=True)
@@ -36,7 +36,7 @@ def status(cli: CliContext) -> None:
 @json_option
 @pass_cli
 def brief(cli: CliContext, tokens: int) -> None:
-    """Where the research stands, for an agent, within a number of tokens (UTF-8 bytes / 4, rounded up)."""
+    """Show where the research stands, for an agent, within a number of tokens (UTF-8 bytes / 4, rounded up)."""
     document = brief_document(render(cli.lab.status(), tokens), tokens)
     cli.answer("brief", document, document["text"], is_fenced=True)
 
@@ -46,7 +46,7 @@ def brief(cli: CliContext, tokens: int) -> None:
 @json_option
 @pass_cli
 def hook(cli: CliContext, name: str) -> None:
-    """The brief as the JSON that a coding agent's hook NAME answers; nothing outside a project."""
+    """Write the brief as the JSON that a coding agent's hook NAME answers; nothing outside a project."""
     if name not in HOOKS:
         raise UsageError(unknown("hook", name, HOOKS))
     with cli.alone():
@@ -64,7 +64,7 @@ def hook(cli: CliContext, name: str) -> None:
 @json_option
 @pass_cli
 def events(cli: CliContext, since: int, follow: bool, limit: int, cursor: str | None) -> None:
-    """The feed of everything that happened, oldest first."""
+    """List everything that happened, oldest first."""
     from perpetual.records import to_json
 
     start = since if cursor is None else start_of(cursor)

@@ -14,7 +14,7 @@ __all__ = ["plugins"]
 
 @click.group(cls=OpenGroup)
 def plugins() -> None:
-    """Which plugins there are, what they offer, and what is in force."""
+    """Show which plugins there are, what they offer, and what is in force."""
 
 
 @plugins.command(name="list")
@@ -22,7 +22,7 @@ def plugins() -> None:
 @json_option
 @pass_cli
 def list_(cli: CliContext, timing: bool) -> None:
-    """Every plugin with version, state (active, available, disabled or failed) and the reason."""
+    """List every plugin with version, state (active, available, disabled or failed) and the reason."""
     inventory = cli.inventory()
     problems = inventory.problems()
     spent = inventory.timing() if timing else {}
@@ -81,7 +81,7 @@ def retry(cli: CliContext, name: str) -> int:
 @json_option
 @pass_cli
 def show(cli: CliContext, name: str) -> None:
-    """One plugin in full: its hooks, and each provider with factory and options."""
+    """Show one plugin in full: its hooks, and each provider with factory and options."""
     document = cli.inventory().plugin(name)
     cli.answer("plugin", document, lambda: _plugin_text(document))
 

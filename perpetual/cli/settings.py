@@ -20,14 +20,14 @@ _VALUES = {"ignore_unknown_options": True}
 
 @click.group(cls=OpenGroup)
 def methodology() -> None:
-    """How research is done here: every key with its value and meaning."""
+    """Show and set how research is done here: keys with value and meaning."""
 
 
 @methodology.command(name="show")
 @json_option
 @pass_cli
 def show_methodology(cli: CliContext) -> None:
-    """Every key of the methodology with value, origin and meaning."""
+    """List every key of the methodology with value, origin and meaning."""
     _show(cli, "methodology", cli.lab.settings.methodology(), with_origin=True)
 
 
@@ -69,7 +69,7 @@ def _say_moved(cli: CliContext) -> None:
 
 @click.group(cls=OpenGroup)
 def config() -> None:
-    """What this project is made of: the providers chosen, and the options of plugins."""
+    """Show and set what this project is made of: the providers chosen, and the options of plugins."""
 
 
 @config.command(name="show")
@@ -77,7 +77,7 @@ def config() -> None:
 @json_option
 @pass_cli
 def show_config(cli: CliContext, origin: bool) -> None:
-    """Every key of the configuration with value, origin and meaning, the options of plugins included."""
+    """List every key of the configuration with value, origin and meaning, the options of plugins included."""
     _show(cli, "config", cli.lab.settings.config(), with_origin=origin)
 
 

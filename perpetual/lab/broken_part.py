@@ -24,4 +24,5 @@ class Unbuilt:
         self._fail()
 
     def __call__(self, *args: object, **options: object) -> NoReturn:
+        """Raises PluginError."""
         self._fail()

@@ -89,9 +89,7 @@ class Budget:
         return self._fold(dict(kept.body), None)
 
     def _was_miscounted(self, rows: int) -> bool:
-        """Returns whether a fold of the ledger's first rows, by an earlier version, may count what cannot have been
-        used.
-        """
+        """Returns whether an earlier version has folded the first rows with what cannot have been used."""
         hours = [(row.body, counted(row.body)) for row in self._ctx.store.rows("debit", limit=rows)]
         return any((body["gpu_hours"], body["run_hours"]) != known for body, known in hours)
 

@@ -256,9 +256,7 @@ class Inventory:
 
 
 def _option_lines(spec: dict[str, Option] | None) -> list[dict[str, Any]]:
-    """Returns the options of a provider or a plugin as `plugins show` lists them, those inside sections by dotted
-    keys.
-    """
+    """Returns a provider's or plugin's options as `plugins show` lists them, nested ones by dotted keys."""
     return [
         {
             "key": ".".join(keys),

@@ -49,9 +49,7 @@ class Settings:
 
     @property
     def withholds(self) -> bool:
-        """Returns whether an agent reads the lab's answers, so that they name no command or key that is for a
-        person.
-        """
+        """Returns whether an agent reads the lab's answers, which then name no command or key for people."""
         return withholds(self._ctx)
 
     def config(self) -> list[Item]:

@@ -454,9 +454,7 @@ def confidence(
 
 
 def bound_of(result: Mapping[str, Any], verdict: str) -> float:
-    """Returns how often, at most, a claim for which the opposite holds would ever get this verdict (supported |
-    refuted).
-    """
+    """Returns how often at most an opposite claim would ever get this verdict (supported | refuted)."""
     return min(1.0, 1 / float(result["e_support" if verdict == "supported" else "e_refute"]))
 
 

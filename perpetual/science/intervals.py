@@ -130,9 +130,7 @@ def paired_difference(values: Sequence[float], baseline: Sequence[float], *, lev
 
 
 def pooled_difference(values: Sequence[float], baseline: Sequence[float], *, level: float = LEVEL) -> Interval:
-    """Returns difference of two groups' means, their noise taken to be the same, as a design's pooled replicates
-    are.
-    """
+    """Returns the difference of two groups' means under one noise, as of a design's pooled replicates."""
     n, mean, squares = _moments(values)
     n_b, mean_b, squares_b = _moments(baseline)
     nu = n + n_b - 2
@@ -143,8 +141,7 @@ def pooled_difference(values: Sequence[float], baseline: Sequence[float], *, lev
 def effect_interval(
     values: Sequence[float], baseline: Sequence[float] | float, *, paired: bool = False, level: float = LEVEL
 ) -> tuple[Interval, str]:
-    """Returns the difference of at least one value from a baseline, as every face shows it, and how its interval was
-    made.
+    """Returns the difference of at least one value from a baseline, and how its interval was made.
 
     Args:
         baseline: a number, or the values of its runs; where `paired`, those that belong to `values` one by one.
@@ -163,9 +160,7 @@ def effect_interval(
 
 
 def welch_difference(values: Sequence[float], baseline: Sequence[float], *, level: float = LEVEL) -> Interval:
-    """Returns difference of two groups' means, each with a noise of its own (Welch; both need two values for an
-    interval).
-    """
+    """Returns the difference of two groups' means, each with its own noise (Welch; needs two values each)."""
     n, mean, squares = _moments(values)
     n_b, mean_b, squares_b = _moments(baseline)
     if n < 2 or n_b < 2:

@@ -43,8 +43,10 @@ class Span(NamedTuple):
 
 
 class Outlook(NamedTuple):
-    """What one more replicate can decide: outcomes that leave the confidence at the support threshold or above, and at
-    the refute threshold or below; None where none does. Of a binary design 1 is a success and 0 a failure.
+    """What one more replicate can decide.
+
+    Outcomes that leave the confidence at the support threshold or above, and at the refute threshold or below;
+    None where none does. Of a binary design 1 is a success and 0 a failure.
     """
 
     confidence: float

@@ -1,5 +1,7 @@
-"""Floor 1: what a plugin may fill. `table` holds every slot; the abstract base of each, its contract in prose first, is
-in the module beside this file that has its name. This file holds `Provider` and `Option`, by which plugins offer parts.
+"""Floor 1: what a plugin may fill.
+
+`table` holds every slot; the abstract base of each, its contract in prose first, is in the module beside this file
+that has its name. This file holds `Provider` and `Option`, by which plugins offer parts.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The capture slot: what a run is started from, and what has become of that when it ends. All captures serve, the
-smaller `order` first, bundled ones before others.
+"""The capture slot: what a run is started from, and what has become of that when it ends.
+
+All captures serve, the smaller `order` first, bundled ones before others.
 
 The contract
 ------------

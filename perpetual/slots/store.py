@@ -330,8 +330,9 @@ class StoreBase(ABC):
         return self.meta().counters.get(kind, 0)
 
     def tally(self, kind: str, equals: Mapping[str, Any]) -> int:
-        """Returns how many committed rows match. A store whose indexes can tell overrides this, so that no row is
-        read.
+        """Returns how many committed rows match.
+
+        A store with indexes overrides this, so that no row is read.
         """
         return sum(1 for _ in self.scan(kind, equals))
 

@@ -30,7 +30,9 @@ _COMMAND = (sys.executable, "-S", "train.py")
 
 
 class CaptureContract:
-    """For every capture. Promised: facts are JSON under names that are not the kernel's own, and the same for the same
+    """The contract of captures.
+
+    Promised: facts are JSON under names that are not the kernel's own, and the same for the same
     project; files are written into the run's folder alone; no secret is kept; odd projects and commands raise nothing;
     a project that has not changed has no taint, whatever wrote the facts; where protected paths are compared each
     change of them is a taint; where code is read the same contents are the same code, and others are named.

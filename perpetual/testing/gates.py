@@ -68,7 +68,9 @@ SURROUNDINGS: Mapping[str, tuple[str, str]] = {
 
 
 class GateContract:
-    """For every gate. Promised: the same text gets the same verdict, from any thread, in any process and at any time,
+    """The contract of gates.
+
+    Promised: the same text gets the same verdict, from any thread, in any process and at any time,
     quickly, and nothing else happens; a text is judged to its end, and what is found in it is found wherever it stands;
     spans are character offsets of the text; a secret is found whichever author wrote it, and no excerpt shows it;
     `redact` takes out what was found as `secret_leak` and leaves a text without findings alone; no text at all makes a

@@ -121,9 +121,7 @@ class Place:
 
 
 def make_place(folder: Path) -> Place:
-    """Returns a project with a hypothesis and an unapproved experiment, and a plugin that serves the tests'
-    tools.
-    """
+    """Returns a project with a hypothesis, an unapproved experiment, and a plugin with the tests' tools."""
     from perpetual.lab import Lab
 
     site = write_distribution(folder / "site", _PROBE, {"probe": "acme_probe.plugin"}, name="acme-probe")

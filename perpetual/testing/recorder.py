@@ -1,5 +1,7 @@
-"""A pytest plugin that writes what became of each promise, one JSON line a phase, into the file that
-`PERPETUAL_SUITE_RESULTS` names. Loaded by the runs that `perpetual_devkit.contract_runner` starts.
+"""A pytest plugin that writes what became of each promise.
+
+It writes one JSON line a phase into the file that `PERPETUAL_SUITE_RESULTS` names. Loaded by the runs that
+`perpetual_devkit.contract_runner` starts.
 
 A test that the file names already is left out: the run before was killed in one of them, and this one goes on.
 """

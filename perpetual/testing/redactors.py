@@ -68,7 +68,9 @@ def _shows(text: str, secret: str) -> bool:
 
 
 class RedactorContract:
-    """For every redactor. Promised: secrets of well-known forms are found whole, wherever they stand, in texts, in the
+    """The contract of redactors.
+
+    Promised: secrets of well-known forms are found whole, wherever they stand, in texts, in the
     words of commands and by the names of settings; texts without secrets stay as they are, and so does what was
     redacted; spans are in order, apart and inside the text; the answer depends on the arguments alone, comes quickly,
     and no text makes a redactor raise.

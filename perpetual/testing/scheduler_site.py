@@ -205,12 +205,15 @@ class Run:
     patience_s: float
 
     def poll(self) -> Sighting:
+        """Polls the run."""
         return self.scheduler.poll(self.launched.native_id, self.spec.log_dir)
 
     def cancel(self, grace_s: float, by: str = "the suite") -> bool:
+        """Cancels the run."""
         return self.scheduler.cancel(self.launched.native_id, self.spec.log_dir, by=by, grace_s=grace_s)
 
     def output(self, *, stderr: bool = False) -> bytes:
+        """Returns what the run has written."""
         path = self.scheduler.logs(self.spec.log_dir, stderr=stderr)
         return path.read_bytes() if path.exists() else b""
 

@@ -118,7 +118,9 @@ def _asked(name: str, deed: Callable[[], _Answer]) -> _Answer:
 
 
 class ScorerContract:
-    """For every scorer. Promised: purity (no memory of earlier calls, no change of the state, whatever the thread, the
+    """The contract of scorers.
+
+    Promised: purity (no memory of earlier calls, no change of the state, whatever the thread, the
     process and the clock), one score per candidate in their order, and picks that are candidates, at most as many as
     are asked for.
     """

@@ -207,8 +207,7 @@ def _names(text: str, shown: str) -> list[str]:
 
 
 def _split(text: str, *, is_folder: bool = False) -> tuple[str, list[str], bool]:
-    """Returns the folder from which on nothing is followed, the names below it, and whether that is a project's
-    `.perpetual`.
+    """Returns the folder from which on no link is followed, the names below it, and whether it is `.perpetual`.
 
     With `is_folder` a path without `.perpetual` is the trusted folder itself.
     """

@@ -1,5 +1,6 @@
-"""File systems: which one a path is on, whether other machines write to it, whether it tells capital letters apart, and
-how big a folder's files are.
+"""File systems: which one a path is on, and how big a folder's files are.
+
+Also whether other machines write to it, and whether it distinguishes capital letters.
 
 Used by stores and by the departments that tell of them. Floor 0; `platform.py` is its like for processes.
 """

@@ -27,8 +27,9 @@ _LARGEST_BYTES = 1 << 20  # of the record; a supervisor's has less than a thousa
 
 
 def is_locked(run_dir: Path) -> bool:
-    """Returns whether a supervisor holds the lock of this folder. What a run has put in the place of the lock file is
-    none.
+    """Returns whether a supervisor holds the lock of this folder.
+
+    A file that a run has put in the place of the lock file is none.
     """
     path = run_dir / LOCK
     is_own = False

@@ -97,8 +97,9 @@ def _parse(path: Path, load: Callable[[str], Any] = _document) -> Any:
 
 
 def _bytes_of(path: Path) -> bytes:
-    """Returns the file's bytes; a link of the user's own is followed, one below `.perpetual` is not, and a pipe
-    never.
+    """Returns the file's bytes.
+
+    A link of the user's own is followed, one below `.perpetual` is not, and a pipe never.
     """
     place = path if confined.is_inside(path) else Path(os.path.realpath(path))
     try:

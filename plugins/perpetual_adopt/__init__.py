@@ -1,0 +1,1 @@
+"""Earlier work of other tools, read into the record."""

@@ -1,5 +1,6 @@
-"""Adopting a source into a lab, and into the project that takes the place of a perpetual-agent one. For `command.py`,
-and for Python programs that do the same.
+"""Adopting a source into a lab, and into the project that replaces a perpetual-agent one.
+
+Used by `command.py` and by Python programs that do the same.
 """
 
 from __future__ import annotations

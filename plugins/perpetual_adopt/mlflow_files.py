@@ -26,9 +26,7 @@ _MOST_ARTIFACTS = 100
 
 
 def is_store(folder: Path) -> bool:
-    """Returns whether the folder holds an experiment of a file store (a database's runs leave artifacts alone
-    there).
-    """
+    """Returns whether a file store's experiment is in the folder (a database leaves only artifacts there)."""
     if not folder.is_dir():
         return False
     with os.scandir(folder) as entries:

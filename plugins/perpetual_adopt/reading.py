@@ -1,5 +1,6 @@
-"""Reading what strangers wrote: files that must lie inside their folder, databases that are never written to, and text
-that may be anything. Used by the readers of this package.
+"""Reading foreign files: confined to their folder, databases never written to, text of any form.
+
+Used by the readers of this package.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""What every reader answers: one source of earlier work, recognised, and streamed as items. Imported by the readers
-and by `find.py`.
+"""What every reader answers: one source of earlier work, recognised, and streamed as items.
+
+Imported by the readers and by `find.py`.
 """
 
 from __future__ import annotations

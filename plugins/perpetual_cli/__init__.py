@@ -1,0 +1,1 @@
+"""The commands on hypotheses, experiments, runs, evidence, memory and the store."""

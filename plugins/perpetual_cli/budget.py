@@ -20,7 +20,7 @@ _UNLIMITED = ("none", "null", "unlimited")
 @pass_cli
 @click.pass_context
 def budget(ctx: click.Context, cli: CliContext) -> None:
-    """What was spent, by experiment, hypothesis and day, and the limit.
+    """Show what was spent, by experiment, hypothesis and day, and the limit.
 
     A run debits its wall hours times its GPUs; one without a GPU debits no GPU-hours. Run-hours are wall hours times
     GPUs, and plain wall hours without one.

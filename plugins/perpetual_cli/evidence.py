@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 @click.group(cls=OpenGroup)
 def evidence() -> None:
-    """The ledger that every confidence is folded from: list, add, retract, refold."""
+    """Read and extend the ledger that every confidence is folded from: list, add, retract, refold."""
 
 
 @evidence.command(name="list")

@@ -35,7 +35,7 @@ def memory() -> None:
 @json_option
 @pass_cli
 def show(cli: CliContext, path: str | None) -> None:
-    """The note PATH with its text; without PATH, the list of notes.
+    """Show the note PATH; without PATH, list the notes.
 
     An agent is shown only what the gates let through.
     """
@@ -100,7 +100,7 @@ def _finding_lines(answer: dict[str, Any]) -> list[str]:
 @json_option
 @pass_cli
 def list_(cli: CliContext, directory: str, status: str | None, limit: int, cursor: str | None) -> None:
-    """The notes, or those below the folder DIR, oldest first."""
+    """List the notes, or those below the folder DIR, oldest first."""
     _show_page(cli, folder=directory, status=status, limit=limit, cursor=cursor)
 
 
@@ -143,7 +143,7 @@ def search(cli: CliContext, query: str, limit: int, cursor: str | None) -> None:
 @json_option
 @pass_cli
 def history(cli: CliContext, path: str, limit: int) -> None:
-    """The versions of the note PATH, newest first."""
+    """List the versions of the note PATH, newest first."""
     found = to_json(cli.lab.memory.history(path, limit=limit + 1))
     cli.items(
         "note_history",
@@ -163,7 +163,7 @@ def history(cli: CliContext, path: str, limit: int) -> None:
 @json_option
 @pass_cli
 def queue(cli: CliContext, limit: int, cursor: str | None) -> None:
-    """The undecided notes, oldest first: quarantined ones and candidates."""
+    """List the undecided notes, oldest first: quarantined ones and candidates."""
     page = cli.lab.memory.queue(limit=limit, cursor=cursor)
     cli.items(
         "note_queue",

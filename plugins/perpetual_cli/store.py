@@ -16,14 +16,14 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Say what would be done 
 
 @click.group(cls=OpenGroup)
 def store() -> None:
-    """The store that keeps the record: look at it, check it, move it."""
+    """Look at the store that keeps the record, check it, move it."""
 
 
 @store.command()
 @json_option
 @pass_cli
 def stats(cli: CliContext) -> None:
-    """What the store holds and weighs, in which mode it works and why."""
+    """Show what the store holds and weighs, in which mode it works and why."""
     told = cli.lab.storage.stats()
     cli.answer("store_stats", told, lambda: _stats_text(told))
 

@@ -33,8 +33,7 @@ _WAIT_S = 5.0  # at most, for one of the live runs to end
 
 
 def open_lab(folder: Path) -> Lab:
-    """Returns the demo's project in `folder`, made if it is not there, with the training script as a file of the
-    user's own.
+    """Returns the demo's project in `folder`, made if it is missing, with a training script of its own.
 
     Raises:
         Conflict: if another project, or another `train.py`, is there.

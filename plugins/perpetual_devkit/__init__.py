@@ -1,0 +1,1 @@
+"""Tools for plugin authors: new, check, install, chaos."""

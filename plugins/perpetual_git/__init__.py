@@ -1,0 +1,1 @@
+"""The memory in a bare git repository, written with dulwich."""

@@ -31,9 +31,7 @@ _LARGEST_SETTINGS = 1024 * 1024
 
 
 def open_bare(path: Path) -> Repo:
-    """Returns the repository at `path`; raises RepositoryError for anything but a bare one of SHA-1 objects and ref
-    files.
-    """
+    """Returns the repository at `path`; raises RepositoryError unless it is bare, with SHA-1 and ref files."""
     _refuse_ways_out(path)
     if not ((path / "HEAD").is_file() and (path / "objects").is_dir() and (path / "refs").is_dir()):
         raise RepositoryError(path, "this is no bare git repository")

@@ -276,10 +276,10 @@ class NoteRepository:
         return name
 
     def listing(self, prefix: str = "") -> list[tuple[str, str]]:
-        """Returns path and blob id of every regular file at main's head whose path starts with `prefix`, by path.
+        r"""Returns path and blob id of every regular file at main's head whose path starts with `prefix`, by path.
 
         Pushed files are listed as they are, notes or not; links and submodules are left out. A name that is
-        not UTF-8 is shown with `\\xNN` for its odd bytes, which no note's path can hold.
+        not UTF-8 is shown with `\xNN` for its odd bytes, which no note's path can hold.
 
         Raises:
             RepositoryError: an object is missing or damaged, or the tree has more than 200,000 entries.

@@ -1,0 +1,1 @@
+"""GPUs as runs share them: placement, leases and claims."""

@@ -151,8 +151,7 @@ class Devices(Survey):
         return Lease(tuple(unit.uuid for unit in chosen), numbers), chosen
 
     def _begun(self, view: PlacementView, request: PlacementRequest, claims: Sequence[Claim]) -> Lease | None:
-        """Returns what the run has already by a supervisor of a launcher that died, and went unseen when it was
-        queued again.
+        """Returns what a dead launcher's supervisor has leased for the run, unseen when it was queued again.
 
         Such a lease went unseen when the run was queued again. Nothing else is chosen for the run: that supervisor may
         be about to start the command with those devices.

@@ -1,0 +1,1 @@
+"""Files that register the lab with coding agents."""

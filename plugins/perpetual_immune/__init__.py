@@ -1,0 +1,1 @@
+"""The gate that keeps attacks and secrets out of the memory."""

@@ -1,0 +1,1 @@
+"""The scheduler of this machine: a supervisor for each run."""

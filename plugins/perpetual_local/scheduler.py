@@ -242,9 +242,7 @@ def _readable(native: _Native | None, log_dir: Path) -> Iterator[None]:
 
 
 def _sighting(seen: rundir.Observation, native: _Native | None, log_dir: Path) -> Sighting:
-    """Returns what a look at the folder means for the run of this native id. Raises ValueError for an impossible
-    record.
-    """
+    """Returns what a look at the folder says of the run with this native id; raises ValueError if impossible."""
     nonce = _nonce_of(seen)
     is_strange = native is not None and nonce is not None and nonce != native.nonce
     if native is not None and (seen.state not in ("running", "orphaned") or is_strange):

@@ -2,7 +2,8 @@
 
 Before a request's headers are complete nothing names the sender, so any program that reaches the port could hold
 connections by sending a byte now and then, until the process has no descriptors left. uvicorn bounds only the pause
-between requests."""
+between requests.
+"""
 
 from __future__ import annotations
 

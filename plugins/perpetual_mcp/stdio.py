@@ -264,8 +264,7 @@ def _refused(number: str | int | None, code: int, message: str) -> dict[str, Any
 
 
 def _sound(line: bytes) -> bytes:
-    """Returns the line without bytes that are no UTF-8 and without halves of surrogate pairs, which the SDK's parser
-    refuses.
+    """Returns the line without invalid UTF-8 and lone surrogates, which the SDK's parser refuses.
 
     Halves are text cut through an emoji, as programs in JavaScript write it.
     """

@@ -1,0 +1,1 @@
+"""Readers of metrics, analysers and proposers."""

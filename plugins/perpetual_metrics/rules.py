@@ -44,9 +44,7 @@ class NoiseFloor(Proposer):
     """More runs of a baseline that too few runs stand behind; see `perpetual.slots.analyser` for the contract."""
 
     def drafts(self, hypotheses: Sequence[Hypothesis], experiments: Sequence[Experiment]) -> Sequence[Draft]:
-        """Returns one draft for each baseline of an open claim that has ended with fewer runs than a noise floor
-        needs.
-        """
+        """Returns a draft for each baseline of an open claim that has too few runs for a noise floor."""
         known = {item.id: item for item in experiments}
         opened = {hypothesis.id for hypothesis in hypotheses}
         found, seen = [], set()

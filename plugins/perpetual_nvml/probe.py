@@ -245,8 +245,11 @@ def _running_kind(nvml: Any, kind: str, handle: Any) -> Any:
 
 
 def _processes(entries: Iterable[Any]) -> list[Document]:
-    """Returns one record a process. One that computes and draws is in two lists with the same memory: counted once.
-    One on several MIG instances has an entry for each: added up."""
+    """Returns one record a process.
+
+    One that computes and draws is in two lists with the same memory: it is counted once. One on several MIG
+    instances has an entry for each: they are added up.
+    """
     held: dict[int, dict[Any, int | None]] = {}
     for entry in entries:
         places = held.setdefault(entry.pid, {})
@@ -261,8 +264,11 @@ def _sum(amounts: Iterable[int | None]) -> int | None:
 
 
 def _owner(pid: int) -> Document:
-    """Returns User and name of a process; null for one that has ended, that may not be looked at, or that lives
-    outside this container (NVML numbers processes as the host does)."""
+    """Returns user and name of a process.
+
+    Null for one that has ended, that may not be looked at, or that lives outside this container (NVML numbers
+    processes as the host does).
+    """
     import psutil
 
     try:

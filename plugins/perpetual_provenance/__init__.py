@@ -1,0 +1,1 @@
+"""Captures of code, environment and protected paths."""

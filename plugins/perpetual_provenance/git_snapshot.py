@@ -246,6 +246,7 @@ def borrowed(site: Site, config: Mapping[str, str], scratch: Path) -> dict[str, 
 
 
 def overrides(config: Mapping[str, str]) -> list[str]:
+    """Returns git's options that keep a repository's own configuration from running programs."""
     words = ["-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}"]
     known = {key: value for key, value in config.items() if key in _HARMLESS}
     ignore = known.get("core.excludesfile") or os.path.join(

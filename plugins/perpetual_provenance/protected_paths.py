@@ -197,8 +197,9 @@ def _matching(root: str, pattern: str, problems: list[str]) -> Iterator[str]:
 
 
 def _below(root: str, start: str, problems: list[str], *, is_named: bool) -> Iterator[str]:
-    """Yields the path, or all files and links below it, in order. Of links only one that is named itself is
-    followed.
+    """Yields the path, or all files and links below it, in order.
+
+    Of links only one that is named itself is followed.
     """
     full = os.path.join(root, start) if start else root
     if os.path.islink(full):

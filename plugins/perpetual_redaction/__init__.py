@@ -1,0 +1,1 @@
+"""The redactor of secrets."""

@@ -1,7 +1,9 @@
-"""The redactor `secrets`. A secret is known by its form (the table `token_formats`, shared with the gate `immune`), by
-its name (`HF_TOKEN`, `--api-key`, `"password":`), or by its place (the credentials of a URL, an `Authorization` header,
-`curl -u`), also where a token is broken over lines, encoded in base64 or disguised by invisible or wide characters. A
-secret of an unknown form under a harmless name is not seen. Every pattern is linear in the text's length.
+"""The redactor `secrets`.
+
+A secret is known by its form (the table `token_formats`, shared with the gate `immune`), by its name (`HF_TOKEN`,
+`--api-key`, `"password":`), or by its place (the credentials of a URL, an `Authorization` header, `curl -u`). That
+holds also where a token is broken over lines, encoded in base64 or disguised by invisible or wide characters. A secret
+of an unknown form under a harmless name is not seen. Every pattern is linear in the text's length.
 """
 
 from __future__ import annotations

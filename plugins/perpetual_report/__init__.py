@@ -1,0 +1,1 @@
+"""Reports of the record, and their verification."""

@@ -89,7 +89,7 @@ def _not_matching(count: int) -> str:
 @json_option
 @pass_cli
 def compare(cli: CliContext, ids: tuple[str, ...], format_: str) -> None:
-    """What differs between experiments or runs, and which measured better, as far as their seeds can tell.
+    """Show what differs between experiments or runs, and which measured better, as far as their seeds can tell.
 
     Seeds are folded: mean, sd and a 95 % t interval for each metric. A winner is named only where the interval of the
     difference excludes 0; otherwise the two are not separable at this n.

@@ -157,9 +157,7 @@ def html_of(
     *,
     by: str | None = None,
 ) -> str:
-    """Returns the report as one HTML file, with the pictures given and the name of what drew them (by default, of
-    ours).
-    """
+    """Returns the report as one HTML file, with the pictures given and what drew them (ours by default)."""
     environment = _environment(autoescape=True)
     environment.filters |= {
         "text": lambda value: Markup(f"<bdi>{escape(plain(value))}</bdi>"),

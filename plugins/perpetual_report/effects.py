@@ -90,9 +90,7 @@ def effects_of(snapshot: Snapshot) -> dict[str, Effect]:
 def _alike(
     lead: Experiment, own: Sequence[Evidence], others: Sequence[Run], versions: Mapping[str, Mapping[str, Any]]
 ) -> tuple[tuple[Evidence, ...], Sequence[Run]]:
-    """Returns the rows of the version that has most of them, and the runs of the baseline that they are compared
-    with.
-    """
+    """Returns the rows of the most frequent version, and the baseline's runs that they are compared with."""
     counting = [run for run in others if _counts(run, lead)]
     samples = samples_of((versions.get(row.run_id or ""), row) for row in own)
     if not samples:

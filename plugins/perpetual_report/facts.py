@@ -373,9 +373,7 @@ class _Designs:
         }  # fmt: skip
 
     def document(self, experiment: Experiment) -> dict[str, Any]:
-        """Returns an experiment with its prediction, and what its design measured, unless that stands with another
-        one.
-        """
+        """Returns an experiment with its prediction, and its design's effect unless that is another one's."""
         book, id, design = self._book, experiment.id, experiment.design
         baseline = design.baseline if isinstance(design.baseline, str) else None  # an experiment's id
         level = None if isinstance(design.baseline, str) else design.baseline

@@ -119,9 +119,7 @@ def effects(name: str, metric: str, designs: Sequence[Mapping[str, Any]]) -> str
 
 
 def _design_name(item: Mapping[str, Any]) -> str:
-    """Returns the experiments of a design, as far as there is room, with the title of the one whose prediction
-    holds.
-    """
+    """Returns a design's experiments as far as there is room, with the title of the one that predicts."""
     members = item["members"]
     ids = ", ".join(members) if len(members) <= _NAMED else f"{members[0]} and {len(members) - 1} more"
     return f"{ids}  {short(item['experiment'].title, 34)}"

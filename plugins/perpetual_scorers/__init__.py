@@ -1,0 +1,1 @@
+"""Scorers of candidates, and simulated research to compare them in."""

@@ -100,8 +100,10 @@ class _Claim:
 
 
 class Episode(NamedTuple):
-    """One campaign: run-hours spent (400 or more where it left something undecided: giving up is not cheap), launches,
-    and of each hypothesis its truth and its last confidence.
+    """One campaign.
+
+    Run-hours spent (400 or more where it left something undecided: giving up is not cheap), launches, and of each
+    hypothesis its truth and its last confidence.
     """
 
     run_hours: float

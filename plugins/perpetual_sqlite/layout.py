@@ -40,8 +40,9 @@ def quoted(name: str) -> str:
 
 
 def table_of(kind: str) -> str:
-    """Returns the table's name. SQLite's names know no case and some are its own, so an unusual name is written in
-    hex.
+    """Returns the table's name.
+
+    SQLite's names know no case and some are its own, so an unusual name is written in hex.
     """
     return kind if _PLAIN.fullmatch(kind) and not kind.startswith("sqlite_") else f"kind {kind.encode().hex()}"
 

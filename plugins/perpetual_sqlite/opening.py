@@ -1,5 +1,6 @@
-"""How an SQLite file is opened: which journal is safe here, and reading without writing. Plugins that require `sqlite`
-may import it.
+"""How an SQLite file is opened: which journal is safe here, and reading without writing.
+
+Plugins that require `sqlite` may import it.
 
 *Which journal.* The write-ahead log (WAL) lets readers and a writer go on side by side, but SQLite 3.7.0 to 3.51.2
 can lose a commit when two connections write and checkpoint at one instant (https://www.sqlite.org/wal.html, "the

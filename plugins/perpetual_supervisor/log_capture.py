@@ -38,8 +38,9 @@ class Captured:
         return self._limit_bytes is not None
 
     def has_grown(self) -> bool:
-        """Returns whether something was written since the last question. What was cut out of a log counts as
-        written.
+        """Returns whether something was written since the last question.
+
+        What was cut out of a log counts as written.
         """
         before, self._seen = self._seen, self._written()
         return any(now > then for now, then in zip(self._seen, before, strict=True))

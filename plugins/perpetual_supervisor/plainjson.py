@@ -65,8 +65,9 @@ def load(text: str) -> Any:
 
 
 def dump(value: str | int | float | dict[str, Any] | None) -> str:
-    """Returns JSON on one line, as `atomic.dump_json`. Raises ValueError for NaN and infinity, TypeError for other
-    kinds.
+    """Returns JSON on one line, as `atomic.dump_json`.
+
+    Raises ValueError for NaN and infinity, TypeError for other kinds.
     """
     if value is None:
         return "null"

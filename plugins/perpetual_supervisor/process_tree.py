@@ -65,9 +65,7 @@ def count_children(*, leave_out: Callable[[int], bool]) -> int:
 
 
 def identities_below(pid: int, *, leave_out: Callable[[int], bool] | None = None) -> list[platform.Identity]:
-    """Returns every process of `descendants`, as it can be signalled later, whatever has become of its parent by
-    then.
-    """
+    """Returns every process of `descendants`, ready to be signalled later, also after its parent's end."""
     found = [platform.identity_of(each) for each in descendants(pid, leave_out=leave_out)]
     # A pid may have passed to a stranger before its identity was read; a stranger is not below us.
     confirmed = set(descendants(pid, leave_out=leave_out))

@@ -48,9 +48,7 @@ def command_of(run_dir: Path, started: Started) -> Identity | None:
 
 
 def _is_at_home(run_dir: Path, started: Started) -> bool:
-    """Returns whether the record of the start was written in this very folder, and not in one of which this is a
-    copy.
-    """
+    """Returns whether the record of the start was written in this very folder, and not in the original of a copy."""
     try:
         return started.folder is not None and os.stat(run_dir).st_ino == started.folder
     except OSError:
@@ -95,8 +93,9 @@ def _elsewhere(run_dir: Path, started: Started) -> str | None:
 
 
 def _foreign_host(started: Started) -> str | None:
-    """Returns the machine on which it was started, in words, if that is another one. The same boot is the same
-    machine.
+    """Returns the machine on which it was started, in words, if that is another one.
+
+    The same boot is the same machine.
     """
     if started.host_id is None or started.supervisor.boot_id == platform.boot_id():
         return None

@@ -105,9 +105,7 @@ def started_in(found: Any) -> Started:
 
 
 def read_exit(run_dir: Path) -> ExitRecord | None:
-    """Returns how it ended; None if there is no record. Raises ValueError naming the file if it holds no such
-    record.
-    """
+    """Returns how it ended; None without a record; raises ValueError naming a file without a valid one."""
     return _read(run_dir / EXIT, _exit_record)
 
 

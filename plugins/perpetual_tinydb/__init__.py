@@ -1,0 +1,1 @@
+"""The store in a journal that TinyDB reads."""

@@ -170,9 +170,7 @@ def designs_of(
 
 
 def _equal_values(ctx: Context, design: Mapping[str, Any], compared: Comparison) -> dict[str, str]:
-    """Returns what to say of runs that all measured the same, where another of their metrics shows that their seeds
-    differ.
-    """
+    """Returns a note for runs that all measured the same, where another metric shows that their seeds differ."""
     metric, found = design["metric"], {}
     runs = [ctx.need("run", row["run_id"]) for row in compared.rows if row.get("run_id")]
     if _show_other_seeds(runs, metric):
@@ -194,9 +192,7 @@ def _counted_as_one(words: str, runs: Sequence[Document], metric: str) -> str:
 
 
 def _on_shared_seeds(compared: Comparison) -> list[Mapping[str, Any]]:
-    """Returns the rows of a paired design without those that ran on another seed than their partner, as across
-    versions.
-    """
+    """Returns a paired design's rows without those whose partner ran on another seed, as across versions."""
     seeds = {run.body["replicate"]: run.body["seed"] for run in compared.against}
     return [row for row in compared.rows if row.get("seed") is None or seeds.get(row["replicate"]) == row["seed"]]
 
@@ -313,9 +309,7 @@ def _compute(ctx: Context, hypothesis: Document, rows: Sequence[Mapping[str, Any
 
 
 def pools_with(design: Mapping[str, Any], first: Mapping[str, Any]) -> bool:
-    """Returns whether runs of a design say anything under the prediction that was measured first of the same
-    command.
-    """
+    """Returns whether a design's runs count under the prediction that was measured first of the same command."""
     if first["paired"]:  # another prediction does not share the baseline's seeds either
         return _agree(design, first, _PREDICTION)
     return bool(design["metric"] == first["metric"])
@@ -350,8 +344,9 @@ def rows_of(ctx: Context, hypothesis_id: str, **more: str) -> list[dict[str, Any
 
 
 def _opined(row: dict[str, Any]) -> dict[str, Any]:
-    """Returns the row with whose opinion it is. What an agent sets by hand is one, and all opinions together are
-    bounded.
+    """Returns the row with the owner of its opinion.
+
+    What an agent sets by hand is an opinion, and all opinions together are bounded.
     """
     if row["kind"] == "judged":
         return {**row, "judge": row["actor"]}

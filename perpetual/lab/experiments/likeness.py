@@ -27,8 +27,7 @@ _COMMIT = 7  # characters of a commit or hash
 
 
 def differences(ctx: Context, id: str) -> dict[str, Any] | None:
-    """Returns what an experiment has other than the nearest earlier one that was approved, of its hypothesis or its
-    program.
+    """Returns how an experiment differs from the nearest approved one, of its hypothesis or its program.
 
     Returns:
         `{id, command, cwd, env, config, resources, code}`: the earlier one, its command's words that differ as

@@ -402,9 +402,7 @@ def _withheld(version: NoteCommit) -> NoteCommit:
 
 
 def _excerpt(text: str, words: Sequence[str]) -> str:
-    """Returns the first line that holds one of the words, or the first line of all, cut to a length that can be
-    listed.
-    """
+    """Returns the first line with one of the words, or the first line of all, cut for a list."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     line = next((line for line in lines if any(word in line.casefold() for word in words)), lines[0] if lines else "")
     return line if len(line) <= _EXCERPT else line[: _EXCERPT - 3] + "..."

@@ -229,7 +229,5 @@ def _subject(run: Document) -> str:
 
 
 def is_held(run: Document) -> bool:
-    """Returns whether a queued run waits for its experiment to be approved again, and so keeps nothing from other
-    runs.
-    """
+    """Returns whether a queued run waits for a new approval, and so keeps nothing from other runs."""
     return bool(run.body["status"] == "queued" and run.body.get("code_held"))

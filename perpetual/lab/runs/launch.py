@@ -235,8 +235,7 @@ def plan_retry(ctx: Context, run_id: str) -> dict[str, Any]:
 
 
 def requeued(ctx: Context, tx: Transaction, run: Document, seen: Sighting) -> Document:
-    """Returns the attempt that an engine has made of a run's job by itself, in the caller's transaction, which ends
-    the run.
+    """Returns the attempt that an engine has made of a run's job, in the transaction that ends the run.
 
     It goes on in the same folder and under the same nonce. Its worst case is reserved, whatever is left.
     """

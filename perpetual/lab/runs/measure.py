@@ -44,9 +44,7 @@ _LARGEST = 1e100
 
 
 def measure(ctx: Context, run: Document, seen: Sighting) -> tuple[dict[str, MetricValue], list[Json]]:
-    """Returns every metric that a reader finds (of several readers the first one's), and what was left out, as
-    annotations.
-    """
+    """Returns every metric that a reader finds (the first reader's counts), and as annotations what was left out."""
     folder = _folder_of(ctx, run, seen.started_at or run.body["started_at"])
     declared = _declared(ctx, run)
     found, told = read_all(ctx.parts("metric_reader"), folder, declared)

@@ -243,8 +243,9 @@ def _nothing() -> _Answer:
 
 
 def catch_up(ctx: Context) -> None:
-    """Scans before a new run is started, if any run is live: ended runs are measured before a new one can write
-    where they wrote, and runs that wait are not overtaken.
+    """Scans before a new run is started, if any run is live.
+
+    Ended runs are measured before a new one can write where they wrote, and waiting runs are not overtaken.
     """
     if RunRecords(ctx).live():
         scan(ctx)

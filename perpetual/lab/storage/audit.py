@@ -92,8 +92,7 @@ def _is_alike(one: object, other: object) -> bool:
 
 
 def _examine_budget(ctx: Context) -> list[str]:
-    """Returns the budget's books: each run's rows against the run, the sums against the rows, the kept fold against
-    both.
+    """Returns what is wrong with the books: runs against rows, sums against rows, the kept fold against both.
 
     That every row names a run which exists was looked at before.
     """

@@ -76,6 +76,7 @@ ALIKE = ("a/b.md", "a_b.md", "a-b.md", "a__b.md", "a b.md", "ab.md", "a.b.md", "
 
 
 def when_of(intent: int) -> str:
+    """Returns the time of an intent."""
     return (START + timedelta(minutes=intent)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -87,10 +88,12 @@ def given_of(intent: int, content: str | None = None, path: str = PATH, **other:
 
 
 def put(memory: Memory, intent: int, content: str | None = None, path: str = PATH, **other: str) -> str:
+    """Commits an intent and returns its commit."""
     return memory.commit(**given_of(intent, content, path, **other))
 
 
 def ids_of(memory: Memory, path: str = PATH, limit: int = 1000) -> list[str]:
+    """Returns the commits of a note, newest first."""
     return [one.commit for one in memory.history(path, limit)]
 
 
@@ -119,4 +122,5 @@ def or_told(what: str, deed: Callable[..., Any], *given: Any, **named: Any) -> A
 
 
 def whole(intent: int) -> str:
+    """Returns a text of which half a write would show."""
     return f"version {intent}\n" * 400 if intent else ""

@@ -197,8 +197,10 @@ class DurableMemoryContract(MemoryContract):
             self._check_killed(reopen, made, intent)
 
     def test_a_commit_is_killed_at_any_moment(self, memory: Memory, reopen: Reopen, peers: Callable[[], Peer]) -> None:
-        """While a process commits one intent after the other: what it had answered is there, and of the next one all
-        or nothing."""
+        """While a process commits one intent after the other.
+
+        What it had answered is there, and of the next one all or nothing.
+        """
         chance, made = random.Random(SEED), [put(memory, 1)]
         for victim in [peers() for _ in range(4)]:
             victim.be_ready()

@@ -59,6 +59,7 @@ def refused(store: StoreBase, error: type[Exception] = UsageError) -> Iterator[T
 
 
 def bodies(documents: list[Document] | tuple[Document, ...]) -> list[Any]:
+    """Returns the numbers in the documents."""
     return [document.body["n"] for document in documents]
 
 
@@ -73,6 +74,7 @@ def in_thread(deed: Callable[[], Any]) -> Any:
 
 
 def fill(store: StoreBase, count: int) -> None:
+    """Writes so many hypotheses."""
     with store.transaction() as tx:
         for n in range(1, count + 1):
             tx.create("hypothesis", {"n": n, "status": "open" if n % 2 else "parked"})

@@ -92,9 +92,7 @@ _SUBJECT = re.compile(
 
 
 def reported(text: str, start: int, end: int) -> bool:
-    """Returns whether the match at `[start, end)` is spoken about rather than said: after a term of the trade, or
-    quoted.
-    """
+    """Returns whether the match at `[start, end)` is quoted or follows a term of the trade, and so is not said."""
     before = text[max(0, start - 90) : start]
     if _REPORTING.search(before):
         return True
@@ -111,7 +109,5 @@ def negated(text: str, start: int) -> bool:
 
 @lru_cache(maxsize=8)  # every category asks about the same few views
 def about_security(text: str) -> bool:
-    """Returns whether the text as a whole discusses attacks (at least three terms of the trade, and not shouting
-    them).
-    """
+    """Returns whether the text discusses attacks: at least three terms of the trade, none of them shouted."""
     return len(_SUBJECT.findall(text[:8000])) >= 3

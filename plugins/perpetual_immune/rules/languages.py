@@ -23,9 +23,7 @@ _NEGATION_INSIDE = re.compile(r"\b(?:nicht|niet|inte|ikke|pas|jamais|niemals)\b|
 
 
 def not_in_that_language(low: str, start: int, end: int) -> bool:
-    """Returns whether the verb of a phrase at `[start, end)` is negated ("do not forget the rules" in other
-    languages).
-    """
+    """Returns whether the verb at `[start, end)` is negated ("do not forget the rules" in other languages)."""
     if _NEGATION.search(low[max(0, start - 12) : start]):
         return True
     return _NEGATION_INSIDE.search(low[start : end + 12]) is not None

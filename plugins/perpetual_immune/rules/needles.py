@@ -84,9 +84,7 @@ def _usable(needles: Needles) -> Needles:
 
 
 def _alternation(source: str, position: int) -> tuple[Needles, int]:
-    """Returns the needles of the alternation that starts at `position`, and where it ends (its closing bracket or the
-    end).
-    """
+    """Returns the needles of the alternation at `position`, and where it ends."""
     branches: list[Needles] = []
     while True:
         needles, position = _sequence(source, position)

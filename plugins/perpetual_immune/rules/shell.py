@@ -134,7 +134,7 @@ def _shlex_words(line: str) -> list[str]:
 
 
 def base_name(word: str) -> str:
-    """Returns `/usr/bin/rm`, `\\rm` and `rm.exe` are all `rm`."""
+    r"""Returns a program's bare name: `/usr/bin/rm`, `\rm` and `rm.exe` are all `rm`."""
     return re.sub(r"\.exe$", "", word.lstrip("\\").replace("\\", "/").rsplit("/", 1)[-1], flags=re.I)
 
 
@@ -158,9 +158,7 @@ def _skip_options(words: list[str], program: str) -> int:
 
 
 def commands(line: str, depth: int = 0) -> Iterator[Command]:
-    """Yields every simple command of `line`, nested ones included (substitutions, `-c` strings, xargs, parallel, find
-    -exec).
-    """
+    """Yields every simple command of `line`, nested ones included (substitutions, `-c`, xargs, find -exec)."""
     if depth > MAX_NESTING or not line.strip():
         return
     line = line[:MAX_LINE_CHARS].replace("\\\n", " ")

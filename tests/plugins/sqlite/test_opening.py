@@ -86,7 +86,7 @@ def test_the_versions_that_are_free_of_the_race(version: tuple[int, int, int], f
 @pytest.mark.parametrize(
     ("kind", "mode", "word"),
     [("ext4", "wal", "ext4"), ("nfs4", "truncate", "nfs4"), ("fuse.sshfs", "truncate", "fuse.sshfs"),
-     ("overlay", "truncate", "overlay"), (None, "truncate", "is unknown")],
+     ("overlay", "truncate", "overlay"), (None, "truncate", "file system is unknown")],
 )  # fmt: skip
 def test_the_file_system_has_a_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str | None, mode: str, word: str
