@@ -216,7 +216,7 @@ def floors() -> str:
     stack = (
         ("faces: cli, the MCP plugin", "face", "read options, call Lab, show"),
         ("loop", "core", "cycle: scan, analyse, propose, approve, launch, check"),
-        ("lab", "core", "departments, and flows for the deeds that cross them"),
+        ("lab", "core", "one package per noun: runs, evidence, memory and more"),
         ("slots, hookspecs, api, registry, config, methodology", "core", "contracts, and who is chosen for them"),
         ("errors, records, science, toolkit", "record", "no imports from above; science is pure functions"),
     )
