@@ -30,7 +30,7 @@ class Start(NamedTuple):
 
 
 def first_start(units: Sequence[Unit], need: GpuNeed, ends_s: Mapping[str, float]) -> Start | None:
-    """Returns when the live runs' wall limits let a run start; None if what holds it back is no run.
+    """Returns when the live runs' wall limits let a run start; None if it is blocked by something other than runs.
 
     Args:
         ends_s: the latest end of each run that holds a unit, by its id; one that is missing never ends, and what it
@@ -44,7 +44,7 @@ def first_start(units: Sequence[Unit], need: GpuNeed, ends_s: Mapping[str, float
 
 
 def pick_behind(units: Sequence[Unit], need: GpuNeed, end_s: float, first: GpuNeed, start: Start) -> list[Unit] | None:
-    """Returns the units that a run gets although the `first` one waits; None if all that it could get is kept free.
+    """Returns the units that a run gets while the `first` one waits; None if all that it could get is kept free.
 
     Args:
         end_s: when the run will have ended at the latest; infinity without a wall limit.
@@ -60,14 +60,14 @@ def pick_behind(units: Sequence[Unit], need: GpuNeed, end_s: float, first: GpuNe
 
 
 def _leaves_room(chosen: Sequence[Unit], need: GpuNeed, first: GpuNeed, start: Start) -> bool:
-    """Returns whether the first could start as early with the later run on these units."""
+    """Returns whether the first run could start as early with the later run on these units."""
     uuids = {unit.uuid for unit in chosen}
     then = [_with(unit, need.memory_bytes) if unit.uuid in uuids else unit for unit in start.units]
     return pick(then, first) is not None
 
 
 def _without(unit: Unit, holds: Sequence[Hold]) -> Unit:
-    """Returns the unit with these of its holds alone: what the others have is given back."""
+    """Returns the unit with these of its holds alone: what the others have counts as free."""
     if len(holds) == len(unit.holds):
         return unit
     left = unit.capacity_bytes

@@ -27,9 +27,7 @@ _PATIENCE_S = 2.0  # a decision holds the lock for milliseconds; a process stopp
 
 
 def claims_folder() -> str | None:
-    """Returns where this user's runs on this machine say, until its next boot, which devices they have.
-
-    Nothing is made.
+    """Returns the folder of this user's claims on this machine, until its next boot; creates nothing.
 
     Of all that one user starts on one machine, `XDG_STATE_HOME` (else `~/.local/state`) is the same whether it comes
     from a terminal, a service or a scheduler; `XDG_RUNTIME_DIR` is not set in some of them, and is emptied at a logout
@@ -67,7 +65,7 @@ class Claim:
 
     @property
     def who(self) -> str:
-        """Returns the run, as another project calls it."""
+        """Returns the run's name for other projects."""
         return f"{self.run_id} of {self.project}"
 
 
@@ -81,7 +79,7 @@ class Board:
         self.is_busy = is_busy  # another process is deciding, and does not come to an end
 
     def make(self, claim: Claim) -> int | None:
-        """Returns the descriptor that holds the new claim; None where none can be made, and `problem` then says why."""
+        """Returns the descriptor that holds the new claim; None if none can be made, and `problem` then says why."""
         if self._folder is None:
             return None
         # Under its final name it is complete and locked, for readers that do not decide.
@@ -103,7 +101,7 @@ class Board:
 
 @contextlib.contextmanager
 def deciding() -> Iterator[Board]:
-    """Yields the claims that live, while no other launch of this user decides; dead ones are removed.
+    """Yields the live claims, while no other launch of this user chooses devices; removes dead ones.
 
     Where the folder cannot be written the board has its `problem`, the claims that can be read, and makes none.
     """
@@ -134,13 +132,13 @@ def deciding() -> Iterator[Board]:
 
 
 def living() -> list[Claim]:
-    """Returns the claims that live now; nothing is written."""
+    """Returns the claims that live now; writes nothing."""
     folder = claims_folder()
     return [] if folder is None else [claim for claim in _claims(Path(folder)).values() if claim is not None]
 
 
 def others(claims: Sequence[Claim], home: Home) -> list[Claim]:
-    """Returns those of other projects."""
+    """Returns the claims of other projects."""
     return [claim for claim in claims if claim.home != home]
 
 
@@ -185,10 +183,7 @@ def _host_of(folder: Path) -> str | None:
 
 
 def _claims(folder: Path) -> dict[Path, Claim | None]:
-    """Returns every claim by its file; None for a dead one. Without those that cannot be read.
-
-    Of another user, as by sudo.
-    """
+    """Returns every claim by its file; None for a dead one. Leaves out unreadable ones: another user's, as by sudo."""
     found: dict[Path, Claim | None] = {}
     for path in sorted(folder.glob("*.json")):
         try:

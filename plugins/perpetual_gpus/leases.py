@@ -64,12 +64,12 @@ class Devices(Survey):
 
     @property
     def is_asked(self) -> bool:
-        """Returns whether the driver was asked."""
+        """Returns whether the driver was polled."""
         return self._is_asked
 
     @cached_property
     def reading(self) -> Reading:
-        """Returns what the driver says."""
+        """Returns the driver's reading."""
         self._is_asked = True
         known = self._silence.reading()
         if known is not None:
@@ -151,7 +151,7 @@ class Devices(Survey):
         return Lease(tuple(unit.uuid for unit in chosen), numbers), chosen
 
     def _begun(self, view: PlacementView, request: PlacementRequest, claims: Sequence[Claim]) -> Lease | None:
-        """Returns what a dead launcher's supervisor has leased for the run, unseen when it was queued again.
+        """Returns the lease that a run already has through a supervisor whose launcher died; None without one.
 
         Such a lease went unseen when the run was queued again. Nothing else is chosen for the run: that supervisor may
         be about to start the command with those devices.

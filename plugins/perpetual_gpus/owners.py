@@ -60,10 +60,7 @@ def owners_of(view: PlacementView, reading: Reading, others: Sequence[Claim] = (
 
 
 def _pid_of(claim: Claim) -> list[int]:
-    """Returns the command of a claim's run, where its folder tells it.
-
-    It is read from outside the project that wrote it.
-    """
+    """Returns the pid of a claim's command, as far as its run's folder, which another project wrote, says it."""
     from perpetual_supervisor.records import read_started
 
     try:
@@ -74,7 +71,9 @@ def _pid_of(claim: Claim) -> list[int]:
 
 
 def _owner(pid: int, of_pid: Mapping[int, Owner], marked: Mapping[tuple[str, str], Owner]) -> Owner:
-    """Returns the owner by descent, which no program can change; else by the variables of a run, which children keep.
+    """Finds the owner of a process: by descent first, which no program can change, then by its run's variables.
+
+    A process that has left its tree still has those variables.
 
     A process that cannot be seen has ended, or lives outside this container: NVML numbers processes as the host does.
     """

@@ -38,7 +38,7 @@ def pick(units: Sequence[Unit], need: GpuNeed) -> list[Unit] | None:
 
 
 def waits_for(units: Sequence[Unit], need: GpuNeed) -> str:
-    """Returns what a run waits for that gets nothing now, naming each device that is in its way."""
+    """Returns what a run that gets no device now waits for, naming each device and its obstacle."""
     named = _named(units, need)
     reasons = [(unit, _why_not(unit, need)) for unit in named]
     told = [f"{unit.name} {why}" for unit, why in reasons if why is not None]
@@ -55,7 +55,7 @@ def _named(units: Sequence[Unit], need: GpuNeed) -> list[Unit]:
 
 
 def _why_not(unit: Unit, need: GpuNeed) -> str | None:
-    """Returns why the unit is not for this run now, said after its name."""
+    """Returns why the unit is not for this run now, worded to follow its name; None if it is."""
     if unit.never or unit.is_sick:
         return unit.never or unit.obstacle
     if need.memory_bytes is not None and unit.capacity_bytes is not None and unit.capacity_bytes < need.memory_bytes:

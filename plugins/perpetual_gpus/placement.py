@@ -67,7 +67,7 @@ class GpuPlacement(Placement):
     def watch(self, view: PlacementView, survey: Survey) -> Sequence[RunNote]:
         """Returns what live runs do with GPUs that they have not leased, and which leased GPU is lost.
 
-        The driver is asked only if a running run has leased a device, and at most once per `EVERY_S`.
+        The driver is polled only if a running run has leased a device, and at most once in `EVERY_S` seconds.
         """
         running = [run for run in view.live() if run.status == "running"]
         now_s = time.monotonic()

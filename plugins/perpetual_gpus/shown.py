@@ -12,7 +12,7 @@ __all__ = ["shown_device"]
 
 
 def shown_device(gpu: Gpu, units: Sequence[Unit], owners: Mapping[int, Owner], live: Sequence[LiveRun]) -> DeviceStatus:
-    """Returns one device of the document; `units` are what can be leased of it, in its own order."""
+    """Returns one device of the document; `units` are its leasable parts, in its own order."""
     whole = None if gpu.mig else units[0]
     run_ids = {run.run_id for run in live if {gpu.uuid, *(part.uuid for part in gpu.mig)} & {*run.gpus}}
     return {

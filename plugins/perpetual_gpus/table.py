@@ -25,10 +25,7 @@ _GIB = 2**30
 
 
 def gpu_table(document: GpuStatus, console: Console) -> Table:
-    """Returns the table of a document of devices, for the console's width.
-
-    What is too long ends in dots, nothing wraps.
-    """
+    """Returns the table of a document of devices, for the console's width: long cells end in dots, nothing wraps."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -61,7 +58,7 @@ def gpu_table(document: GpuStatus, console: Console) -> Table:
 
 
 def _rows(gpu: DeviceStatus) -> list[dict[str, Any]]:
-    """Returns what the lines of a device say: its own, and that of each instance, which tells less."""
+    """Returns the lines of a device: its own, and one for each instance, which holds less."""
     own = _row(str(gpu["index"]), (gpu["name"] or "-").removeprefix("NVIDIA "), gpu)
     return [own, *(_row(f"  .{place}", "MIG instance", part) for place, part in enumerate(gpu["mig"]))]
 
@@ -94,7 +91,7 @@ def _bar(part: tuple[float | None, float | None], colour_of: Callable[[float], s
 
 
 def _busy(share: float) -> str:
-    """Returns the load in colour: a device is there to be used, so a high load is no alarm."""
+    """Returns the colour of a load: green, since a device is there to be used and a high load is no alarm."""
     return "green"
 
 
@@ -103,7 +100,7 @@ def _full(share: float) -> str:
 
 
 def _holders(part: Mapping[str, Any]) -> list[str]:
-    """Returns its holders, a line each: our runs, then other processes; or its state where it has none."""
+    """Returns the holders, a line each: our runs, then other processes; the device's state where there are none."""
     note = str(part["note"]).removeprefix("is ")
     if part["state"] == "sick":
         return [f"sick: {note.removeprefix('sick: ')}"]
@@ -121,7 +118,7 @@ def _holders(part: Mapping[str, Any]) -> list[str]:
 
 
 def _stranger(process: GpuProcessStatus) -> str:
-    """Returns a process that does not belong to a run that holds the device."""
+    """Returns the words for a process that does not belong to a run that holds the device."""
     if process["owner"] == "ended":
         return f"held by pid {process['pid']} of {process['run_id']}, ended"
     if process["owner"] == "run":
@@ -135,7 +132,7 @@ def _stranger(process: GpuProcessStatus) -> str:
 
 
 def _of_project(run_id: str, project: str) -> str:
-    """Returns a run of another project; that one by its last name, for a whole path would push the numbers out."""
+    """Returns the words for another project's run; only that project's last name, since a path is too wide."""
     return f"{run_id} of {project.rstrip('/').rpartition('/')[2] or project}"
 
 

@@ -67,10 +67,7 @@ def holds_of(live: Sequence[LiveRun], others: Sequence[Claim] = ()) -> dict[str,
 
 
 def units_of(reading: Reading, owners: Mapping[int, Owner], holds: Holds, rules: PlacementSettings) -> list[Unit]:
-    """Returns every unit of the machine, in the driver's order.
-
-    A device without a uuid cannot be leased.
-    """
+    """Returns every unit of the machine, in the driver's order; a device without a uuid cannot be leased."""
     return [unit for gpu in reading.gpus for unit in _units(gpu, owners, holds, rules)]
 
 
@@ -153,10 +150,7 @@ def _intruder(
     held: Sequence[Hold],
     allowed: bool,
 ) -> str | None:
-    """Returns what keeps runs off a unit, in words: a process, or memory in use by no known process.
-
-    None if nothing does.
-    """
+    """Returns what keeps runs off a unit, in words: a process, or memory in use by no listed process; else None."""
     holders = {hold.run_id for hold in held}
     unknown = [process for process in processes if owners.get(process.pid, UNKNOWN).kind == "unknown"]
     unseen = _unseen(used, processes)
@@ -174,7 +168,7 @@ def _intruder(
 
 
 def _unseen(used: int | None, processes: Sequence[GpuProcess]) -> int:
-    """Returns how much is in use by no known process."""
+    """Returns how many bytes are in use by no process that the driver lists."""
     sizes = [process.memory_bytes for process in processes]
     if used is None or None in sizes:
         return 0  # it may be that one's
@@ -182,10 +176,10 @@ def _unseen(used: int | None, processes: Sequence[GpuProcess]) -> int:
 
 
 def _may_be_ours(number_bytes: int, held: Sequence[Hold]) -> bool:
-    """Returns whether what cannot be seen is taken for that of the runs that hold the unit.
+    """Returns whether unseen memory is attributed to the runs that hold the unit.
 
-    A unit with unseen use is not leased, so the use came after the lease was given. In a container the pids are
-    the host's or unknown, and every run looks like this. It must be at most what those runs declared.
+    A unit with unseen memory is never leased, so that memory came after the lease. In a container the pids are the
+    host's or are missing, and every run looks like this. It must not exceed what those runs declared.
     """
     declared = [hold.memory_bytes for hold in held]
     if not declared or None in declared:
@@ -194,7 +188,7 @@ def _may_be_ours(number_bytes: int, held: Sequence[Hold]) -> bool:
 
 
 def in_words(process: GpuProcess, owner: Owner) -> str:
-    """Returns what a process makes of its device, said after the device's name."""
+    """Returns what a process uses of its device, worded to follow the device's name."""
     if owner.kind == "ended":
         return f"is still held by pid {process.pid} of {owner.run_id}, which has ended"
     if owner.kind in ("run", "other"):
@@ -211,7 +205,7 @@ def _left(
     owners: Mapping[int, Owner],
     held: Sequence[Hold],
 ) -> int | None:
-    """Returns what one more run may take: what is free, less what our runs have declared and not taken yet.
+    """Returns how many bytes one more run may take: those free, less what our runs have declared and not taken yet.
 
     A reading alone lies while runs warm up. So each run counts with what it declared or with what it really takes,
     whichever is more, and strangers with what they take.

@@ -107,7 +107,7 @@ class LocalScheduler(Scheduler):
             return _sighting(rundir.observe(log_dir), native, log_dir)
 
     def cancel(self, native_id: str | None, log_dir: Path, *, by: str, grace_s: float) -> bool:
-        """Returns TERM, `grace_s`, KILL, done by the supervisor; with the grace of the start if its folder was spoilt.
+        """Ends the run through its supervisor: TERM, `grace_s`, KILL; the start's grace if its folder was spoilt.
 
         Only what is proven to be of this folder is signalled: a native id alone proves nothing.
         """
@@ -181,16 +181,14 @@ class _Native(NamedTuple):
 
     @classmethod
     def of(cls, native_id: str | None) -> _Native | None:
-        """Returns None for none, or for one that is not ours. One of an earlier version names the process alone."""
+        """Parses a native id; None for none or a foreign one. An earlier version's names the process alone."""
         boot_id, pid, ticks, nonce, host_id, end_hash, *_ = [*(native_id or "").split("/"), *[""] * 6]
         if not (pid.isdecimal() and ticks.isdecimal() and len(pid) < 11 and len(ticks) < 20):
             return None
         return cls(platform.Identity(boot_id, int(pid), int(ticks)), nonce, host_id, end_hash)
 
     def vouches(self, record: rundir.ExitRecord) -> bool:
-        """Returns whether the record of an end is the supervisor's.
-
-        It holds the key whose hash is known since the start.
+        """Returns whether a record of an end is the supervisor's: it holds the key whose hash is known since the start.
 
         Of an earlier version, of before a restart and of another machine the nonce alone has to do.
         """
@@ -212,7 +210,7 @@ def _keeper(seen: rundir.Observation, native: _Native | None) -> platform.Identi
 
 
 def _is_over(native: _Native | None, log_dir: Path) -> bool:
-    """Returns whether nothing of a run lives whose records cannot be read."""
+    """Returns whether all processes of a run with unreadable records have ended."""
     known = [native.supervisor] if native is not None else []
     try:
         started = rundir.read_started(log_dir)
@@ -228,7 +226,7 @@ def _is_over(native: _Native | None, log_dir: Path) -> bool:
 
 @contextmanager
 def _readable(native: _Native | None, log_dir: Path) -> Iterator[None]:
-    """Raises the lab's error, which names the file, for a record that cannot be read."""
+    """Raises the lab's error, naming the file, for a record that cannot be read."""
     try:
         yield
     except ValueError as problem:
@@ -242,7 +240,7 @@ def _readable(native: _Native | None, log_dir: Path) -> Iterator[None]:
 
 
 def _sighting(seen: rundir.Observation, native: _Native | None, log_dir: Path) -> Sighting:
-    """Returns what a look at the folder says of the run with this native id; raises ValueError if impossible."""
+    """Returns what the folder says of the run of this native id. Raises ValueError for an impossible record."""
     nonce = _nonce_of(seen)
     is_strange = native is not None and nonce is not None and nonce != native.nonce
     if native is not None and (seen.state not in ("running", "orphaned") or is_strange):
@@ -292,7 +290,7 @@ def _sighting(seen: rundir.Observation, native: _Native | None, log_dir: Path) -
 
 
 def _by_supervisor(seen: rundir.Observation, native: _Native, log_dir: Path, *, is_strange: bool) -> Sighting | None:
-    """Returns what the supervisor that was started for the run says against its folder; None if nothing."""
+    """Returns what the run's supervisor says against its folder; None if nothing."""
     supervisor = native.supervisor
     is_missing = is_strange or (seen.state == "absent" and seen.detail is None)
     if supervisor_here(supervisor, log_dir) is not None:

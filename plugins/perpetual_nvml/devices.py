@@ -39,7 +39,7 @@ class NvmlBackend(GpuBackend):
 
 
 def build(options: Mapping[str, Any]) -> GpuBackend:
-    """Returns the factory that the plugin offers; NVML needs no options."""
+    """Builds the backend; NVML needs no options."""
     return NvmlBackend()
 
 
@@ -71,7 +71,7 @@ def _nothing(reason: str) -> Reading:
 
 
 def _unanswered(reason: str) -> Reading:
-    """Returns what it would have said is not known: it may well have devices."""
+    """Returns a reading without an answer: the machine may well have devices."""
     return Reading(driver=None, gpus=(), reason=reason, transient=True)
 
 

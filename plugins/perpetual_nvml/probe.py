@@ -26,7 +26,7 @@ Document = dict[str, Any]
 
 
 def survey() -> Document:
-    """Returns everything NVML tells, as the document above. Never raises for what a driver or a GPU does."""
+    """Returns everything that NVML reports, as the document above. Never raises for what a driver or a GPU does."""
     try:
         import pynvml as nvml
     except ImportError as error:
@@ -51,7 +51,7 @@ def _nothing(reason: str | None, *, transient: bool = False) -> Document:
 
 
 def _may_pass(nvml: Any, error: Exception) -> bool:
-    """Returns whether a driver that could not be opened may be opened later without anybody's doing."""
+    """Returns whether a driver that could not be opened may open later without anyone's help."""
     lasting = {
         nvml.NVML_ERROR_LIBRARY_NOT_FOUND,
         nvml.NVML_ERROR_DRIVER_NOT_LOADED,
@@ -96,7 +96,7 @@ class Attempts:
         self._fatal = {nvml.NVML_ERROR_GPU_IS_LOST, nvml.NVML_ERROR_RESET_REQUIRED}
 
     def value(self, call: Callable[..., Any], *arguments: Any, essential: bool = False) -> Any:
-        """Returns what `call(*arguments)` answers, or None when it fails."""
+        """Returns the answer of `call(*arguments)`, or None when it fails."""
         if not self.healthy:
             return None
         try:
@@ -197,10 +197,7 @@ def _mig_handle(nvml: Any, handle: Any, place: int) -> Any:
 def _mig_devices(
     nvml: Any, attempts: Attempts, parts: Iterable[Any], on_device: list[Any] | None
 ) -> tuple[list[Document], list[Any]]:
-    """Returns the records of the instances that have a name, for to others no run can be sent.
-
-    And all their entries.
-    """
+    """Returns the records of the instances that have a name (no run can be sent to others), and all their entries."""
     documents, entries = [], []
     for part in parts:
         memory = attempts.value(_memory, nvml, part)
@@ -222,7 +219,7 @@ def _mig_devices(
 
 
 def _running(nvml: Any, attempts: Attempts, handle: Any) -> list[Any] | None:
-    """Returns NVML's entries for the processes on a device; None when its compute processes are unknown."""
+    """Returns NVML's entries for the processes on a device; None when NVML does not list its compute processes."""
     compute = attempts.value(_running_kind, nvml, "Compute", handle)
     if compute is None:
         return None
@@ -284,7 +281,7 @@ def _printable(text: str) -> str:
 
 
 def _limit(limit_s: float) -> None:
-    """Ends this process after `limit_s` even inside a call that hangs: its starter may be gone."""
+    """Ends this process after `limit_s` seconds even inside a call that hangs: its parent may be gone."""
     if sys.platform != "win32":
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, limit_s)

@@ -38,15 +38,12 @@ class Captured:
         return self._limit_bytes is not None
 
     def has_grown(self) -> bool:
-        """Returns whether something was written since the last question.
-
-        What was cut out of a log counts as written.
-        """
+        """Returns whether something was written since the last call. What was cut out of a log counts as written."""
         before, self._seen = self._seen, self._written()
         return any(now > then for now, then in zip(self._seen, before, strict=True))
 
     def cut(self, complain: Callable[[str], None]) -> None:
-        """Cuts the logs to their limit; where that fails once it is said, and not tried again."""
+        """Cuts the logs to their limit; a failure is reported once, and the cut not retried."""
         if self._limit_bytes is None:
             return
         try:
@@ -57,7 +54,7 @@ class Captured:
             self._limit_bytes = None
 
     def _written(self) -> list[int]:
-        """Returns how many bytes each file has got in all."""
+        """Returns how many bytes each file has received in all."""
         found = [
             os.fstat(descriptor).st_size + dropped - marker_bytes
             for descriptor, (dropped, marker_bytes) in zip(self._logs, self._cuts, strict=True)
@@ -70,7 +67,7 @@ class Captured:
 
 
 def cut_log(descriptor: int, limit_bytes: int, before: tuple[int, int]) -> tuple[int, int]:
-    """Cuts the middle out of a log over its limit; (bytes dropped so far, length of the marker in it).
+    """Cuts the middle out of a log over its limit; returns (bytes dropped so far, length of the marker in it).
 
     `descriptor` is open for reading and appending. The first half of the limit stays, and the end of the file, with a
     marker between. The file keeps its identity, because the child holds it open for appending. What the child writes

@@ -13,12 +13,11 @@ from perpetual_supervisor import plainjson
 
 
 def is_supervisor(pid: int) -> bool:
-    """Returns whether this process is proven to be the supervisor of a run.
+    """Returns whether this process is proven to be a run's supervisor: the processes below it belong to that run.
 
-    What is below it is that run's alone.
-
-    Its command line says so, it works in a run's directory and holds the lock there, and the record of the start
-    names it, or there is none yet and the run is still to be launched. What only looks like one is none.
+    Its command line says so, its working directory is a run's and it holds the lock there, and the record of the start
+    names it, or there is none yet and the run is still to be launched. A process that only looks like one does not
+    count.
     """
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
@@ -41,7 +40,7 @@ def is_supervisor(pid: int) -> bool:
 
 
 def _holds_lock(pid: int, path: str) -> bool:
-    """Returns whether the process has this lock file open, and the lock is held."""
+    """Returns whether the process has this lock file open and the lock is held."""
     import fcntl
 
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe in its place would be waited on

@@ -26,7 +26,7 @@ class _Context:
 
 
 def _accelerated() -> tuple[Any, Any]:
-    """Returns what reads a value from a text at a place, and what writes a string."""
+    """Returns the scanner that reads a value from a text at a position, and the encoder of strings."""
     context: Any = _Context()
     try:
         import _json
@@ -65,10 +65,7 @@ def load(text: str) -> Any:
 
 
 def dump(value: str | int | float | dict[str, Any] | None) -> str:
-    """Returns JSON on one line, as `atomic.dump_json`.
-
-    Raises ValueError for NaN and infinity, TypeError for other kinds.
-    """
+    """Returns a line of JSON, as `atomic.dump_json`. Raises ValueError for NaN, infinity; TypeError for other kinds."""
     if value is None:
         return "null"
     if isinstance(value, str):

@@ -39,7 +39,7 @@ def descendants(pid: int, *, leave_out: Callable[[int], bool] | None = None) -> 
     """Returns every living process below `pid`, parents before their children; zombies are left out.
 
     So is a process of which `leave_out` is true, with all below it (where there is a /proc to ask).
-    A snapshot: to kill a tree, ask again until the answer is empty.
+    A snapshot: a caller that kills a tree must ask again until the answer is empty.
     """
     if sys.platform == "darwin":
         return _descendants_by_psutil(pid)
@@ -47,7 +47,7 @@ def descendants(pid: int, *, leave_out: Callable[[int], bool] | None = None) -> 
 
 
 def count_children(*, leave_out: Callable[[int], bool]) -> int:
-    """Returns how many children this process, which has one thread, has yet to wait for, but for those of `leave_out`.
+    """Counts the children that this process, which has one thread, has yet to wait for, but for those of `leave_out`.
 
     Dead ones count: what they left behind may have become ours since it was looked for. 0 is no snapshot: below a
     subreaper (prctl(2)) whose children are all left out nothing else lives, and nothing else can come.
@@ -65,7 +65,7 @@ def count_children(*, leave_out: Callable[[int], bool]) -> int:
 
 
 def identities_below(pid: int, *, leave_out: Callable[[int], bool] | None = None) -> list[platform.Identity]:
-    """Returns every process of `descendants`, ready to be signalled later, also after its parent's end."""
+    """Returns every process of `descendants`, as it can be signalled later, even after its parent has gone."""
     found = [platform.identity_of(each) for each in descendants(pid, leave_out=leave_out)]
     # A pid may have passed to a stranger before its identity was read; a stranger is not below us.
     confirmed = set(descendants(pid, leave_out=leave_out))
@@ -73,7 +73,7 @@ def identities_below(pid: int, *, leave_out: Callable[[int], bool] | None = None
 
 
 def signal_each(processes: list[platform.Identity], signum: int, *, except_group: int | None = None) -> int:
-    """Signals these very processes, but for members of process group `except_group`; how many got it.
+    """Signals these very processes, but for members of process group `except_group`; returns how many got it.
 
     A process of another user (behind sudo) cannot be signalled and is not counted.
     """
@@ -90,7 +90,7 @@ def signal_each(processes: list[platform.Identity], signum: int, *, except_group
 def signal_descendants(
     pid: int, signum: int, *, except_group: int | None = None, leave_out: Callable[[int], bool] | None = None
 ) -> int:
-    """Signals every process below `pid`, as `signal_each` does; how many got it. `leave_out` as in `descendants`."""
+    """Signals every process below `pid`, as `signal_each`; returns how many got it. `leave_out` as in `descendants`."""
     return signal_each(identities_below(pid, leave_out=leave_out), signum, except_group=except_group)
 
 
@@ -107,7 +107,7 @@ def offer_to_oom_killer() -> bool:
 
 
 def oom_kills(proc: str = "/proc", cgroups: str = "/sys/fs/cgroup") -> dict[str, int]:
-    """Returns how many processes the kernel's out-of-memory killer has ended so far, by the place where it was counted.
+    """Counts the processes that the kernel's out-of-memory killer has ended so far, by the place of the counter.
 
     The places are `in its control group`, that of this process and of all that it starts (memory.events of cgroups(7)
     version 2, memory.oom_control of version 1), and `on this machine` (vmstat in proc(5)), the closer one first. What
@@ -121,7 +121,7 @@ def oom_kills(proc: str = "/proc", cgroups: str = "/sys/fs/cgroup") -> dict[str,
 
 
 def _cgroup_files(proc: str, cgroups: str) -> list[str]:
-    """Returns where the out-of-memory kills of this process's own control group may be counted."""
+    """Returns the files that may count the out-of-memory kills of this process's own control group."""
     try:
         with open(f"{proc}/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
             lines = file.read().splitlines()
@@ -147,7 +147,7 @@ def _oom_counter(path: str) -> bytes | None:
 
 
 def _lists_children() -> bool:
-    """Returns whether the kernel was built to tell a process's children (proc_pid_children(5))."""
+    """Returns whether the kernel was built to list a process's children (proc_pid_children(5))."""
     own = os.getpid()
     return os.path.exists(f"/proc/{own}/task/{own}/children")
 
@@ -188,7 +188,7 @@ def _descendants_by_scan(pid: int, leave_out: Callable[[int], bool] | None = Non
 
 
 def _children_by_scan() -> dict[int, list[int]]:
-    """Looks once at every process, zombies included, for kernels without /proc/PID/task/TID/children."""
+    """Returns every process's children, zombies included (a scan): for kernels without /proc/PID/task/TID/children."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         parent = platform.parent_of(int(name)) if name.isdigit() else None

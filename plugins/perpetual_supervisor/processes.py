@@ -81,7 +81,7 @@ def supervision_of(run_dir: Path, started: Started) -> Supervision | None:
 
 
 def _elsewhere(run_dir: Path, started: Started) -> str | None:
-    """Returns where a run of this machine lives that is not this folder's, in words; None if it does not live."""
+    """Returns where a live run of this machine belongs that is not this folder's, in words; None if it is not alive."""
     if platform.is_alive(started.supervisor):
         folder = folder_of(started.supervisor.pid)
         # Once more: it may have been about to leave, and has no folder by now.
@@ -93,10 +93,7 @@ def _elsewhere(run_dir: Path, started: Started) -> str | None:
 
 
 def _foreign_host(started: Started) -> str | None:
-    """Returns the machine on which it was started, in words, if that is another one.
-
-    The same boot is the same machine.
-    """
+    """Returns the machine that started the run, in words, if it is another one. The same boot is the same machine."""
     if started.host_id is None or started.supervisor.boot_id == platform.boot_id():
         return None
     if started.host_id == this_host().id:
@@ -118,12 +115,12 @@ def is_live(run_dir: Path) -> bool:
 
 
 def _writes_to(pid: int, run_dir: Path) -> bool:
-    """Returns whether its output goes to the logs of this folder."""
+    """Returns whether the process's output goes to the logs of this folder."""
     return _puts_out(pid, _logs(run_dir))
 
 
 def _logs(run_dir: Path) -> list[os.stat_result]:
-    """Returns the logs of this folder; a file that has a second name may be another's."""
+    """Returns the logs of this folder; leaves out a file with a second name, which may be another folder's."""
     logs = []
     for name in _OUTPUTS:
         try:

@@ -83,12 +83,12 @@ def hash_of(end_key: str) -> str:
 
 
 def read_started(run_dir: Path) -> Started | None:
-    """Returns the record of the start; None if nothing was started. Raises ValueError naming a spoilt file."""
+    """Returns the run's processes; None if nothing was started. Raises ValueError naming a file without a record."""
     return _read(run_dir / STARTED, started_in)
 
 
 def started_in(found: Any) -> Started:
-    """Returns the record of a start, as it was read. Raises KeyError, TypeError, ValueError."""
+    """Returns the record of a start, checked. Raises KeyError, TypeError, ValueError."""
     return Started(
         supervisor=identity_in(found["supervisor"]),
         child=None if found["child"] is None else identity_in(found["child"]),
@@ -105,7 +105,7 @@ def started_in(found: Any) -> Started:
 
 
 def read_exit(run_dir: Path) -> ExitRecord | None:
-    """Returns how it ended; None without a record; raises ValueError naming a file without a valid one."""
+    """Returns the exit record; None if there is none. Raises ValueError naming the file if it holds no such record."""
     return _read(run_dir / EXIT, _exit_record)
 
 
@@ -149,7 +149,7 @@ def _limit(found: Any, key: str) -> float | None:
 
 
 def seconds(found: Any, key: str) -> float:
-    """Returns a length of time that can have been. Raises KeyError, TypeError, ValueError."""
+    """Returns a possible length of time. Raises KeyError, TypeError, ValueError."""
     value = float(typed(found, key, float, int))
     if not 0.0 <= value < math.inf:
         raise ValueError(f"{key} is {value!r}")

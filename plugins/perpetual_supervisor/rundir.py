@@ -97,9 +97,9 @@ class Observation:
 
     `elsewhere` is set of a running one that is not this folder's to end: it runs on another machine, or works for the
     folder of which this one is a copy. `left` are the processes that a lost run has left behind, by their numbers.
-    `age_s` is how long a running or orphaned command has lasted, by a clock that no user can set and that counts while
-    the machine sleeps; None where that is unknown. `overdue` is an orphan that is past its wall limit: no supervisor
-    will end it but a caller of `cancel`.
+    `age_s` is how long a running or orphaned command has lasted, by a clock that cannot be set and that counts while
+    the machine sleeps; None where that is unknown. `overdue` is an orphan that is past its wall limit: only `cancel`
+    ends it.
     """
 
     state: State
@@ -127,7 +127,7 @@ def launch(
     nonce: str | None = None,
     spec_hash: str | None = None,
 ) -> Started:
-    """Starts `argv` under a supervisor of its own and return once it executes; the caller may die then.
+    """Starts `argv` under a supervisor of its own and returns once it executes; the caller may die then.
 
     `run_dir` is created (0700) if missing. `env` is the whole environment. After `wall_s` seconds (None:
     never) the command gets TERM and `grace_s` later KILL, with all it started; so it does when it has written nothing
@@ -216,7 +216,7 @@ def _started(run_dir: Path) -> tuple[Started | None, ValueError | None]:
 
 
 def _alive(run_dir: Path, started: Started) -> Observation | None:
-    """Returns how the run is if its supervisor lives, or cannot be known not to; None if it is gone."""
+    """Returns the state of a run whose supervisor lives, or cannot be known not to; None if it is gone."""
     found = supervision_of(run_dir, started)
     if found is None:
         return None
@@ -226,7 +226,7 @@ def _alive(run_dir: Path, started: Started) -> Observation | None:
 
 
 def _unrecorded(run_dir: Path, started: Started) -> Observation:
-    """Returns how a run is whose supervisor is gone and has left no record."""
+    """Returns the state of a run whose supervisor is gone and has left no record."""
     if command_of(run_dir, started) is not None:
         age_s = _age_s(started)
         overdue = age_s is not None and started.wall_s is not None and age_s > started.wall_s
@@ -270,7 +270,7 @@ def cancel(run_dir: Path, *, by: str, grace_s: float) -> bool:
 
 
 def cancel_supervisor(supervisor: Identity, run_dir: Path) -> bool:
-    """Returns have the supervisor of this folder end its run, with the grace of `cancel.json` or of the start.
+    """Lets the supervisor of this folder end its run, with the grace of `cancel.json` or of the start.
 
     False if it is gone, or is not proven to be of this folder.
     """
@@ -282,7 +282,7 @@ def cancel_supervisor(supervisor: Identity, run_dir: Path) -> bool:
 
 
 def end_leftovers(run_dir: Path, *, grace_s: float) -> bool:
-    """Ends what a lost run has left behind: TERM, and KILL after `grace_s`; False if nothing was there.
+    """Ends the processes that a lost run has left: TERM, and KILL after `grace_s`; False if there was none.
 
     Returns when it is gone. Raises ValueError as `observe`.
     """
@@ -295,7 +295,7 @@ def end_leftovers(run_dir: Path, *, grace_s: float) -> bool:
 
 
 def wait(run_dir: Path, timeout_s: float) -> Observation:
-    """Waits until the run is neither running nor orphaned, at most `timeout_s`; the last observation.
+    """Waits until the run is neither running nor orphaned, at most `timeout_s`; returns the last observation.
 
     A directory without a run answers at once. Raises ValueError as `observe`.
     """
@@ -351,7 +351,7 @@ def _is_left_behind(launch: Path) -> bool:
 
 
 def _start_supervisor(run_dir: Path, timeout_s: float, held: int | None) -> str:
-    """Returns the supervisor's answer, one line. Raises LaunchFailed if none comes."""
+    """Starts the supervisor and returns its answer, one line. Raises LaunchFailed if none comes."""
     deadline = time.monotonic() + timeout_s
     # Without `site` the start is twice as fast; on macOS psutil must be found.
     isolation = ["-I"] if sys.platform == "darwin" else ["-I", "-S"]
@@ -390,7 +390,7 @@ def _start_supervisor(run_dir: Path, timeout_s: float, held: int | None) -> str:
 
 
 def _outlast_supervisor(run_dir: Path) -> None:
-    """Waits until a supervisor that is known to die is dead: before, it would be asked to end what it has started."""
+    """Waits for the death of a supervisor that is known to die: before it, a cancellation would still go to it."""
     with contextlib.suppress(ValueError):  # a caller that then cancels the launch finds it, and says so
         started = read_started(run_dir)
         if started is not None:
@@ -413,7 +413,7 @@ def _read_line(descriptor: int, deadline: float) -> str | None:
 
 
 def _abandon(run_dir: Path, nonce: str | None, grace_s: float) -> list[int]:
-    """Ends a launch that gave no answer, so that nothing of it runs or will run; the processes that were ended.
+    """Ends what a launch without an answer has started, and what it might yet start; returns the ended processes.
 
     The supervisor records the start, then looks for a cancellation; we do the opposite, so one sees the
     other. A supervisor that is dead may have left the command, or what that one started before it ended.
@@ -436,7 +436,7 @@ def processes_of(run_dir: Path, nonce: str | None) -> Iterator[Identity]:
 
 
 def _write_cancellation(run_dir: Path, by: str, grace_s: float) -> None:
-    """Writes the cancellation for the supervisor, which may read it after several callers: the shortest grace stays."""
+    """Writes the cancellation for the supervisor, which may read it after several callers: the shortest grace wins."""
     guard = lock.FileLock(run_dir / _CANCEL_LOCK)
     is_mine = guard.acquire(timeout_s=_LOCK_PATIENCE_S)  # held for a moment; else to be late is worse than a mix-up
     try:
@@ -451,7 +451,7 @@ def _write_cancellation(run_dir: Path, by: str, grace_s: float) -> None:
 
 
 def _earlier_cancellation(run_dir: Path) -> tuple[str, float] | None:
-    """Returns the earlier canceller and its grace; None for none, and for what cannot be read."""
+    """Returns the earlier canceller and its grace; None if there is none, or the record cannot be read."""
     try:
         found = atomic.read_json(run_dir / _CANCEL)
         return None if found is None else (typed(found, "by", str), seconds(found, "grace_s"))
@@ -460,7 +460,7 @@ def _earlier_cancellation(run_dir: Path) -> tuple[str, float] | None:
 
 
 def _end_orphan(run_dir: Path, child: Identity, nonce: str | None, grace_s: float) -> bool:
-    """Ends an orphaned command, its tree and what has left it (TERM, grace, KILL); False if it was gone."""
+    """Ends an orphaned command by TERM, grace, KILL, with its tree and what has left it; False if it was gone."""
     below = [platform.identity_of(pid) for pid in process_tree.descendants(child.pid, leave_out=is_supervisor)]
     strays = [*processes_of(run_dir, nonce)]
     if not platform.signal_process(child, signal.SIGTERM):
@@ -478,7 +478,7 @@ def _once(found: list[Identity | None]) -> list[Identity]:
 
 
 def _end_all(processes: list[Identity], run_dir: Path, nonce: str | None, grace_s: float) -> None:
-    """Sends TERM, and KILL after the grace, to processes and what is below them."""
+    """Ends processes and all below them: TERM, grace, KILL."""
     below = [
         platform.identity_of(pid)
         for each in processes
@@ -490,7 +490,7 @@ def _end_all(processes: list[Identity], run_dir: Path, nonce: str | None, grace_
 
 
 def _outlast(tree: list[Identity], run_dir: Path, nonce: str | None, grace_s: float) -> None:
-    """Waits until processes that were asked to end are gone; end those that are not after the grace."""
+    """Waits until processes that were asked to end are gone; kills those that are not after the grace."""
     process_tree.signal_each(tree, signal.SIGCONT)  # a stopped process does not hear TERM
     deadline = time.monotonic() + grace_s
     stubborn = [each for each in tree if not platform.wait_gone(each, max(0.0, deadline - time.monotonic()))]

@@ -9,7 +9,7 @@ import sys
 
 
 def main(argv: list[str]) -> int:
-    """Returns detach from the launcher and supervise the run of the directory `argv[1]`; the exit status."""
+    """Detaches from the launcher and supervises the run of the directory `argv[1]`; returns the exit status."""
     if len(argv) != 2:
         sys.stderr.write("usage: shim.py RUN_DIR\n")
         return 2

@@ -61,7 +61,7 @@ class StartError(Exception):
 
 
 def main(run_dir: str) -> int:
-    """Returns supervise the run of this directory, in a process and a session of its own; the exit status."""
+    """Supervises the run of this directory, in a process and a session of its own; returns the exit status."""
     # Relative names from here on: the record still finds its place when a folder above is renamed.
     os.chdir(run_dir)
     most = os.sysconf("SC_OPEN_MAX")
@@ -104,7 +104,7 @@ def hold_lock(path: str) -> None:
 
 
 def read_spec(path: str) -> dict[str, Any]:
-    """Returns what to run. Raises StartError if it is missing or unreadable."""
+    """Reads what to run. Raises StartError if it is missing or unreadable."""
     try:
         spec = plainjson.read(path)
     except (OSError, ValueError) as exc:
@@ -115,7 +115,7 @@ def read_spec(path: str) -> dict[str, Any]:
 
 
 def answer(line: str, null: int) -> None:
-    """Answers the launcher, then closes its pipe."""
+    """Answers the launcher, then lets go of its pipe."""
     try:
         os.write(1, line.encode("utf-8", "backslashreplace") + b"\n")
     except OSError:
@@ -125,7 +125,7 @@ def answer(line: str, null: int) -> None:
 
 
 def complain(text: str) -> None:
-    """Writes a line to `supervisor.log`; nothing where that cannot be written, for the run must go on."""
+    """Writes a line to `supervisor.log`; nothing where that cannot be written either, for the run must go on."""
     try:
         os.write(2, f"{iso_now()} {text}\n".encode("utf-8", "backslashreplace"))
     except OSError:
@@ -193,7 +193,7 @@ class Run:
         self._release(gate, report)
 
     def _fork(self) -> tuple[int, int]:
-        """Forks a child that waits at a gate; the gate's write end, and the read end of its report on exec."""
+        """Forks a child that waits at a gate; returns the gate's write end, and the read end of its report on exec."""
         logs = [confined.open_file(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT) for name in LOGS]
         for log in logs:
             os.set_blocking(log, True)  # as a shell would have opened it for the command
@@ -257,7 +257,7 @@ class Run:
         raise StartError(reason, detail)
 
     def supervise(self) -> None:
-        """Returns when the command and all it started are gone."""
+        """Returns once the command and all it started are gone."""
         while True:
             self._reap()
             now = time.monotonic()
@@ -314,7 +314,7 @@ class Run:
             self.max_rss_bytes = max(self.max_rss_bytes, rss_bytes)
 
     def _stop(self, grace_s: float, reason: str | None, detail: str | None) -> None:
-        """Sends TERM once; ask again and only the patience gets shorter. The first reason stands.
+        """Sends TERM once; a second call only shortens the grace. The first reason is kept.
 
         The wall limit stays: a long grace gives no run more time than its limit and the grace of its start.
         """
@@ -332,7 +332,8 @@ class Run:
     def _signal_all(self, *signums: int) -> None:
         """Signals the process group and every descendant, each once: to many a second TERM means "at once".
 
-        They are listed before any is signalled: an exiting process's children move at once, and a walk could miss them.
+        They are listed before any is signalled: the children of a process that exits at once are reparented, and a walk
+        could miss them.
         """
         found = process_tree.identities_below(os.getpid(), leave_out=is_supervisor)
         # Once the leader is reaped its group's number may pass to a stranger. A subreaper needs the group no
@@ -344,7 +345,7 @@ class Run:
             process_tree.signal_each(found, signum, except_group=self.child if by_group else None)
 
     def _leftovers(self) -> int:
-        """Returns how many processes of the run still live; without a subreaper its process group counts as one.
+        """Counts the processes of the run that still live; without a subreaper its process group counts as one.
 
         A walk down the tree can miss one that is handed to us, its parent gone, while we walk. So none is only said
         where none is found and we have no child either: a reparented process has become one.
@@ -364,7 +365,7 @@ class Run:
         return True
 
     def _sleep(self) -> None:
-        """Sleeps until a signal, a deadline, or the next tick where a limit must be watched."""
+        """Sleeps until a signal, a deadline, or the next tick where something must be watched."""
         moments = []
         if self.status is None and self.kill_at is None:
             if self.wall_at is not None:
@@ -400,7 +401,7 @@ class Run:
         }
 
     def _out_of_memory(self) -> str | None:
-        """Returns what was seen, if another process killed the command while memory ran out; no verdict."""
+        """Returns a note if another process killed the command while the kernel ran out of memory; it is no verdict."""
         if self.reason is not None or self.status is None or os.waitstatus_to_exitcode(self.status) != -signal.SIGKILL:
             return None
         after = process_tree.oom_kills()
@@ -409,7 +410,7 @@ class Run:
 
 
 def become_command(spec: dict[str, Any], gate: int, report: int, logs: list[int]) -> NoReturn:
-    """Drops, in the child, the supervisor's signal handling, waits at the gate, executes; or reports why not."""
+    """Drops, in the child, the supervisor's signal handling, waits at the gate, executes; or `report`s why not."""
     what = "cannot start"
     try:
         signal.set_wakeup_fd(-1)
@@ -435,7 +436,7 @@ def become_command(spec: dict[str, Any], gate: int, report: int, logs: list[int]
 
 
 def read_cancellation() -> tuple[str, float | None] | None:
-    """Returns what `cancel.json` says, as (detail, grace in seconds); None if there is none."""
+    """Reads `cancel.json` as (detail, grace in seconds); None if there is none."""
     try:
         found = plainjson.read("cancel.json")
         by, grace_s = found["by"], found["grace_s"]
@@ -455,9 +456,9 @@ def record_exit(
     waits_s: tuple[float, ...] = RECORD_RETRY_WAITS_S,
     then_every_s: float | None = RECORD_RETRY_AT_LAST_S,
 ) -> bool:
-    """Writes `exit.json` durably, again and again if the disk refuses: no other process knows how the run ended.
+    """Writes `exit.json` durably, with retries if the disk refuses: only this process knows how the run ended.
 
-    False once its folder is gone, and where one try was wanted (`then_every_s` is None).
+    False once its folder is gone, and where the retries are used up and `then_every_s` is None.
     """
     content = plainjson.dump(record) + "\n"
     for wait_s in waits_s:
@@ -476,7 +477,7 @@ def record_exit(
 
 
 def write_exit(content: str, tell: Callable[[str], None]) -> bool:
-    """Tries once to write `exit.json`; returns False, and complains, if it failed."""
+    """Tries once to write `exit.json`; complains through `tell` and returns False if that failed."""
     try:
         make_way("exit.json", tell)
         atomic.write_atomic("exit.json", content)
@@ -505,7 +506,7 @@ def make_way(path: str, tell: Callable[[str], None]) -> None:
 
 
 def keep_quiet(text: str) -> None:
-    """Says nothing that was said before."""
+    """Drops a complaint that was made before."""
 
 
 def signal_group(group: int, signum: int) -> bool:
@@ -527,7 +528,7 @@ def folder_is_gone() -> bool:
 
 
 def discard(path: str) -> None:
-    """Takes a file away, if it is there."""
+    """Removes a file, if it is there."""
     try:
         os.unlink(path)
     except FileNotFoundError:
