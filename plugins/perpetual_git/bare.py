@@ -31,7 +31,7 @@ _LARGEST_SETTINGS = 1024 * 1024
 
 
 def open_bare(path: Path) -> Repo:
-    """Returns the repository at `path`; raises RepositoryError unless it is bare, with SHA-1 and ref files."""
+    """Opens the repository at `path`; raises RepositoryError for all but a bare one of SHA-1 objects, ref files."""
     _refuse_ways_out(path)
     if not ((path / "HEAD").is_file() and (path / "objects").is_dir() and (path / "refs").is_dir()):
         raise RepositoryError(path, "this is no bare git repository")
@@ -75,7 +75,7 @@ def _refuse_ways_out(path: Path) -> None:
 
 
 def _odd_entries(folder: Path) -> Iterator[str]:
-    """Yields what is neither a file nor a folder, below `folder`."""
+    """Yields the entries below `folder` that are neither files nor folders."""
     waiting = [os.fspath(folder)]
     while waiting:
         with os.scandir(waiting.pop()) as entries:
@@ -97,9 +97,9 @@ def _unsuitable(repo: Repo) -> str | None:
 
 
 def create(path: Path) -> None:
-    """Makes the repository beside its place and renames it there: no reader sees half of one.
+    """Creates the repository beside its place and renames it there: no process sees half of one.
 
-    Of two callers at once the first wins, and the second finds a folder that is not empty.
+    Of two processes that do this at once the first wins, and the second finds a folder that is not empty.
     """
     confined.make_folder(path.parent)
     draft = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))  # mkdtemp gives mode 0700

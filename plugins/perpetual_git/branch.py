@@ -43,7 +43,7 @@ class Branch:
         self._next = path / "refs" / "heads" / "perpetual-main-next.lock"
 
     def was_left(self) -> bool:
-        """Returns whether a process of ours moves the branch, or died while it did."""
+        """Returns whether one of our committers is moving the branch, or died while it did."""
         return self._next.exists()
 
     def head(self) -> ObjectID | None:
@@ -73,9 +73,9 @@ class Branch:
             raise RepositoryError(self.path, f"its packed refs are damaged: {error}") from error
 
     def move(self, expected: ObjectID | None, new: ObjectID, started_s: float) -> bool:
-        """Lets main name `new` if it still names `expected`; False if it does not.
+        """Lets main name `new` if it still names `expected`; returns False if it does not.
 
-        git's protocol: the creator of main.lock may change main, by renaming the one over the other.
+        git's protocol: the process that creates main.lock may change main, by renaming the one over the other.
         """
         self._file.parent.mkdir(exist_ok=True)
         write_synced(self._next, new + b"\n", 0o644)
@@ -105,7 +105,7 @@ class Branch:
             raise RefBusy(self.path, self._lock, waited_s)
 
     def clear_own_lock(self) -> None:
-        """Gives main.lock back if it is ours; the flock is held, so its maker is done or dead."""
+        """Removes main.lock if it is ours; the flock is held, so the process that made it is done or dead."""
         try:
             if os.path.samefile(self._next, self._lock):
                 self._lock.unlink()

@@ -71,7 +71,7 @@ def own_intent(commit: Commit) -> int | None:
 
 
 def draft(message: bytes, author: bytes, when_unix_s: int) -> Commit:
-    """Returns a commit made here, still without tree and parents."""
+    """Makes a commit, still without tree and parents."""
     commit = Commit()
     commit.author = author
     commit.committer = COMMITTER
@@ -82,7 +82,7 @@ def draft(message: bytes, author: bytes, when_unix_s: int) -> Commit:
 
 
 def entry(commit_id: ObjectID, commit: Commit, blob: str | None) -> Entry:
-    """Returns in words what a commit did to a note."""
+    """Returns what a commit did to a note, as an entry of its history."""
     when_unix_s = min(max(int(commit.author_time), 0), LATEST_UNIX_S)
     return Entry(
         commit=commit_id.decode(),

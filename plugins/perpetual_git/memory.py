@@ -61,7 +61,7 @@ class GitMemory(Memory):
             yield self._opened
 
     def is_lost(self) -> bool:
-        """Returns whether there is no folder, or an empty one, also where it was removed while it was open here."""
+        """Returns whether there is no folder, or an empty one: even if removed while this object had it open."""
         is_link = self._path.is_symlink()  # which is no loss, and is refused by name when it is opened
         lost = not is_link and (not self._path.exists() or (self._path.is_dir() and not any(self._path.iterdir())))
         if lost:
@@ -72,17 +72,17 @@ class GitMemory(Memory):
         return lost
 
     def normalise(self, path: str) -> str:
-        """Returns NFC, forward slashes, ending in `.md`."""
+        """Returns the path in NFC, with forward slashes, ending in `.md`."""
         with _our_errors():
             return paths.check_path(path)
 
     def blob_id(self, content: str) -> str:
-        """Returns Git's own id of the text as a blob."""
+        """Returns git's own id of the text as a blob."""
         data = content.encode("utf-8")
         return sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
     def commit(self, *, intent: int, path: str, content: str, message: str, author: str, when: str) -> str:
-        """Returns a commit on `main` with the trailer `Perpetual-Intent`."""
+        """Makes a commit on `main` with the trailer `Perpetual-Intent`."""
         moment = datetime.fromisoformat(when)
         with self._repository() as repository:
             return repository.commit(

@@ -114,7 +114,7 @@ class Objects:
         return found
 
     def find(self, object_id: ObjectID) -> tuple[type[ShaFile] | None, bytes] | None:
-        """Returns kind and content of an object, held against its name: dulwich takes a cut file for a short one."""
+        """Returns kind and content of an object, checked against its name: dulwich takes a cut file for a short one."""
         name = object_id.decode()
         try:
             type_number, raw = self._looked_up(object_id)
@@ -167,12 +167,12 @@ def _offset_in(pack: Pack, name: bytes) -> int | None:
 
 
 def framed(kind: type[ShaFile], raw: bytes) -> bytes:
-    """Returns what git hashes, and compresses into a loose object's file."""
+    """Returns the bytes that git hashes, and compresses into a loose object's file."""
     return b"%s %d\0%s" % (kind.type_name, len(raw), raw)
 
 
 def sha1(content: bytes) -> str:
-    """Returns the name of an object, given what `framed` answers."""
+    """Returns the name of an object, from the bytes of `framed`."""
     return hashlib.sha1(content, usedforsecurity=False).hexdigest()
 
 
@@ -187,7 +187,7 @@ def parts_of(path: str) -> list[bytes]:
 
 
 def slot(tree: Tree, name: bytes) -> tuple[int, ObjectID | None]:
-    """Returns mode and id of what a tree has by that name, (0, None) for nothing."""
+    """Returns mode and id of a tree's entry of that name, (0, None) for none."""
     if name not in tree:
         return 0, None
     return tree[name]

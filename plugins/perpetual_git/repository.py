@@ -78,7 +78,7 @@ class NoteRepository:
 
     @classmethod
     def open(cls, path: Path, *, lock_wait_s: float = LOCK_WAIT_S) -> Self:
-        """Opens the repository at `path`; where nothing or an empty folder is, create it first (mode 0700).
+        """Opens the repository at `path`; where nothing or an empty folder is, creates it first (mode 0700).
 
         Raises:
             RepositoryError: `path` is a file, or a folder that is no such repository.
@@ -171,7 +171,7 @@ class NoteRepository:
         note: str,
         folders: set[Path],
     ) -> ObjectID | None:
-        """Returns the tree with `blob` at `parts`, or without what is there; None where nothing is left in it."""
+        """Returns the tree with `blob` at `parts`, or without that entry; None where nothing is left in it."""
         tree = Tree() if tree_id is None else self._objects.tree(tree_id)
         name = parts[0]
         mode, child = slot(tree, name)
@@ -308,9 +308,9 @@ class NoteRepository:
 
         A walk along the first parent that compares the file in each commit with the one before. At a merge
         it goes on along the first parent that has the file as the merge has it, as `git log` does: a change
-        is named by the commit that made it, not by the merge that brought it in.
+        is reported by the commit that made it, not by the merge that brought it in.
 
-        Costs one read per commit of main, whatever notes it is about: keep the answer where it is asked often.
+        Costs one read per commit of main, whichever note it is about: cache the answer where it is asked often.
         """
         parts = parts_of(path)
         memo: dict[tuple[ObjectID, int], str | None] = {}

@@ -74,7 +74,7 @@ def check_packed(pack: Path, offset: int, offset_of: Callable[[bytes], int | Non
 
 
 def _base(data: bytes, at: int, offset_of: Callable[[bytes], int | None]) -> int | None:
-    """Returns where the object's base stands, -1 for one without."""
+    """Returns the position of the object's base, -1 for one without."""
     if not data:
         return -1
     kind, size = data[0] >> 4 & 7, data[0] & 15

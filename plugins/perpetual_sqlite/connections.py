@@ -55,7 +55,7 @@ class Connections:
         _known.add(self)
 
     def reading(self) -> Handle | None:
-        """Returns this thread's connection for reading, or None where there is no file.
+        """Returns this thread's connection, of either sort, for reading, or None where there is no file.
 
         Raises:
             OSError, sqlite3.Error, CorruptData, ForeignProject: for a file that cannot be opened or is no store.
@@ -66,7 +66,7 @@ class Connections:
         return None if self.is_absent() else self._open(writes=False)
 
     def writing(self) -> Handle | None:
-        """Returns the same for writing."""
+        """Returns this thread's connection for writing, or None where there is no file."""
         handle = self._present()
         if handle is not None and handle.writes:
             return handle
@@ -74,7 +74,7 @@ class Connections:
         return None if self.is_absent() else self._open(writes=True)
 
     def held(self) -> Handle | None:
-        """Returns this thread's connection, of whatever file."""
+        """Returns this thread's connection, to any file."""
         return getattr(self._local, "handle", None)
 
     def is_absent(self) -> bool:
@@ -144,7 +144,7 @@ class Connections:
                 handle.stamp = before
             handle.seen = self.look()
             if handle.is_of(handle.seen):
-                break  # else it was replaced meanwhile, and which of the two this is is unknown
+                break  # else the file was replaced meanwhile, and this may be either of the two
         if not writes:
             self._check(handle.connection)
         with self._guard:
@@ -167,7 +167,7 @@ class Connections:
             )
 
     def _forget(self) -> None:
-        """Forgets the parent's connections in a forked child, which must neither use nor close them."""
+        """Abandons, in a forked child, the parent's connections: they must neither be used nor closed, so they stay."""
         handles = [*self._handles]
         if handles:
             import ctypes

@@ -35,15 +35,12 @@ _EXACT = 2**31  # smaller whole numbers are the same to SQLite and to Python, ho
 
 
 def quoted(name: str) -> str:
-    """Returns an SQL identifier."""
+    """Returns a quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def table_of(kind: str) -> str:
-    """Returns the table's name.
-
-    SQLite's names know no case and some are its own, so an unusual name is written in hex.
-    """
+    """Returns the table's name: an unusual kind in hex, since SQLite ignores case and reserves some names."""
     return kind if _PLAIN.fullmatch(kind) and not kind.startswith("sqlite_") else f"kind {kind.encode().hex()}"
 
 
@@ -69,7 +66,7 @@ class Table:
 
 @cache
 def table(kind: Kind) -> Table:
-    """Returns what belongs to the kind as it is declared."""
+    """Returns the table, indexes and triggers of a kind as it is declared."""
     name = table_of(kind.name)
     quote = quoted(name)
     id, revision = ("CAST(number AS TEXT)", "1") if kind.ledger else ("id", "rev")
@@ -117,7 +114,7 @@ def _indexes(kind: Kind) -> dict[str, str]:
 
 
 def _triggers(kind: Kind) -> dict[str, str]:
-    """Returns what keeps a ledger as it is; nothing for documents.
+    """Returns the triggers that keep a ledger as it is; none for documents.
 
     The trigger on INSERT keeps the numbers dense, and with that refuses INSERT OR REPLACE, which removes the old row
     without calling the one on DELETE.

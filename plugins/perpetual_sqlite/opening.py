@@ -118,7 +118,7 @@ def create(path: Path, build: Callable[[sqlite3.Connection], None]) -> None:
 
 
 def open_writing(path: Path, timeout_s: float, *, check: Callable[[sqlite3.Connection], None] | None = None) -> Opened:
-    """Returns an existing file for writing, in autocommit mode; each commit is on stable storage when it returns.
+    """Opens an existing file for writing, in autocommit mode; each commit is on stable storage when it returns.
 
     A commit that a crash cut off is rolled back. A file in the other journal mode is changed, unless another
     process has it open: then its mode is kept, `why` says so, and WAL is without danger only to processes that
@@ -150,7 +150,7 @@ def open_writing(path: Path, timeout_s: float, *, check: Callable[[sqlite3.Conne
 
 
 def open_reading(path: Path, timeout_s: float) -> Opened:
-    """Returns an existing file for reading, without writing anything; see *Reading* at the top of this module.
+    """Opens an existing file for reading, without writing anything; see *Reading* at the top of this module.
 
     Raises:
         OSError: for what may not be read.
@@ -177,10 +177,7 @@ def _in_place(path: Path, timeout_s: float) -> Opened | None:
 
 
 def needs_copy(problem: sqlite3.Error) -> bool:
-    """Returns whether a reader was refused because SQLite would have to write.
-
-    `open_reading` anew finds another way.
-    """
+    """Returns whether a reader was refused since SQLite would have to write: `open_reading` finds another way."""
     code = getattr(problem, "sqlite_errorcode", None)
     return code is not None and code & 0xFF in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
 
@@ -217,13 +214,13 @@ def _connect(path: Path, mode: str, timeout_s: float) -> sqlite3.Connection:
 
 
 def _mode(connection: sqlite3.Connection) -> str:
-    """Returns `wal` or `truncate`: the other rollback modes are a matter of the connection, not of the file."""
+    """Returns `wal` or `truncate`: the other rollback modes belong to the connection, not to the file."""
     ((found,),) = connection.execute("PRAGMA journal_mode").fetchall()
     return "wal" if found == "wal" else "truncate"
 
 
 def _convert(connection: sqlite3.Connection, wanted: str, timeout_s: float) -> bool:
-    """Changes the file's mode if no other process uses it at this moment."""
+    """Changes the file's journal mode if no other process is using it at this moment."""
     connection.execute("PRAGMA busy_timeout=0")
     try:
         connection.execute(f"PRAGMA journal_mode={wanted}").fetchall()
@@ -241,10 +238,7 @@ def _why(path: Path, mode: str) -> str:
 
 
 def _copy(path: Path, timeout_s: float) -> Opened:
-    """Returns the state that a reader would see after mending, in memory.
-
-    Or the file itself, once a writer has mended it.
-    """
+    """Returns, in memory, the state that a reader sees after recovery; or the file, once a writer has recovered it."""
     from shutil import copyfileobj
     from tempfile import TemporaryDirectory
 

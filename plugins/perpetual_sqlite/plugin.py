@@ -7,7 +7,7 @@ from perpetual.api import Option, Provider, hookimpl
 
 @hookimpl
 def perpetual_stores() -> list[Provider]:
-    """Returns the store for long records."""
+    """Offers the store for long records."""
     return [
         Provider(
             slot="store",

@@ -119,7 +119,7 @@ class SqliteStore(StoreBase):
         return handle
 
     def _present(self) -> Handle:
-        """Returns this thread's connection for writing to what must be there."""
+        """Returns this thread's connection for writing to a file that must exist."""
         handle = self._connections.writing()
         if handle is None:
             raise FileNotFoundError(f"{self._file} was removed")
@@ -172,10 +172,10 @@ class SqliteStore(StoreBase):
         handle.ready.add(table.kind)
 
     def _stamp_anew(self, handle: Handle) -> None:
-        """Gives the file a later time at each commit, also within one tick of the clock: `head` tells them apart.
+        """Gives the file a later time at each commit, within one tick of the file system's clock too: `head` reads it.
 
-        In WAL mode a commit is seen only once the shared index says so, which a watch on the folder does not see;
-        this change of the time is what he hears.
+        In WAL mode a commit is seen only once the shared index says so, which a watcher of the folder does not
+        notice; this change of the time is what it notices.
         """
         before, after = handle.seen, self._connections.look()
         if before is None or after is None or not handle.is_of(after):
@@ -213,7 +213,7 @@ class SqliteStore(StoreBase):
         newest_first: bool = False,
         limit: int | None = None,
     ) -> list[Row]:
-        """Finds rows by an index, in the order of its entries; costs what it answers."""
+        """Reads a page by an index, in the order that its entries have; costs what it answers."""
         table = layout.table(self.kinds[kind])
         terms, values = layout.condition(equals)
         order = f" ORDER BY number {'DESC' if newest_first else 'ASC'} LIMIT ?"
@@ -234,7 +234,7 @@ class SqliteStore(StoreBase):
             after = found[-1][0]  # some only looked like matches: go on behind them
 
     def tally(self, kind: str, equals: Mapping[str, Any]) -> int:
-        """Returns see the base; by an index where SQL and Python surely agree on what is equal: on text."""
+        """Counts as the base does; by an index where SQL and Python surely agree on what is equal: on text."""
         terms, values = layout.condition(equals)
         if len(values) < len(equals) or not all(isinstance(value, str) for value in values):
             return super().tally(kind, equals)
@@ -242,7 +242,7 @@ class SqliteStore(StoreBase):
         return sum(count for (count,) in self._ask(table, table.count + " AND ".join(terms), tuple(values)))
 
     def changes(self, since: int) -> list[Change]:
-        """Reads by the indexes on `seq`, in one snapshot."""
+        """Reads the changes by the indexes on `seq`, in one snapshot."""
         found = self._query(lambda handle: self._changes(handle, since))
         return sorted(found or [], key=lambda change: (change.seq, change.kind, change.id))
 
@@ -283,7 +283,7 @@ class SqliteStore(StoreBase):
         return self._query(ask) or []
 
     def _query(self, ask: Callable[[Handle], _Answer]) -> _Answer | None:
-        """Returns what `ask` answers, or None where there is no file."""
+        """Returns the answer of `ask`, or None where there is no file."""
         for is_last in (False, True):
             try:
                 handle = self._connections.reading()
@@ -310,7 +310,7 @@ class SqliteStore(StoreBase):
     # --- looking after it -----------------------------------------------------------------------------------
 
     def verify(self) -> list[str]:
-        """Returns SQLite's own check of the file, then what it cannot know: counters, numbers, triggers, JSON."""
+        """Runs SQLite's own check of the file, then checks what it cannot know: counters, numbers, triggers, JSON."""
         try:
             return self._query(self._verify) or []
         except CorruptData as problem:
@@ -366,7 +366,7 @@ class SqliteStore(StoreBase):
     # --- reports ---------------------------------------------------------------------------------------------
 
     def _told(self, problem: sqlite3.Error | OSError, *, writing: bool) -> PerpetualError:
-        """Returns the error that the contract has for it."""
+        """Returns the contract's error for a problem."""
         if isinstance(problem, UnsafePath):
             return explain(problem) or self._corrupt(str(problem))
         if isinstance(problem, OSError):
@@ -402,7 +402,7 @@ class SqliteStore(StoreBase):
 
 @contextmanager
 def _snapshot(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """Joins several reads of one state."""
+    """Holds one state for several reads."""
     if connection.in_transaction:
         yield connection
         return

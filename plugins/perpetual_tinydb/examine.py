@@ -15,7 +15,7 @@ __all__ = ["examine"]
 
 
 def examine(view: View) -> list[str]:
-    """Returns each problem a sentence. The view must have read nothing yet."""
+    """Returns each problem as a sentence. The view must have read nothing yet."""
     try:
         view.refresh()
     except PerpetualError as problem:
@@ -44,7 +44,7 @@ def _is_in(number: int, postings: Sequence[int]) -> bool:
 
 
 def _examine_snapshot(snapshot: Snapshot, fields: Mapping[str, Sequence[str]]) -> list[str]:
-    """Returns every line's checksum, and the index against the rows."""
+    """Checks every line's checksum, and the index against the rows."""
     if snapshot.rebuilt:
         return [f"{snapshot.path.with_suffix('.index')} is missing or damaged; it is derived: store compact"]
     problems = []

@@ -73,7 +73,7 @@ class Journal(View):
         return file
 
     def _take(self, number: int, batch: Batch, lines: Sequence[bytes], data: bytes) -> None:
-        """Takes what was written to the file into the view."""
+        """Applies to the view what was written to the file."""
         try:
             for (kind, row), line in zip(batch, lines, strict=True):
                 self._apply(kind, row, line[:-1])
@@ -96,7 +96,7 @@ class Journal(View):
             fsync_data(wanted.fd)
 
     def _begin(self) -> None:
-        """Writes the first generation: an empty journal, or one over the rows of the format before."""
+        """Creates the first generation: an empty journal, or one over the rows of the format before."""
         if self._legacy:
             self.compact()
             return
@@ -108,7 +108,7 @@ class Journal(View):
         self._load()
 
     def _cut_torn(self) -> None:
-        """Keeps what a crash left behind the last whole commit aside, then cuts it off."""
+        """Keeps aside what a crash left behind the last whole commit, then truncates the journal."""
         assert self._file is not None
         torn = self._rest()
         if torn is None:
@@ -130,7 +130,7 @@ class Journal(View):
         write_atomic(path, torn)
 
     def _compact_if_it_can_be(self) -> None:
-        """Compacts after a commit, which is kept: a journal that cannot be folded now grows and is folded later."""
+        """Compacts after a commit, which stays: a journal that cannot be folded now grows on and is folded later."""
         end = self._end
         try:
             self.compact()

@@ -19,7 +19,7 @@ FILE = "store.json"
 
 
 def exists(folder: Path) -> bool:
-    """Returns whether a store of that format is there."""
+    """Returns whether the folder holds a store of that format."""
     return look(folder / FILE) is not None
 
 

@@ -92,7 +92,7 @@ def unseal(line: bytes) -> dict[str, Any]:
 
 
 def parse(line: bytes) -> dict[str, Any]:
-    """Returns what a line holds whose checksum was looked at before."""
+    """Returns what a line holds whose checksum was verified before."""
     found: dict[str, Any] = _decode(line.decode("utf-8"))[0]
     return found
 
@@ -108,7 +108,7 @@ def commit_line(number: int, rows: int) -> bytes:
 
 
 def commits(data: bytes, start: int) -> Iterator[Commit]:
-    """Yields the commits in `data`, which stands at offset `start` of its file.
+    """Yields the commits in `data`, which begins at offset `start` of its file.
 
     Raises:
         Damaged: at the first byte that belongs to no whole commit, once those before it were given.
@@ -136,10 +136,7 @@ def commits(data: bytes, start: int) -> Iterator[Commit]:
 
 
 def has_commit(data: bytes) -> bool:
-    """Returns whether a whole commit line stands anywhere in `data`.
-
-    What is damaged before it was acknowledged once.
-    """
+    """Returns whether `data` holds a whole commit line: damaged bytes before it were once acknowledged."""
     position = data.find(b'{"n":')  # looked for within lines too: the line feed before it may be what is damaged
     end = 0
     while position >= 0:
@@ -161,10 +158,7 @@ def _is_sealed(line: bytes) -> bool:
 
 
 def is_whole(data: bytes) -> bool:
-    """Returns whether `data`, which holds no whole commit, was one to its last byte once.
-
-    Then it is damaged and not torn.
-    """
+    """Returns whether `data`, without a whole commit, was one to its last byte once: then it is damaged, not torn."""
     line, end = data[:-1].rpartition(b"\n")[2], data[-1:]
     try:
         found = unseal(line)

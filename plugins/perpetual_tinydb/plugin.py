@@ -7,7 +7,7 @@ from perpetual.api import Option, Provider, hookimpl
 
 @hookimpl
 def perpetual_stores() -> list[Provider]:
-    """Returns the default store: readable JSON lines under TinyDB."""
+    """Offers the default store: readable JSON lines under TinyDB."""
     return [
         Provider(
             slot="store",

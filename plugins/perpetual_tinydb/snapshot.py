@@ -56,7 +56,7 @@ class _Columns:
             postings.setdefault(key_of(row.get(field)), array("q")).append(row["_no"])
 
     def prefix(self) -> str | None:
-        """Returns what stands before the number in every id, or None where they are not made of their numbers."""
+        """Returns the text before the number in every id, or None where ids are not made of their numbers."""
         if not self.ids:
             return None
         before = self.ids[0].removesuffix(str(self.numbers[0]))

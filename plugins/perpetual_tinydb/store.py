@@ -135,7 +135,7 @@ class TinyStore(StoreBase):
         newest_first: bool = False,
         limit: int | None = None,
     ) -> list[Row]:
-        """Returns see the base; a page costs a page."""
+        """Implements the base's method; a page costs a page."""
         with self._guard:
             self._refresh()
             numbers, used = self._journal.candidates(kind, equals)
@@ -147,14 +147,14 @@ class TinyStore(StoreBase):
             return list(islice(self._table(kind).among(numbers, rest), limit))
 
     def tally(self, kind: str, equals: Mapping[str, Any]) -> int:
-        """Returns see the base; where one field is asked for, its index tells."""
+        """Implements the base's method; where one field is asked for, by its index."""
         with self._guard:
             self._refresh()
             numbers, used = self._journal.candidates(kind, equals)
             return len(numbers) if [*equals] == [used] else super().tally(kind, equals)
 
     def changes(self, since: int) -> list[Change]:
-        """Returns see the base; costs what has changed."""
+        """Implements the base's method; costs what has changed."""
         with self._guard:
             self._refresh()
             return [Change(*found) for found in sorted(self._journal.changes(since))]
@@ -202,10 +202,7 @@ class TinyStore(StoreBase):
             ) from problem
 
     def verify(self) -> list[str]:
-        """Returns every checksum, the order of the commits, and the indexes against the rows.
-
-        Read anew from the disk.
-        """
+        """Checks every checksum, the order of the commits, and the indexes against the rows, all read anew."""
         with self._undisturbed():
             from perpetual_tinydb.examine import examine
 
@@ -213,7 +210,7 @@ class TinyStore(StoreBase):
 
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:
-        """Holds the lock, so that no process compacts meanwhile; not where the folder is missing or read-only."""
+        """Holds the lock against compaction; without it where there is no folder, or a read-only one."""
         try:
             held = self._lock.acquire(timeout_s=self._lock_timeout_s)
         except OSError:

@@ -30,10 +30,7 @@ class JournalStorage(Storage):
         self.staged: dict[tuple[str, int], Row] = {}
 
     def row(self, kind: str, number: int) -> Row | None:
-        """Returns the row as it will be once the commit stands, decoded anew unless it waits for it.
-
-        None if there is none.
-        """
+        """Returns the row as of the coming commit, decoded anew unless it waits for it; None if there is none."""
         return self.staged.get((kind, number)) or self.journal.row(kind, number)
 
     def read(self) -> dict[str, dict[str, Any]]:
@@ -41,7 +38,7 @@ class JournalStorage(Storage):
         return {kind: {} for kind in self.journal.counters()}
 
     def write(self, data: dict[str, dict[str, Any]]) -> None:
-        """Refuses: a table that is written whole would lose what it has not read."""
+        """Raises an error: a table that is written whole would forget what it has not read."""
         raise UsageError("the store's tables are written row by row, through a transaction")
 
 
@@ -115,7 +112,7 @@ class JournalTable(Table):
                 yield self.document_class(row, number)
 
     def search(self, cond: QueryLike) -> list[Document]:
-        """Searches as TinyDB does, but never from the cache of another state: other processes write too."""
+        """Searches as TinyDB does, but never in the cache of another state: other processes write too."""
         self.clear_cache()
         return super().search(cond)
 

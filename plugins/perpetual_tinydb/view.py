@@ -39,7 +39,7 @@ class OpenFile:
         self._append: int | None = None
 
     def append_fd(self) -> int:
-        """Returns opened by the first write: a reader need not be allowed to."""
+        """Returns the descriptor for appending; the first write opens it, so a reader need not be allowed to write."""
         if self._append is None:
             descriptor = open_file(self.path, os.O_WRONLY | os.O_APPEND)
             if os.fstat(descriptor).st_ino != self.inode:  # the caller holds the lock and has just looked
@@ -129,7 +129,7 @@ class View:
         self._mtime_ns = found.st_mtime_ns
 
     def _refresh_without(self) -> None:
-        """Reads the state of a folder that has no journal: it is new, or of the format before."""
+        """Loads the state of a folder that has no journal: it is new, or of the format before."""
         token = head(os.fspath(self.folder))
         if self._file is None and token == self._legacy:
             return
@@ -235,7 +235,7 @@ class View:
                 self._corrupt(f"it holds what no store writes: {problem}", self.path, problem)
 
     def _rest(self) -> bytes | None:
-        """Returns what follows the last known commit; None if that commit is gone."""
+        """Returns the bytes behind the last known commit; None if that commit is gone."""
         assert self._file is not None
         size = os.fstat(self._file.fd).st_size
         parts, position = [], self._end - len(self._seal)
