@@ -31,16 +31,14 @@ _FOLDER = ".perpetual"
 
 
 def takes_over(source: Source, lab: Callable[[], Lab], named: str | None = None) -> bool:
-    """Returns whether the source's own folder becomes a project of ours.
-
-    It stands where ours must, and no other is meant.
+    """Returns whether the source's folder becomes a project of ours: it lies where ours must, and no other is meant.
 
     Args:
         named: the project that was asked for by name, if one was.
 
     Raises:
         NoProject: if there is no project that earlier work of another kind could go into.
-        ForeignProject: if another perpetual-agent project is in the way, or one of a newer version.
+        ForeignProject: if another perpetual-agent project is already there, or one of a newer version.
     """
     if not isinstance(source, AgentProject) or not source.path.name.startswith((_FOLDER, BACKUP)):
         lab()
@@ -58,10 +56,7 @@ def takes_over(source: Source, lab: Callable[[], Lab], named: str | None = None)
 
 
 def _is_meant(root: Path, named: str | None) -> bool:
-    """Returns whether a command without a project of ours means this folder.
-
-    It is the one named, or none other is near.
-    """
+    """Returns whether a command without a project means this folder: it is the named one, or no other is near."""
     if named is not None:
         return named_path(named) in (root, root / _FOLDER)
     here = Path.cwd().absolute()
@@ -127,7 +122,7 @@ def adopt(
 
 
 def _free(root: Path) -> Path:
-    """Returns a name for the folder that is set aside which nothing has yet."""
+    """Returns an unused name for the folder that is set aside."""
     target, number = root / BACKUP, 1
     while os.path.lexists(target):
         number += 1

@@ -118,7 +118,7 @@ class AgentProject(Source):
                     )
 
     def _living(self, id: str) -> int | None:
-        """Returns the process of a run if it is alive and no other that was given its number since."""
+        """Returns the process of a run if it is alive, and not another that was given its number since."""
         folder = self._folder(id)
         told = {} if folder is None else self._json(folder / "metadata.json")
         pid, started = told.get("pid"), moment(told.get("started_at"))
@@ -152,7 +152,7 @@ class AgentProject(Source):
             yield from self._rest()
 
     def _read_key(self) -> None:
-        """Reads what the project is, wherever it lies: its first record."""
+        """Reads the project's key, the same wherever it lies: its first record."""
         first = self._connection.execute(
             "SELECT 'h', id, created_at, claim FROM hypotheses UNION ALL "
             "SELECT 'e', id, created_at, config FROM experiments ORDER BY 3, 1 DESC, 2 LIMIT 1"
@@ -367,7 +367,7 @@ class AgentProject(Source):
         if relative == "hypotheses.md":
             return Skipped(what, "a list of the hypotheses, which are taken over themselves")
         if not text.strip() or _WRITTEN_BY_IT.get(relative, "\0") in text:
-            return Skipped(what, "it is empty")
+            return Skipped(what, "it is empty, or as perpetual-agent wrote it")
         return text
 
     def _rest(self) -> Iterator[Item]:

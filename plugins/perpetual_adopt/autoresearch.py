@@ -42,7 +42,7 @@ class _Row:
 
 
 def tables_in(folder: Path) -> list[Path]:
-    """Returns the tables that stand in a folder, not below it."""
+    """Returns the tables in a folder, not below it."""
     return [path for path in sorted(folder.glob("*.tsv")) if is_table(path)]
 
 
@@ -106,7 +106,7 @@ class _Table:
     # --- looking at all of it first -------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Reads the whole table once: an unreadable one is refused before anything is taken."""
+        """Reads the whole table once, so that an unreadable one is refused before anything is imported."""
         self._metric = self._chosen_metric()
         self._direction = self._wanted.direction or direction_of(self._metric) or ""
         if not self._direction:
@@ -165,7 +165,7 @@ class _Table:
     # --- rows -----------------------------------------------------------------------------------------------
 
     def _rows(self) -> Iterator[_Row]:
-        """Yields the rows, without the header; equal ones differ by how many came before."""
+        """Yields the rows, without the header; equal rows are numbered by how many came before."""
         seen: dict[bytes, int] = {}
         try:
             with self.path.open(encoding="utf-8-sig", newline="") as file:
@@ -188,10 +188,7 @@ class _Table:
             raise UsageError(f"{self.path} cannot be read: {problem.strerror or problem}") from problem
 
     def _row_key(self, row: _Row) -> str:
-        """Returns what a row is, wherever its table lies.
-
-        The table's first row, its own words, and how often they stood.
-        """
+        """Returns a row's key, independent of the table's place: the table's first row, its own words, their count."""
         return f"{self._key}:{row.digest[:16]}:{row.digest[64:]}"
 
     def _is_wanted(self, row: _Row) -> bool:

@@ -85,11 +85,11 @@ class Mlflow(Source):
     # --- what a store's reader gives ------------------------------------------------------------------------
 
     def groups(self) -> Iterator[Group | Skipped]:
-        """Returns the experiments."""
+        """Yields the experiments."""
         raise NotImplementedError
 
     def runs(self, group: Group) -> Iterator[Found | Skipped]:
-        """Returns an experiment's runs, the earliest first."""
+        """Yields an experiment's runs, the earliest first."""
         raise NotImplementedError
 
     def has_metric(self, name: str) -> bool:

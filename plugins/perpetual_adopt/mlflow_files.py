@@ -26,7 +26,7 @@ _MOST_ARTIFACTS = 100
 
 
 def is_store(folder: Path) -> bool:
-    """Returns whether a file store's experiment is in the folder (a database leaves only artifacts there)."""
+    """Returns whether the folder holds an experiment of a file store (a database's runs leave only artifacts there)."""
     if not folder.is_dir():
         return False
     with os.scandir(folder) as entries:
@@ -137,10 +137,7 @@ class FileStore(Mlflow):
         )
 
     def _files(self, folder: Path) -> Iterator[tuple[str, Path]]:
-        """Yields the files below a folder by the names that their paths give.
-
-        What is no file of this store is left out.
-        """
+        """Yields the files below a folder by the names that their paths give; leaves out those of other stores."""
         for place, folders, names in os.walk(folder):
             folders.sort()
             for name in sorted(names):

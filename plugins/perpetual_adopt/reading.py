@@ -67,7 +67,7 @@ def inside(root: Path, path: Path) -> Path:
 
 
 def clean(text: object, limit: int = LONGEST_VALUE) -> str:
-    """Returns text that the record can carry: bytes that are none are replaced, and what is too long is cut."""
+    """Returns text that the record can carry: undecodable bytes are replaced, and what is too long is cut."""
     shown = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
     if not shown.isascii():
         shown = shown.encode("utf-8", "replace").decode("utf-8")
@@ -81,10 +81,7 @@ def line(text: object, limit: int = _LONGEST_LINE) -> str:
 
 
 def plain(value: object, depth: int = 0) -> Any:
-    """Returns a JSON value that the record can carry.
-
-    NaN and infinity as their names, text cleaned, nothing too deep.
-    """
+    """Returns a JSON value that the record can carry: NaN and infinity by name, text cleaned, nothing too deep."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if value is None or isinstance(value, (bool, int, float)):
@@ -146,9 +143,7 @@ def seconds_between(start: str | None, end: str | None) -> float | None:
 
 
 def settings(path: Path) -> Mapping[str, Any] | None:
-    """Returns the keys of a YAML file, read as YAML 1.1, which PyYAML writes.
-
-    None if it is no mapping that can be read.
+    """Returns the keys of a YAML file, read as YAML 1.1, which PyYAML writes; None if it is no readable mapping.
 
     One whose aliases stand for more than a file of settings holds cannot be read.
     """
@@ -202,7 +197,7 @@ def database(path: Path, *, check: bool = False) -> Iterator[sqlite3.Connection]
     Raises:
         CorruptData: for what is no database, or (with `check`, or later, while it is read) a damaged one.
         UsageError: if there is no such file, or it may not be read.
-        TransientError: if other processes write to it all the time.
+        TransientError: if another process keeps writing to it.
     """
     try:
         with open(path, "rb") as file:
@@ -230,7 +225,7 @@ def _examine(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def _copied(path: Path, folder: Path) -> Path:
-    """Returns the file with its log, as it was at one moment."""
+    """Returns a copy of the file and its log, both as of one moment."""
     import time
 
     deadline = time.monotonic() + _STILL_S

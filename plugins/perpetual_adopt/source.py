@@ -91,7 +91,7 @@ class Source:
         raise NotImplementedError
 
     def items(self) -> Iterator[Item]:
-        """Returns everything, in the order hypothesis, experiment, run; what is left out as `Skipped`."""
+        """Yields everything, in the order hypothesis, experiment, run; what is left out as `Skipped`."""
         raise NotImplementedError
 
     def best(self) -> list[Replicate]:

@@ -14,10 +14,7 @@ __all__ = ["Book", "Number", "exact"]
 
 
 def exact(value: float) -> str:
-    """Returns the value as a file has it: whole numbers whole, others to twelve digits.
-
-    The last bit is a machine's.
-    """
+    """Returns the value as a file shows it: integers whole, others to twelve digits (the last bits vary by machine)."""
     return str(value) if isinstance(value, int) else f"{value:.12g}"
 
 

@@ -85,7 +85,7 @@ def compare(lab: Lab, ids: Sequence[str]) -> dict[str, Any]:
 
 
 def _pooled_otherwise(arms: Sequence[Mapping[str, Any]], pairs: Iterable[Mapping[str, Any]]) -> Iterable[str]:
-    """Yields which effects rest on other runs than the means of the two arms."""
+    """Yields the effects that rest on other runs than the means of the two arms."""
     metrics = {arm["id"]: arm["metrics"] for arm in arms}
     for pair in pairs:
         a, b = (metrics[pair[name]].get(pair["metric"]) for name in ("a", "b"))
@@ -270,7 +270,7 @@ def _flat(name: str, value: Any) -> dict[str, Any]:
 
 
 def _effects(lab: Lab, arms: Sequence[Arm]) -> dict[str, dict[str, Any]]:
-    """Returns by experiment the effect of its design, of the claims whose baseline is compared too."""
+    """Returns, by experiment, the effect of its design, for the claims whose baseline is compared too."""
     ids = {arm.id for arm in arms if arm.run is None}
     found: dict[str, dict[str, Any]] = {}
     for id in {arm.experiment.hypothesis_id for arm in arms if arm.run is None}:
@@ -344,7 +344,7 @@ def _seen(values: Sequence[tuple[Run, float]]) -> list[Any]:
 
 
 def _difference(mine: Sequence[tuple[Run, float]], theirs: Sequence[tuple[Run, float]]) -> tuple[Interval, bool]:
-    """Returns paired by seed where every run of the smaller arm has its partner, else the difference of two means."""
+    """Returns the difference paired by seed if every run of the smaller arm has its partner, else that of two means."""
     by_seed = {run.seed: value for run, value in theirs if run.seed is not None}  # unknown ones pair with nothing
     pairs = [(value, by_seed[run.seed]) for run, value in mine if run.seed in by_seed]
     if len(pairs) >= 2 and len(pairs) == min(len(mine), len(theirs)):
@@ -382,7 +382,7 @@ def _shown_pair(item: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def tables_of(found: Mapping[str, Any]) -> list[Table]:
-    """Returns the comparison as three tables: what differs, what was measured, who is better."""
+    """Returns the comparison as three tables: what differs, what was measured, which arm is better."""
     ids = [arm["id"] for arm in found["arms"]]
     differences = [(item["field"], *(_cell(item["values"][id]) for id in ids)) for item in found["differences"]]
     measured = [

@@ -60,10 +60,7 @@ def write(path: Path, text: str) -> None:
 
 
 def sections_of(lab: Lab) -> list[tuple[str, str]]:
-    """Returns what plugins add, each with its plugin's name.
-
-    A section that fails is replaced by a line that says so.
-    """
+    """Returns the sections of plugins, each with its plugin's name; a line that says so replaces one that fails."""
     texts = []
     for name, section in lab.parts("report_section"):
         try:
@@ -100,7 +97,7 @@ def _code(text: object) -> str:
 
 
 def _cell(text: object) -> str:
-    """Returns user text as inline code in a table, where a bar must be escaped (GFM 0.29, section 4.10)."""
+    """Returns user text as inline code in a table, where a bare bar would end the cell (GFM 0.29, section 4.10)."""
     return _code(text).replace("|", "\\|")
 
 
@@ -127,7 +124,7 @@ def _environment(*, autoescape: bool) -> Environment:
 
 
 def _marks(snapshot: Snapshot) -> dict[str, Any]:
-    """Returns what a file says of itself: by these it is derived again."""
+    """Returns what a file says of itself: from these marks it is derived again."""
     from perpetual import __version__
 
     return {"version": __version__, "form": form(), "seq": snapshot.seq, "debits": len(snapshot.debits)}
@@ -135,10 +132,7 @@ def _marks(snapshot: Snapshot) -> dict[str, Any]:
 
 @cache
 def form() -> str:
-    """Returns what shapes a report, as a hash.
-
-    The same form writes the same words and pictures from the same record.
-    """
+    """Returns a hash of all that shapes a report: the same form gives the same words and pictures for a record."""
     digest = sha256()
     for part in sorted(files("perpetual_report").iterdir(), key=lambda part: part.name):
         if part.name.endswith((".py", ".j2")) and part.name not in _APART:
@@ -157,7 +151,7 @@ def html_of(
     *,
     by: str | None = None,
 ) -> str:
-    """Returns the report as one HTML file, with the pictures given and what drew them (ours by default)."""
+    """Returns the report as one HTML file, with these pictures and the name of their renderer (by default, ours)."""
     environment = _environment(autoescape=True)
     environment.filters |= {
         "text": lambda value: Markup(f"<bdi>{escape(plain(value))}</bdi>"),

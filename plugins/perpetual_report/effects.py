@@ -90,7 +90,7 @@ def effects_of(snapshot: Snapshot) -> dict[str, Effect]:
 def _alike(
     lead: Experiment, own: Sequence[Evidence], others: Sequence[Run], versions: Mapping[str, Mapping[str, Any]]
 ) -> tuple[tuple[Evidence, ...], Sequence[Run]]:
-    """Returns the rows of the most frequent version, and the baseline's runs that they are compared with."""
+    """Returns the rows of the version that has most of them, and the baseline's runs that they are compared with."""
     counting = [run for run in others if _counts(run, lead)]
     samples = samples_of((versions.get(row.run_id or ""), row) for row in own)
     if not samples:
@@ -126,10 +126,7 @@ def _counted(snapshot: Snapshot) -> dict[str, list[Evidence]]:
 
 
 def same_prediction(one: Experiment, other: Experiment, *, spread: bool = False) -> bool:
-    """Returns whether they predict the same, with `spread` of how far apart results lie too.
-
-    The one measured first holds.
-    """
+    """Returns whether both predict the same, with `spread` also the same spread; the one measured first holds."""
     names = (*_PREDICTION, *_SPREAD) if spread else _PREDICTION
     return all(getattr(one.design, name) == getattr(other.design, name) for name in names)
 

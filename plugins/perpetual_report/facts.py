@@ -86,7 +86,7 @@ def facts_of(snapshot: Snapshot, book: Book) -> dict[str, Any]:
 
 
 def _left(book: Book, what: str, snapshot: Snapshot, count: int) -> Number | None:
-    """Returns how many were left out of a list, if any."""
+    """Returns how many items were left out of a list, if any."""
     return book.count(f"left.{what}", count, f"record{snapshot.at}") if count > 0 else None
 
 
@@ -237,10 +237,7 @@ class _Runs:
 
 
 def line_of(run: Run, metric: str) -> str:
-    """Returns the source of a run's metric.
-
-    The run with the file and line that it was read from, where that is known.
-    """
+    """Returns the source of a run's metric: the run with the file and line that it was read from, where known."""
     place = run.metric_sources.get(metric)
     return f"{run.id}/{place}" if place else run.id
 
@@ -337,9 +334,7 @@ class _Designs:
                 self._of.setdefault(self._experiments[id].hypothesis_id or "", []).append(id)
 
     def headline(self, hypothesis_id: str) -> dict[str, Any] | None:
-        """Returns the effect that stands for a hypothesis in one line.
-
-        Of its design with the most runs, the oldest of equals.
+        """Returns the effect that represents a hypothesis: that of its design with the most runs, the oldest of equals.
 
         Never the one with the largest effect: which one is shown must not hang on how it came out.
         """
@@ -373,7 +368,7 @@ class _Designs:
         }  # fmt: skip
 
     def document(self, experiment: Experiment) -> dict[str, Any]:
-        """Returns an experiment with its prediction, and its design's effect unless that is another one's."""
+        """Returns an experiment with its prediction, and its design's effect, unless that is shown with another one."""
         book, id, design = self._book, experiment.id, experiment.design
         baseline = design.baseline if isinstance(design.baseline, str) else None  # an experiment's id
         level = None if isinstance(design.baseline, str) else design.baseline
@@ -438,7 +433,7 @@ def _row(book: Book, row: Evidence, run: Run | None) -> dict[str, Any]:
 
 
 def _discoveries(snapshot: Snapshot, book: Book) -> dict[str, Any]:
-    """Returns supported claims that stand when all are looked at together."""
+    """Returns the supported claims that hold when all are looked at together."""
     declared = snapshot.methodology["alpha"]
     alpha = ALPHA if declared is None else declared
     source = f"record{snapshot.at}"

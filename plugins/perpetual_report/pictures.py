@@ -75,30 +75,24 @@ def drawn_by() -> str | None:
 
 
 def plain(text: object) -> str:
-    """Returns the text on one line, with what cannot be seen made visible.
-
-    A control character must not hide or turn words.
-    """
+    """Returns the text on one line, unseen characters made visible: a control character must not hide words."""
     line = " ".join(str(text).split())
     return "".join(c if c.isprintable() or c in "\u200c\u200d" else f"\\u{ord(c):04x}" for c in line)
 
 
 def short(text: object, length: int) -> str:
-    """Returns at most so many characters of it."""
+    """Returns at most `length` characters of the text."""
     words = plain(text)
     return words if len(words) <= length else words[: length - 1].rstrip() + "…"
 
 
 def colour(name: str) -> str:
-    """Returns what to tell matplotlib; `draw` puts the CSS variable in its place."""
+    """Returns matplotlib's value for a colour; `draw` puts the CSS variable in its place."""
     return COLOURS[name][0]
 
 
 def draw(name: str, title: str, words: str, size: tuple[float, float], paint: Callable[[Figure], None]) -> str:
-    """Returns an inline SVG: `paint` fills a figure of `size` inches.
-
-    `title` and `words` describe it to readers that cannot see it.
-    """
+    """Returns an inline SVG: `paint` fills a figure of `size` inches; screen readers speak `title` and `words`."""
     import io
 
     import matplotlib
@@ -121,7 +115,7 @@ _FONT = re.compile(r"font: ([^;\"]*?)([\d.]+)px [^;\"]*")
 
 
 def _inline(svg: str, name: str, title: str, words: str) -> str:
-    """Returns matplotlib's SVG as part of a page: no prologue or ids, colours as variables, words for readers."""
+    """Returns matplotlib's SVG as part of a page: no prologue, no ids of its own, colours as variables, with words."""
     body = svg[svg.index("<svg") :].rstrip()
     body = re.sub(r"<metadata>.*?</metadata>\s*", "", body, flags=re.S)
     head, _, rest = body.partition(">")
@@ -141,10 +135,7 @@ def _inline(svg: str, name: str, title: str, words: str) -> str:
 
 
 def axes_of(figure: Figure, *, left: float, bottom: float = 0.55, right: float = 0.1, top: float = 0.32) -> Any:
-    """Returns a picture's one pair of axes, with its margins in inches.
-
-    Measuring what fits would cost a second drawing.
-    """
+    """Returns a picture's one pair of axes, with its margins in inches: measuring would cost a second drawing."""
     width, height = figure.get_size_inches()
     inner = (1 - (left + right) / width, 1 - (bottom + top) / height)
     axes = figure.add_axes((left / width, bottom / height, *inner))
@@ -174,7 +165,7 @@ def legend(axes: Axes, **options: Any) -> None:
 
 
 def spread(count: int, most: int) -> Sequence[int]:
-    """Returns at most `most` of `count` places, evenly, the last among them: which ticks get a label."""
+    """Returns at most `most` of `count` places, evenly, the last among them: the ticks that get a label."""
     if count <= most:
         return range(count)
     step = -(-count // most)

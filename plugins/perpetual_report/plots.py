@@ -46,7 +46,7 @@ _STATUSES = {
 
 
 def confidence(name: str, statement: str, steps: Sequence[Mapping[str, Any]], bounds: tuple[float, float]) -> str:
-    """Returns the folded confidence after each row; the thresholds as lines, each step named by its run."""
+    """Draws the folded confidence after each row; the thresholds as lines, each step named by its run."""
     kept = steps[-_STEPS:]
     values = [step["record"].fold["confidence"] for step in kept]
     ends = f"from {values[0]:.3f} to {values[-1]:.3f} in {len(kept)} steps"
@@ -93,10 +93,7 @@ def _step_name(step: Mapping[str, Any]) -> str:
 
 
 def effects(name: str, metric: str, designs: Sequence[Mapping[str, Any]]) -> str:
-    """Returns each design's effect with its 95 % interval, its seeds behind it.
-
-    0 and the effect worth having as lines.
-    """
+    """Draws each design's effect with its 95 % interval, its seeds behind; lines at 0 and the effect worth having."""
     kept = [item for item in designs if item["drawn"].interval is not None][-_DESIGNS:]
     words = "; ".join(_effect_words(", ".join(item["members"]), item["drawn"]) for item in kept)
 
@@ -119,7 +116,7 @@ def effects(name: str, metric: str, designs: Sequence[Mapping[str, Any]]) -> str
 
 
 def _design_name(item: Mapping[str, Any]) -> str:
-    """Returns a design's experiments as far as there is room, with the title of the one that predicts."""
+    """Returns a design's experiments, as far as there is room, with the title of the one whose prediction holds."""
     members = item["members"]
     ids = ", ".join(members) if len(members) <= _NAMED else f"{members[0]} and {len(members) - 1} more"
     return f"{ids}  {short(item['experiment'].title, 34)}"
@@ -157,10 +154,7 @@ def _effect_words(id: str, effect: Effect) -> str:
 
 
 def budget(name: str, snapshot: Snapshot) -> str:
-    """Returns what was spent and reserved over time against the limit.
-
-    GPU-hours, or run-hours where no GPU was asked for.
-    """
+    """Draws hours spent and reserved over time against the limit: GPU-hours, or run-hours where no GPU was wanted."""
     is_gpu = any(row.gpu_hours for row in snapshot.debits)
     unit = "GPU-hours" if is_gpu else "run-hours"
     times, spent, held = _balance(snapshot, is_gpu=is_gpu)
@@ -191,7 +185,7 @@ def budget(name: str, snapshot: Snapshot) -> str:
 
 
 def _balance(snapshot: Snapshot, *, is_gpu: bool) -> tuple[list[datetime], list[float], list[float]]:
-    """Returns spent and reserved hours after each row of the ledger; thins thousands of rows, keeps the last one."""
+    """Returns spent and reserved hours after each row of the ledger; many rows are thinned, the last one kept."""
     times, spent, held = [], [], []
     total, reserved = 0.0, dict[str, float]()
     for row in snapshot.debits:
@@ -234,18 +228,12 @@ def _dates(axes: Any, times: Sequence[datetime]) -> None:
 
 
 def drawn_runs(snapshot: Snapshot) -> list[Run]:
-    """Returns the runs that have a bar: those that started here.
-
-    What was adopted ran at another time, on another machine.
-    """
+    """Returns the runs that have a bar: those that started here; adopted ones ran elsewhere, at another time."""
     return [run for run in snapshot.runs if run.started_at is not None and run.scheduler != ADOPTED]
 
 
 def timeline(name: str, snapshot: Snapshot) -> str | None:
-    """Returns the newest runs as bars, grouped by experiment, named with how they ended.
-
-    None before the first start.
-    """
+    """Draws the newest runs as bars, grouped by experiment, named with how they ended; None before the first start."""
     started = drawn_runs(snapshot)
     if not started:
         return None
@@ -286,10 +274,7 @@ def timeline(name: str, snapshot: Snapshot) -> str | None:
 
 
 def graph(name: str, snapshot: Snapshot) -> str | None:
-    """Returns what is tested by what, and against what: hypothesis, experiment, baseline.
-
-    None before the first experiment.
-    """
+    """Draws which hypothesis is tested by which experiment against which baseline; None before the first experiment."""
     kept = [item for item in snapshot.experiments if item.design.claim is not None][-NODES:]
     if not kept:
         return None
@@ -324,7 +309,7 @@ def _against(item: Experiment, known: Mapping[str, Experiment]) -> str:
 def _edges(
     axes: Any, kept: Sequence[Experiment], statements: Mapping[str, Any], known: Mapping[str, Experiment]
 ) -> None:
-    """Draws each node once, at the middle of what depends on it, and a line for each edge."""
+    """Draws each node once, at the middle of the nodes that hang on it; a line for each edge."""
     subjects: dict[str, list[int]] = {}
     bases: dict[str, list[int]] = {}
     for place, item in enumerate(kept):
@@ -350,7 +335,7 @@ def _edges(
 
 
 def _leader(axes: Any, left: float, words: str, place: float, right: float) -> None:
-    """Draws from the end of a node's words to where its edges begin, to guide the eye."""
+    """Draws a line from the end of a node's words to where its edges begin, so that the eye finds the way."""
     start = left + _CHARACTER * (len(words) + 2)
     if start < right:
         axes.plot([start, right], [place, place], color=colour("grid"), linewidth=0.8)

@@ -16,7 +16,7 @@ def perpetual_commands() -> list[Provider]:
             "command", "verify", "perpetual_report.command:verify", "Hold a report to the record, number by number."
         ),
         Provider(
-            "command", "compare", "perpetual_report.command:compare", "Which experiments differ, and which is better."
+            "command", "compare", "perpetual_report.command:compare", "What differs between experiments, and which won."
         ),
     ]
 

@@ -49,7 +49,7 @@ class Snapshot:
 
     @property
     def at(self) -> str:
-        """Returns what a source that is folded from the record ends with."""
+        """Returns the suffix of a source that is folded from the record."""
         return f"@{self.seq}"
 
 
@@ -59,7 +59,7 @@ def number_of(id: str) -> int:
 
 
 def everything(listing: Any, **filters: Any) -> list[Any]:
-    """Returns every page of a department's list."""
+    """Returns every page of a list of the lab."""
     items: list[Any] = []
     cursor: str | None = None
     while True:
@@ -71,9 +71,7 @@ def everything(listing: Any, **filters: Any) -> list[Any]:
 
 
 def take(lab: Lab, *, seq: int | None = None, debits: int | None = None) -> Snapshot:
-    """Returns the record after the event `seq` with the first `debits` rows of the budget's ledger.
-
-    By default as it is now.
+    """Returns the record after the event `seq` with the first `debits` rows of the budget's ledger; by default as now.
 
     Raises:
         UsageError: for a seq that the record has not reached.
@@ -140,7 +138,7 @@ def _hypothesis(record: Hypothesis, last: Step, told: Mapping[str, Mapping[str, 
 
 
 def _run(record: Run, status: str, remarks: Sequence[dict[str, Any]]) -> Run:
-    """Returns the run as it was: one that has ended since had no result yet."""
+    """Returns the run as it was: one that has ended since had no result then."""
     if status in ENDED:
         return record
     started = record.started_at if status == "running" else None

@@ -69,7 +69,7 @@ class Claims:
 
 
 def verify(lab: Lab, path: Path) -> dict[str, Any]:
-    """Returns what `perpetual verify` answers: `{ok, format, seq, checked, pictures, logs, problems, notes}`.
+    """Returns the answer of `perpetual verify`: `{ok, format, seq, checked, pictures, logs, problems, notes}`.
 
     Raises:
         UsageError: for a file that is no report.
@@ -157,10 +157,7 @@ def _answer(claims: Claims, problems: list[Problem], notes: list[str], **counts:
 
 
 def _is_ours(claims: Claims) -> bool:
-    """Returns whether the file has the form that is written here.
-
-    Then every word and picture of it can be derived again.
-    """
+    """Returns whether the file has the form that is written here: then all of it can be derived again."""
     from perpetual import __version__
 
     return (claims.marks.get("version"), claims.marks.get("form")) == (__version__, form())
@@ -237,7 +234,7 @@ class _Parser(HTMLParser):
             self._close()
 
     def handle_data(self, data: str) -> None:
-        """Takes the words of an open number."""
+        """Collects the words of an open number."""
         if self._open is not None:
             self._words.append(data)
 
@@ -251,7 +248,7 @@ class _Parser(HTMLParser):
 
 
 def _numbers(claims: Claims, book: Book) -> Iterator[Problem]:
-    """Yields each claimed number against the one derived again."""
+    """Compares each claimed number with the one derived again; yields the problems."""
     for line, values, words in claims.numbers:
         key, where = values.get("data-key", ""), f"line {line}"
         known = book.numbers.get(key)
@@ -270,7 +267,7 @@ def _numbers(claims: Claims, book: Book) -> Iterator[Problem]:
 
 
 def _values(claims: Claims, book: Book) -> Iterator[Problem]:
-    """Yields the values of a file in another form: each that is derived here too, and its words as a rounding of it."""
+    """Compares the values of a file in another form: each that is derived here too, its words as a rounding of it."""
     for line, values, words in claims.numbers:
         key, claimed = values.get("data-key", ""), values.get("value", "")
         known = book.numbers.get(key)
@@ -281,7 +278,7 @@ def _values(claims: Claims, book: Book) -> Iterator[Problem]:
 
 
 def _rounds(words: str, value: str) -> bool:
-    """Returns whether the words are the value, to the digits that they have; hours may be given in a smaller unit."""
+    """Returns whether the words are the value, to the digits that they have; hours may be in a smaller unit."""
     found = _QUANTITY.fullmatch(words)
     try:
         meant = float(value)
@@ -304,7 +301,7 @@ def _missing(claims: Claims, shown: Mapping[str, tuple[str, str]]) -> Iterator[P
 
 
 def _debits(snapshot: Snapshot, rows: Sequence[Debit]) -> Iterator[Problem]:
-    """Yields the ledger's rows that the file names must settle exactly the runs that had ended."""
+    """Checks the ledger's rows that the file names: they must settle exactly the runs that had ended."""
     ended = {run.id for run in snapshot.runs if run.status in ENDED}
     wanted = {row.id for row in rows if row.kind == "settle" and row.run_id in ended}
     named = {row.id for row in snapshot.debits if row.kind == "settle"}
@@ -344,10 +341,7 @@ def _pairs(claimed: list[str], found: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _lines(text: str) -> list[tuple[int, str]]:
-    """Returns what is read as words, each line with its number.
-
-    Up to the mark, without the pictures and the numbers.
-    """
+    """Returns the lines that are compared as words, numbered: up to the mark, without pictures and numbers."""
     head = text.partition(UNVERIFIED)[0]
     if "<!doctype html>" in text[:200]:
         for part in (_STYLE, _PICTURE):  # what is cut out leaves its line ends behind, so that a line keeps its number
@@ -361,7 +355,7 @@ def _lines(text: str) -> list[tuple[int, str]]:
 
 
 def _redrawn(claims: Claims, snapshot: Snapshot, facts: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
-    """Returns the pictures drawn again, if what drew the file's is at hand; else what to say."""
+    """Returns the pictures drawn again, if the renderer of the file's is at hand; else what to say."""
     if claims.format != "html" or not _is_ours(claims):
         return {}, []
     by, here = claims.marks.get("pictures", ""), drawn_by()
@@ -381,7 +375,7 @@ def _pictures(claims: Claims, drawn: Mapping[str, str]) -> Iterator[Problem]:
 
 
 def _apart(claimed: str, found: str) -> tuple[str, str]:
-    """Returns where two texts part, a few characters of each."""
+    """Returns where two texts differ, a few characters of each."""
     place = next((n for n, (a, b) in enumerate(zip(claimed, found, strict=False)) if a != b), 0)
     start = max(0, place - 12)
     return claimed[start : place + 24], found[start : place + 24]
@@ -402,7 +396,7 @@ def _cited(snapshot: Snapshot, book: Book) -> Iterator[tuple[Run, list[Number]]]
 
 
 def _logs(lab: Lab, snapshot: Snapshot, book: Book) -> Iterator[Problem]:
-    """Yields every cited line read again, by the readers that read it when the run ended."""
+    """Reads every cited line again, by the readers that read it when the run ended; yields the problems."""
     for run, numbers in _cited(snapshot, book):
         now = lab.runs.read_metrics(run.id)
         for number in numbers:
