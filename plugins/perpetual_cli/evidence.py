@@ -122,7 +122,7 @@ def _says(item: Json) -> str:
 
 
 def _tell_flags(cli: CliContext, ids: list[str]) -> None:
-    """Writes the flags of the hypotheses whose rows were listed."""
+    """Prints the remarks on the hypotheses whose rows were listed."""
     for id in ids:
         flags = cli.lab.hypotheses.get(id).flags
         if flags:

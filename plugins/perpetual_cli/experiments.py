@@ -107,7 +107,7 @@ def propose(cli: CliContext, /, auto: int | None, dry_run: bool, idempotency_key
 
 
 def _specification(given: Json) -> Json:
-    """Returns the lab's arguments in what a person typed: numbers with their units, JSON, pairs."""
+    """Returns the lab's arguments from what a person typed: numbers with their units, JSON, pairs."""
     said = dict(given)
     if "config" in said:
         said["config"] = json_object(said["config"], "--config")
@@ -286,7 +286,7 @@ def reject(cli: CliContext, ids: tuple[str, ...], why: str) -> None:
 
 
 def _answer(cli: CliContext, changed: Sequence[Experiment], *, is_approved: bool = False) -> None:
-    """Writes one record as itself, several as a list."""
+    """Prints one record as itself, several as a list."""
     from perpetual.api import to_json
 
     documents = [to_json(item) for item in changed]

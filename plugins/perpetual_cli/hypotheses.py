@@ -119,7 +119,7 @@ def _rows(item: dict[str, Any]) -> str:
 
 
 def _by_hand(item: dict[str, Any]) -> str:
-    """Returns the person or agent that has decided it, where no evidence has."""
+    """Returns the decider in parentheses; empty where evidence has decided."""
     return f" (by {item['decided_by']})" if item["decided_by"] not in (None, "evidence") else ""
 
 

@@ -54,7 +54,7 @@ def mcp(cli: CliContext, allow_approve: bool, http: str | None) -> None:
 
 @contextmanager
 def _prints_to_stderr() -> Iterator[None]:
-    """Sends what plugins and their children print to standard error: standard output carries the protocol."""
+    """Sends prints of plugins and their children to stderr while the lab is opened: stdout carries the protocol."""
     sys.stdout.flush()
     try:
         kept = os.dup(1)

@@ -31,7 +31,7 @@ _COMMANDS = {
 
 @hookimpl
 def perpetual_commands() -> list[Provider]:
-    """Returns the commands on hypotheses, experiments, runs, evidence, budget, memory, services and the store."""
+    """Offers the commands on hypotheses, experiments, runs, evidence, budget, memory, services and the store."""
     return [
         Provider("command", name, f"perpetual_cli.{module}:{name}", summary)
         for name, (module, summary) in _COMMANDS.items()

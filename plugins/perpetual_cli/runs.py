@@ -125,7 +125,7 @@ def _tell_missing(cli: CliContext, id: str) -> None:
 
 
 def _tell_verdicts(cli: CliContext, ended: Sequence[Run]) -> None:
-    """Writes the verdicts of the hypotheses behind the runs: the answer that the caller waited for."""
+    """Prints what the hypotheses behind the runs amount to now: that is what the caller waited for."""
     if cli.as_json:
         return
     from perpetual.science.versions import is_stale
@@ -358,7 +358,7 @@ def _scan_text(found: Json) -> str:
 
 
 def _answer(cli: CliContext, found: Sequence[Run], *, single: bool, hint: str | None = None) -> None:
-    """Writes one run as itself, several as a list; the hint is a key of its own in JSON."""
+    """Prints one run as itself, several as a list; the hint is a key of its own in JSON."""
     from perpetual.api import to_json
 
     more = {} if hint is None else {"hint": hint}
@@ -372,7 +372,7 @@ def _answer(cli: CliContext, found: Sequence[Run], *, single: bool, hint: str | 
 
 
 def _line(item: Run, declared: Mapping[str, str | None]) -> str:
-    """Returns how a run stands, and what can be done with it; the metric that it is for comes first."""
+    """Returns the state of a run, and what can be done with it; the metric that it is for comes first."""
     head = f"{item.id}  {item.status}: replicate {item.replicate} of {item.experiment_id}"
     reason = f" ({printable(item.reason)})" if item.reason else ""
     if item.status == "queued":
@@ -449,7 +449,7 @@ def _table(
 
 
 def _declared(lab: Lab, found: Sequence[Run]) -> dict[str, str | None]:
-    """Returns by experiment the metric that its runs are for."""
+    """Returns, by experiment, the metric that its runs are for."""
     return {id: lab.experiments.get(id).design.metric for id in {run.experiment_id for run in found}}
 
 

@@ -108,7 +108,7 @@ def _check_name(name: str, taken: Collection[str]) -> None:
 
 
 def _check_free(package: str) -> None:
-    """Refuses a name that a package has already: a second one would hide the first."""
+    """Raises an error for a taken name: a second package of one name would hide the first."""
     from importlib.util import find_spec
 
     if find_spec(package) is not None:
@@ -172,7 +172,7 @@ def rendered(name: str, slot: str, row: Slot | None) -> dict[str, str]:
 
 
 def _write(folder: Path, texts: Mapping[str, str]) -> None:
-    """Writes all files, beside the place first: a folder of that name is a whole one."""
+    """Writes all files beside their place and renames the folder: a folder of that name is a whole one."""
     from tempfile import mkdtemp
 
     beside: Path | None = None

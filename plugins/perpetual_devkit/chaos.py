@@ -187,7 +187,7 @@ class _Storm:
         return 1
 
     def run(self, kills: int, progress: Callable[[int, int], None]) -> Certificate:
-        """Returns the storm and its judgement."""
+        """Runs the storm and judges what is left."""
         began = time.monotonic()
         with open(self._phases, "r+b") as file, mmap.mmap(file.fileno(), 0) as slots:
             self._slots = slots
@@ -290,7 +290,7 @@ class _Storm:
         return f"writer {writer.slot} ended by itself with status {writer.process.returncode}: {said[-1]}"
 
     def _kill_one(self) -> None:
-        """Kills one writer, in a given phase or in any, and starts another one in its place."""
+        """Kills one writer, aimed at a phase or at random, and starts another program in its place."""
         aim = self._chance.choices([*_AIMS], [*_AIMS.values()])[0]
         delay_s, draw = self._chance.uniform(0.0, _LONGEST_DELAY_S[aim]), self._chance.random()
         if aim is None:
@@ -361,7 +361,7 @@ class _Storm:
 
 
 def _program(module: str, place: Path, **streams: Any) -> subprocess.Popen[bytes]:
-    """Returns a fresh interpreter with this one's import path, beyond the reach of the terminal's Ctrl-C."""
+    """Starts a fresh interpreter with this one's import path, beyond the reach of the terminal's Ctrl-C."""
     return subprocess.Popen(
         [sys.executable, "-P", "-m", module],
         stdin=subprocess.PIPE,

@@ -64,7 +64,7 @@ class _Found:
 
 
 def read_acknowledgements(files: Iterable[Path]) -> Told:
-    """Returns what the writers' own files say; a last line without its end was cut short, so it says nothing."""
+    """Reads the writers' own files; a last line without its end was cut short, and does not count."""
     acknowledged: dict[str, dict[str, Any]] = {}
     refused: set[str] = set()
     for path in files:
@@ -78,7 +78,7 @@ def read_acknowledgements(files: Iterable[Path]) -> Told:
 
 
 def judge(store: StoreBase, told: Told, *, write: bool = True) -> Judgement:
-    """Returns everything that must hold; `write` also tries whether the store can be written to at once."""
+    """Checks everything that must hold; `write` also tries whether the store can be written to at once."""
     try:
         found = _read(store)
         problems = [
@@ -133,7 +133,7 @@ def _gaps(numbers: list[int]) -> list[int]:
 
 
 def _transactions(found: _Found, told: Told) -> Iterator[str]:
-    """Yields all members or none, once, with their content; all that was acknowledged, nothing that was refused."""
+    """Checks each transaction: all members once with their content, or none; the acknowledged, never the refused."""
     for token, parts in found.parts.items():
         lacking = [kind for part, (kind, _) in enumerate(MEMBERS) if part not in parts]
         if lacking:
@@ -167,7 +167,7 @@ def _is_content(item: Document, token: str, part: int) -> bool:
 
 
 def _counters(store: StoreBase, found: _Found) -> Iterator[str]:
-    """Yields what is folded from transaction to transaction equals the fold over those that are there."""
+    """Checks that what is folded from transaction to transaction equals the fold over those that are there."""
     by_writer: dict[str, list[str]] = {}
     for token in found.parts:
         by_writer.setdefault(token.split(".")[0], []).append(token)
@@ -183,7 +183,7 @@ def _counters(store: StoreBase, found: _Found) -> Iterator[str]:
 
 
 def _commits(store: StoreBase, found: _Found) -> Iterator[str]:
-    """Yields where a transaction is not one commit, numbered 1, 2, 3, ..."""
+    """Checks that each transaction is one commit, numbered 1, 2, 3, ..."""
     numbers: list[int] = []
     for token, seqs in found.seqs().items():
         if len(seqs) > 1:
@@ -195,7 +195,7 @@ def _commits(store: StoreBase, found: _Found) -> Iterator[str]:
 
 
 def _feed(store: StoreBase, found: _Found) -> Iterator[str]:
-    """Yields everything once, in order; and the same from the middle."""
+    """Checks that the feed has everything once, in order; and the same from the middle."""
     items = [item for items in found.kinds.values() for item in items]
     items += [*store.find(COUNTER[0]), *store.find("fold")]
     expected = sorted((item.seq, item.kind, item.id) for item in items)
@@ -214,7 +214,7 @@ def _feed(store: StoreBase, found: _Found) -> Iterator[str]:
 
 
 def _indexes(store: StoreBase, found: _Found) -> Iterator[str]:
-    """Yields where a look-up by an indexed field does not find what a look at everything finds."""
+    """Checks that a look-up by an indexed field finds what a full scan finds."""
     for kind, items in found.kinds.items():
         if "status" not in store.kind(kind).indexes:
             continue
@@ -225,7 +225,7 @@ def _indexes(store: StoreBase, found: _Found) -> Iterator[str]:
 
 
 def _writing(store: StoreBase) -> Iterator[str]:
-    """Yields what keeps the next write from going through at once: no lock may be left."""
+    """Checks that no lock is left: the next write goes through at once, and is there."""
     began = time.monotonic()
     before = store.seq()
     try:

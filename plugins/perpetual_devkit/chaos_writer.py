@@ -91,9 +91,7 @@ def body_of(token: str, part: int) -> dict[str, Any]:
 def transact(
     store: StoreBase, slot: str, token: str, chance: random.Random, phase: Callable[[int], None] = lambda number: None
 ) -> dict[str, Any]:
-    """Returns one transaction of several kinds; answers what to acknowledge.
-
-    `{token, seq, ids}`, or `{refused: token}`.
+    """Writes one transaction of several kinds; returns its acknowledgement: `{token, seq, ids}` or `{refused: token}`.
 
     Some blocks are left by an exception, some expect a revision that was read before the block: refused is one whose
     exception came out as it should, so that nothing of it may ever be seen.
@@ -137,12 +135,12 @@ def transact(
 
 
 def _acknowledge(descriptor: int, what: Mapping[str, Any]) -> None:
-    """Acknowledges in one write: a line that a kill has cut short is no acknowledgement."""
+    """Writes a line by one call: a line that was cut short by a kill was not acknowledged."""
     os.write(descriptor, json.dumps(what).encode() + b"\n")
 
 
 def _is_told_to_stop() -> bool:
-    """Returns whether standard input is closed: by the engine, or since the engine has ended."""
+    """Returns whether standard input is closed: by the engine, or because the engine has ended."""
     return bool(select.select([0], [], [], 0)[0])
 
 

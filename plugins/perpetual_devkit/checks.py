@@ -18,12 +18,12 @@ _LEAST_FREE_BYTES = 500_000_000
 
 
 def permissions(options: Mapping[str, Any]) -> PermissionsCheck:
-    """Returns the factory of the check `permissions`; it has no options."""
+    """Builds the check `permissions`; it has no options."""
     return PermissionsCheck()
 
 
 def disk(options: Mapping[str, Any]) -> DiskCheck:
-    """Returns the factory of the check `disk`; it has no options."""
+    """Builds the check `disk`; it has no options."""
     return DiskCheck()
 
 

@@ -246,7 +246,7 @@ def lab_environment(place: Path) -> dict[str, str]:
 
 
 def _read(path: Path, suite: Suite) -> tuple[Promise, ...]:
-    """Returns each promise once, in order; one of several cases that fails is a promise that does not hold."""
+    """Returns each promise once, in order; a promise with one failed case is broken."""
     grades = ("passed", "vacuous", "skipped", "failed")
     worst: dict[str, tuple[int, str]] = {}
     lines = path.read_text("utf-8").splitlines() if path.exists() else []

@@ -35,7 +35,7 @@ def perpetual_commands() -> list[Provider]:
 
 @hookimpl
 def perpetual_checks() -> list[Provider]:
-    """Returns what the doctor says of the project's folder, and of the MCP server."""
+    """Offers what the doctor says of the project's folder, and of the MCP server."""
     return [
         Provider("check", "permissions", "perpetual_devkit.checks:permissions", "whether the record is private",
                  order=45),

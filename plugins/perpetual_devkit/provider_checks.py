@@ -83,7 +83,7 @@ def check_plugins(
 
 
 def _called(info: PluginInfo, what: str, hook: str) -> ProviderChecked:
-    """Returns what a plugin brings by a hook, tried in a scratch lab."""
+    """Tries, in a scratch lab, what a plugin brings by a hook."""
     called = call_in_scratch(what, info.qualified_name, "", {})
     check = Check(hook, called.ok, called.detail)
     reason = f"there is no contract suite for {'an observer' if what == OBSERVER else 'kinds'}"
@@ -99,7 +99,7 @@ def _not_loaded(info: PluginInfo) -> ProviderChecked:
 
 
 def _checked(inventory: Inventory, info: PluginInfo, offer: Offer, test_limit_s: float | None) -> ProviderChecked:
-    """Checks a provider; without a limit no suite is run."""
+    """Checks one provider; without a limit no suite is run."""
     provider = offer.provider
     with collected() as replaced:
         loaded = _named("factory", lambda: _loaded(inventory, offer))
@@ -163,7 +163,7 @@ def _named(name: str, look: Callable[[], str]) -> Check:
 
 
 def _offered(inventory: Inventory, offer: Offer) -> str:
-    """Returns the registry would choose it."""
+    """Checks that the registry would choose it."""
     reason = inventory.why_not(offer)
     if reason:
         raise _Misfit(reason)
@@ -171,7 +171,7 @@ def _offered(inventory: Inventory, offer: Offer) -> str:
 
 
 def _loaded(inventory: Inventory, offer: Offer) -> str:
-    """Checks that the factory can be imported."""
+    """Checks that its factory can be imported."""
     inventory.load(offer)
     return offer.provider.factory
 
@@ -208,7 +208,7 @@ def _call_shape(inventory: Inventory, offer: Offer, factory: object) -> str:
 
 
 def _answer_shape(inventory: Inventory, offer: Offer, factory: object) -> str:
-    """Returns what the factory answers is of its slot's base, where the factory is a class or says what it answers."""
+    """Checks that the answer is of the slot's base, where the factory is a class or declares its answer."""
     import inspect
     import typing
 

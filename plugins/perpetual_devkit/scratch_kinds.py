@@ -124,7 +124,7 @@ def _found(lab: Lab, info: PluginInfo, made: _Rows) -> None:
 
 
 def _come_back(lab: Lab, info: PluginInfo, made: _Rows) -> None:
-    """Checks that exported and imported rows are what they were; private fields are null there."""
+    """Checks that rows survive an export and import into an empty project; private fields are null there."""
     lab.storage.export_file(Path("export.jsonl"))
     with Lab.init(Path("other"), name="other", registry=lab.registry) as other:
         other.storage.import_file(Path("export.jsonl"))
@@ -183,7 +183,7 @@ def _step(kind: RecordKind) -> _Step:
 
 
 def _through(step: _Step, kind: RecordKind, have: int, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields, brought from a version to the present one, as opening a project brings them."""
+    """Returns the fields, brought from a version to the present one as at the opening of a project."""
     present: dict[str, Any] = json.loads(json.dumps(dict(fields)))
     for version in range(have, kind.version):
         present = dict(step(version, present))

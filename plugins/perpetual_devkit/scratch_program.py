@@ -35,7 +35,7 @@ class _Unclear(Exception):
 
 
 def _scratch_lab() -> Lab:
-    """Returns a project in this folder with something to show."""
+    """Makes a project in this folder with something to show."""
     lab = Lab.init(Path("project"), name="scratch")
     first = lab.hypotheses.add("A longer warm-up lowers the loss.", prior=0.5)
     lab.hypotheses.add("Dropout does not matter here.", prior=0.3)

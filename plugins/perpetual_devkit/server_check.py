@@ -21,7 +21,7 @@ _PATIENCE_S = 60.0
 
 
 def build(options: Mapping[str, Any]) -> ServerCheck:
-    """Returns the check's factory; it has no options."""
+    """Builds the check; it has no options."""
     return ServerCheck()
 
 

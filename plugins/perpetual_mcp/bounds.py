@@ -110,7 +110,7 @@ def fit(document: dict[str, Any], most_tokens: int) -> dict[str, Any]:
 
 
 def fitted(document: dict[str, Any], text: str, most_tokens: int = SMALL_TOKENS, *, own: str = "") -> Answer:
-    """Fits document and text into `most_tokens`; the text gets what the document leaves, two fifths at least."""
+    """Fits document and text into `most_tokens` together; the text gets the rest, two fifths at least."""
     text = block(text)
     most_tokens -= _FENCE_TOKENS + size(own)
     told = fit(document, most_tokens - min(size(text), 2 * most_tokens // 5))
@@ -130,9 +130,7 @@ def listed(
     empty: str,
     extra: dict[str, Any] | None = None,
 ) -> Answer:
-    """Returns a page of a list: as many items as were asked for, or as fit.
-
-    The cursor leads to the next one in any case.
+    """Returns a page of a list: as many items as were asked for, or as fit; the cursor always leads to the next one.
 
     Args:
         fetch: the page with so many items at most.
@@ -228,7 +226,7 @@ def _held(text: str) -> int:
 
 
 def _item(item: dict[str, Any], most_tokens: int) -> dict[str, Any]:
-    """Returns an item of a list, cut so that one with very much in it leaves room for the others."""
+    """Returns an item of a list, cut so that a very long one leaves room for the others."""
     short: dict[str, Any] = _cut(item, _CUTS[2])
     if size(short) <= most_tokens:
         return short

@@ -43,7 +43,7 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 def address_of(text: str, hosts: Sequence[str] = ()) -> tuple[str, int]:
-    """Returns host and port of `HOST:PORT`.
+    """Parses host and port of `HOST:PORT`.
 
     Raises:
         UsageError: for anything else, and for an address that other machines reach, unless `hosts` names them.
@@ -72,9 +72,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def token_of(root: Path, environment: Mapping[str, str]) -> tuple[str, str]:
-    """Returns the token that clients must bring, and where it stands.
-
-    The environment, or a file that only its owner reads.
+    """Returns the token that clients must send, and its source: the environment, or a file that only its owner reads.
 
     Raises:
         UsageError: for one that is too short to keep anybody out.

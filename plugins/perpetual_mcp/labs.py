@@ -90,5 +90,5 @@ def actor_of(ctx: ServerRequestContext[Any, Any]) -> str:
 
 @lru_cache(maxsize=_MOST_NAMES)
 def _actor(name: str, version: str) -> str:
-    """Returns the actor, which is asked for at every message."""
+    """Returns a client's name as the record holds it. Cached: each message asks for it."""
     return f"mcp:{plain(name) or 'unknown'}/{plain(version, 20) or '?'}"

@@ -90,7 +90,7 @@ class Changes:
 
     @asynccontextmanager
     async def serving(self, server: MCPServer[Any]) -> AsyncIterator[dict[str, Any]]:
-        """Runs for the server's lifespan: sends what the thread hears."""
+        """Serves, over the server's lifespan, the changes that the thread reads."""
         self._loop = asyncio.get_running_loop()
         async with anyio.create_task_group() as group:
             group.start_soon(self._tell)

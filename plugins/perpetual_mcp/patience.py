@@ -23,18 +23,18 @@ class PatientProtocol(H11Protocol):
     patience_s = PATIENCE_S
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
-        """Handles the start of a connection, for the event loop."""
+        """Handles a new connection; called by the event loop."""
         super().connection_made(transport)
         self._served_at = self.loop.time()
         self._look = self.loop.call_later(self.patience_s, self._look_after)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Handles the end of a connection, for the event loop."""
+        """Handles the end of the connection; called by the event loop."""
         self._look.cancel()
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """Handles the end of a response, for uvicorn."""
+        """Handles the end of an answer; called by uvicorn."""
         self._served_at = self.loop.time()
         super().on_response_complete()
 

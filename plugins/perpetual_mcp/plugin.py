@@ -7,7 +7,7 @@ from perpetual.api import Option, Provider, hookimpl
 
 @hookimpl
 def perpetual_mcp_servers() -> list[Provider]:
-    """Returns the lab over the Model Context Protocol, on standard input and output or on a port of this machine."""
+    """Offers the lab over the Model Context Protocol, on standard input and output or on a port of this machine."""
     options = {
         "hosts": Option(
             "list", [], "Names by which clients on other machines may call --http; empty keeps it on this machine."

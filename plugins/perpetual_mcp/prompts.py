@@ -37,7 +37,7 @@ def auto(lab: Lab, goal: Annotated[str, "What to find out; by default what the o
    with its prediction (perpetual_hypotheses, action "add") before anything runs.
 2. Propose the experiment (perpetual_propose). A person approves it: say what it will show and what it costs.
 3. Start what is approved (perpetual_run), record how it ended (perpetual_scan), read the evidence (perpetual_evidence).
-4. Write down what a reader needs that has not seen this conversation (perpetual_memory, action "write").
+4. Write down what a reader needs without this conversation (perpetual_memory, action "write").
 5. Begin again. Stop, and say which reason it is, when every hypothesis is decided or parked, the budget is spent,
    something waits for a person, or the same failure came twice.
 

@@ -1,7 +1,7 @@
 """The tools that only read the lab. Registered by `perpetual_mcp.tools`; nothing here knows the protocol.
 
-A tool's first parameter is the lab, the others are its arguments, each with its meaning; its docstring is what an
-agent is shown it.
+A tool's first parameter is the lab, the others are its arguments, each with its meaning; its docstring is the
+description that an agent reads.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ _FENCE_TOKENS = -(-FENCE_BYTES // 4) + 20  # with the name of a source, and what
 
 
 def live_state(lab: Lab) -> str:
-    """Returns what `status`, `hypotheses list` and `budget` tell, and the methodology in force, as Markdown."""
+    """Returns what `status`, `hypotheses list` and `budget` show, and the methodology in force, as Markdown."""
     status, spent = lab.status(), lab.budget.show()
     budget = status["budget"]
     page = lab.hypotheses.list(limit=_LINES)
@@ -136,7 +136,7 @@ def add_resources(server: MCPServer[Any], labs: Labs) -> None:
 
 
 def _read(labs: Labs, read: Callable[[Lab], str]) -> str:
-    """Returns what a resource holds, or the reason why not, with its code, in the protocol's own error."""
+    """Returns what a resource holds, or raises the reason, with its code, as the protocol's own error."""
     from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
     try:

@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 def _instructions(labs: Labs) -> str:
-    """Returns what the server tells a client about itself, with the state of the research at this moment."""
+    """Returns the server's description for a client, with the state of the research at this moment."""
     try:
         return f"{_ABOUT}\n{labs.lab().brief(_SUMMARY_TOKENS)}"
     except PerpetualError as problem:
@@ -54,7 +54,7 @@ def _instructions(labs: Labs) -> str:
 
 
 def _watch(labs: Labs, changes: Changes) -> ServerMiddleware[Any]:
-    """Returns what wraps every message: notes the speaker, and sends the live state at the opening."""
+    """Returns the middleware of every message: it notes the sender, and sends the live state at the opening."""
 
     async def watch(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         labs.name(actor_of(ctx))
@@ -105,7 +105,7 @@ class SdkServer(McpServer):
         """Serves on standard input and output until the client closes them, or on `http` until it is stopped.
 
         Raises:
-            UsageError: for an address that is none, or that other machines reach without the option for it.
+            UsageError: for an invalid address, or one that other machines reach where no hosts are configured.
         """
         labs = Labs(open_lab)
         try:

@@ -35,7 +35,7 @@ class Standing:
         self._answers: dict[tuple[str, ...], _Answer] = {}
 
     def find(self, asked: tuple[str, ...]) -> dict[str, Any] | None:
-        """Returns the answer to what was asked, if it still stands."""
+        """Returns the cached answer to a question, if it is still valid."""
         kept = self._answers.get(asked)
         if kept is None:
             return None

@@ -110,7 +110,7 @@ class _Leaving(asyncio.StreamReaderProtocol):
         self._end = end
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Handles the end of a connection, for the event loop."""
+        """Handles the end of the connection; called by the event loop."""
         super().connection_lost(exc)
         self._end()
 
@@ -166,7 +166,7 @@ class _Stream:
     """What both halves of the wire owe the SDK. It closes them when it has served; the `Wire` does so itself."""
 
     async def aclose(self) -> None:
-        """Does nothing: the descriptors are the wire's."""
+        """Closes nothing: the wire owns the descriptors."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -264,7 +264,7 @@ def _refused(number: str | int | None, code: int, message: str) -> dict[str, Any
 
 
 def _sound(line: bytes) -> bytes:
-    """Returns the line without invalid UTF-8 and lone surrogates, which the SDK's parser refuses.
+    """Returns the line without bytes that are no UTF-8 and without halves of surrogate pairs: the SDK refuses both.
 
     Halves are text cut through an emoji, as programs in JavaScript write it.
     """

@@ -53,7 +53,7 @@ class Tool:
 
     @property
     def name(self) -> str:
-        """Returns the name by which clients call it."""
+        """Returns the tool's name for clients."""
         return self.function.__name__
 
 
@@ -161,7 +161,7 @@ class _Calls:
             raise UsageError(f"{name}: {_wrong(problem)}", hint=hint) from problem
 
     def _done(self, tool: Tool, arguments: dict[str, Any], asked: tuple[str, ...] | None) -> Any:
-        """Returns what a tool of this server answers, kept if it will stand; blocks."""
+        """Returns what a tool of this server answers, cached if it stays valid; blocks."""
         if asked is None:
             return _answered(tool, self._labs, **arguments)
         try:
@@ -260,7 +260,7 @@ def _add_offered(
 def without_lab(
     name: str, function: Callable[..., Any], answer: Callable[..., Any], returned: Any
 ) -> Callable[..., Any]:
-    """Returns `answer` with the name, words and arguments of `function`, but for its first one, the lab."""
+    """Returns `answer` with the name, the words and the arguments of `function`, but for its first one, the lab."""
 
     def call(**arguments: Any) -> Any:
         return answer(**arguments)
@@ -289,7 +289,7 @@ def _described(annotation: Any) -> Any:
 
 
 def _sealed(result: CallToolResult) -> CallToolResult:
-    """Returns a plugin tool's answer as agents see it, its foreign values marked in text and structure."""
+    """Returns a plugin's answer as an agent is shown it: foreign values are marked, in text and structure."""
     from mcp_types import EmbeddedResource, ResourceLink, TextContent, TextResourceContents
 
     document = result.structured_content
@@ -339,7 +339,7 @@ def _names(function: Callable[..., Any]) -> frozenset[str]:
 
 
 def _guarded(name: str, deed: Callable[[], Any]) -> Any:
-    """Returns the deed's answer, or its error as a tool's answer."""
+    """Returns an operation's answer, or its error as a tool's answer."""
     try:
         return deed()
     except PerpetualError as problem:
@@ -368,7 +368,7 @@ def _failed(problem: PerpetualError, *, is_own: bool = False) -> CallToolResult:
 
 
 def _coded(result: CallToolResult) -> CallToolResult:
-    """Returns the SDK's refusal (an answer that does not fit its tool's output schema) as our error document."""
+    """Returns a refusal worded by the SDK (an answer that breaks its tool's output schema) as our error document."""
     text = getattr(result.content[0], "text", "") if result.content else ""
     if not text.startswith(_SDK_REFUSALS):
         return result
