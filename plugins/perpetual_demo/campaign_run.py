@@ -33,10 +33,10 @@ _WAIT_S = 5.0  # at most, for one of the live runs to end
 
 
 def open_lab(folder: Path) -> Lab:
-    """Returns the demo's project in `folder`, made if it is missing, with a training script of its own.
+    """Opens the demo's project in `folder`, made if it is not there, with the training script as the user's own file.
 
     Raises:
-        Conflict: if another project, or another `train.py`, is there.
+        Conflict: if the folder holds another project, or another `train.py`.
     """
     script = Path(__file__).with_name("train.py").read_bytes()
     target = folder / "train.py"

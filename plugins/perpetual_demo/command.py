@@ -151,7 +151,7 @@ def _verdict_table(cli: CliContext, verdicts: list[dict[str, Any]]) -> None:
 
 
 def _lines(cli: CliContext, lab: Lab, began: float) -> Callable[[Cycle], None]:
-    """Returns one plain line for each thing that happened."""
+    """Returns the callback that prints one plain line for each thing that happened."""
 
     def show(done: Cycle) -> None:
         at = f"{time.monotonic() - began:5.1f} s"
@@ -173,7 +173,7 @@ def _lines(cli: CliContext, lab: Lab, began: float) -> Callable[[Cycle], None]:
 
 
 def _live(lab: Lab, began: float) -> tuple[AbstractContextManager[object], Callable[[Cycle], None]]:
-    """Returns a picture that changes in place, for a person that watches."""
+    """Returns a display that is redrawn in place on a terminal, and the callback that redraws it."""
     from rich.live import Live
 
     screen = Live(_picture(lab, began), auto_refresh=False)

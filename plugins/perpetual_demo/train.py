@@ -109,7 +109,7 @@ class NgramModel:
         return text[max(index - self.order + 1, 0) : index]
 
     def probability(self, context: str, character: str) -> float:
-        """Returns that of `character` after at most `order - 1` characters `context`. Sums to 1 over the alphabet."""
+        """Returns the probability of `character` after at most `order - 1` characters. Sums to 1 over the alphabet."""
         if self.smoothing == "add":
             count, total = self.seen.get(context + character, 0), self.total.get(context, 0)
             return (count + self.k) / (total + self.k * self.alphabet_size)
@@ -142,7 +142,7 @@ def log(**values: float) -> None:
 
 
 def whole_number(text: str) -> int:
-    """Returns a whole number from 1, for argparse."""
+    """Parses a whole number from 1, for argparse."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{number} is less than 1")
@@ -150,7 +150,7 @@ def whole_number(text: str) -> int:
 
 
 def seed_number(text: str) -> int:
-    """Returns a whole number from 0, for argparse: `random` takes a negative seed for its positive twin."""
+    """Parses a whole number from 0, for argparse: `random` takes a negative seed for its positive twin."""
     number = int(text)
     if number < 0:
         raise argparse.ArgumentTypeError(f"{number} is less than 0")
@@ -158,7 +158,7 @@ def seed_number(text: str) -> int:
 
 
 def positive(text: str) -> float:
-    """Returns a finite number above 0, for argparse."""
+    """Parses a finite number above 0, for argparse."""
     number = float(text)
     if not 0.0 < number < math.inf:
         raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
@@ -166,7 +166,7 @@ def positive(text: str) -> float:
 
 
 def fraction(text: str) -> float:
-    """Returns a number between 0 and 1, for argparse."""
+    """Parses a number between 0 and 1, for argparse."""
     number = float(text)
     if not 0.0 < number < 1.0:
         raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1")

@@ -328,17 +328,14 @@ def _insert(doc: _Doc, box: _Box, key: str | None, value: Any) -> str:
 
 
 def _gap(text: str, at: int) -> int:
-    """Returns where the space before `at` begins."""
+    """Returns the position at which the space before `at` begins."""
     while text[at - 1] in _SPACE:
         at -= 1
     return at
 
 
 def _comma_behind(doc: _Doc, box: _Box, end: int) -> int | None:
-    """Returns where the comma stands that follows an entry with this end, be it the last one's.
-
-    None if there is none.
-    """
+    """Returns the position of the comma after the entry with this end, be it the last one; None without one."""
     at = _skip(doc.plain, end)
     if doc.plain[at] == ",":
         return at

@@ -29,7 +29,7 @@ def _newline(text: str) -> str:
 
 
 def _find(path: str, text: str) -> tuple[int, int] | None:
-    """Returns where the block begins and ends, the end mark's line included.
+    """Returns the begin and the end of the block, the end mark's line included.
 
     Raises:
         ValueError: with the line, if the marks are not one pair in order.
@@ -49,7 +49,7 @@ def _find(path: str, text: str) -> tuple[int, int] | None:
 
 
 def put_block(path: str, text: str, body: str) -> str:
-    """Returns the text with `body` between the marks: replaced where they stand, otherwise added at the end."""
+    """Returns the text with `body` between the marks: replaced if they are there, otherwise added at the end."""
     newline = _newline(text)
     lines = [_comment(path, "perpetual:start"), *body.strip("\n").split("\n"), _comment(path, "perpetual:end"), ""]
     block = newline.join(lines)
@@ -70,7 +70,7 @@ def take_block(path: str, text: str) -> str:
 
 
 def says_already(path: str, text: str, body: str) -> bool:
-    """Returns whether a body of one line stands as a line of its own in the text, outside of the marks."""
+    """Returns whether a body of one line is already a line of its own in the text, outside of the marks."""
     line = body.strip()
     return "\n" not in line and line in (found.strip() for found in take_block(path, text).splitlines())
 
@@ -80,7 +80,7 @@ def _hash(body: str) -> str:
 
 
 def stamp(path: str, body: str) -> str:
-    """Returns a generated file: the body and a last line that tells later whether a person edited it."""
+    """Returns a generated file: the body and a last line that later shows whether a person edited it."""
     body = body.rstrip("\n") + "\n"
     return body + _comment(path, f"perpetual:generated {_hash(body)} (an edited file is left alone)") + "\n"
 

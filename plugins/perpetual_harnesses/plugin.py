@@ -15,7 +15,7 @@ _SUMMARIES = {
 
 @hookimpl
 def perpetual_harnesses() -> list[Provider]:
-    """Returns the coding agents that Perpetual knows, and any other one that reads `.mcp.json` and `AGENTS.md`."""
+    """Offers the coding agents that Perpetual knows, and any other one that reads `.mcp.json` and `AGENTS.md`."""
     return [
         Provider("harness", name, f"perpetual_harnesses.template:{name.replace('-', '_')}", summary)
         for name, summary in _SUMMARIES.items()
@@ -24,5 +24,5 @@ def perpetual_harnesses() -> list[Provider]:
 
 @hookimpl
 def perpetual_scaffolders() -> list[Provider]:
-    """Returns what merges the files that harnesses ask for, and takes them out again."""
+    """Offers what merges the files that harnesses ask for, and takes them out again."""
     return [Provider("scaffolder", "files", "perpetual_harnesses.files:build", "merges files, and gives them back")]

@@ -67,7 +67,7 @@ class _Job:
 
 
 def chosen(view: ScaffoldView, names: Sequence[str] = ()) -> list[str]:
-    """Returns the harnesses that a call means: those named, or those of the record, or those whose files stand there.
+    """Returns the harnesses that a call means: the named ones, or the recorded, or those whose files are there.
 
     `all` names every one that is installed, `none` none.
 
@@ -154,7 +154,7 @@ def scaffold(
 
 
 def _stands(view: ScaffoldView, offered: OfferedHarness) -> bool:
-    """Returns whether a harness's files stand in the folder."""
+    """Returns whether a harness's files are in the folder."""
     try:
         return offered.build().detect(view.root)
     except Exception:  # noqa: BLE001 - a harness that cannot look was not asked for; `--harness` tells its fault
@@ -164,7 +164,7 @@ def _stands(view: ScaffoldView, offered: OfferedHarness) -> bool:
 def _plans(
     view: ScaffoldView, names: Iterable[str], command: tuple[str, ...], known: Collection[str]
 ) -> tuple[dict[str, Scaffold], list[_Step]]:
-    """Returns each harness's scaffold, and a conflict for each harness that failed to answer one."""
+    """Returns each harness's scaffold, and a conflict for each harness that failed to give one."""
     plans: dict[str, Scaffold] = {}
     failures: list[_Step] = []
     for name in names:
@@ -187,7 +187,7 @@ def _check(plan: FilePlan) -> None:
 
 
 def _placed(root: Path, plan: FilePlan, known: Collection[str]) -> FilePlan:
-    """Returns the plan with the file that it is for: the one of the record, or the one in the folder."""
+    """Returns the plan with the file that it is for: the recorded one, or else the one found in the folder."""
     places = (plan.path, *plan.instead)
     recorded = [path for path in places if path in known]
     standing = [path for path in plan.instead if (root / path).exists()]
@@ -216,7 +216,7 @@ def _steps(job: _Job, wanted: Mapping[str, Scaffold], unwanted: Mapping[str, Sca
 
 
 def _step(job: _Job, path: str, plans: Asked, before: Asked) -> list[_Step]:
-    """Returns what is to happen to one file: one step, or `[]` where there is nothing to tell."""
+    """Returns the step for one file, in a list; an empty one where nothing is to be reported."""
     entry = job.entries.get(path)
     try:
         real = os.path.realpath(job.root / path)
@@ -249,7 +249,7 @@ def _told(path: str, problem: OSError | ValueError) -> str:
 
 
 def _bytes_of(path: Path) -> bytes | None:
-    """Returns what the file holds, None where there is none; ValueError where none can be."""
+    """Reads a file; None where there is none; ValueError where none can be."""
     if path.is_symlink():  # that nothing could resolve
         raise ValueError("it is a symbolic link that leads nowhere but to itself")
     if path.exists():
@@ -263,7 +263,7 @@ def _bytes_of(path: Path) -> bytes | None:
 
 
 def _own(job: _Job, path: str, current: bytes | None, plans: Asked, before: Asked) -> _Step:
-    """Returns a file that is a harness's alone."""
+    """Plans the step for a file that belongs to a harness alone."""
     entry = job.entries.get(path)
     text = None if current is None else current.decode("utf-8", "replace")
     untouched = text is not None and managed_blocks.is_untouched(text)
@@ -288,7 +288,7 @@ def _own(job: _Job, path: str, current: bytes | None, plans: Asked, before: Aske
 
 
 def _merge(job: _Job, path: str, current: bytes | None, plans: Asked, before: Asked) -> _Step:
-    """Returns a file that is shared with people."""
+    """Plans the step for a file that is shared with people."""
     entry = job.entries.get(path)
     new, gone = alike(plans), alike(before)
     removing = any(name in job.removed for name, _ in before)
@@ -319,7 +319,7 @@ def _merge(job: _Job, path: str, current: bytes | None, plans: Asked, before: As
 
 
 def _entry(job: _Job, path: str, current: bytes | None, content: bytes | None, plans: Asked) -> Entry:
-    """Returns what the record says of a file that now holds `content` and held `current`."""
+    """Returns the record's entry for a file that now holds `content` and held `current`."""
     entry = job.entries.get(path)
     if content == current:
         # Without an entry it is a clone of a project that was set up elsewhere: what was there before is unknown.

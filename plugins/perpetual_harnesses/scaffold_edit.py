@@ -24,7 +24,7 @@ def kind(plan: FilePlan) -> str:
 
 
 def alike(plans: Asked) -> list[FilePlan]:
-    """Returns the plans without their askers; what two ask alike stands once."""
+    """Returns the plans without their askers; equal ones are listed once."""
     found: list[FilePlan] = []
     for _, plan in plans:
         if plan not in found:
@@ -39,12 +39,12 @@ def _start(plan: FilePlan) -> str:
 
 def is_bare(text: str, plans: Sequence[FilePlan]) -> bool:
     """Returns whether a file that these plans made holds nothing any more."""
-    plain = "".join(text.removeprefix(_MARK).split())  # formatting leaves it without an owner
+    plain = "".join(text.removeprefix(_MARK).split())  # a reformatted file is still empty
     return plain in {"", "{}", *("".join(_start(plan).split()) for plan in plans)}
 
 
 def applied(path: str, text: str | None, plans: Sequence[FilePlan]) -> str:
-    """Returns the text with what the plans ask for; None stands for a file that is not there."""
+    """Returns the text with what the plans ask for; None means a file that is not there."""
     if text is not None and text.startswith(_MARK):
         return _MARK + applied(path, text.removeprefix(_MARK), plans)
     for plan in plans:
@@ -78,7 +78,7 @@ def undone(path: str, text: str, gone: Sequence[FilePlan], new: Sequence[FilePla
 
 
 def _taken(text: str, plan: FilePlan, others: Sequence[FilePlan], entry: Entry | None) -> str:
-    """Returns the text without one plan's value; what stood there before us comes back."""
+    """Returns the text without one plan's value; the value before ours comes back."""
     known = entry is not None and entry.is_known
     original = _start(plan)
     if entry is not None and entry.original is not None:

@@ -37,11 +37,11 @@ class Entry:
 
     @property
     def is_known(self) -> bool:
-        """Returns whether the bytes before us are known."""
+        """Returns whether the bytes before our first write are known."""
         return not self.existed or self.original is not None
 
     def stands_as_left(self, current: bytes) -> bool:
-        """Returns whether the file was not edited since: it is as we wrote it, or as it was before us."""
+        """Returns whether the file is unedited: it is as we wrote it, or as it was before us."""
         return self.is_known and (digest(current) == self.written or current == self.original)
 
 
@@ -139,7 +139,7 @@ def _texts(found: Any) -> tuple[str, ...]:
 
 
 def write(folder: Path, record: Record) -> None:
-    """Writes the record unless it is there already."""
+    """Writes the record unless the file already holds it."""
     files = {
         path: {
             "existed": entry.existed,

@@ -71,7 +71,7 @@ class TemplateHarness(Harness):
         return "".join(parts)
 
     def detect(self, folder: Path) -> bool:
-        """Returns whether the files stand there by which the template knows its harness."""
+        """Returns whether the files are there by which the template recognises its harness."""
         signs = [[sign] if isinstance(sign, str) else sign for sign in self._template["detect"]]
         return any(all((folder / name).exists() for name in sign) for sign in signs)
 

@@ -54,7 +54,7 @@ def depth(text: str, keys: Sequence[str]) -> int:
 
 
 def put(text: str, keys: Sequence[str], table: Mapping[str, Any]) -> str:
-    """Sets the table at the path; one that is there is replaced whole."""
+    """Sets the table at the path; an existing one is replaced whole."""
     present = lookup(text, keys)
     if present and present[0] == table:
         return text
@@ -160,7 +160,7 @@ def _appended(text: str, keys: Sequence[str], table: Mapping[str, Any]) -> str:
 
 
 def _cut(text: str, keys: Sequence[str]) -> str:
-    """Returns the text without the lines of the table's own block; what stands behind them as comment stays.
+    """Returns the text without the lines of the table's own block; comments behind them stay.
 
     The last line that reads like its header is taken: an earlier one may be inside of a string.
     """

@@ -198,7 +198,7 @@ _DECODERS = (
 
 
 def _worth_decoding(name: str, run: str) -> bool:
-    """Returns whether base64 is worth a try: refuses ordinary words and identifiers cheaply."""
+    """Returns whether base64 is worth a try: a cheap refusal of ordinary words and identifiers."""
     if len(run) > MAX_DECODED_CHARS:
         return False
     if name != "base64":
@@ -248,7 +248,7 @@ def _composed(char: str) -> str:
 
 
 def _folded(view: View) -> View | None:
-    """Returns NFKC, format characters out, unicode tags written out as the ASCII they stand for."""
+    """Returns the text in NFKC, format characters removed, unicode tags as the ASCII that they encode."""
     pieces: list[tuple[str, int]] = []
     tags = 0
     for offset, char in enumerate(view.text):
@@ -265,7 +265,7 @@ def _folded(view: View) -> View | None:
 
 
 def _skeleton(view: View) -> View | None:
-    """Returns look-alikes folded to Latin and accents dropped: for the English patterns only."""
+    """Returns the text with look-alikes folded to Latin and accents dropped: for the English patterns only."""
     pieces: list[tuple[str, int]] = []
     for offset, char in enumerate(view.text):
         if char < "\x80":
@@ -347,7 +347,7 @@ def _entities(view: View) -> View | None:
 
 
 def _turned(view: View) -> Iterator[View]:
-    """Yields Rot13 and reversed readings, only where the text itself looks like one."""
+    """Yields rot13 and reversed readings, only where the text itself looks like one."""
     if len(_ROT13_SIGNS.findall(view.text)) >= 2:
         turned = codecs.encode(view.text, "rot13")
         yield _remap(view, "rot13", [(char, i) for i, char in enumerate(turned)], hidden=True)

@@ -7,7 +7,7 @@ from perpetual.api import Provider, hookimpl
 
 @hookimpl
 def perpetual_gates() -> list[Provider]:
-    """Returns the text scanner."""
+    """Offers the text scanner."""
     return [
         Provider("gate", "immune", "perpetual_immune.gate:build",
                  "injected instructions, secrets, dangerous commands and score manipulation", order=10,

@@ -186,7 +186,7 @@ def scan(text: str) -> Scan:
 
 
 def redact(text: str, findings: Iterable[Finding]) -> str:
-    """Returns `text` with the span of each secret in `findings` replaced by `[redacted:<rule>]`; other spans stay."""
+    """Returns `text` with every secret's span among `findings` replaced by `[redacted:<rule>]`; others stay."""
     spans = _merged((f.start, f.end, f.rule) for f in findings if f.category == "secret_leak")
     for start, end, rule in reversed(spans):
         text = f"{text[:start]}[redacted:{rule}]{text[end:]}"

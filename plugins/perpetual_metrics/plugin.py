@@ -7,7 +7,7 @@ from perpetual.api import Provider, hookimpl
 
 @hookimpl
 def perpetual_metric_readers() -> list[Provider]:
-    """Returns where numbers are looked for, the surest place first."""
+    """Offers the places where numbers are looked for, the most reliable first."""
     return [
         Provider("metric_reader", "results-file", "perpetual_metrics.readers:results_file",
                  "results.json in the run's folder or working directory", order=10),

@@ -20,7 +20,7 @@ class GridProposer(Proposer):
     """Pure; see `perpetual.slots.analyser` for the contract."""
 
     def drafts(self, hypotheses: Sequence[Hypothesis], experiments: Sequence[Experiment]) -> Sequence[Draft]:
-        """Returns the points nearest to what was tried come first: they differ from it in the fewest values."""
+        """Returns drafts; points nearest to what was tried come first: they differ from it in the fewest values."""
         found = []
         for hypothesis in hypotheses:
             own = [

@@ -89,15 +89,12 @@ def _content(path: Path, newer_than_s: float | None = None) -> _Content | None:
 
 
 def _slack_s(mtime_ns: int) -> float:
-    """Returns how much older than it was written a file may look.
-
-    An older one is the one that the run before has left.
-    """
+    """Returns how much older than its write a file may look, in seconds; an older one was left by the run before."""
     return _TICK_S if mtime_ns % 1_000_000_000 else _WHOLE_SECONDS_S
 
 
 def _parsed(text: str | bytes) -> Any:
-    """Returns the JSON, a number of very many digits as an infinite one.
+    """Returns the parsed JSON, a number of very many digits as an infinite one.
 
     Raises:
         ValueError: if it is none, or nested too deeply.
@@ -164,7 +161,7 @@ class _ResultsFile(MetricReader):
     """`results.json`: {"metrics": {"val_loss": 2.21}} or {"val_loss": 2.21}."""
 
     def read(self, folder: RunFolder) -> Mapping[str, MetricValue]:
-        """Returns the first file that belongs to this run: in its own folder, then in its working directory."""
+        """Reads the first file that belongs to this run: in its own folder, then in its working directory."""
         for path in (folder.log_dir / "results.json", folder.cwd / "results.json"):
             content = _content(path, folder.started_at_s)
             if content is None:
@@ -185,10 +182,7 @@ class _CsvFile(MetricReader):
     """`results.csv` or `metrics.csv`: a row of names, then rows of values, as loggers of training write them."""
 
     def read(self, folder: RunFolder) -> Mapping[str, MetricValue]:
-        """Returns the last value in each column of the first file that belongs to this run.
-
-        Empty cells are no values.
-        """
+        """Reads the last value in each column of the first file that belongs to this run; empty cells are no values."""
         for place in (folder.log_dir, folder.cwd):
             for name in ("results.csv", "metrics.csv"):
                 content = _content(place / name, folder.started_at_s)
@@ -224,7 +218,7 @@ class _MetricsLog(MetricReader):
     """The JSON lines of `perpetual.log`."""
 
     def read(self, folder: RunFolder) -> Mapping[str, MetricValue]:
-        """Returns the last value of each name."""
+        """Reads the last value of each name."""
         return _from_json_lines(folder.log_dir / "metrics.jsonl")
 
 
@@ -232,7 +226,7 @@ class _StdoutJson(MetricReader):
     """JSON objects, one a line, on standard output."""
 
     def read(self, folder: RunFolder) -> Mapping[str, MetricValue]:
-        """Returns the last value of each name."""
+        """Reads the last value of each name."""
         return _from_json_lines(folder.log_dir / "stdout.log")
 
 
@@ -240,7 +234,7 @@ class _StdoutText(MetricReader):
     """`val_loss: 2.21` or `val_loss=2.21`, anywhere on a line of standard output."""
 
     def read(self, folder: RunFolder) -> Mapping[str, MetricValue]:
-        """Returns the last value of each name."""
+        """Reads the last value of each name."""
         path = folder.log_dir / "stdout.log"
         found: dict[str, MetricValue] = {}
         for number, line in _lines(path):

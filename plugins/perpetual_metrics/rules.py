@@ -35,7 +35,7 @@ def _likeness(item: Experiment) -> tuple[object, ...]:
 
 
 def _was_rejected(origin: Experiment, experiments: Iterable[Experiment]) -> bool:
-    """Returns whether a person has turned more runs of an experiment down: they are not asked again."""
+    """Returns whether a person has rejected more runs of an experiment: they are not proposed again."""
     root = origin.extends or origin.id
     return any(item.extends == root and item.status == "rejected" for item in experiments)
 
@@ -44,7 +44,7 @@ class NoiseFloor(Proposer):
     """More runs of a baseline that too few runs stand behind; see `perpetual.slots.analyser` for the contract."""
 
     def drafts(self, hypotheses: Sequence[Hypothesis], experiments: Sequence[Experiment]) -> Sequence[Draft]:
-        """Returns a draft for each baseline of an open claim that has too few runs for a noise floor."""
+        """Returns one draft for each baseline of an open claim that ended with fewer runs than a noise floor needs."""
         known = {item.id: item for item in experiments}
         opened = {hypothesis.id for hypothesis in hypotheses}
         found, seen = [], set()
@@ -73,7 +73,7 @@ class Proxies(Proposer):
     """The declared cheap stand-in of a claim, after that of its baseline: like is compared with like."""
 
     def drafts(self, hypotheses: Sequence[Hypothesis], experiments: Sequence[Experiment]) -> Sequence[Draft]:
-        """Returns one draft for each claim whose stand-in was not proposed; its baseline's comes first."""
+        """Returns one draft for each claim whose proxy was not proposed; its baseline's comes first."""
         known = {item.id: item for item in experiments}
         standing = {
             (item.design.proxy_of, item.command): item for item in experiments if item.design.proxy_of is not None
@@ -99,7 +99,7 @@ class FullScale(Proposer):
     """For a hypothesis past a threshold on stand-ins only: the experiment that they stand in for."""
 
     def drafts(self, hypotheses: Sequence[Hypothesis], experiments: Sequence[Experiment]) -> Sequence[Draft]:
-        """Returns more runs of an experiment that was stood in for, where its own are used up without a result."""
+        """Returns more runs of an experiment that had proxies, where its own runs have ended without a decision."""
         found = []
         for hypothesis in hypotheses:
             if hypothesis.needs != "full_scale":

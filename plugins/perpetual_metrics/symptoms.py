@@ -170,7 +170,7 @@ def read(redactor: Redactor, log: Path) -> dict[str, Symptom]:
 
 
 def _lines_before(descriptor: int, end: int) -> int | None:
-    """Returns how many lines end before that byte; None if that is too far in to be counted."""
+    """Counts the lines that end before that byte; None if that is too far in to be counted."""
     if end > _COUNTED_BYTES:
         return None
     return sum(os.pread(descriptor, min(_PIECE_BYTES, end - at), at).count(b"\n") for at in range(0, end, _PIECE_BYTES))

@@ -84,7 +84,7 @@ class Ignore:
 
 
 def _covers(pattern: Sequence[re.Pattern[str] | None], parts: Sequence[str]) -> bool:
-    """Returns whether a pattern means the path or a folder above it. Each part is compared with each place once."""
+    """Returns whether a pattern means the path or a folder above it. Compares each part with each place once."""
     places = {0}  # of the pattern, after the parts so far
     for part in parts:
         further = set()
@@ -237,7 +237,7 @@ class _Change(NamedTuple):
 
 
 def _changes(data: bytes) -> list[_Change]:
-    """Returns what `git diff --raw -z` says."""
+    """Parses the output of `git diff --raw -z`."""
     found = []
     words = iter(data.split(b"\0"))
     for head in words:
@@ -320,7 +320,7 @@ def _shown(path: str) -> str:
 
 
 def _programs(root: Path, argv: Sequence[str], cwd: str | None) -> Iterable[tuple[str, str]]:
-    """Returns the program files below the folder that a command names, each with the hash of its content."""
+    """Yields the program files below the folder that a command names, each with the hash of its content."""
     found: dict[str, str] = {}
     for name in _candidates(argv):
         full = Path(os.path.realpath(os.path.join(root, cwd or ".", name)))

@@ -121,7 +121,7 @@ def _keep(
     document: dict[str, Any],
     problems: list[str],
 ) -> None:
-    """Writes the patch and the untracked files; the two commands run side by side."""
+    """Keeps the patch and the untracked files; the two commands run side by side."""
     environment = borrowed(site, config, git.scratch)
     base = ["git", *overrides(config)]
     tree = site.commit or EMPTY_TREE[64 if config.get("extensions.objectformat") == "sha256" else 40]
@@ -129,7 +129,7 @@ def _keep(
     diff = [*base, "diff", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color",
             "--submodule=short", "--ignore-submodules=dirty", tree, "--", ":(top)", NOT_OURS]  # fmt: skip
     others = [*base, "ls-files", "-z", "--others", "--exclude-standard", "--full-name", "--", ".", NOT_OURS]
-    # A user that has git leave out unknown files (as in a home folder) is asked for the project's own files alone.
+    # Where git is configured to leave out untracked files (as in a home folder), only the project's own are listed.
     has_limit = config.get("status.showuntrackedfiles", "").lower() in ("no", "false", "off", "0")
     differing = git.start(diff, site.top, environment)
     listing = git.start(others, root if has_limit else site.top, environment)
@@ -149,7 +149,7 @@ def _keep(
 
 
 def look(git: Git, root: str) -> tuple[Site, dict[str, str]]:
-    """Returns where the repository around `root` is, and what of its configuration matters.
+    """Returns the place of the repository around `root`, and what of its configuration matters.
 
     Raises:
         GitFailed: outside a work tree, or without git.
@@ -178,7 +178,7 @@ def look(git: Git, root: str) -> tuple[Site, dict[str, str]]:
 def refuse_no_repository(root: str) -> None:
     """Raises GitFailed where git would find no repository: starting it twice costs 5 ms, at every look of a launch.
 
-    Where there may be one, or git or the folder is missing, this says nothing: the start of git shows what is wrong.
+    Where there may be one, or git or the folder is missing, this raises nothing: starting git reports what is wrong.
     """
     place = os.path.realpath(root)
     if not os.path.isdir(place) or shutil.which("git") is None:
@@ -338,14 +338,14 @@ class Git:
         return process
 
     def read(self, process: subprocess.Popen[bytes]) -> bytes:
-        """Returns all that it writes; it has ended then."""
+        """Reads all that the process writes; it has ended then."""
         assert process.stdout is not None
         data = process.stdout.read()
         process.wait()
         return data
 
     def why(self, process: subprocess.Popen[bytes]) -> str:
-        """Returns why it ended without success, in git's own words where it said any."""
+        """Returns why it ended without success, in git's own words where it gave any."""
         words = process.args
         assert isinstance(words, list)
         command = next(word for word in words if word in _COMMANDS)
@@ -419,7 +419,7 @@ def _take_out_secrets(redactor: Redactor, path: Path, document: dict[str, Any], 
 
 
 def _copy(source: str, target: Path) -> bool:
-    """Returns False if there is no such file: an index that was never written, a repository without excludes."""
+    """Copies a file; False if there is none: an index that was never written, a repository without excludes."""
     try:
         shutil.copyfile(source, target)
     except (FileNotFoundError, NotADirectoryError):

@@ -30,7 +30,7 @@ _RECORD = (".perpetual", ".git")  # met on the way they are passed by: they chan
 
 
 def look_at(root: Path, patterns: Sequence[str]) -> dict[str, Any]:
-    """Returns how the protected paths look now.
+    """Returns the present state of the protected paths.
 
     Returns:
         `{patterns, sha256, files: [{path, mode, bytes, sha256, target, seen, young, why}], unmatched, problems}`:
@@ -84,9 +84,9 @@ class Change(NamedTuple):
 
 
 def unlike(root: Path, before: Mapping[str, Any], *, most: int) -> Change:
-    """Returns what is not as it was, at most so many paths by name.
+    """Compares the protected paths with an earlier state; names at most so many changed ones.
 
-    What is as it was again, though it was written, beside it.
+    Paths that are as they were again, though they were written, are listed beside the changed ones.
 
     A file whose size, times and inode are the same was not written: its time of change (ctime) is set by the kernel
     at every write, and no call sets it back. So contents are read again only where these differ, which spares a run
@@ -119,7 +119,7 @@ def _text(words: str) -> str:
 
 
 def _difference(root: str, before: Mapping[str, Any]) -> str | None:
-    """Returns how one path is not as it was, or None."""
+    """Returns how one path has changed, or None."""
     path = before["path"]
     entry = _entry(root, path, 0)
     if entry["why"] is not None or before["why"] is not None:
@@ -141,7 +141,7 @@ def _difference(root: str, before: Mapping[str, Any]) -> str | None:
 
 
 def _entry(root: str, path: str, limit: int) -> dict[str, Any]:
-    """Returns a path as it is now; its content is hashed if it is within the limit."""
+    """Returns the state of a path; its content is hashed if it is at most `limit` bytes long."""
     full = os.path.join(root, path)
     entry: dict[str, Any] = {"path": path, "mode": None, "bytes": None, "sha256": None, "target": None, "seen": None,
                              "why": None}  # fmt: skip
@@ -197,10 +197,7 @@ def _matching(root: str, pattern: str, problems: list[str]) -> Iterator[str]:
 
 
 def _below(root: str, start: str, problems: list[str], *, is_named: bool) -> Iterator[str]:
-    """Yields the path, or all files and links below it, in order.
-
-    Of links only one that is named itself is followed.
-    """
+    """Yields the path, or all files and links below it, in order. Follows only a link that is named itself."""
     full = os.path.join(root, start) if start else root
     if os.path.islink(full):
         yield start

@@ -23,7 +23,7 @@ _SHEBANG_BYTES = 256  # as many as a kernel reads, nearly
 
 
 def interpreter_of(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> dict[str, Any]:
-    """Returns `{path, version, packages, why}` of a command's Python: its first word, or what that script starts with.
+    """Returns `{path, version, packages, why}` of a command's Python: its first word, or that script's interpreter.
 
     Everything is None, with a `why`, where the command is no Python as far as can be seen. Raises nothing.
     """
@@ -60,10 +60,7 @@ def _first_line(path: str) -> str:
 
 
 def _of_shim(path: str, cwd: Path, env: Mapping[str, str]) -> str | None:
-    """Returns the Python behind pyenv's stand-in, chosen as pyenv does.
-
-    Variable, nearest `.python-version`, its own choice.
-    """
+    """Returns the Python behind pyenv's shim, as pyenv chooses: variable, nearest `.python-version`, its own choice."""
     folder, name = os.path.split(path)
     if os.path.basename(folder) != "shims" or not os.path.isdir(os.path.join(folder, os.pardir, "versions")):
         return None

@@ -66,7 +66,7 @@ class _Left:
 
 
 def _named(name: bytes) -> dict[str, Any]:
-    """Returns a path for JSON; one that is no UTF-8 is also there byte by byte."""
+    """Returns a path for JSON; one that is no UTF-8 is also given byte by byte."""
     try:
         return {"path": name.decode("utf-8")}
     except UnicodeDecodeError:

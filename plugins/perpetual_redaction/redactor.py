@@ -139,7 +139,7 @@ def _shown_word(before: str, word: str, *, is_curl: bool, takes_password: bool) 
 
 
 def _spans(text: str) -> list[Span]:
-    """Returns where the secrets of a text are, in order and apart from each other."""
+    """Returns the spans of a text's secrets, in order and disjoint."""
     if len(text) < 6:
         return []
     found = [*_plain(text)]
@@ -156,7 +156,7 @@ def _spans(text: str) -> list[Span]:
 
 
 def _tokens(text: str) -> Iterator[Span]:
-    """Yields what is a secret by its form alone."""
+    """Yields the spans that are secrets by their form alone."""
     lower = text.lower()
     if any(word in lower for word in _FORM_WORDS):
         for match in _FORMS.finditer(text):
@@ -227,7 +227,7 @@ def _named(text: str, lower: str) -> Iterator[Span]:
 
 
 def _start_of_name(text: str, at: int) -> int:
-    """Returns where the name around a word begins."""
+    """Returns the position at which the name around a word begins."""
     start = at
     while start > 0 and at - start < _LONGEST_NAME and (text[start - 1] in "_.-" or text[start - 1].isalnum()):
         start -= 1

@@ -86,7 +86,7 @@ _LOCK_LINE = late_pattern(
 
 
 def entropy(value: str) -> float:
-    """Returns Shannon entropy of the characters of `value`, in bits per character."""
+    """Returns the Shannon entropy of the characters of `value`, in bits per character."""
     if not value:
         return 0.0
     total = len(value)
@@ -94,10 +94,7 @@ def entropy(value: str) -> float:
 
 
 def is_placeholder(value: str, *, strict: bool = True) -> bool:
-    """Returns whether `value` stands for a secret instead of being one.
-
-    `strict` also refuses words people write in examples.
-    """
+    """Returns whether `value` is a placeholder, not a secret; `strict` also counts words of people's examples."""
     if len(set(value)) < 4:
         return True
     return (PLACEHOLDER if strict else _RELAXED_PLACEHOLDER).search(value) is not None
@@ -116,10 +113,7 @@ def _classes(value: str) -> int:
 
 
 def _generic_secret(key: str, value: str, quoted: bool, line: str) -> bool:
-    """Returns the decision of the assignment rule.
-
-    Does this name keep this value secret, and does the value look drawn?
-    """
+    """Decides the assignment rule: does this name keep this value secret, and does the value look random?"""
     if _NOT_SECRET_KEY.search(key) or is_placeholder(value) or _LOCK_LINE.search(line):
         return False
     if value.lower() in key.lower() or key.lower() in value.lower() or " " in value.strip():
@@ -226,7 +220,7 @@ def _assigned(text: str, lower: str) -> Iterator[Secret]:
 
 
 def _key_words(text: str, lower: str) -> list[int]:
-    """Returns where the words of `_KEY_WORD` begin. Finding plain words is a hundred times faster than the pattern."""
+    """Returns the positions of the words of `_KEY_WORD`: they are found a hundred times faster than the pattern."""
     if len(lower) != len(text):
         return [match.start() for match in _KEY.finditer(text)]
     found = set(places(lower, _ASSIGN_KEYWORDS))
@@ -247,7 +241,7 @@ def places(text: str, words: Iterable[str]) -> Iterator[int]:
 
 
 def _start_of_key(text: str, word: int) -> int | None:
-    """Returns where the name around a key word begins, None if that is further away than names are long."""
+    """Returns the position at which the name around a key word begins, None if it is too far away for a name."""
     found, at = None, word
     while True:
         if at == 0 or not text[at - 1].isascii() or not text[at - 1].isalnum():

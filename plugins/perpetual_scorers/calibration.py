@@ -105,7 +105,7 @@ def _sd(values: Values) -> float:
 
 
 def calibration(hypotheses: int = 2000, seed: int = 2) -> list[CalibrationRow]:
-    """Returns the rule's calibration, of its variants and of three rules of thumb, on the same simulated hypotheses.
+    """Returns the calibration of the rule, its variants and three rules of thumb, on the same simulated hypotheses.
 
     Each is true with probability one half and has one design with 1 to 8 replicates.
     """
@@ -128,7 +128,7 @@ def calibration(hypotheses: int = 2000, seed: int = 2) -> list[CalibrationRow]:
 
 
 def _log_odds(values: Values, noise: dict[str, Any]) -> list[float]:
-    """Returns log odds after each look at one design's replicates."""
+    """Returns the log odds after each look at one design's replicates."""
     return [log_bayes_factor_gaussian(values[: n + 1], mu1=1.0, mu0=0.0, tau=0.0, **noise) for n in range(len(values))]
 
 
@@ -158,7 +158,7 @@ def _peeks(values: Values) -> bool:
 
 
 def _said_supported(rng: Random, effect: float, spread: float) -> list[bool]:
-    """Returns for one true null whether each rule of `_STOPPING` ever says that it is supported."""
+    """Returns, for one true null, whether each rule of `_STOPPING` ever calls it supported."""
     values = [rng.gauss(effect, spread) for _ in range(LOOKS)]
     floor = _sd([rng.gauss(0.0, spread) for _ in range(BASELINE_RUNS)])
     known = _log_odds(values, {"sigma": 1.0})
@@ -194,7 +194,7 @@ _STOPPING = (
 
 
 def optional_stopping(nulls: int = 2000, seed: int = 1) -> list[StoppingRow]:
-    """Returns False support where one looks after each of up to 50 runs of one design and stops at the first success.
+    """Returns the rate of false support with a look after each of up to 50 runs of a design, until the first success.
 
     The noise of 4 baseline runs is measured where the runs are, so there the last column just means a noisier metric.
     """

@@ -112,7 +112,7 @@ def _number(text: str, flag: str, kind: type[float] | type[int]) -> Any:
 
 
 def _check_output(output: Path) -> None:
-    """Checks, before anything is computed, that what the file's name asks for can be written."""
+    """Checks, before anything is computed, that the kind of file that the name asks for can be written."""
     from perpetual_scorers.picture import require_matplotlib
 
     suffix = output.suffix.lower()

@@ -14,7 +14,7 @@ _KNOBS = {
 
 @hookimpl
 def perpetual_scorers() -> list[Provider]:
-    """Offers six strategies: `information-gain` is the default, `random` and `round-robin` are for comparison."""
+    """Offers six strategies; `information-gain` is the default, `random` and `round-robin` are yardsticks."""
     return [
         Provider(
             "scorer",

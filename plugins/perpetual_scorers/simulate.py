@@ -100,10 +100,9 @@ class _Claim:
 
 
 class Episode(NamedTuple):
-    """One campaign.
+    """The outcome of one campaign: run-hours, launches, and of each hypothesis its truth and its last confidence.
 
-    Run-hours spent (400 or more where it left something undecided: giving up is not cheap), launches, and of each
-    hypothesis its truth and its last confidence.
+    A campaign that left something undecided counts 400 run-hours or more: giving up is not cheap.
     """
 
     run_hours: float
@@ -153,7 +152,7 @@ def _state(claims: Sequence[_Claim], cell: Cell, seed: int) -> dict[str, Any]:
 
 
 def episode(policy: Policy, cell: Cell, seed: int, number: int) -> Episode:
-    """Returns campaign `number` of `seed`. Raises Broken where the policy breaks its contract."""
+    """Plays campaign `number` of `seed`. Raises Broken where the policy breaks its contract."""
     rng = Random(f"{seed}:{number}")
     claims = [_Claim(f"h{n}", cell.world, rng, f"{seed}:{number}:{n}") for n in range(1, HYPOTHESES + 1)]
     owners = {design.id: (claim, design) for claim in claims for design in claim.designs}
@@ -272,15 +271,12 @@ def interval(values: Sequence[float], key: str) -> tuple[float, float]:
 
 
 def brier_score(said: Sequence[tuple[bool, float]]) -> float:
-    """Returns mean squared distance of confidence from truth."""
+    """Returns the mean squared distance of confidence from truth."""
     return math.fsum((p - is_true) ** 2 for is_true, p in said) / len(said)
 
 
 def calibration_error(said: Sequence[tuple[bool, float]]) -> float:
-    """Returns expected calibration error.
-
-    The mean gap of stated and true share over ten bins, weighted by their counts.
-    """
+    """Returns the expected calibration error: the mean gap of stated and true share over ten bins, by their counts."""
     bins: list[list[tuple[bool, float]]] = [[] for _ in range(_BINS)]
     for is_true, p in said:
         bins[min(int(p * _BINS), _BINS - 1)].append((is_true, p))
@@ -289,7 +285,7 @@ def calibration_error(said: Sequence[tuple[bool, float]]) -> float:
 
 
 def said_true(said: Sequence[tuple[bool, float]], least: float = 0.8) -> Said:
-    """Returns how many were said to be true with at least `least`, and how often that was so."""
+    """Counts the claims said to be true with at least `least`, and how often that was so."""
     high = [(is_true, p) for is_true, p in said if p >= least]
     if not high:
         return Said(0, None, None)
@@ -297,7 +293,7 @@ def said_true(said: Sequence[tuple[bool, float]], least: float = 0.8) -> Said:
 
 
 def summary(name: str, cell: Cell, episodes: Sequence[Episode], key: str = "") -> Result:
-    """Returns what these campaigns of one policy in one cell come to."""
+    """Returns the row that sums up these campaigns of one policy in one cell."""
     hours = [played.run_hours for played in episodes]
     said = [pair for played in episodes for pair in played.said]
     decided = [(is_true, p >= cell.threshold) for is_true, p in said if not 1 - cell.threshold < p < cell.threshold]
@@ -342,7 +338,7 @@ class Job(NamedTuple):
 
 
 def play(job: Job) -> list[Episode] | str:
-    """Returns the campaigns, or how the policy broke its contract in the first that it did not survive."""
+    """Plays campaigns; returns them, or how the policy broke its contract in the first that it did not survive."""
     try:
         return [episode(job.policy, job.cell, job.seed, number) for number in job.numbers]
     except Broken as problem:
@@ -360,9 +356,7 @@ def bench(
     run: Callable[[Callable[[Job], list[Episode] | str], Iterable[Job]], Iterable[list[Episode] | str]] = map,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Result]:
-    """Returns one result for each policy in each cell.
-
-    All meet the same campaigns, so their differences are the policies'.
+    """Returns one result for each policy in each cell; all meet the same campaigns, so differences are the policies'.
 
     `run` is `map` or what works like it, a process pool's `imap` say; the answer does not depend on it. `progress` is
     called with campaigns played and campaigns in all.

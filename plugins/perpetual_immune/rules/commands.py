@@ -56,7 +56,7 @@ _ORDER = re.compile(
 
 
 def _standing(text: str, start: int, end: int) -> float:
-    """Returns what is added to a verdict for a command at `[start, end)` of prose: little off when ordered, more when mentioned."""
+    """Returns the weight to add for a command in prose at `[start, end)`: little off if ordered, more if mentioned."""
     if negated(text, start):
         return -3.0
     before = text[max(0, start - 60) : start]
@@ -117,7 +117,7 @@ def find(text: str) -> Iterator[Hit]:
 
 
 def _in_fences(fences: Iterable[re.Match[str]]) -> Iterator[Hit]:
-    """Yields fenced blocks of a shell, or of nothing that is named: commands to run."""
+    """Yields the hits in fenced blocks of a shell, or of no named language: commands to run."""
     for match in fences:
         if match.group(1).lower() not in _SHELL_FENCES:
             continue

@@ -546,10 +546,7 @@ def _rows() -> Iterator[tuple[str, str, float, str, str | None, bool]]:
 
 
 def _squeezed(plain: str, own: str | None, family: str) -> Rule | None:
-    """Returns the form for text without blanks.
-
-    The row's own, or the plain one in the families whose words are distinctive.
-    """
+    """Returns the form for text without blanks: the row's own, or the plain one in families of distinctive words."""
     if own is not None:
         return pattern(own)
     return squeezed(plain) if family in ("override", "disclosure") else None

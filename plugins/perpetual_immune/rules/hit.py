@@ -47,7 +47,7 @@ def pattern(source: str) -> Rule:
 
 
 def phrase(source: str) -> Rule:
-    """Returns a `pattern` in which a blank stands for any short run of blanks, emphasis or punctuation.
+    """Returns the rule of a `pattern` in which a blank matches any short run of blanks, emphasis or punctuation.
 
     A blank inside a character class stays a blank.
     """
@@ -92,7 +92,7 @@ _SUBJECT = re.compile(
 
 
 def reported(text: str, start: int, end: int) -> bool:
-    """Returns whether the match at `[start, end)` is quoted or follows a term of the trade, and so is not said."""
+    """Returns whether the match at `[start, end)` is mentioned, not said: after a term of the trade, or quoted."""
     before = text[max(0, start - 90) : start]
     if _REPORTING.search(before):
         return True
@@ -103,11 +103,11 @@ def reported(text: str, start: int, end: int) -> bool:
 
 
 def negated(text: str, start: int) -> bool:
-    """Returns whether the words right before `start` turn it into what is not done."""
+    """Returns whether the words right before `start` negate what follows."""
     return _NEGATED.search(text[max(0, start - 45) : start]) is not None
 
 
 @lru_cache(maxsize=8)  # every category asks about the same few views
 def about_security(text: str) -> bool:
-    """Returns whether the text discusses attacks: at least three terms of the trade, none of them shouted."""
+    """Returns whether the whole text discusses attacks (at least three terms of the trade, and does not shout them)."""
     return len(_SUBJECT.findall(text[:8000])) >= 3

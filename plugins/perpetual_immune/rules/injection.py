@@ -23,7 +23,7 @@ _PER_PATTERN = 8
 
 
 def find(text: str, *, squeezed: bool = False) -> Iterator[Hit]:
-    """Yields evidence of instructions aimed at whoever reads the memory."""
+    """Yields evidence of instructions aimed at a reader of the memory."""
     low = fold(text)
     if squeezed:
         for rule in PATTERNS:

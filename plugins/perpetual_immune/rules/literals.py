@@ -94,7 +94,7 @@ def _entries(table: ast.Dict) -> int:
 
 
 def _named_tables(tree: ast.AST) -> dict[str, int]:
-    """Returns literal dictionaries kept under a name that says they hold answers, or keyed by whole inputs."""
+    """Returns literal dictionaries under a name that says they hold answers, or keyed by whole inputs."""
     tables: dict[str, int] = {}
     for node in ast.walk(tree):
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Dict) or not _is_literal(node.value):
@@ -115,7 +115,7 @@ def _table_lookup(node: ast.AST, tables: dict[str, int]) -> int:
 
 
 def literal_answers(code: str) -> int:
-    """Returns how many branches or table entries of `code` map one input to one answer; 0 when it is not Python."""
+    """Counts the branches or table entries of `code` that map one input to one answer; 0 when it is not Python."""
     source = textwrap.dedent(code[:MAX_CODE_CHARS])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)

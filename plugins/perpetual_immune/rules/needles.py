@@ -28,7 +28,7 @@ class Rule:
 
     @cached_property
     def needles(self) -> tuple[tuple[str, ...], ...]:
-        """Returns every match contains one needle of each group; small groups come first, as they refuse soonest."""
+        """Returns groups of needles: every match holds one of each; small groups come first, as they refuse soonest."""
         return _needles(self.source)
 
     @cached_property
@@ -47,11 +47,11 @@ class Rule:
         return True
 
     def finditer(self, low: str) -> Iterator[re.Match[str]]:
-        """Yields what `re.Pattern.finditer` does."""
+        """Finds matches as `re.Pattern.finditer`."""
         return self.expression.finditer(low) if self.possible(low) else iter(())
 
     def search(self, low: str) -> re.Match[str] | None:
-        """Searches as `re.Pattern.search` does."""
+        """Searches as `re.Pattern.search`."""
         return self.expression.search(low) if self.possible(low) else None
 
 
@@ -84,7 +84,7 @@ def _usable(needles: Needles) -> Needles:
 
 
 def _alternation(source: str, position: int) -> tuple[Needles, int]:
-    """Returns the needles of the alternation at `position`, and where it ends."""
+    """Returns the needles of the alternation at `position`, and its end (its closing bracket or the text's end)."""
     branches: list[Needles] = []
     while True:
         needles, position = _sequence(source, position)
@@ -98,10 +98,7 @@ def _alternation(source: str, position: int) -> tuple[Needles, int]:
 
 
 def _sequence(source: str, position: int, groups: list[frozenset[str]] | None = None) -> tuple[Needles, int]:
-    """Returns the best needles of the sequence at `position`, and where it ends.
-
-    All usable ones are added to `groups`.
-    """
+    """Returns the best needles of the sequence at `position`, and its end; adds all usable ones to `groups`."""
     best: Needles = None
     run = ""
 

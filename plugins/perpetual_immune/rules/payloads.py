@@ -205,7 +205,7 @@ _CODE_LIKE = re.compile(
 
 
 def find(text: str) -> Iterator[Hit]:
-    """Yields payload signatures in `text`; spoken-of ones weigh less."""
+    """Yields payload signatures in `text`; mentioned ones weigh less."""
     low = fold(text)
     if not _CODE_LIKE.search(low):
         return

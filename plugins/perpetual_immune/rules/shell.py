@@ -139,7 +139,7 @@ def base_name(word: str) -> str:
 
 
 def _skip_options(words: list[str], program: str) -> int:
-    """Returns index of the first word after a wrapper's own options."""
+    """Returns the index of the first word after a wrapper's own options."""
     takes_value = _OPTION_WITH_VALUE.get(program, set())
     index = 1
     while index < len(words):

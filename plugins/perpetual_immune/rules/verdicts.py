@@ -86,10 +86,7 @@ _SECRET_VARIABLE = re.compile(
 
 
 def _delete_target(target: str, assignments: tuple[str, ...]) -> float:
-    """Returns how bad it is to delete `target` recursively.
-
-    3 root, home or system, 2 elsewhere outside the project, 0 inside it.
-    """
+    """Returns how bad it is to delete `target` recursively: 3 root, home, system; 2 outside the project; 0 inside."""
     path = target.rstrip("/") or "/"
     if (
         any(a.startswith("TMPDIR=") and not a.startswith(("TMPDIR=/tmp", "TMPDIR=/var/tmp/")) for a in assignments)
@@ -442,7 +439,7 @@ _JUDGES: dict[str, Callable[[Command], Iterator[Verdict]]] = {
 
 
 def judge(command: Command) -> Iterator[Verdict]:
-    """Yields what is wrong with one simple command, worst first is not promised."""
+    """Yields the verdicts on one simple command, in no promised order."""
     handler = _JUDGES.get(command.program)
     yield from (handler or _misc)(command)
     if handler is not None:
