@@ -14,7 +14,7 @@ Answers are records; errors are `perpetual.errors.*`. Safe in threads; a context
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -208,22 +208,40 @@ class Lab(AbstractContextManager["Lab"]):
         return lab
 
     @classmethod
-    def init(cls, path: str | Path = ".", *, name: str | None = None, **options: Any) -> Lab:
+    def init(
+        cls,
+        path: str | Path = ".",
+        *,
+        name: str | None = None,
+        store: str | None = None,
+        budget_gpu_hours: float | None = None,
+        methodology: Mapping[str, Any] | None = None,
+        project_id: str | None = None,
+        set_aside: str | None = None,
+        actor: str | None = None,
+        safe: bool = False,
+        registry: Registry | None = None,
+        clock: Clock = utc_now,
+    ) -> Lab:
         """Creates a project in the folder `path` and opens it; an existing one is opened as it is.
 
         Args:
             name: the project's name, by default the folder's.
-            options: `store`, `budget_gpu_hours`, `methodology`, `project_id`, `set_aside`, and what `open` takes.
+            store: what its record is kept in, by its provider's name.
+            budget_gpu_hours: the limit of a new project.
+            methodology: keys that methodology.yaml starts with.
+            project_id: the id that every seed derives from; by default a new one.
+            set_aside: the name that another tool's `.perpetual/` gets if there is one.
+            actor, safe, registry, clock: as `open` takes them.
         """
         from perpetual.lab.create import create
 
-        budget, given = options.pop("budget_gpu_hours", None), ("store", "methodology", "project_id", "set_aside")
         root = named_path(path)
-        made = create(root, name=name, **{key: options.pop(key, None) for key in given})
-        lab = cls.open(root, **options)
+        made = create(root, name=name, store=store, methodology=methodology, project_id=project_id, set_aside=set_aside)
+        lab = cls.open(root, actor=actor, safe=safe, registry=registry, clock=clock)
         lab.feed.begin(lab.config.project_id, lab.config["project"])
-        if made and budget is not None:
-            lab.budget.begin(budget)
+        if made and budget_gpu_hours is not None:
+            lab.budget.begin(budget_gpu_hours)
         return lab
 
     def scan(self, *, analyse: bool = True, first: Collection[str] = ()) -> dict[str, Any]:

@@ -61,14 +61,26 @@ def list_(cli: CliContext, hypothesis_id: str | None, limit: int, cursor: str | 
 @key_option
 @json_option
 @pass_cli
-def add(cli: CliContext, /, hypothesis: str, **fields: Any) -> None:
+def add(
+    cli: CliContext,
+    hypothesis: str,
+    verdict: str,
+    strength: float,
+    why: str,
+    run_id: str | None,
+    idempotency_key: str | None,
+) -> None:
     """Add an opinion on HYPOTHESIS: at most ln 2 nats, all opinions together at most ln 3.
 
     It can never decide a hypothesis by itself.
     """
     from perpetual.api import to_json
 
-    row = to_json(cli.lab.evidence.add(hypothesis, **fields))
+    row = to_json(
+        cli.lab.evidence.add(
+            hypothesis, verdict=verdict, strength=strength, why=why, run_id=run_id, idempotency_key=idempotency_key
+        )
+    )
     cli.answer("evidence", row, lambda: _text(cli, row))
 
 

@@ -86,52 +86,124 @@ _LONGEST_LISTED = 200  # characters of a command in a list
 @key_option
 @json_option
 @pass_cli
-def propose(cli: CliContext, /, auto: int | None, dry_run: bool, idempotency_key: str | None, **options: Any) -> None:
+def propose(
+    cli: CliContext,
+    auto: int | None,
+    dry_run: bool,
+    idempotency_key: str | None,
+    hypothesis_id: str | None,
+    command: str | None,
+    config: str | None,
+    notes: str | None,
+    title: str | None,
+    metric: str | None,
+    direction: str | None,
+    mde: float | None,
+    noise: float | None,
+    tau: float | None,
+    baseline: str | None,
+    paired: bool | None,
+    kind: str | None,
+    claim: str | None,
+    on_crash: str | None,
+    confirmation: bool | None,
+    proxy: str | None,
+    proxy_of: str | None,
+    changes: str | None,
+    extends: str | None,
+    replicates: int | None,
+    cost: str | None,
+    gpus: int | None,
+    gpu_memory: str | None,
+    wall: str | None,
+    no_output: str | None,
+    cpus: int | None,
+    memory: str | None,
+    nodes: int | None,
+    scheduler: str | None,
+    engine: tuple[str, ...],
+    priority: int | None,
+    tags: tuple[str, ...],
+    cwd: str | None,
+    env: tuple[str, ...],
+) -> None:
     """Propose an experiment for a person to approve; -h is the hypothesis, --help is help.
 
     What is left out of the design comes from the hypothesis. Without a claim (a metric, a direction, an mde and a
     baseline) it is a baseline, or an exploration.
     """
-    given = {name: value for name, value in options.items() if value not in (None, ())}
     if auto is not None:
-        if given:
-            flags = ", ".join("--" + name.removesuffix("_id").replace("_", "-") for name in given)
-            raise UsageError(f"--auto picks by itself and takes no {flags.replace('--tags', '--tag')}")
+        _refuse_design()
         _propose_auto(cli, auto, dry_run, idempotency_key)
         return
     from perpetual.api import to_json
 
-    made = cli.lab.experiments.propose(**_specification(given), dry_run=dry_run, idempotency_key=idempotency_key)
+    made = cli.lab.experiments.propose(
+        hypothesis_id,
+        command=command,
+        config=json_object(config, "--config"),
+        notes=notes or "",
+        title=title,
+        metric=metric,
+        direction=direction,
+        mde=mde,
+        noise=noise,
+        tau=tau,
+        baseline=baseline,
+        paired=bool(paired),
+        kind="gaussian" if kind is None else kind,
+        claim=claim,
+        on_crash=on_crash,
+        confirmation=bool(confirmation),
+        proxy=json_object(proxy, "--proxy"),
+        proxy_of=proxy_of,
+        changes=changes,
+        extends=extends,
+        replicates=1 if replicates is None else replicates,
+        cost_run_hours=None if cost is None else hours_of(cost, "--cost"),
+        gpus=0 if gpus is None else gpus,
+        gpu_memory_bytes=None if gpu_memory is None else bytes_of(gpu_memory, "--gpu-memory"),
+        wall_s=None if wall is None else seconds_of(wall, "--wall"),
+        no_output_s=None if no_output is None else seconds_of(no_output, "--no-output"),
+        cpus=cpus,
+        memory_bytes=None if memory is None else bytes_of(memory, "--memory"),
+        nodes=nodes,
+        scheduler=scheduler,
+        engine=_engine(engine) if engine else None,
+        priority=0 if priority is None else priority,
+        tags=tags,
+        cwd=cwd,
+        env=_environment(env) if env else None,
+        dry_run=dry_run,
+        idempotency_key=idempotency_key,
+    )
     document = {**to_json(made), **({"id": None} if dry_run else {})}
     cli.answer("experiment", document, lambda: _proposed_text(document))
 
 
-def _specification(given: Json) -> Json:
-    """Returns the lab's arguments from what a person typed: numbers with their units, JSON, pairs."""
-    said = dict(given)
-    if "config" in said:
-        said["config"] = json_object(said["config"], "--config")
-    if "proxy" in said:
-        said["proxy"] = json_object(said["proxy"], "--proxy")
-    if "cost" in said:
-        said["cost_run_hours"] = hours_of(said.pop("cost"), "--cost")
-    if "gpu_memory" in said:
-        said["gpu_memory_bytes"] = bytes_of(said.pop("gpu_memory"), "--gpu-memory")
-    if "memory" in said:
-        said["memory_bytes"] = bytes_of(said.pop("memory"), "--memory")
-    if "engine" in said:
-        said["engine"] = _engine(said["engine"])
-    if "wall" in said:
-        said["wall_s"] = seconds_of(said.pop("wall"), "--wall")
-    if "no_output" in said:
-        said["no_output_s"] = seconds_of(said.pop("no_output"), "--no-output")
-    if "env" in said:
-        pairs = [text.partition("=") for text in said["env"]]
-        for name, sign, _ in pairs:
-            if not name or not sign:
-                raise UsageError(f"--env takes NAME=VALUE, not {name!r}", hint="as in --env LR=0.1")
-        said["env"] = {name: value for name, _, value in pairs}
-    return said
+def _refuse_design() -> None:
+    """Raises UsageError where `--auto` comes with an option of one proposal."""
+    taken = ("auto", "dry_run", "idempotency_key")
+    given = click.get_current_context().params.items()
+    flags = [
+        "--" + name.removesuffix("_id").replace("_", "-")
+        for name, value in given
+        if name not in taken and value not in (None, ())
+    ]
+    if flags:
+        named = ", ".join(flags).replace("--tags", "--tag")
+        raise UsageError(f"--auto picks by itself and takes no {named}")
+
+
+def _environment(pairs: Sequence[str]) -> dict[str, str]:
+    """Returns the variables of `--env NAME=VALUE`; raises UsageError for a pair without a name or a sign."""
+    found = {}
+    for text in pairs:
+        name, sign, value = text.partition("=")
+        if not name or not sign:
+            raise UsageError(f"--env takes NAME=VALUE, not {name!r}", hint="as in --env LR=0.1")
+        found[name] = value
+    return found
 
 
 def _engine(given: Sequence[str]) -> Json:

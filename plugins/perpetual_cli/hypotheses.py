@@ -35,15 +35,34 @@ def hypotheses() -> None:
 @json_option
 @pass_cli
 def add(
-    cli: CliContext, /, statement: str, tags: tuple[str, ...], params: str | None, **fields: Any
-) -> None:  # the other options are named as the lab's own arguments
+    cli: CliContext,
+    statement: str,
+    prior: float,
+    metric: str | None,
+    direction: str | None,
+    mde: float | None,
+    baseline: str | None,
+    params: str | None,
+    tags: tuple[str, ...],
+    idempotency_key: str | None,
+) -> None:
     """Add a claim, in words, for experiments to support or refute.
 
     With --metric, --direction, --mde and --baseline its experiments' runs become evidence.
     """
     from perpetual.api import to_json
 
-    made = cli.lab.hypotheses.add(statement, params=json_object(params, "--params"), tags=tags, **fields)
+    made = cli.lab.hypotheses.add(
+        statement,
+        prior=prior,
+        metric=metric,
+        direction=direction,
+        mde=mde,
+        baseline=baseline,
+        params=json_object(params, "--params"),
+        tags=tags,
+        idempotency_key=idempotency_key,
+    )
     cli.answer(
         "hypothesis", to_json(made), lambda: f"{_text(cli, to_json(made))}\nnext: {_next(made.id, made.prediction)}"
     )
@@ -104,11 +123,30 @@ def show(cli: CliContext, id: str) -> None:
 @click.option("--why", help="The reason, kept in the manual row.")
 @json_option
 @pass_cli
-def update(cli: CliContext, /, id: str, tags: tuple[str, ...], **changes: Any) -> None:
+def update(
+    cli: CliContext,
+    id: str,
+    statement: str | None,
+    prior: float | None,
+    confidence: float | None,
+    status: str | None,
+    tags: tuple[str, ...],
+    why: str | None,
+) -> None:
     """Change the hypothesis ID; what its runs have measured stays as it is."""
     from perpetual.api import to_json
 
-    changed = to_json(cli.lab.hypotheses.update(id, tags=tags or None, **changes))
+    changed = to_json(
+        cli.lab.hypotheses.update(
+            id,
+            statement=statement,
+            prior=prior,
+            confidence=confidence,
+            status=status,
+            tags=tags or None,
+            why=why,
+        )
+    )
     cli.answer("hypothesis", changed, lambda: _text(cli, changed))
 
 

@@ -50,19 +50,27 @@ _QUEUE = {"pause": "paused", "resume": "running", "drain": "draining"}
 @json_option
 @pass_cli
 def run(
-    cli: CliContext, /, id: str, command: tuple[str, ...], every: bool, waits: bool, dry_run: bool, **options: Any
+    cli: CliContext,
+    id: str,
+    command: tuple[str, ...],
+    gpus: tuple[int, ...],
+    every: bool,
+    waits: bool,
+    seed: int | None,
+    dry_run: bool,
+    idempotency_key: str | None,
 ) -> int:
     """Start the next missing replicate of the approved experiment ID; what must wait is queued.
 
     COMMAND is for an experiment that has none: typing it approves it. Quote it, or put it after `--`.
     """
-    key = options.pop("idempotency_key")
-    options |= {"command": _joined(command), "every": every}
     if dry_run:
-        plan = cli.lab.runs.plan(id, **options)
+        plan = cli.lab.runs.plan(id, command=_joined(command), every=every, seed=seed, gpus=gpus)
         cli.answer("run_plan", plan, lambda: _plan_text(plan))
         return 0
-    started = cli.lab.runs.launch(id, idempotency_key=key, **options)
+    started = cli.lab.runs.launch(
+        id, command=_joined(command), every=every, seed=seed, gpus=gpus, idempotency_key=idempotency_key
+    )
     ids = [item.id for item in started]
     _warn(cli, started)
     if waits:

@@ -27,11 +27,9 @@ NOISE = {"mu1": 1.0, "mu0": 0.0, "tau": 0.25, "sigma": 1.0}
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Lab]:
     """A project without runs."""
-    options = {
-        "project_id": "false-words-0001",
-        "methodology": {"max_concurrent_runs": 8},
-    }  # the seeds follow from the id
-    with Lab.init(tmp_path / "project", name="words", **options) as made:
+    methodology = {"max_concurrent_runs": 8}
+    project = tmp_path / "project"  # the seeds follow from the id
+    with Lab.init(project, name="words", project_id="false-words-0001", methodology=methodology) as made:
         yield made
 
 

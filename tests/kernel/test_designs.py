@@ -344,4 +344,4 @@ def test_an_extension_says_nothing_that_its_source_has_said(lab: Lab) -> None:
         with pytest.raises(UsageError, match=f"and {name} would be another"):
             lab.experiments.propose(extends=source.id, **{name: value})
     with pytest.raises(TypeError, match="metrc"):
-        lab.experiments.propose(metrc="m")
+        lab.experiments.propose(metrc="m")  # type: ignore[call-arg]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from perpetual.lab.context import Context
@@ -50,7 +50,40 @@ class Experiments:
         *,
         idempotency_key: str | None = None,
         dry_run: bool = False,
-        **specification: Any,
+        command: str | None = None,
+        title: str | None = None,
+        config: Mapping[str, Any] | None = None,
+        notes: str = "",
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        tags: Sequence[str] = (),
+        priority: int = 0,
+        metric: str | None = None,
+        direction: str | None = None,
+        mde: float | None = None,
+        noise: float | None = None,
+        tau: float | None = None,
+        baseline: float | str | None = None,
+        paired: bool = False,
+        kind: str = "gaussian",
+        claim: str | None = None,
+        on_crash: str | None = None,
+        confirmation: bool = False,
+        proxy: Mapping[str, Any] | None = None,
+        proxy_of: str | None = None,
+        changes: str | None = None,
+        extends: str | None = None,
+        replicates: int = 1,
+        cost_run_hours: float | None = None,
+        gpus: int = 0,
+        gpu_memory_bytes: int | None = None,
+        cpus: int | None = None,
+        wall_s: float | None = None,
+        no_output_s: float | None = None,
+        memory_bytes: int | None = None,
+        nodes: int | None = None,
+        scheduler: str | None = None,
+        engine: Mapping[str, Any] | None = None,
     ) -> Experiment:
         """Proposes an experiment; the other arguments are those of `perpetual.lab.ledger.specification.Specification`.
 
@@ -58,7 +91,42 @@ class Experiments:
         """
         from perpetual.lab.experiments import propose
 
-        spec = Specification(**specification)
+        spec = Specification(
+            command=command,
+            title=title,
+            config=config,
+            notes=notes,
+            cwd=cwd,
+            env=env,
+            tags=tags,
+            priority=priority,
+            metric=metric,
+            direction=direction,
+            mde=mde,
+            noise=noise,
+            tau=tau,
+            baseline=baseline,
+            paired=paired,
+            kind=kind,
+            claim=claim,
+            on_crash=on_crash,
+            confirmation=confirmation,
+            proxy=proxy,
+            proxy_of=proxy_of,
+            changes=changes,
+            extends=extends,
+            replicates=replicates,
+            cost_run_hours=cost_run_hours,
+            gpus=gpus,
+            gpu_memory_bytes=gpu_memory_bytes,
+            cpus=cpus,
+            wall_s=wall_s,
+            no_output_s=no_output_s,
+            memory_bytes=memory_bytes,
+            nodes=nodes,
+            scheduler=scheduler,
+            engine=engine,
+        )
         return propose.propose(self._ctx, hypothesis_id, spec, idempotency_key=idempotency_key, dry_run=dry_run)
 
     def propose_auto(self, count: int, *, dry_run: bool = False, idempotency_key: str | None = None) -> Sequence[Pick]:

@@ -56,8 +56,13 @@ def campaign(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path, share
         # One run after the other: rows are numbered in the order in which runs end, and the tests name some of both.
         methodology = {"alpha": 0.1, "memory_write_on_completion": False, "max_concurrent_runs": 1}
         # The seeds derive from the project's id: with a fixed one every number is the same each time.
-        options = {"project_id": "report-tests-0001", "budget_gpu_hours": 2.0, "methodology": methodology}
-        with Lab.init(folder, name="<i>study</i>", **options) as lab:
+        with Lab.init(
+            folder,
+            name="<i>study</i>",
+            project_id="report-tests-0001",
+            budget_gpu_hours=2.0,
+            methodology=methodology,
+        ) as lab:
             (folder / "train.py").write_text(TRAIN)
             base = propose(lab, None, "2.0", title="baseline <b>", replicates=3)
             settle(lab, base)
