@@ -13,7 +13,8 @@ import pytest
 
 from perpetual import Lab
 from perpetual.lab.ledger.runs import RunRecords
-from perpetual.lab.runs import reconcile, start
+from perpetual.lab.runs import start
+from perpetual.lab.runs.cancel import kill
 from perpetual_supervisor import rundir
 from tests.faults.run_harness import LONG_S, approved, opened, single_books
 from tests.faults.supervised import Bench, until
@@ -72,7 +73,7 @@ def test_who_kills_waits_for_the_launcher(project: Path, monkeypatch: pytest.Mon
             return tries[-1]
 
         monkeypatch.setattr(scheduler, "cancel", counted)
-        ended = reconcile.kill(lab.context, "r1", grace_s=0.0, wait_s=LONG_S)
+        ended = kill(lab.context, "r1", grace_s=0.0, wait_s=LONG_S)
         assert tries[0] is False
         assert ended.body["status"] == "killed"
         _check_gone(lab)
@@ -82,7 +83,7 @@ def test_the_launcher_ends_what_was_killed_meanwhile(project: Path, monkeypatch:
     """Whoever killed it has left: the record says so, and the launcher reads it there."""
     with opened(project) as lab:
         with _halted_launch(project, lab, monkeypatch):
-            assert reconcile.kill(lab.context, "r1", grace_s=0.0, wait_s=0.0).body["status"] == "launching"
+            assert kill(lab.context, "r1", grace_s=0.0, wait_s=0.0).body["status"] == "launching"
         assert lab.wait(["r1"], timeout_s=LONG_S) == {"r1": "killed"}
         _check_gone(lab)
 

@@ -12,7 +12,7 @@ import pytest
 from perpetual import Lab
 from perpetual.errors import Conflict, UsageError
 from perpetual.lab.evidence import confidence
-from perpetual.lab.runs import reconcile
+from perpetual.lab.runs import settle
 from perpetual.records import Evidence, Experiment, Hypothesis
 from perpetual.science.evidence import jzs_log_bayes_factor, log_bayes_factor_binary
 from perpetual.slots.store import Document, Transaction
@@ -205,8 +205,8 @@ def test_who_is_compared_with_a_baseline_is_known_however_many_experiments_there
     lab.experiments.approve(baseline.id)
     told: list[list[str]] = []
 
-    def refolded(desks: Any, tx: Any, baseline_id: str) -> list[str]:
-        told.append(confidence.refold_users_of(desks, tx, baseline_id))
+    def refolded(ctx: Any, tx: Any, baseline_id: str) -> list[str]:
+        told.append(confidence.refold_users_of(ctx, tx, baseline_id))
         return told[-1]
 
     def claim(number: int) -> str:
@@ -214,7 +214,7 @@ def test_who_is_compared_with_a_baseline_is_known_however_many_experiments_there
         lab.experiments.propose(made.id, command=f"echo score={number}")
         return made.id
 
-    monkeypatch.setattr(reconcile, "refold_users_of", refolded)
+    monkeypatch.setattr(settle, "refold_users_of", refolded)
     monkeypatch.setattr(confidence, "_KEEP_EVERY", 5)
     first = claim(1)
     for number in range(5):

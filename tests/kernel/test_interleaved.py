@@ -88,7 +88,7 @@ def test_who_comes_to_share_a_folder_is_known_when_a_run_is_measured(
         (lab.root / "go").touch()
         assert scheduler.wait(run.native_id, other.runs.log_dir(run.id), LONG_S).state == "ended"
 
-    monkeypatch.setattr(reconcile, "_look", _once(meanwhile, reconcile._look))
+    monkeypatch.setattr(reconcile, "look_at", _once(meanwhile, reconcile.look_at))
     lab.scan()
     assert lab.runs.get(run.id).metrics == {}
     assert lab.runs.get(run.id).shares_folder
@@ -134,10 +134,10 @@ def test_a_run_that_another_launcher_starts_by_now_is_left_to_it(
     stale = lab.context.need("run", run.id)
     launching(other, platform.identity_of(os.getpid()))
     if state == "absent":
-        reconcile._back_to_queue(lab.context, stale, reconcile._nothing())
+        reconcile._back_to_queue(lab.context, stale, reconcile.no_changes())
     else:
         seen = Sighting("running", pid=os.getpid(), started_at="2026-01-01T00:00:00Z")
-        reconcile._adopt(lab.context, stale, seen, reconcile._nothing())
+        reconcile._adopt(lab.context, stale, seen, reconcile.no_changes())
     assert lab.runs.get(run.id).status == "launching"
     launching(other, dead_process())
 

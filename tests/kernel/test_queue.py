@@ -51,10 +51,10 @@ def test_a_run_that_cannot_be_looked_at_is_told_and_holds_up_no_other(
         lab.queue.set_state("running")
         real = start._try_start
 
-        def busy(desks: Any, run_id: str, devices: Any) -> Any:
+        def busy(ctx: Any, run_id: str, devices: Any) -> Any:
             if run_id == ids[0]:
                 raise TransientError("another process writes")
-            return real(desks, run_id, devices)
+            return real(ctx, run_id, devices)
 
         monkeypatch.setattr(start, "_try_start", busy)
         told = lab.scan()

@@ -145,6 +145,6 @@ class Runs:
 
     def kill(self, run_id: str, *, grace_s: float | None = None) -> Run:
         """Ends a run and its whole process tree, and records it."""
-        from perpetual.lab.runs import reconcile
+        from perpetual.lab.runs import cancel
 
-        return from_json(Run, reconcile.kill(self._ctx, run_id, grace_s=grace_s).body)
+        return from_json(Run, cancel.kill(self._ctx, run_id, grace_s=grace_s).body)
