@@ -61,6 +61,10 @@ if TYPE_CHECKING:  # `as` says that the name is public
     from perpetual.records import Verdict as Verdict
     from perpetual.records import from_json as from_json
     from perpetual.records import to_json as to_json
+    from perpetual.records.states import ExperimentStatus as ExperimentStatus
+    from perpetual.records.states import HypothesisStatus as HypothesisStatus
+    from perpetual.records.states import NoteStatus as NoteStatus
+    from perpetual.records.states import RunStatus as RunStatus
     from perpetual.slots import API as API
     from perpetual.slots import Option as Option
     from perpetual.slots import Provider as Provider
@@ -171,13 +175,14 @@ _HOMES = {
         "PluginError Refused RevisionConflict TransientError UsageError unknown"
     ),
     "perpetual.hookspecs": "hookimpl hookspec",
-    "perpetual.lab.evidence": "PartialRecord",
+    "perpetual.lab.evidence.partial_record": "PartialRecord",
     "perpetual.lab.ledger.evidence": "EvidenceFold",
     "perpetual.lab.plugin_listing": "Inventory",
     "perpetual.lab.records": "Record",
     "perpetual.records": (
         "Debit Design Event Evidence Experiment GitState Hypothesis Note Resources Run Score Verdict from_json to_json"
     ),
+    "perpetual.records.states": "ExperimentStatus HypothesisStatus NoteStatus RunStatus",
     "perpetual.slots": "API Option Provider",
     "perpetual.slots.analyser": "Analyser Analysis Draft MetricReader MetricValue Proposer RunFolder RunOutput Symptom",
     "perpetual.slots.capture": "Capture CodeReader CodeState RunChanges RunEnd RunFacts RunStart",

@@ -111,7 +111,7 @@ class TransientError(PerpetualError):
 
 
 class NotPermitted(PerpetualError):
-    """The deed needs an approval or a right that is not there."""
+    """The operation needs an approval or a permission that is not there."""
 
     code = "not_permitted"
     exit = 4

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 
-from perpetual import cache_files
-from perpetual.toolkit import caches
+from perpetual.toolkit import cache_files, caches
 from perpetual.toolkit.reserved import known_name
 
 TYPE_CHECKING = False  # as typing's, whose import this path cannot afford

@@ -34,9 +34,9 @@ def for_agent(project: str | None) -> bool:
     """
     if mark(os.environ) is not None:
         return True
-    from perpetual import cache_files
     from perpetual.config import FILE, MARKS, Config, find_project, user_file, user_marks
     from perpetual.errors import NoProject, PerpetualError
+    from perpetual.toolkit import cache_files
 
     found = cache_files.folder(project)
     places = [os.fspath(user_file()), *([os.path.join(found, FILE)] if found else [])]

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perpetual import cache_files
 from perpetual.commands import CliContext
 from perpetual.errors import PerpetualError, PluginError
+from perpetual.toolkit import cache_files
 from perpetual.toolkit.contained import PartEnded, contained
 from perpetual.toolkit.reserved import is_bundled, known_names, subcommand_of
 

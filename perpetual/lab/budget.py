@@ -1,4 +1,4 @@
-"""The budget department: a ledger of reservations and settlements, and the limit that a person set.
+"""`lab.budget`: a ledger of reservations and settlements, and the limit that a person set.
 
 Double entry: `reserve` sets a run's worst case aside before it starts, and a further one adds to it where a run is let
 go on beyond its limit; one `settle` debits what the run really used, and closes all that was reserved for it. A

@@ -297,7 +297,7 @@ class Context:
             lock.release()
 
     def forget_store(self) -> None:
-        """Lets go of the store; the next deed opens the one that the configuration then names."""
+        """Lets go of the store; the next operation opens the one that the configuration then names."""
         with self._lock:
             self.close()
             self.config.reload()
@@ -538,7 +538,7 @@ class Context:
         """Returns the id that an idempotency key made earlier, or None.
 
         Raises:
-            Conflict: if the key belongs to another deed.
+            Conflict: if the key belongs to another operation.
             UsageError: if it is empty, or no text.
         """
         if key is None:

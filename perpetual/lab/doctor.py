@@ -22,7 +22,7 @@ from perpetual.slots.scheduler import LIVING
 from perpetual.toolkit import confined, filesystems, platform
 from perpetual.toolkit.units import counted
 
-if TYPE_CHECKING:  # it is given these departments and imports none
+if TYPE_CHECKING:
     from perpetual.lab.events import Feed
 
 __all__ = ["Doctor"]

@@ -37,7 +37,7 @@ def _fold(ctx: Context) -> None:
                 changed = {item["id"]: {"was": item["stored"], "is": item["folded"]} for item in refold_all(ctx)}
                 ctx.emit(tx, "rules_changed", "evidence", {"rules": RULES, "hypotheses": changed})
     except PerpetualError:
-        return  # `store verify` and the next deed name what is wrong
+        return  # `store verify` and the next operation name what is wrong
     from perpetual.toolkit.atomic import write_atomic
 
     try:

@@ -1,6 +1,6 @@
 """What the gates say of a text: every one is asked, the most severe verdict wins, and one that fails refuses.
 
-Used by the memory department alone.
+Used by `memory` and by imports.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The proposals department: candidates as a scorer sees them, and what the chosen scorer says of them."""
+"""`lab.proposals`: candidates as a scorer sees them, and what the chosen scorer says of them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 from perpetual.lab.context import Context
-from perpetual.lab.ledger.states import ENDED, LIVE
-from perpetual.records import Score
+from perpetual.records import ENDED, LIVE, Score
 from perpetual.science.information import failure_probability, learned_cost
 from perpetual.slots.scorer import Scorer
 from perpetual.slots.store import Document

@@ -1,4 +1,4 @@
-"""The status department: one document of where the lab stands, kept beside the store so that reading it is instant.
+"""`lab.status`: one document of where the lab stands, kept beside the store so that reading it is instant.
 
 `status.json` is a projection: it carries the token of the store's head and of the configuration files it was computed
 from, and is trusted only while both are the same. A reader that finds it stale computes it anew and replaces it.
@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 from perpetual.brief import for_agents
 from perpetual.lab.context import Context
 from perpetual.lab.ledger.runs import RunRecords
-from perpetual.lab.ledger.states import EXPERIMENT_STATES, HYPOTHESIS_STATES, NOTE_STATES
 from perpetual.lab.permissions import for_agent, shown_version
 from perpetual.lab.state_token import Present
 from perpetual.lab.trust_questions import held_items
 from perpetual.records import one_line
+from perpetual.records.states import EXPERIMENT_STATES, HYPOTHESIS_STATES, NOTE_STATES
 from perpetual.science.versions import is_stale
 from perpetual.slots.store import Document
 from perpetual.toolkit.causes import reason_with_cause
 from perpetual.toolkit.service_state import service_states
 from perpetual.toolkit.status_file import STATUS_FILE, read_status
 
-if TYPE_CHECKING:  # it is given these departments and imports none
+if TYPE_CHECKING:
     from perpetual.lab.budget import Budget
 
 __all__ = ["Status"]

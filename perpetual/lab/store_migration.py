@@ -6,8 +6,8 @@
     .perpetual/backups/        what was in force before, whole
     .perpetual/moving.lock     held while a store is built or moved here, and by `create`, so that one project is made
 
-Below every department. `Context` finishes what a crash left and refuses to write to a store that was moved away under
-it; the storage department and the upgrades move.
+Below every noun. `Context` finishes what a crash left and refuses to write to a store that was moved away under
+it; `storage` and the schema upgrades move.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from perpetual.records.lines import one_line
+from perpetual.records.states import ExperimentStatus
 
 __all__ = ["Design", "Experiment", "Resources", "Score"]
 
@@ -66,7 +67,7 @@ class Experiment:
     id: str
     hypothesis_id: str | None
     title: str
-    status: str  # proposed | approved | rejected | expired | active | complete | analysed
+    status: ExperimentStatus
     command: str | None
     cwd: str | None  # relative to the project's folder
     env: Json

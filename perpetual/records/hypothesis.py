@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from perpetual.records.states import Decider, HypothesisStatus
+
 __all__ = ["Hypothesis", "Prediction"]
 
 Json = dict[str, Any]
@@ -26,7 +28,7 @@ class Hypothesis:
 
     id: str
     statement: str
-    status: str  # open | supported | refuted | parked
+    status: HypothesisStatus
     confidence: float
     prior: float
     e_support: float
@@ -45,4 +47,4 @@ class Hypothesis:
     # Of its design with most runs: {value, low, high, n, n_baseline, metric, experiments, baseline, how}; positive is
     # better, in the metric's units; n_baseline is None against a number.
     effect: Json | None = None
-    decided_by: str | None = None  # evidence | person | agent, of a hypothesis that is supported or refuted
+    decided_by: Decider | None = None  # of a hypothesis that is supported or refuted

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from perpetual.records.states import EvidenceKind
+
 __all__ = ["Debit", "Event", "Evidence"]
 
 Json = dict[str, Any]
@@ -18,7 +20,7 @@ class Evidence:
     hypothesis_id: str
     experiment_id: str | None
     run_id: str | None
-    kind: str  # measured | judged | manual | retraction
+    kind: EvidenceKind
     value: float | None
     log_bayes_factor: float | None
     weight: float

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from perpetual.records.states import NoteStatus, Outcome
+
 __all__ = ["Note", "Verdict"]
 
 Json = dict[str, Any]
@@ -16,7 +18,7 @@ class Note:
 
     path: str
     type: str
-    status: str  # candidate | quarantined | promoted | rejected | expired
+    status: NoteStatus
     title: str
     actor: str
     commit: str | None
@@ -28,7 +30,7 @@ class Note:
 class Verdict:
     """What the gates say of a text."""
 
-    outcome: str  # pass | quarantine | reject
+    outcome: Outcome
     blocked: bool
     category: str | None
     findings: tuple[Json, ...] = ()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from perpetual.records.states import RunStatus
+
 __all__ = ["GitState", "Run"]
 
 Json = dict[str, Any]
@@ -26,7 +28,7 @@ class Run:
     experiment_id: str
     attempt: int
     replicate: int
-    status: str  # queued | launching | running | done | failed | killed | timeout | lost
+    status: RunStatus
     seed: int | None  # None of an adopted run whose source does not tell it
     scheduler: str
     native_id: str | None

@@ -1,6 +1,6 @@
 """What a run is expected to teach, per run-hour, and the batch worth launching next.
 
-Imported by the proposals department, the loop and the scorer plugins. Gains are in bits, costs in run-hours
+Imported by `lab.proposals`, the loop and the scorer plugins. Gains are in bits, costs in run-hours
 (wall hours times GPUs, at least one), `d2` is the squared separation of what the two predictions would show,
 in units of its noise.
 """

@@ -17,9 +17,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from perpetual.records.states import Outcome
+
 __all__ = ["OUTCOMES", "Gate", "GateFinding", "GateVerdict", "Provenance", "thaw_verdict"]
 
-OUTCOMES = ("pass", "quarantine", "reject")  # from mild to severe
+OUTCOMES: tuple[Outcome, ...] = ("pass", "quarantine", "reject")  # from mild to severe
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class GateFinding:
 class GateVerdict:
     """What a gate says; `category` is the gravest finding's."""
 
-    outcome: str
+    outcome: Outcome
     category: str | None = None
     findings: tuple[GateFinding, ...] = ()
 

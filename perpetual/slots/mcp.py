@@ -10,7 +10,7 @@ text (`perpetual.toolkit.fence`), and in structured answers on one line each, at
 served. Deeds are done in the client's name. No tool launches a command without approval, and none approves unless
 `allow_approve` was given.
 
-`serve` blocks until its client leaves or it is asked to stop (TERM), and every deed that it answered is durable by
+`serve` blocks until its client leaves or it is asked to stop (TERM), and every operation that it answered is durable by
 then. Whatever else the process prints, from plugins and from their subprocesses too, cannot corrupt the protocol
 stream. On a port (`http`) it serves no client without the token that its starter got, no request in another host's
 name or from another origin, and no other machine unless its options say so; a server that does not speak HTTP raises

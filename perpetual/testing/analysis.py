@@ -27,6 +27,7 @@ import pytest
 
 from perpetual.errors import Conflict
 from perpetual.records import Design, Evidence, Experiment, GitState, Hypothesis, Prediction, Resources, Run, Score
+from perpetual.records.states import HypothesisStatus, RunStatus
 from perpetual.slots.analyser import (
     KERNEL_KINDS,
     Analyser,
@@ -49,7 +50,7 @@ __all__ = ["AnalyserContract", "MetricReaderContract", "ProposerContract"]
 
 _STARTED_S = 1_700_000_000.0  # POSIX seconds, long before any file that a test writes
 _AT_ONCE_S = 1.0
-_ENDS = ("done", "failed", "killed", "timeout", "lost")
+_ENDS: tuple[RunStatus, ...] = ("done", "failed", "killed", "timeout", "lost")
 _NOISE = (b"", b"\x00\xff\xfe" * 50, b"\n\n\n", b'{"acc": ', b"[1, 2", b"Traceback (most recent call last):\n  boom\n")
 
 
@@ -163,7 +164,7 @@ class MetricReaderContract:
         assert _files(folder.log_dir, folder.cwd) == before
 
 
-def _hypothesis(status: str = "open", id: str = "h1") -> Hypothesis:
+def _hypothesis(status: HypothesisStatus = "open", id: str = "h1") -> Hypothesis:
     return Hypothesis(id, "a longer warm-up lowers the loss | `x` é", status, 0.96, 0.5, 20.0, 0.05, 0.05,
                       "2026-01-01T00:00:00Z", (), 3, Prediction("loss", "min", 0.05, 2.3))  # fmt: skip
 
@@ -176,7 +177,7 @@ def _experiment(hypothesis_id: str | None = "h1", metric: str | None = "loss") -
                       "user:me", "user:me", "2026-01-01T00:00:00Z")  # fmt: skip
 
 
-def _run(status: str, metrics: Mapping[str, float | None]) -> Run:
+def _run(status: RunStatus, metrics: Mapping[str, float | None]) -> Run:
     ended = status != "lost"
     return Run("r1", "e1", 1, 1, status, 7, "local", "77", 77 if ended else None, (), "2026-01-01T00:00:00Z",
                "2026-01-01T00:01:00Z" if ended else None, 60.0 if ended else None,

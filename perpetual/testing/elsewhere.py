@@ -95,7 +95,7 @@ def elsewhere(
     factory: str = "",
     options: Mapping[str, Any] | None = None,
 ) -> tuple[list[Any], list[Any]]:
-    """Returns what each deed answers in another process: at once, and when its clock shows a time of next year.
+    """Returns what each call answers in another process: at once, and when its clock shows a time of next year.
 
     Args:
         part: the part as the suite has it; its copy is asked where there is no factory.

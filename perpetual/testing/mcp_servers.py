@@ -290,7 +290,7 @@ class McpContract:
         return make_place(tmp_path)
 
     def _talk(self, place: Place, command: Sequence[str], deed: Callable[[Client], Awaitable[Any]]) -> Any:
-        """Returns what the deed answers, done with the SDK's client; any trouble of the conversation fails the test."""
+        """Holds a conversation by the SDK's client and returns its answer; any trouble of it fails the test."""
         import anyio
         from mcp import StdioServerParameters
         from mcp.client.client import Client

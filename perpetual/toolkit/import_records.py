@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 __all__ = [
+    "EndStatus",
     "Batch",
     "ImportedExperiment",
     "ImportedHypothesis",
@@ -21,6 +22,8 @@ __all__ = [
     "Remark",
     "Taken",
 ]
+
+EndStatus = Literal["done", "failed", "killed", "timeout", "lost"]
 
 Direction = Literal["max", "min"]
 
@@ -71,7 +74,7 @@ class ImportedRun:
 
     key: str
     experiment: str  # its key
-    status: str  # done | failed | killed | timeout | lost
+    status: EndStatus
     reason: str | None = None
     seed: int | None = None
     started_at: str | None = None

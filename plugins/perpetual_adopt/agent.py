@@ -19,7 +19,13 @@ from typing import Any
 
 from perpetual.api import Conflict, CorruptData, UsageError
 from perpetual.toolkit import platform
-from perpetual.toolkit.import_records import ImportedExperiment, ImportedHypothesis, ImportedNote, ImportedRun
+from perpetual.toolkit.import_records import (
+    EndStatus,
+    ImportedExperiment,
+    ImportedHypothesis,
+    ImportedNote,
+    ImportedRun,
+)
 from perpetual_adopt.agent_settings import methodology_of
 from perpetual_adopt.reading import (
     Outside,
@@ -383,7 +389,7 @@ class AgentProject(Source):
 _MARKERS = ("metadata", "done", "crash", "heartbeat")
 
 
-def _verdict(status: str, told: Mapping[str, Mapping[str, Any]]) -> tuple[str, str | None, int | None]:
+def _verdict(status: str, told: Mapping[str, Mapping[str, Any]]) -> tuple[EndStatus, str | None, int | None]:
     """(status, reason, exit code): what was seen is believed, what was guessed is called a guess."""
     done, crash = told["done"], told["crash"]
     marker = done or crash  # in its own order

@@ -14,14 +14,14 @@ from hashlib import sha256
 from pathlib import Path
 
 from perpetual.api import CorruptData, UsageError
-from perpetual.toolkit.import_records import ImportedExperiment, ImportedHypothesis, ImportedRun
+from perpetual.toolkit.import_records import EndStatus, ImportedExperiment, ImportedHypothesis, ImportedRun
 from perpetual_adopt.commits import Commit, Commits
 from perpetual_adopt.reading import clean, finite_or_none, line
 from perpetual_adopt.source import AUTORESEARCH, Item, Replicate, Skipped, Source, Wanted, direction_of
 
 __all__ = ["Autoresearch", "is_table", "tables_in"]
 
-_ENDED = {
+_ENDED: dict[str, EndStatus] = {
     **dict.fromkeys(("crash", "crashed", "fail", "failed", "error", "oom"), "failed"),
     **dict.fromkeys(("timeout", "timed out"), "timeout"),
 }

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from perpetual.api import UsageError
-from perpetual.toolkit.import_records import ImportedExperiment, ImportedHypothesis, ImportedRun
+from perpetual.toolkit.import_records import EndStatus, ImportedExperiment, ImportedHypothesis, ImportedRun
 from perpetual_adopt.reading import clean, line, moment_of_ms, seconds_between
 from perpetual_adopt.source import MLFLOW, Item, Replicate, Skipped, Source, Wanted, decided_by
 
@@ -22,7 +22,7 @@ __all__ = ["STATUSES", "Found", "Group", "Mlflow"]
 
 # By number in a file store, by name in a database.
 STATUSES = {1: "RUNNING", 2: "SCHEDULED", 3: "FINISHED", 4: "FAILED", 5: "KILLED"}
-_ENDED = {"FINISHED": "done", "FAILED": "failed", "KILLED": "killed"}
+_ENDED: dict[str, EndStatus] = {"FINISHED": "done", "FAILED": "failed", "KILLED": "killed"}
 _COMMIT = re.compile(r"[0-9a-f]{40}\Z")
 _SEED = re.compile(r"(?:.*[./_-])?(?:seed|random_state)\Z", re.IGNORECASE)
 _MOST = 1000  # parameters, metrics or tags of one run

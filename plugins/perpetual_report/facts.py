@@ -141,7 +141,7 @@ def _counts(snapshot: Snapshot, book: Book) -> dict[str, Any]:
         "evidence": len(snapshot.evidence),
         "debits": len(snapshot.debits),
     }
-    by_status = {
+    by_status: dict[str, tuple[Mapping[str, int], tuple[str, ...]]] = {
         "hypotheses": (
             Counter(item.status for item in snapshot.hypotheses),
             ("supported", "refuted", "open", "parked"),

@@ -15,6 +15,7 @@ from perpetual_report.steps import ENDED, Step, steps_of
 
 if TYPE_CHECKING:
     from perpetual import Lab
+    from perpetual.api import RunStatus
 
 __all__ = ["ADOPTED", "ENDED", "Snapshot", "everything", "number_of", "take"]
 
@@ -137,7 +138,7 @@ def _hypothesis(record: Hypothesis, last: Step, told: Mapping[str, Mapping[str, 
     return replace(record, statement=statement, prior=last.prior, flags=tuple(last.fold["flags"]), **folded)
 
 
-def _run(record: Run, status: str, remarks: Sequence[dict[str, Any]]) -> Run:
+def _run(record: Run, status: RunStatus, remarks: Sequence[dict[str, Any]]) -> Run:
     """Returns the run as it was: one that has ended since had no result then."""
     if status in ENDED:
         return record

@@ -1,4 +1,4 @@
-"""The architecture page names files, functions and layers that there are."""
+"""The pages on architecture and faults name files, functions and layers that there are."""
 
 from __future__ import annotations
 
@@ -60,3 +60,10 @@ def test_the_check_bites() -> None:
     planted = "`perpetual/lab/nowhere.py` and `perpetual/lab/hypotheses.py`, `Hypotheses.adopt`"
     found = ["perpetual/lab/nowhere.py is not there", "perpetual/lab/hypotheses.py has no Hypotheses.adopt"]
     assert [*_wrong(planted)] == found
+
+
+def test_the_page_of_faults_lists_every_numbered_file() -> None:
+    page = (ROOT / "docs" / "design" / "faults.md").read_text()
+    there = {path.name for path in (ROOT / "tests" / "faults").glob("test_[0-9]*.py")}
+    assert len(there) > 15
+    assert set(re.findall(r"`(test_[0-9]\w+\.py)`", page)) == there

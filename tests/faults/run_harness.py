@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from perpetual import Lab
-from perpetual.lab.ledger.states import ENDED, LIVE
-from perpetual.records import Run
+from perpetual.records import ENDED, LIVE, Run
 from perpetual.toolkit import platform
 from perpetual_supervisor import rundir
 

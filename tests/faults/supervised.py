@@ -8,9 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +16,12 @@ from perpetual.slots.scheduler import Launched, LaunchSpec, Sighting
 from perpetual.toolkit import platform
 from perpetual_local.scheduler import build
 from perpetual_supervisor import rundir
+from tests.support import LONG_S
 
-__all__ = ["LONG_S", "Bench", "until"]
+__all__ = ["Bench"]
 
-LONG_S = 30.0  # never reached, unless the test fails
 _PATHS = [str(Path(platform.__file__).parents[2]), str(Path(rundir.__file__).parents[1])]
 _MARK = "PERPETUAL_TEST_BENCH"
-
-
-def until(condition: Callable[[], object], problem: str) -> None:
-    """Waits for what comes soon."""
-    deadline = time.monotonic() + LONG_S
-    while not condition():
-        assert time.monotonic() < deadline, problem
-        time.sleep(0.005)
 
 
 def _id(launched: Launched | None) -> str | None:

@@ -14,7 +14,8 @@ import pytest
 
 from perpetual.toolkit import platform
 from perpetual_supervisor import rundir
-from tests.faults.supervised import LONG_S, Bench
+from tests.faults.supervised import Bench
+from tests.support import LONG_S
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the whole supervisor is Linux only")
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from perpetual.toolkit.units import posix_of
-from tests.faults.supervised import LONG_S, Bench, until
+from tests.faults.supervised import Bench
+from tests.support import LONG_S, until
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "stepped_clock" / "stepped_clock.c"
 CC = shutil.which("cc")

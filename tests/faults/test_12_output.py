@@ -14,7 +14,8 @@ import pytest
 
 from perpetual.cli.app import run
 from perpetual_supervisor.log_capture import LARGEST_TAIL_BYTES
-from tests.faults.supervised import Bench, until
+from tests.faults.supervised import Bench
+from tests.support import until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the whole supervisor is Linux only")
 

@@ -19,7 +19,8 @@ import pytest
 from perpetual.slots.scheduler import Launched, Sighting
 from perpetual.toolkit import platform
 from perpetual_supervisor import rundir
-from tests.faults.supervised import LONG_S, Bench, until
+from tests.faults.supervised import Bench
+from tests.support import LONG_S, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the whole supervisor is Linux only")
 

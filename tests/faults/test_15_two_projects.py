@@ -37,8 +37,8 @@ from tests.fixtures.gpu_machine import (
     launch,
     machine,
     train,
-    until,
 )
+from tests.support import until
 
 __all__ = ["driver", "gpu_lab", "machine"]
 pytestmark = NEEDS_THE_STUB

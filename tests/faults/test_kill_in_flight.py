@@ -17,7 +17,8 @@ from perpetual.lab.runs import start
 from perpetual.lab.runs.cancel import kill
 from perpetual_supervisor import rundir
 from tests.faults.run_harness import LONG_S, approved, opened, single_books
-from tests.faults.supervised import Bench, until
+from tests.faults.supervised import Bench
+from tests.support import until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the whole supervisor is Linux only")
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from perpetual import Lab, cache_files
+from perpetual import Lab
 from perpetual.cli.fastpath import kept_status
 from perpetual.errors import ConfigError, Conflict, NotPermitted
+from perpetual.toolkit import cache_files
 
 
 def _rewritten(lab: Lab, kind: str, id: str, **values: Any) -> None:

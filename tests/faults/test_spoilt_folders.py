@@ -12,7 +12,7 @@ from perpetual.errors import CorruptData
 from perpetual_supervisor import rundir
 from tests.faults.run_harness import LONG_S, approved, opened, single_books
 from tests.faults.run_harness import until as says
-from tests.faults.supervised import until
+from tests.support import until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the whole supervisor is Linux only")
 

@@ -16,7 +16,7 @@ from perpetual.toolkit import platform
 from perpetual_supervisor import rundir
 from tests.faults.run_harness import LONG_S, approved, die, opened, single_books, supervisor_of
 from tests.faults.run_harness import until as says
-from tests.faults.supervised import until
+from tests.support import until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the whole supervisor is Linux only")
 

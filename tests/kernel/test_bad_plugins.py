@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from perpetual import Lab
-from perpetual.cache_files import commands
 from perpetual.catalogue import PluginInfo
 from perpetual.cli.app import run
 from perpetual.errors import PerpetualError, PluginError
 from perpetual.lab.doctor import Doctor
 from perpetual.registry import Registry
 from perpetual.toolkit import contained, plugin_failures
+from perpetual.toolkit.cache_files import commands
 from perpetual.toolkit.deadline import OutOfTime
 from perpetual.toolkit.helper_process import HelperEnded, HelperHung, HelperProcess
 from perpetual.toolkit.plugin_failures import PluginFailures

@@ -9,7 +9,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.api import EnginePlacement, Lease, PlacementRequest, PlacementView, Run, Survey, Waits
-from tests.fixtures.gpu_machine import until
+from tests.support import until
 
 
 class Nodes(EnginePlacement):

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 from perpetual.api import Option, Provider, hookimpl, hookspec
-from perpetual.cache_files import commands
 from perpetual.catalogue import PluginInfo
 from perpetual.cli.table import ORDER
 from perpetual.errors import PluginError
 from perpetual.registry import Registry
+from perpetual.toolkit.cache_files import commands
 from perpetual.toolkit.hook_calls import Called
 from perpetual.toolkit.reserved import RESERVED, known_names
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,8 @@ from perpetual.testing.services import ServiceContract
 from perpetual.toolkit.lock import FileLock
 from perpetual.toolkit.service_state import path_of, state_of
 from perpetual_devkit.server_check import ServerCheck
+from tests.support import until
 
-LONG_S = 60.0
 PLUGIN = """
 from perpetual.api import Provider, hookimpl
 
@@ -104,13 +104,6 @@ def lab(project: Path, acme: Path) -> Iterator[Lab]:
         for item in opened.services.list():
             if item["state"] == "running":
                 opened.services.stop(item["name"], grace_s=0.5)
-
-
-def until(what: Callable[[], object]) -> None:
-    deadline = time.monotonic() + LONG_S
-    while not what():
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.02)
 
 
 def test_a_service_is_started_shown_and_stopped(lab: Lab) -> None:

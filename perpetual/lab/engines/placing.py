@@ -1,6 +1,6 @@
 """The placements in force, and what it sees of the lab: live runs, the needs of runs, and settings.
 
-Used by the flows, the inventory and the doctor. `perpetual.slots.placement` is the contract.
+Used by launches, the plugin listing and the doctor. `perpetual.slots.placement` is the contract.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from typing import Any
 
 from perpetual.lab.context import Context
 from perpetual.lab.ledger.experiments import ExperimentRecords, design_key
-from perpetual.lab.ledger.states import ENDED
 from perpetual.lab.permissions import is_agent
+from perpetual.records import ENDED
 from perpetual.slots.store import Document
 
 __all__ = ["cautions", "killed_by_agents", "seen_before"]

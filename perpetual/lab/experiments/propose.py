@@ -16,9 +16,8 @@ from perpetual.lab.experiments.design import check_replicates, design_of
 from perpetual.lab.ledger.experiments import ExperimentRecords, argv_of, design_key, spec_hash
 from perpetual.lab.ledger.hypotheses import HypothesisRecords, tags_of
 from perpetual.lab.ledger.specification import Specification
-from perpetual.lab.ledger.states import ENDED
 from perpetual.lab.proposals import Proposals
-from perpetual.records import Experiment, Resources, Score, from_json, one_line, to_json
+from perpetual.records import ENDED, Experiment, Resources, Score, from_json, one_line, to_json
 from perpetual.slots.store import Document
 from perpetual.toolkit.jsoncopy import json_copy
 from perpetual.toolkit.limits import LONGEST_COMMAND, fits, fits_tags, fits_text

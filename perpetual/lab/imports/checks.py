@@ -12,7 +12,7 @@ from dataclasses import fields
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import get_args, get_origin, get_type_hints
+from typing import Literal, get_args, get_origin, get_type_hints
 
 from perpetual.errors import PerpetualError, UsageError
 from perpetual.lab.budget import MOST_HOURS
@@ -96,6 +96,8 @@ def _fits(value: object, hint: object, most: int) -> bool:
     origin, parts = get_origin(hint), get_args(hint)
     if origin is None:
         return _is_plain(value, hint, most)
+    if origin is Literal:  # which of its words a rule checks
+        return _is_plain(value, str, most)
     if origin is tuple:
         return isinstance(value, tuple) and all(_fits(one, parts[0], most) for one in value)
     if origin is Mapping:

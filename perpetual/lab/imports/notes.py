@@ -1,4 +1,4 @@
-"""Notes of an imported record: what made them visible elsewhere does not count here. Used by the storage department.
+"""Notes of an imported record: what made them visible elsewhere does not count here. Used by `storage`.
 
 An export is a file that anyone can write. Its notes come in as candidates: the gates of this project judge the texts
 again before an agent sees one, and a promotion is for a person here to give.

@@ -1,4 +1,4 @@
-"""The evidence department: rows are added, never changed. What they amount to is folded in `flows.fold`."""
+"""Rows of evidence, which are added and never changed; `perpetual.lab.evidence.confidence` folds them."""
 
 from __future__ import annotations
 

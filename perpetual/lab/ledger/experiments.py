@@ -16,10 +16,10 @@ from perpetual.errors import Conflict, NotPermitted, UsageError, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.ledger.alike import Alike
 from perpetual.lab.ledger.specification import Specification
-from perpetual.lab.ledger.states import EXPERIMENT_STATES, LIVE
 from perpetual.lab.permissions import is_same
 from perpetual.lab.redaction import CHECKED
-from perpetual.records import Experiment, Listing, Score, from_json, to_json
+from perpetual.records import LIVE, Experiment, Listing, Score, from_json, to_json
+from perpetual.records.states import EXPERIMENT_STATES
 from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit.limits import LONGEST_COMMAND, fits_text
 from perpetual.toolkit.units import bounded

@@ -7,9 +7,9 @@ from typing import Any
 
 from perpetual.errors import Conflict, NotPermitted, UsageError, nearest, unknown
 from perpetual.lab.context import Context
-from perpetual.lab.ledger.states import HYPOTHESIS_STATES
 from perpetual.lab.permissions import withholds
 from perpetual.records import Hypothesis, Listing, from_json
+from perpetual.records.states import HYPOTHESIS_STATES
 from perpetual.slots.store import Document, Page
 from perpetual.toolkit.limits import fits_tags, fits_text
 from perpetual.toolkit.units import bounded, finite, identifier

@@ -10,9 +10,9 @@ from typing import Any
 from perpetual.errors import UsageError, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.engines.sight import folder_of
-from perpetual.lab.ledger.states import ENDED, LIVE
 from perpetual.lab.redaction import CHECKED
-from perpetual.records import GitState, Json, Listing, Run, from_json, to_json
+from perpetual.records import ENDED, LIVE, GitState, Json, Listing, Run, from_json, to_json
+from perpetual.records.states import RunStatus
 from perpetual.slots.store import Document, Transaction
 
 __all__ = ["QUEUE_STATES", "STATUSES", "RunRecords", "SEEDS", "seed_of"]
@@ -85,7 +85,7 @@ class RunRecords:
         seed: int,
         chosen_seed: bool,
         scheduler: str,
-        status: str,
+        status: RunStatus,
         reason: str | None,
         wanted_gpus: Sequence[int],
     ) -> Document:

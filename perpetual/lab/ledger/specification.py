@@ -1,6 +1,6 @@
-"""What is asked for when an experiment is proposed: one value from the faces down to the record.
+"""What is asked for when an experiment is proposed: one value from the interfaces down to the record.
 
-Used by the department of experiments, and by the flows that propose.
+Used by the rows of experiments, and by the operations that propose.
 """
 
 from __future__ import annotations

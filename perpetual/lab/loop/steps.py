@@ -18,12 +18,11 @@ from perpetual.lab.ledger.experiments import ExperimentRecords
 from perpetual.lab.ledger.hypotheses import HypothesisRecords
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.ledger.specification import Specification
-from perpetual.lab.ledger.states import ENDED
 from perpetual.lab.proposals import Proposals
 from perpetual.lab.provenance.code_check import Changed, CodeCheck, is_held
 from perpetual.lab.runs.launch import reserve
 from perpetual.lab.runs.start import start
-from perpetual.records import to_json
+from perpetual.records import ENDED, to_json
 from perpetual.slots.store import Document
 from perpetual.toolkit.crashpoints import step
 

@@ -1,4 +1,4 @@
-"""The memory department: one way in for every note, through the gates; git is a projection of its intents."""
+"""`lab.memory`: one way in for every note, through the gates; git is a projection of its intents."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from perpetual.errors import Conflict, NotFound, Refused, UsageError, nearest, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.gates import Gates
-from perpetual.lab.ledger.states import NOTE_STATES
 from perpetual.lab.memory import promotion
 from perpetual.lab.permissions import BEHAVIOUR_TYPES, for_agent, person_only, shown_version
 from perpetual.records import Listing, Note, Verdict, from_json
+from perpetual.records.states import NOTE_STATES
 from perpetual.slots.gate import Provenance
 from perpetual.slots.memory import Memory, NoteCommit
 from perpetual.slots.store import Document, Transaction

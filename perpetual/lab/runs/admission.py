@@ -1,6 +1,6 @@
 """Whether there is room for one more run on this machine: in the queue, among the live runs, in CPUs and in GPUs.
 
-Used by the flows that launch and start runs. What the driver must be asked for comes last.
+Used by launches and starts. What the driver must be asked for comes last.
 """
 
 from __future__ import annotations

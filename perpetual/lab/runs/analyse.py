@@ -12,9 +12,8 @@ from perpetual.lab.ledger.evidence import EvidenceRecords
 from perpetual.lab.ledger.experiments import ExperimentRecords
 from perpetual.lab.ledger.hypotheses import HypothesisRecords
 from perpetual.lab.ledger.runs import RunRecords
-from perpetual.lab.ledger.states import ENDED
 from perpetual.lab.memory import Notes
-from perpetual.records import Listing, Run, from_json
+from perpetual.records import ENDED, Listing, Run, from_json
 from perpetual.slots.analyser import Analyser
 from perpetual.slots.store import Document
 from perpetual.toolkit.contained import limited

@@ -14,13 +14,12 @@ from perpetual.lab.engines.schedulers import scheduler_name, scheduler_of
 from perpetual.lab.engines.sight import leftovers
 from perpetual.lab.ledger.experiments import ExperimentRecords, argv_of
 from perpetual.lab.ledger.runs import SEEDS, RunRecords, seed_of
-from perpetual.lab.ledger.states import ENDED
 from perpetual.lab.permissions import for_agent
 from perpetual.lab.provenance.code_check import Changed, CodeCheck, accepted_of, accepted_values, require_same
 from perpetual.lab.runs.admission import Moment, check_machine, room
 from perpetual.lab.runs.launch_spec import spec_of
 from perpetual.lab.runs.start import start, start_many, wanted_gpus
-from perpetual.records import Run, from_json
+from perpetual.records import ENDED, Run, from_json
 from perpetual.slots.placement import Waits
 from perpetual.slots.scheduler import LaunchSpec, Sighting
 from perpetual.slots.store import Document, Transaction

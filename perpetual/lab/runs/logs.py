@@ -13,9 +13,9 @@ from perpetual.errors import NotFound, NotPermitted, PluginError, TransientError
 from perpetual.lab.context import Context
 from perpetual.lab.engines.sight import scheduler_for, sight
 from perpetual.lab.ledger.runs import RunRecords
-from perpetual.lab.ledger.states import LIVE
 from perpetual.lab.permissions import for_agent
 from perpetual.lab.runs.reconcile import look
+from perpetual.records import LIVE
 from perpetual.slots.redactor import Redactor
 from perpetual.slots.scheduler import LIVING, Scheduler
 from perpetual.slots.store import Document

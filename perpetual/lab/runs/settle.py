@@ -16,13 +16,12 @@ from perpetual.lab.engines.sight import scheduler_for
 from perpetual.lab.evidence.confidence import add_evidence, refold, refold_users_of
 from perpetual.lab.ledger.experiments import ExperimentRecords
 from perpetual.lab.ledger.runs import RunRecords
-from perpetual.lab.ledger.states import LIVE
 from perpetual.lab.provenance.captures import FILE, kept_of, taint_of
 from perpetual.lab.runs.launch import try_again
 from perpetual.lab.runs.measure import did_you_mean, measure
 from perpetual.lab.runs.symptoms import OUT_OF_MEMORY, symptoms_of
 from perpetual.lab.runs.time_limit import is_told
-from perpetual.records import Json, to_json
+from perpetual.records import LIVE, Json, to_json
 from perpetual.slots.analyser import MetricValue
 from perpetual.slots.scheduler import Sighting
 from perpetual.slots.store import Document, Transaction

@@ -10,8 +10,8 @@ from perpetual.errors import CorruptData, NotFound, PluginError, TransientError,
 from perpetual.lab.context import Context
 from perpetual.lab.engines.sight import HOSTILE, scheduler_for, sight
 from perpetual.lab.ledger.runs import RunRecords
-from perpetual.lab.ledger.states import LIVE
 from perpetual.lab.provenance.code_check import held_up, is_held
+from perpetual.records import LIVE
 from perpetual.slots.store import Document
 from perpetual.toolkit.units import finite, identifier
 

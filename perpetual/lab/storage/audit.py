@@ -15,9 +15,9 @@ from perpetual.lab.context import Context
 from perpetual.lab.engines.sight import aside_folders
 from perpetual.lab.evidence.confidence import refold
 from perpetual.lab.ledger.experiments import ExperimentRecords
-from perpetual.lab.ledger.states import LIVE
 from perpetual.lab.runs.time_limit import is_told
 from perpetual.lab.storage import Storage
+from perpetual.records import LIVE
 from perpetual.slots.store import Transaction
 
 __all__ = ["examine"]

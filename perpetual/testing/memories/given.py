@@ -112,7 +112,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 
 def or_told(what: str, deed: Callable[..., Any], *given: Any, **named: Any) -> Any:
-    """Returns what the deed answers; the error where it says that it cannot, in Perpetual's words."""
+    """Returns what the call answers; the error where it says that it cannot, in Perpetual's words."""
     try:
         return deed(*given, **named)
     except PerpetualError as problem:

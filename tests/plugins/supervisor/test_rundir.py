@@ -22,20 +22,13 @@ from perpetual.toolkit import atomic, lock, platform, run_folder
 from perpetual.toolkit.platform import Identity
 from perpetual_supervisor import log_capture, process_tree, processes, rundir, shim, supervisor
 from perpetual_supervisor.rundir import LaunchFailed, Observation, Started
+from tests.support import LONG_S, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the whole supervisor is Linux only")
 
 PATHS = [str(Path(atomic.__file__).parents[2]), str(Path(rundir.__file__).parents[1])]
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 PYTHON = [sys.executable, "-I", "-S", "-c"]
-LONG_S = 30.0  # never reached, unless the test fails
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + LONG_S
-    while not condition():
-        assert time.monotonic() < deadline, "it never came about"
-        time.sleep(0.005)
 
 
 def known(pid: int) -> Identity:
