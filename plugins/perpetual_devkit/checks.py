@@ -6,7 +6,6 @@ import os
 import shlex
 import shutil
 from collections.abc import Mapping
-from typing import Any
 
 from perpetual import Lab
 from perpetual.api import Check, Finding
@@ -17,12 +16,12 @@ __all__ = ["DiskCheck", "PermissionsCheck", "disk", "permissions"]
 _LEAST_FREE_BYTES = 500_000_000
 
 
-def permissions(options: Mapping[str, Any]) -> PermissionsCheck:
+def permissions(options: Mapping[str, object]) -> PermissionsCheck:
     """Builds the check `permissions`; it has no options."""
     return PermissionsCheck()
 
 
-def disk(options: Mapping[str, Any]) -> DiskCheck:
+def disk(options: Mapping[str, object]) -> DiskCheck:
     """Builds the check `disk`; it has no options."""
     return DiskCheck()
 

@@ -20,7 +20,7 @@ __all__ = ["ServerCheck", "build"]
 _PATIENCE_S = 60.0
 
 
-def build(options: Mapping[str, Any]) -> ServerCheck:
+def build(options: Mapping[str, object]) -> ServerCheck:
     """Builds the check; it has no options."""
     return ServerCheck()
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from hashlib import sha1
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perpetual.api import CorruptData, Memory, NoteCommit, PathRefused, TransientError
 from perpetual.toolkit.confined import explain
@@ -109,6 +109,6 @@ class GitMemory(Memory):
         return [NoteCommit(item.commit, iso(item.when), item.author, item.message, item.blob) for item in entries]
 
 
-def open_memory(options: Mapping[str, Any], *, path: Path) -> GitMemory:
+def open_memory(options: Mapping[str, object], *, path: Path) -> GitMemory:
     """Builds the provider `git`; `path` is the folder of the bare repository."""
     return GitMemory(path)

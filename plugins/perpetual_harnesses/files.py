@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from perpetual.api import Finding, ScaffoldAnswer, Scaffolder, ScaffoldView
 from perpetual_harnesses.scaffold import chosen, scaffold
@@ -11,7 +10,7 @@ from perpetual_harnesses.scaffold import chosen, scaffold
 __all__ = ["build"]
 
 
-def build(options: Mapping[str, Any]) -> Scaffolder:
+def build(options: Mapping[str, object]) -> Scaffolder:
     """Returns the scaffolder; it has no options."""
     return _Files()
 

@@ -100,26 +100,26 @@ def _filled(value: Any, command: tuple[str, ...]) -> Any:
     return value
 
 
-def opencode(options: Mapping[str, Any]) -> TemplateHarness:
+def opencode(options: Mapping[str, object]) -> TemplateHarness:
     """Builds the provider `opencode`."""
     return TemplateHarness("opencode")
 
 
-def claude_code(options: Mapping[str, Any]) -> TemplateHarness:
+def claude_code(options: Mapping[str, object]) -> TemplateHarness:
     """Builds the provider `claude-code`."""
     return TemplateHarness("claude-code")
 
 
-def cursor(options: Mapping[str, Any]) -> TemplateHarness:
+def cursor(options: Mapping[str, object]) -> TemplateHarness:
     """Builds the provider `cursor`."""
     return TemplateHarness("cursor")
 
 
-def codex(options: Mapping[str, Any]) -> TemplateHarness:
+def codex(options: Mapping[str, object]) -> TemplateHarness:
     """Builds the provider `codex`."""
     return TemplateHarness("codex")
 
 
-def mcp(options: Mapping[str, Any]) -> TemplateHarness:
+def mcp(options: Mapping[str, object]) -> TemplateHarness:
     """Builds the provider `mcp`."""
     return TemplateHarness("mcp")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from perpetual.api import Gate, GateFinding, GateVerdict, Provenance
 from perpetual_immune.scanner import redact, scan
@@ -28,6 +27,6 @@ class ImmuneGate(Gate):
         return redact(text, scan(text).findings)
 
 
-def build(options: Mapping[str, Any]) -> ImmuneGate:
+def build(options: Mapping[str, object]) -> ImmuneGate:
     """Builds the provider `immune`."""
     return ImmuneGate()

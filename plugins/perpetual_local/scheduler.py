@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from perpetual.api import (
     CorruptData,
@@ -309,6 +309,6 @@ def _by_supervisor(seen: rundir.Observation, native: _Native, log_dir: Path, *, 
     return Sighting("lost", detail=why if same_boot else f"reboot; {why}")
 
 
-def build(options: Mapping[str, Any]) -> LocalScheduler:
+def build(options: Mapping[str, int]) -> LocalScheduler:
     """Builds the provider `local`."""
-    return LocalScheduler(max_log_bytes=int(options["max_log_bytes"]))
+    return LocalScheduler(max_log_bytes=options["max_log_bytes"])

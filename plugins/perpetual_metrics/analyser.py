@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from perpetual.api import Analyser, Analysis, Evidence, Experiment, Hypothesis, Run, RunOutput, Symptom
 from perpetual.toolkit.causes import reason_with_cause
@@ -80,6 +79,6 @@ def _bound(hypothesis: Hypothesis) -> str:
     return f"false-alarm bound {hypothesis.false_alarm_bound:.3g}"
 
 
-def build(options: Mapping[str, Any]) -> RuleAnalyser:
+def build(options: Mapping[str, object]) -> RuleAnalyser:
     """Builds the provider `rules`."""
     return RuleAnalyser()

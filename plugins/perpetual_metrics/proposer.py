@@ -75,6 +75,6 @@ def _draft(hypothesis: Hypothesis, pattern: Experiment, point: Mapping[str, Any]
     return Draft(hypothesis.id, arguments, f"an untried point of {hypothesis.id}'s grid, after {pattern.id}")
 
 
-def build(options: Mapping[str, Any]) -> GridProposer:
+def build(options: Mapping[str, object]) -> GridProposer:
     """Builds the provider `grid`."""
     return GridProposer()

@@ -250,26 +250,26 @@ class _StdoutText(MetricReader):
         return found
 
 
-def results_file(options: Mapping[str, Any]) -> MetricReader:
+def results_file(options: Mapping[str, object]) -> MetricReader:
     """Builds `results-file`."""
     return _ResultsFile()
 
 
-def metrics_log(options: Mapping[str, Any]) -> MetricReader:
+def metrics_log(options: Mapping[str, object]) -> MetricReader:
     """Builds `metrics-log`."""
     return _MetricsLog()
 
 
-def csv_file(options: Mapping[str, Any]) -> MetricReader:
+def csv_file(options: Mapping[str, object]) -> MetricReader:
     """Builds `csv-file`."""
     return _CsvFile()
 
 
-def stdout_json(options: Mapping[str, Any]) -> MetricReader:
+def stdout_json(options: Mapping[str, object]) -> MetricReader:
     """Builds `stdout-json`."""
     return _StdoutJson()
 
 
-def stdout_text(options: Mapping[str, Any]) -> MetricReader:
+def stdout_text(options: Mapping[str, object]) -> MetricReader:
     """Builds `stdout-text`."""
     return _StdoutText()

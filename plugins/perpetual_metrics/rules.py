@@ -156,16 +156,16 @@ def _prediction(claim: Experiment, proxy: Mapping[str, Any], baseline_id: str) -
     }
 
 
-def noise_floor(options: Mapping[str, Any]) -> NoiseFloor:
+def noise_floor(options: Mapping[str, object]) -> NoiseFloor:
     """Builds the provider `noise-floor`."""
     return NoiseFloor()
 
 
-def proxies(options: Mapping[str, Any]) -> Proxies:
+def proxies(options: Mapping[str, object]) -> Proxies:
     """Builds the provider `proxies`."""
     return Proxies()
 
 
-def full_scale(options: Mapping[str, Any]) -> FullScale:
+def full_scale(options: Mapping[str, object]) -> FullScale:
     """Builds the provider `full-scale`."""
     return FullScale()

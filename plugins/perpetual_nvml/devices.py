@@ -38,7 +38,7 @@ class NvmlBackend(GpuBackend):
         return read_devices(deadline_s)
 
 
-def build(options: Mapping[str, Any]) -> GpuBackend:
+def build(options: Mapping[str, object]) -> GpuBackend:
     """Builds the backend; NVML needs no options."""
     return NvmlBackend()
 

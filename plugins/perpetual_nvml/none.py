@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from perpetual.api import GpuBackend, Reading
 
@@ -18,6 +17,6 @@ class NoGpus(GpuBackend):
         return Reading(None, (), "this project is configured to use no GPUs (gpus: none)")
 
 
-def build(options: Mapping[str, Any]) -> NoGpus:
+def build(options: Mapping[str, object]) -> NoGpus:
     """Builds the provider `none`."""
     return NoGpus()

@@ -67,7 +67,7 @@ class ProvenanceCapture(Capture):
         return Reader(root, ignored)
 
 
-def build(options: Mapping[str, Any]) -> ProvenanceCapture:
+def build(options: Mapping[str, object]) -> ProvenanceCapture:
     """Returns the capture; it has no options."""
     return ProvenanceCapture()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ class ScorerPolicy:
     def __init__(self) -> None:
         self._scorer: Scorer | None = None
 
-    def build(self) -> Any:
+    def build(self) -> object:
         """Returns the scorer; overridden."""
         raise NotImplementedError
 
@@ -38,23 +38,24 @@ class ScorerPolicy:
                 self._scorer = built
             return self._scorer.pick(state, k)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_scorer": None}
 
 
 class InstalledPolicy(ScorerPolicy):
     """The scorer that a provider's factory (`module:callable`) makes with these options."""
 
-    def __init__(self, factory: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, factory: str, options: Mapping[str, object]) -> None:
         super().__init__()
         self._factory, self._options = factory, dict(options)
 
-    def build(self) -> Any:
+    def build(self) -> object:
         """Imports the factory and calls it."""
         from importlib import import_module
 
         module, _, attribute = self._factory.partition(":")
-        return getattr(import_module(module), attribute)(dict(self._options))
+        factory: Callable[[dict[str, object]], object] = getattr(import_module(module), attribute)
+        return factory(dict(self._options))
 
 
 class FilePolicy(ScorerPolicy):
@@ -64,7 +65,7 @@ class FilePolicy(ScorerPolicy):
         super().__init__()
         self._path = str(path)
 
-    def build(self) -> Any:
+    def build(self) -> object:
         """Runs the file, and calls its factory."""
         from importlib.util import module_from_spec, spec_from_file_location
 
@@ -75,7 +76,8 @@ class FilePolicy(ScorerPolicy):
         sys.modules[spec.name] = module  # dataclasses look their module up
         spec.loader.exec_module(module)
         if hasattr(module, "build"):
-            return module.build({})
+            factory: Callable[[dict[str, object]], object] = module.build
+            return factory({})
         own = [
             value
             for value in vars(module).values()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from perpetual.science.evidence import DESIGN_CAP_NATS, log_bayes_factor_gaussian, probability
 from perpetual.science.intervals import student_quantile
@@ -65,8 +65,9 @@ class _Case(NamedTuple):
     floor: float  # sd of the baseline runs
 
 
-def _pooled(case: _Case, **noise: Any) -> float:
-    return probability(_capped(log_bayes_factor_gaussian(case.values, mu1=1.0, mu0=0.0, tau=case.tau, **noise)))
+def _pooled(case: _Case, *, sigma: float | None = None, s0: float | None = None, nu0: float = 0.0) -> float:
+    nats = log_bayes_factor_gaussian(case.values, mu1=1.0, mu0=0.0, tau=case.tau, sigma=sigma, s0=s0, nu0=nu0)
+    return probability(_capped(nats))
 
 
 def _product(case: _Case) -> float:
@@ -127,9 +128,12 @@ def calibration(hypotheses: int = 2000, seed: int = 2) -> list[CalibrationRow]:
 # --- optional stopping ------------------------------------------------------------------------------------------------
 
 
-def _log_odds(values: Values, noise: dict[str, Any]) -> list[float]:
+def _log_odds(values: Values, *, sigma: float | None = None, s0: float | None = None, nu0: float = 0.0) -> list[float]:
     """Returns the log odds after each look at one design's replicates."""
-    return [log_bayes_factor_gaussian(values[: n + 1], mu1=1.0, mu0=0.0, tau=0.0, **noise) for n in range(len(values))]
+    return [
+        log_bayes_factor_gaussian(values[: n + 1], mu1=1.0, mu0=0.0, tau=0.0, sigma=sigma, s0=s0, nu0=nu0)
+        for n in range(len(values))
+    ]
 
 
 def _reaches(path: Sequence[float], bar: float, least: int = 1) -> bool:
@@ -161,9 +165,9 @@ def _said_supported(rng: Random, effect: float, spread: float) -> list[bool]:
     """Returns, for one true null, whether each rule of `_STOPPING` ever calls it supported."""
     values = [rng.gauss(effect, spread) for _ in range(LOOKS)]
     floor = _sd([rng.gauss(0.0, spread) for _ in range(BASELINE_RUNS)])
-    known = _log_odds(values, {"sigma": 1.0})
-    guessed = _log_odds(values, {"s0": 1.0, "nu0": 2.0})
-    measured = _log_odds(values, {"s0": floor, "nu0": BASELINE_RUNS - 1.0})
+    known = _log_odds(values, sigma=1.0)
+    guessed = _log_odds(values, s0=1.0, nu0=2.0)
+    measured = _log_odds(values, s0=floor, nu0=BASELINE_RUNS - 1.0)
     leaning, finding = math.log(0.8 / 0.2), math.log(0.95 / 0.05)
     return [
         _walks(values),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, TypeVar
 
 import click
 
@@ -21,6 +21,17 @@ __all__ = ["bench_policy"]
 
 _EVERY_S = 2.0  # between two lines of progress
 _PICTURES = (".svg", ".png")
+_N = TypeVar("_N", int, float)
+
+
+class _Bench(TypedDict):
+    """The answer of `bench-policy`; each result is a `simulate.Result` as JSON."""
+
+    seed: int
+    episodes: int
+    world: str
+    results: list[dict[str, object]]
+    path: str | None
 
 
 @click.command("bench-policy")
@@ -88,7 +99,7 @@ def bench_policy(
                             run=run, progress=progress)  # fmt: skip
     except ValueError as problem:
         raise UsageError(str(problem)) from problem
-    document = {
+    document: _Bench = {
         "seed": seed,
         "episodes": episodes,
         "world": world,
@@ -98,13 +109,13 @@ def bench_policy(
     if output is not None:
         _write(output, results, document)
     if cli.as_json:
-        cli.answer("bench_policy", document, "")
+        cli.answer("bench_policy", {**document}, "")
     else:
         _show(cli, results, f"{episodes} campaigns each, {world} world, seed {seed}", output)
     return 1 if all(result.problem for result in results) else 0
 
 
-def _number(text: str, flag: str, kind: type[float] | type[int]) -> Any:
+def _number(text: str, flag: str, kind: Callable[[str], _N]) -> _N:
     try:
         return kind(text.strip())
     except ValueError as problem:
@@ -124,7 +135,7 @@ def _check_output(output: Path) -> None:
         raise UsageError(f"there is no folder {output.absolute().parent}", hint="mkdir it, or write elsewhere")
 
 
-def _write(output: Path, results: Sequence[Result], document: dict[str, Any]) -> None:
+def _write(output: Path, results: Sequence[Result], document: _Bench) -> None:
     from perpetual_scorers.picture import draw
 
     title = f"{document['episodes']} simulated campaigns each, {document['world']} world, seed {document['seed']}"

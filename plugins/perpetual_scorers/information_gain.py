@@ -6,7 +6,7 @@ Only the factories are imported from outside, by the kernel: `build` makes the d
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from perpetual.api import ConfigError, Score, Scorer, State
 from perpetual.science.information import propose, score_candidates
@@ -25,13 +25,17 @@ class StrategyScorer(Scorer):
 
     strategy: ClassVar[str]
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
+    def __init__(self, options: Mapping[str, float]) -> None:
         explore, exponent = options.get("explore_fraction", 0.0), options.get("cost_exponent", 1.0)
         if not 0 <= explore <= 1:
             raise ConfigError(f"explore_fraction is a share of the picks, 0 to 1, not {explore:g}")
         if not 0 <= exponent <= 10:
             raise ConfigError(f"cost_exponent must be 0 (cost is ignored) to 10, not {exponent:g}")
-        self._knobs = {"strategy": self.strategy, "explore_fraction": explore, "cost_exponent": exponent}
+        self._knobs: dict[str, object] = {
+            "strategy": self.strategy,
+            "explore_fraction": explore,
+            "cost_exponent": exponent,
+        }
 
     def score(self, state: State) -> list[Score]:
         """Returns what one more replicate of each candidate is worth, in their order."""
@@ -44,7 +48,7 @@ class StrategyScorer(Scorer):
         """Returns a batch in which each pick lowers what the next one of the same hypothesis is worth."""
         return propose(state, k, self._config(state))
 
-    def _config(self, state: State) -> dict[str, Any]:
+    def _config(self, state: State) -> dict[str, object]:
         return self._knobs | {key: state[key] for key in _OF_THE_STATE if key in state}
 
 
@@ -84,6 +88,6 @@ class RoundRobin(StrategyScorer):
     strategy = "round_robin"
 
 
-def build(options: Mapping[str, Any]) -> InformationGain:
+def build(options: Mapping[str, float]) -> InformationGain:
     """Builds the provider `information-gain`."""
     return InformationGain(options)

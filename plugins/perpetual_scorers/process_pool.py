@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol, TypeVar
 
 from perpetual.api import PerpetualError
 
-__all__ = ["mapper"]
+__all__ = ["Mapper", "mapper"]
+
+_Item = TypeVar("_Item")
+_Answer = TypeVar("_Answer")
+
+
+class Mapper(Protocol):
+    """What works like the builtin `map` on one series of items."""
+
+    def __call__(self, function: Callable[[_Item], _Answer], items: Iterable[_Item], /) -> Iterator[_Answer]:
+        """Yields the function's answers in the order of the items."""
 
 
 def _stay() -> None:
@@ -18,7 +28,7 @@ def _stay() -> None:
 
 
 @contextlib.contextmanager
-def mapper(jobs: int) -> Iterator[Callable[..., Any]]:
+def mapper(jobs: int) -> Iterator[Mapper]:
     """Yields `map`, or the same by `jobs` processes: in order, so that the answer does not depend on `jobs`.
 
     The processes are started anew and not forked: function and items must be importable and picklable.

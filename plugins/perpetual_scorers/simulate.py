@@ -13,16 +13,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
+from perpetual.api import State
 from perpetual.science.evidence import confidence
 from perpetual.science.information import COST_FLOOR_RUN_HOURS, MIN_GAIN_BITS, failure_probability, propose
 
 __all__ = ["WORLDS", "Broken", "Cell", "Episode", "Policy", "Result", "StrategyPolicy", "bench", "episode", "summary"]
 
-Policy = Callable[[Mapping[str, Any], int], Sequence[str]]
+Policy = Callable[[State, int], Sequence[str]]
 """Answers at most k candidate ids, best first, for a state as of `perpetual.science.propose`."""
 
 WORLDS = ("standard", "misdeclared-effect", "misdeclared-noise")
@@ -72,6 +73,15 @@ class _Design:
         return value
 
 
+class _Measured(TypedDict):
+    """A row of evidence, as `perpetual.science.confidence` reads it."""
+
+    id: str
+    kind: str
+    design_id: str
+    value: float
+
+
 class _Claim:
     """One hypothesis with its truth, its designs and its ledger."""
 
@@ -81,7 +91,7 @@ class _Claim:
         if world == "misdeclared-effect":
             effect = rng.uniform(0.5, 2.0) if self.is_true else rng.uniform(-1.0, 0.25)
         self.designs = [_Design(f"{id}-{kind}", kind, world, effect, Random(f"{seed}:{kind}")) for kind in _KINDS]
-        self.rows: list[dict[str, Any]] = []
+        self.rows: list[_Measured] = []
         self.runs = 0
         self.confidence = 0.5
 
@@ -89,7 +99,7 @@ class _Claim:
         value = design.run()
         self.runs += 1
         if value is not None:
-            row = {"id": f"{self.id}-{self.runs}", "kind": "measured", "design_id": design.id, "value": value}
+            row = _Measured(id=f"{self.id}-{self.runs}", kind="measured", design_id=design.id, value=value)
             self.rows.append(row)
 
     def refold(self) -> None:
@@ -118,13 +128,45 @@ class Cell(NamedTuple):
     world: str = "standard"
 
 
-def _state(claims: Sequence[_Claim], cell: Cell, seed: int) -> dict[str, Any]:
+class _OpenClaim(TypedDict):
+    id: str
+    confidence: float
+    missing_replicates: int
+    n_runs: int
+
+
+class _Candidate(TypedDict):
+    id: str
+    hypothesis_id: str
+    mu1: float
+    mu0: float
+    sigma: float
+    tau: float
+    cost: float
+    p_fail: float
+    n_seen: int
+    n_pending: int
+
+
+class _State(TypedDict):
+    """What a policy is asked about; see `perpetual.science.propose`."""
+
+    hypotheses: list[_OpenClaim]
+    candidates: list[_Candidate]
+    support: float
+    refute: float
+    min_information_gain_bits: float
+    budget_left: float | None
+    seed: int
+
+
+def _state(claims: Sequence[_Claim], cell: Cell, seed: int) -> _State:
     """Returns what the lab would show a scorer: open hypotheses and their candidates."""
-    rows = [
+    rows: list[_OpenClaim] = [
         {"id": claim.id, "confidence": claim.confidence, "missing_replicates": 0, "n_runs": claim.runs}
         for claim in claims
     ]
-    candidates = [
+    candidates: list[_Candidate] = [
         {
             "id": design.id,
             "hypothesis_id": claim.id,
@@ -218,9 +260,9 @@ class StrategyPolicy:
     """A policy that is `perpetual.science.propose` with one strategy and its knobs. Can be pickled."""
 
     def __init__(self, strategy: str, **knobs: float) -> None:
-        self._config = {"strategy": strategy, **knobs}
+        self._config: dict[str, object] = {"strategy": strategy, **knobs}
 
-    def __call__(self, state: Mapping[str, Any], k: int) -> list[str]:
+    def __call__(self, state: State, k: int) -> list[str]:
         """Implements `Policy`."""
         thresholds = {key: state[key] for key in ("support", "refute", "min_information_gain_bits")}
         return propose(state, k, {**self._config, **thresholds})
@@ -322,10 +364,25 @@ def summary(name: str, cell: Cell, episodes: Sequence[Episode], key: str = "") -
 
 def failed(name: str, cell: Cell, episodes: int, problem: str) -> Result:
     """Returns the row of a policy that broke its contract."""
-    nothing: dict[str, Any] = dict.fromkeys(field.name for field in fields(Result))
-    bound = (1 - cell.threshold) / cell.threshold
-    return Result(**{**nothing, **cell._asdict(), "policy": name, "episodes": episodes, "false_support_bound": bound,
-                     "problem": problem})  # fmt: skip
+    return Result(
+        policy=name,
+        threshold=cell.threshold,
+        batch=cell.batch,
+        world=cell.world,
+        episodes=episodes,
+        run_hours=None,
+        low=None,
+        high=None,
+        runs=None,
+        error_rate=None,
+        undecided=None,
+        brier=None,
+        ece=None,
+        said_true=None,
+        false_support_rate=None,
+        false_support_bound=(1 - cell.threshold) / cell.threshold,
+        problem=problem,
+    )
 
 
 class Job(NamedTuple):

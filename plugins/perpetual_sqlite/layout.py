@@ -159,7 +159,7 @@ def faults(connection: sqlite3.Connection, table: Table, names: set[str], count:
     return told + [f"row {number} is no JSON document" for (number,) in spoilt]
 
 
-def condition(equals: Mapping[str, Any]) -> tuple[list[str], list[Any]]:
+def condition(equals: Mapping[str, object]) -> tuple[list[str], list[Any]]:
     """Returns SQL conditions with their parameters that every match fulfils, but perhaps not only matches.
 
     What equals what is Python's affair (`1 == 1.0 == True`, lists by their items); SQL narrows where the two surely

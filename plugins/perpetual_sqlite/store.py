@@ -200,14 +200,14 @@ class SqliteStore(StoreBase):
             return None
         return self._row(table, found[0]) if found else None
 
-    def scan(self, kind: str, equals: Mapping[str, Any]) -> Iterable[Row]:
+    def scan(self, kind: str, equals: Mapping[str, object]) -> Iterable[Row]:
         """Returns all matching rows of one moment."""
         return self.slice(kind, equals)
 
     def slice(
         self,
         kind: str,
-        equals: Mapping[str, Any],
+        equals: Mapping[str, object],
         *,
         after: int = 0,
         newest_first: bool = False,
@@ -233,7 +233,7 @@ class SqliteStore(StoreBase):
                 return rows
             after = found[-1][0]  # some only looked like matches: go on behind them
 
-    def tally(self, kind: str, equals: Mapping[str, Any]) -> int:
+    def tally(self, kind: str, equals: Mapping[str, object]) -> int:
         """Counts as the base does; by an index where SQL and Python surely agree on what is equal: on text."""
         terms, values = layout.condition(equals)
         if len(values) < len(equals) or not all(isinstance(value, str) for value in values):
@@ -418,6 +418,6 @@ def _names(connection: sqlite3.Connection) -> set[str]:
     return {name for (name,) in connection.execute("SELECT name FROM sqlite_master").fetchall()}
 
 
-def open_store(options: Mapping[str, Any], *, path: Path) -> SqliteStore:
+def open_store(options: Mapping[str, float], *, path: Path) -> SqliteStore:
     """Builds the provider `sqlite`; `path` is the folder of the store."""
-    return SqliteStore(path, lock_timeout_s=float(options["lock_timeout_s"]))
+    return SqliteStore(path, lock_timeout_s=options["lock_timeout_s"])

@@ -122,14 +122,14 @@ class TinyStore(StoreBase):
         commit = self._journal.commit
         return Meta(commit, self._journal.counters()).row if commit else None
 
-    def scan(self, kind: str, equals: Mapping[str, Any]) -> Iterable[Row]:
+    def scan(self, kind: str, equals: Mapping[str, object]) -> Iterable[Row]:
         """Returns the matching rows in order, by index and TinyDB query."""
         return self.slice(kind, equals)
 
     def slice(
         self,
         kind: str,
-        equals: Mapping[str, Any],
+        equals: Mapping[str, object],
         *,
         after: int = 0,
         newest_first: bool = False,
@@ -146,7 +146,7 @@ class TinyStore(StoreBase):
                 numbers = numbers[bisect_right(numbers, after) :]
             return list(islice(self._table(kind).among(numbers, rest), limit))
 
-    def tally(self, kind: str, equals: Mapping[str, Any]) -> int:
+    def tally(self, kind: str, equals: Mapping[str, object]) -> int:
         """Implements the base's method; where one field is asked for, by its index."""
         with self._guard:
             self._refresh()
@@ -248,6 +248,6 @@ class TinyStore(StoreBase):
             }
 
 
-def open_store(options: Mapping[str, Any], *, path: Path) -> TinyStore:
+def open_store(options: Mapping[str, float], *, path: Path) -> TinyStore:
     """Builds the provider `tinydb`; `path` is the folder of the store."""
-    return TinyStore(path, lock_timeout_s=float(options["lock_timeout_s"]))
+    return TinyStore(path, lock_timeout_s=options["lock_timeout_s"])

@@ -100,7 +100,7 @@ class JournalTable(Table):
 
     _storage: JournalStorage
 
-    def among(self, numbers: Iterable[int], equals: Mapping[str, Any]) -> Iterator[Document]:
+    def among(self, numbers: Iterable[int], equals: Mapping[str, object]) -> Iterator[Document]:
         """Yields the documents with these numbers that match, in the order given, by TinyDB's own queries."""
         tests: list[QueryLike] = [where(field) == value for field, value in equals.items() if value is not None]
         absent = [field for field, value in equals.items() if value is None]  # a missing field equals null

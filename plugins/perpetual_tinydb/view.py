@@ -287,7 +287,7 @@ class View:
         except Damaged as problem:
             self._corrupt(str(problem), self._snapshot.path, problem)
 
-    def candidates(self, kind: str, equals: Mapping[str, Any]) -> tuple[Sequence[int], str | None]:
+    def candidates(self, kind: str, equals: Mapping[str, object]) -> tuple[Sequence[int], str | None]:
         """Numbers in order, among which all rows are whose fields equal the values: the fewest that an index names.
 
         The second is the field whose index it was, if each of these rows has its value.
