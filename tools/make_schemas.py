@@ -1,7 +1,8 @@
 """Writes `plugins/perpetual_cli/schemas/NAME.json`, the JSON schema of each document that a command answers.
 
-Derived from the records and from `perpetual_cli.documents`; run after changing one of them (`make schemas`). With
-`--check` nothing is written, and the exit status is 1 if a file is not what would be written now.
+Derived from the records, from `perpetual.documents` and from the `documents` of the bundled plugins; run after
+changing one of them (`make schemas`). With `--check` nothing is written, and the exit status is 1 if a file is not
+what would be written now.
 """
 
 from __future__ import annotations
@@ -10,16 +11,130 @@ import json
 import sys
 from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 
 from pydantic import TypeAdapter
 
 from perpetual import records
-from perpetual_cli.documents import DOCUMENTS, DRY_RUN, FOREIGN
+from perpetual.api import Event, Evidence, Experiment, GpuStatus, Hypothesis, Note, Record, Run
+from perpetual.documents import TypedDict
+from perpetual.documents.kinds import KindOfRecord
+from perpetual.documents.ledger import ApproveToken, Init, Refolded
+from perpetual.documents.machine import Completion, Doctor, Setting
+from perpetual.documents.memory import MemoryDecision, MemoryWrite, NoteHistory, NoteHit, NoteText, NoteWaiting
+from perpetual.documents.page import Page
+from perpetual.documents.plugins import Plugin, Plugins
+from perpetual.documents.provenance import Provenance
+from perpetual.documents.runs import Logs, Queue, RunPlan, Scan
+from perpetual.documents.services import ServiceLine
+from perpetual.documents.status import Brief, Budget, Error, Hook, StatusDocument, Version
+from perpetual.documents.store import StoreCompact, StoreExport, StoreImport, StoreMigrate, StoreStats, StoreVerify
+from perpetual.documents.trust import Trust, Trusted, TrustRevoked
+from perpetual_adopt.documents import Adoption
+from perpetual_demo.documents import Demo
+from perpetual_devkit.documents import (
+    Chaos,
+    PluginNew,
+    PluginsCheck,
+    PluginsInstall,
+    PluginsRemove,
+    PluginsSearch,
+    Uninstall,
+)
+from perpetual_report.documents import Comparison, Report, Verification
+from perpetual_scorers.documents import BenchPolicy
 
 FOLDER = Path(__file__).resolve().parent.parent / "plugins" / "perpetual_cli" / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _RECORDS = {name for name in records.__all__ if is_dataclass(getattr(records, name))}
+
+
+def readable(kind: Any) -> Any:
+    """Returns a `TypedDict` of the standard library as pydantic reads it on this Python, those in its lists as well."""
+    if get_origin(kind) is list:
+        return list[readable(get_args(kind)[0])]  # type: ignore[misc]
+    if sys.version_info >= (3, 12) or not is_typeddict(kind):
+        return kind
+    keys = {name: readable(hint) for name, hint in get_type_hints(kind).items()}
+    made: Any = TypedDict(kind.__name__, keys)  # type: ignore[misc]
+    made.__doc__ = kind.__doc__
+    return made
+
+
+# name -> a record or a TypedDict; of a tuple, the keys of all and the words of the last
+DOCUMENTS: dict[str, Any] = {
+    "adoption": Adoption,
+    "approve_token": ApproveToken,
+    "bench_policy": BenchPolicy,
+    "brief": Brief,
+    "budget": Budget,
+    "chaos": Chaos,
+    "comparison": Comparison,
+    "completion": Completion,
+    "config": Page[Setting],
+    "demo": Demo,
+    "doctor": Doctor,
+    "error": Error,
+    "event": Event,
+    "events": Page[Event],
+    "evidence": Evidence,
+    "evidence_list": Page[Evidence],
+    "experiment": Experiment,
+    "experiments": Page[Experiment],
+    "gpu_status": readable(GpuStatus),
+    "hypotheses": Page[Hypothesis],
+    "hypothesis": Hypothesis,
+    "init": Init,
+    "logs": Logs,
+    "memory_decision": MemoryDecision,
+    "memory_write": MemoryWrite,
+    "methodology": Page[Setting],
+    "note": (Note, NoteText),
+    "note_history": NoteHistory,
+    "note_hits": Page[NoteHit],
+    "note_queue": Page[NoteWaiting],
+    "notes": Page[Note],
+    "plugin": Plugin,
+    "plugin_new": PluginNew,
+    "plugins": Plugins,
+    "plugins_check": PluginsCheck,
+    "plugins_install": PluginsInstall,
+    "plugins_remove": PluginsRemove,
+    "plugins_search": PluginsSearch,
+    "provenance": Provenance,
+    "queue": Queue,
+    "record": Record,
+    "record_kinds": Page[KindOfRecord],
+    "records": Page[Record],
+    "refold": Page[Refolded],
+    "report": Report,
+    "run": Run,
+    "run_plan": RunPlan,
+    "runs": Page[Run],
+    "scan": Scan,
+    "service": ServiceLine,
+    "services": Page[ServiceLine],
+    "setting": Setting,
+    "status": StatusDocument,
+    "store_compact": StoreCompact,
+    "store_export": StoreExport,
+    "store_import": StoreImport,
+    "store_migrate": StoreMigrate,
+    "store_stats": StoreStats,
+    "store_verify": StoreVerify,
+    "trust": Trust,
+    "trust_revoked": TrustRevoked,
+    "trusted": Page[Trusted],
+    "uninstall": Uninstall,
+    "verification": Verification,
+    "version": Version,
+}
+
+# An experiment that a dry run would propose has no id yet.
+DRY_RUN = frozenset({"experiment", "experiments"})
+
+# In another program's form, so without our `schema` key.
+FOREIGN: dict[str, Any] = {"hook": Hook}
 
 
 def schema_of(name: str, document: Any, *, ours: bool = True) -> dict[str, Any]:

@@ -12,13 +12,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from perpetual_cli.documents import DOCUMENTS, FOREIGN
-
 TOOL = Path(__file__).parents[2] / "tools" / "make_schemas.py"
 
 
-@pytest.fixture(scope="module")
-def tool() -> ModuleType:
+def _tool() -> ModuleType:
     """`tools/make_schemas.py`, which is no part of the package."""
     spec = importlib.util.spec_from_file_location("make_schemas", TOOL)
     assert spec is not None
@@ -26,6 +23,16 @@ def tool() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+TOOL_MODULE = _tool()
+DOCUMENTS, FOREIGN = TOOL_MODULE.DOCUMENTS, TOOL_MODULE.FOREIGN
+
+
+@pytest.fixture
+def tool() -> ModuleType:
+    """The tool as a module."""
+    return TOOL_MODULE
 
 
 def schema(name: str) -> dict[str, Any]:

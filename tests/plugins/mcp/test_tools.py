@@ -14,8 +14,8 @@ from mcp_types import CallToolResult
 
 from perpetual import Lab
 from perpetual.brief import tokens_of
+from perpetual.documents import status as documents
 from perpetual.lab.ledger.hypotheses import AGENTS_PRIORS
-from perpetual_cli.documents import state
 from perpetual_mcp import shapes
 from tests.plugins.mcp.clients import error_of, opener, talk, text_of
 
@@ -503,13 +503,13 @@ def test_a_wrong_argument_is_told_in_our_words(project: Path) -> None:
 @pytest.mark.parametrize(
     ("shape", "document"),
     [
-        (shapes.Totals, state.Totals),
-        (shapes.Spent, state.Spent),
-        (shapes.BudgetAnswer, state.Budget),
-        (shapes.HypothesisLine, state.HypothesisLine),
-        (shapes.LiveRun, state.RunLine),
-        (shapes.LiveRuns, state.RunsNow),
-        (shapes.StatusAnswer, state.StatusDocument),
+        (shapes.Totals, documents.Totals),
+        (shapes.Spent, documents.Spent),
+        (shapes.BudgetAnswer, documents.Budget),
+        (shapes.HypothesisLine, documents.HypothesisLine),
+        (shapes.LiveRun, documents.RunLine),
+        (shapes.LiveRuns, documents.RunsNow),
+        (shapes.StatusAnswer, documents.StatusDocument),
     ],
 )
 def test_the_shapes_name_what_the_documents_hold(shape: type, document: type) -> None:

@@ -14,8 +14,8 @@ import pytest
 
 from perpetual.api import PerpetualError
 from perpetual.cli.app import run
-from perpetual_cli.documents.bundled import PolicyResult, PolicySaidTrue
 from perpetual_scorers.bench import FilePolicy, InstalledPolicy
+from perpetual_scorers.documents import PolicyResult, PolicySaidTrue
 from perpetual_scorers.process_pool import mapper
 from perpetual_scorers.simulate import Cell, Result, Said, StrategyPolicy, bench, episode
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NotRequired
 
-from perpetual.api import Debit, Evidence, Run
-from perpetual_cli.documents.typed import TypedDict
+from perpetual.documents import TypedDict
+from perpetual.records.ledgers import Debit, Evidence
+from perpetual.records.run import Run
 
 Change = TypedDict("Change", {"run_id": str, "experiment_id": str, "from": str | None, "to": str, "reason": str | None})
 

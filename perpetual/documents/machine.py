@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from perpetual_cli.documents.typed import TypedDict
+from perpetual.documents import TypedDict
 
 
 class Setting(TypedDict):

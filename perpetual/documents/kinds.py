@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perpetual_cli.documents.typed import TypedDict
+from perpetual.documents import TypedDict
 
 __all__ = ["FieldOfRecord", "KindOfRecord"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perpetual_cli.documents.state import ServiceNow
+from perpetual.documents.status import ServiceNow
 
 __all__ = ["ServiceLine"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NotRequired
 
-from perpetual_cli.documents.trust import TrustNow
-from perpetual_cli.documents.typed import TypedDict
+from perpetual.documents import TypedDict
+from perpetual.documents.trust import TrustNow
 
 
 class Totals(TypedDict):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from perpetual_cli.documents.typed import TypedDict
+from perpetual.documents import TypedDict
 
 T = TypeVar("T")
 

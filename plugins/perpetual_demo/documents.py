@@ -1,0 +1,36 @@
+"""What `perpetual demo` answers."""
+
+from __future__ import annotations
+
+from perpetual.documents import TypedDict
+
+__all__ = ["DemoVerdict", "Demo"]
+
+
+class DemoVerdict(TypedDict):
+    """What the demo found out about one hypothesis; `nats` is its measured evidence."""
+
+    id: str
+    statement: str
+    status: str
+    confidence: float
+    false_alarm_bound: float | None
+    evidence: int
+    nats: float
+    runs: int
+    run_hours: float
+
+
+class Demo(TypedDict):
+    """How the demo's campaign ended."""
+
+    project: str
+    path: str
+    reason: str | None
+    explanation: str | None
+    hypotheses: list[DemoVerdict]
+    runs: int
+    run_hours: float
+    elapsed_s: float
+    report: str
+    next: list[str]

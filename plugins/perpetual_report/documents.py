@@ -1,0 +1,133 @@
+"""What the commands `report`, `verify` and `compare` answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perpetual.documents import TypedDict
+
+__all__ = [
+    "Report",
+    "ReportProblem",
+    "Verification",
+    "ArmValue",
+    "ArmMetric",
+    "RunLeftOut",
+    "ComparedArm",
+    "Difference",
+    "ComparedPair",
+    "Comparison",
+]
+
+
+class Report(TypedDict):
+    """The research written up; `path` is where it was written, if it was."""
+
+    format: str
+    path: str | None
+    text: str
+
+
+class ReportProblem(TypedDict):
+    """One thing in a report that does not match; `where` is a place in the file, `source` one in the record."""
+
+    number: str
+    where: str
+    claimed: str
+    found: str
+    source: str
+
+
+class Verification(TypedDict):
+    """A report held to the record as it stood after the event `seq`.
+
+    `checked` counts numbers, `pictures` those drawn again, `logs` the runs whose files were read again; `notes` say
+    what could not be looked at.
+    """
+
+    ok: bool
+    format: str
+    seq: int
+    checked: int
+    pictures: int
+    logs: int
+    problems: list[ReportProblem]
+    notes: list[str]
+
+
+class ArmValue(TypedDict):
+    """What one run measured, and the line of its folder that it was read from."""
+
+    run_id: str
+    seed: int | None
+    value: float
+    source: str | None
+
+
+class ArmMetric(TypedDict):
+    """The seeds of an arm folded; `low` and `high` bound the mean with 95 %, null where nothing can be said."""
+
+    n: int
+    mean: float
+    sd: float | None
+    low: float | None
+    high: float | None
+    values: list[ArmValue]
+
+
+class RunLeftOut(TypedDict):
+    """A run that says nothing here, and why."""
+
+    id: str
+    why: str
+
+
+class ComparedArm(TypedDict):
+    """An experiment with the newest attempt of each replicate, or a run by itself."""
+
+    id: str
+    experiment_id: str
+    hypothesis_id: str | None
+    title: str
+    runs: list[str]
+    left_out: list[RunLeftOut]
+    metrics: dict[str, ArmMetric]
+
+
+class Difference(TypedDict):
+    """A field that is not the same in every arm; null where an arm lacks it."""
+
+    field: str
+    values: dict[str, Any]
+
+
+class ComparedPair(TypedDict):
+    """Two arms and a metric: `difference` is a - b; `better` is named only where the interval excludes 0.
+
+    `effect` is that of a claim (a) against its baseline (b), as its hypothesis shows it: positive is better.
+    """
+
+    metric: str
+    direction: str | None
+    a: str
+    b: str
+    n_a: int
+    n_b: int
+    paired: bool
+    difference: float
+    low: float | None
+    high: float | None
+    separable: bool
+    better: str | None
+    verdict: str
+    effect: dict[str, Any] | None
+
+
+class Comparison(TypedDict):
+    """Experiments or runs side by side."""
+
+    arms: list[ComparedArm]
+    differences: list[Difference]
+    metrics: list[str]
+    pairs: list[ComparedPair]
+    notes: list[str]
