@@ -14,7 +14,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 __all__ = ["add_items", "depth", "drop", "drop_items", "load", "lookup", "put", "same"]
 
@@ -82,26 +81,27 @@ def _read(text: str, comments: bool) -> _Doc:
     return _Doc(text, "".join(plain), found, frozenset(commas))
 
 
-def load(text: str, *, comments: bool = False) -> Any:
+def load(text: str, *, comments: bool = False) -> object:
     """Returns the document's value."""
     return _value(_read(text, comments))
 
 
-def _value(doc: _Doc) -> Any:
+def _value(doc: _Doc) -> object:
     try:
-        return json.loads(doc.plain)
+        found: object = json.loads(doc.plain)
+        return found
     except json.JSONDecodeError as problem:
         raise ValueError(f"line {problem.lineno}: {problem.msg}") from problem
     except RecursionError as problem:
         raise ValueError("line 1: nested too deeply") from problem
 
 
-def same(one: Any, other: Any) -> bool:
+def same(one: object, other: object) -> bool:
     """Returns whether two JSON values are equal; True is not 1, the order of keys does not matter."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-def lookup(text: str, keys: Sequence[str], *, comments: bool = False) -> tuple[Any, ...]:
+def lookup(text: str, keys: Sequence[str], *, comments: bool = False) -> tuple[object, ...]:
     """Returns `(value,)` at the path, or `()` if there is none."""
     value = load(text, comments=comments)
     for key in keys:
@@ -121,7 +121,7 @@ def depth(text: str, keys: Sequence[str], *, comments: bool = False) -> int:
     return len(keys)
 
 
-def put(text: str, keys: Sequence[str], value: Any, *, comments: bool = False) -> str:
+def put(text: str, keys: Sequence[str], value: object, *, comments: bool = False) -> str:
     """Sets the value at the path: replaced where it stands, otherwise added as its object's last entry."""
     present = lookup(text, keys, comments=comments)
     if present and same(present[0], value):
@@ -160,7 +160,7 @@ def drop(text: str, keys: Sequence[str], *, floor: int, comments: bool = False) 
             return text
 
 
-def add_items(text: str, keys: Sequence[str], items: Sequence[Any], *, comments: bool = False) -> str:
+def add_items(text: str, keys: Sequence[str], items: Sequence[object], *, comments: bool = False) -> str:
     """Adds to the list at the path those items that it does not hold yet; a missing list is made."""
     present = lookup(text, keys, comments=comments)
     if not present:
@@ -174,7 +174,7 @@ def add_items(text: str, keys: Sequence[str], items: Sequence[Any], *, comments:
     return text
 
 
-def drop_items(text: str, keys: Sequence[str], items: Sequence[Any], *, floor: int, comments: bool = False) -> str:
+def drop_items(text: str, keys: Sequence[str], items: Sequence[object], *, floor: int, comments: bool = False) -> str:
     """Takes these items out of the list at the path; a list that this leaves empty goes like an entry of `drop`."""
     present = lookup(text, keys, comments=comments)
     if not present:
@@ -191,7 +191,7 @@ def drop_items(text: str, keys: Sequence[str], items: Sequence[Any], *, floor: i
     return text
 
 
-def _list(doc: _Doc, keys: Sequence[str], value: Any) -> list[Any]:
+def _list(doc: _Doc, keys: Sequence[str], value: object) -> list[object]:
     if not isinstance(value, list):
         raise ValueError(f"line {_line(doc.text, _box_start(doc, keys))}: {'.'.join(keys)} is no list")
     return list(value)
@@ -288,7 +288,7 @@ def _tight(text: str) -> bool:
     return '":' in text and _SPACED_COLON.search(text) is None
 
 
-def _dump(text: str, value: Any, margin: str | None) -> str:
+def _dump(text: str, value: object, margin: str | None) -> str:
     """Returns the value as this document would write it: over lines below `margin`, or on one line."""
     if margin is None:
         separators = (",", ":") if _tight(text) else (", ", ": ")
@@ -297,7 +297,7 @@ def _dump(text: str, value: Any, margin: str | None) -> str:
     return lines.replace("\n", _newline(text) + margin)
 
 
-def _insert(doc: _Doc, box: _Box, key: str | None, value: Any) -> str:
+def _insert(doc: _Doc, box: _Box, key: str | None, value: object) -> str:
     """Adds the box's last entry, in the manner of the entries before it."""
     text = doc.text
     tight = _tight(text)

@@ -6,7 +6,7 @@ cannot be.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from perpetual.api import FilePlan
 from perpetual_harnesses import jsonedit, managed_blocks, tomledit
@@ -89,7 +89,12 @@ def _taken(text: str, plan: FilePlan, others: Sequence[FilePlan], entry: Entry |
         before = tomledit.lookup(original, plan.keys)
         if others:
             return text
-        return tomledit.put(text, plan.keys, before[0]) if before else tomledit.drop(text, plan.keys, floor=floor)
+        if not before:
+            return tomledit.drop(text, plan.keys, floor=floor)
+        table = before[0]
+        if not isinstance(table, Mapping):
+            raise ValueError(f"{'.'.join(plan.keys)} was no table before")
+        return tomledit.put(text, plan.keys, table)
     comments = plan.comments
     floor = jsonedit.depth(original, plan.keys, comments=comments) if known else len(plan.keys) - 1
     before = jsonedit.lookup(original, plan.keys, comments=comments)

@@ -13,7 +13,7 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from perpetual.api import WAYS, CorruptData, FilePlan, PerpetualError
 from perpetual.toolkit import user_state
@@ -23,6 +23,26 @@ from perpetual.toolkit.confined import FOLDER, UnsafePath, explain
 __all__ = ["FILE", "Entry", "Record", "digest", "is_inside", "read", "write"]
 
 FILE = "scaffold.json"
+
+
+class _EntryDocument(TypedDict):
+    """An entry as it is written."""
+
+    existed: bool
+    original: str | None  # base64
+    written: str | None
+    folders: list[str]
+    plans: list[tuple[str, dict[str, Any]]]  # the fields of a FilePlan
+
+
+class _Document(TypedDict):
+    """The record as it is written; `mark` is put last."""
+
+    format: int
+    command: list[str]
+    harnesses: list[str]
+    files: dict[str, _EntryDocument]
+    mark: NotRequired[str]
 
 
 @dataclass(frozen=True)
@@ -100,7 +120,7 @@ def is_inside(path: str) -> bool:
     )
 
 
-def _is_ours(data: dict[str, Any]) -> bool:
+def _is_ours(data: Mapping[str, object]) -> bool:
     """Returns whether this user wrote the record; not known where the state folder cannot be read."""
     mark = data.get("mark")
     try:
@@ -109,12 +129,12 @@ def _is_ours(data: dict[str, Any]) -> bool:
         return False
 
 
-def _mark(data: Mapping[str, Any]) -> str:
+def _mark(data: Mapping[str, object]) -> str:
     text = dump_json({key: value for key, value in data.items() if key != "mark"})
     return hmac.new(user_state.secret(), b"scaffold\0" + text.encode("utf-8"), hashlib.sha256).hexdigest()
 
 
-def _entry_of(item: dict[str, Any]) -> Entry:
+def _entry_of(item: _EntryDocument) -> Entry:
     original = None if item["original"] is None else base64.b64decode(item["original"], validate=True)
     plans = tuple(
         (name, FilePlan(**{**plan, "keys": tuple(plan["keys"]), "instead": ()}))
@@ -126,12 +146,12 @@ def _entry_of(item: dict[str, Any]) -> Entry:
         _texts([*plan.keys])
         if plan.how not in WAYS or {type(plan.existing_only), type(plan.comments)} != {bool}:
             raise ValueError(f"a plan of {name} is none")
-    if type(item["existed"]) is not bool or not isinstance(item["written"], (str, type(None))):
+    if {type(item["existed"])} != {bool} or type(item["written"]) not in (str, type(None)):
         raise ValueError("an entry is none")
     return Entry(item["existed"], original, item["written"], folders, plans)
 
 
-def _texts(found: Any) -> tuple[str, ...]:
+def _texts(found: object) -> tuple[str, ...]:
     """Returns a list of texts; raises ValueError for anything else."""
     if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
         raise ValueError("it holds no texts where texts belong")
@@ -140,17 +160,17 @@ def _texts(found: Any) -> tuple[str, ...]:
 
 def write(folder: Path, record: Record) -> None:
     """Writes the record unless the file already holds it."""
-    files = {
+    files: dict[str, _EntryDocument] = {
         path: {
             "existed": entry.existed,
             "original": None if entry.original is None else base64.b64encode(entry.original).decode("ascii"),
             "written": entry.written,
             "folders": list(entry.folders),
-            "plans": [[name, asdict(plan)] for name, plan in entry.plans],
+            "plans": [(name, asdict(plan)) for name, plan in entry.plans],
         }
         for path, entry in record.entries.items()
     }
-    document: dict[str, Any] = {
+    document: _Document = {
         "format": 1,
         "command": list(record.command),
         "harnesses": list(record.harnesses),

@@ -13,14 +13,44 @@ from functools import cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from perpetual.api import FilePlan, Harness, Listing, PluginError, Scaffold
 
 __all__ = ["TemplateHarness", "claude_code", "codex", "cursor", "mcp", "opencode"]
 
 _PACKAGE = "perpetual_templates"
-_KEYS = {"path", "instead", "how", "head", "source", "tail", "keys", "value", "existing_only", "comments"}
+
+
+class _File(TypedDict):
+    """One file of a template: a `FilePlan`, its text in pieces."""
+
+    path: str
+    how: str
+    instead: NotRequired[list[str]]
+    head: NotRequired[str]
+    source: NotRequired[list[str]]
+    tail: NotRequired[str]
+    keys: NotRequired[list[str]]
+    value: NotRequired[object]
+    existing_only: NotRequired[bool]
+    comments: NotRequired[bool]
+
+
+class _Listing(TypedDict):
+    command: list[str]
+    accepted: str
+    waiting: NotRequired[str]
+
+
+class _Template(TypedDict):
+    """A `template.yaml`."""
+
+    detect: list[str | list[str]]
+    files: list[_File]
+    trust: list[str]
+    program: NotRequired[str]
+    listing: NotRequired[_Listing]
 
 
 class TemplateHarness(Harness):
@@ -31,11 +61,11 @@ class TemplateHarness(Harness):
         self._root = files(_PACKAGE) if root is None else root
 
     @cached_property
-    def _template(self) -> dict[str, Any]:
+    def _template(self) -> _Template:
         from ruamel.yaml import YAML
 
         text = self._read(f"{self._name}/template.yaml")
-        template: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
+        template: _Template = YAML(typ="safe", pure=True).load(text)
         return template
 
     def _read(self, path: str) -> str:
@@ -51,8 +81,8 @@ class TemplateHarness(Harness):
         plans = tuple(self._plan(item, command) for item in self._template["files"])
         return Scaffold(plans, tuple(self._template["trust"]))
 
-    def _plan(self, item: Mapping[str, Any], command: tuple[str, ...]) -> FilePlan:
-        strange = sorted(set(item) - _KEYS)
+    def _plan(self, item: _File, command: tuple[str, ...]) -> FilePlan:
+        strange = sorted(set(item) - _File.__annotations__.keys())
         if strange:
             raise PluginError(f"{self._name}/template.yaml: {item.get('path')}: unknown key {strange[0]!r}")
         return FilePlan(
@@ -66,7 +96,7 @@ class TemplateHarness(Harness):
             instead=tuple(item.get("instead", ())),
         )
 
-    def _text(self, item: Mapping[str, Any]) -> str:
+    def _text(self, item: _File) -> str:
         parts = [item.get("head", ""), *map(self._read, item.get("source", ())), item.get("tail", "")]
         return "".join(parts)
 
@@ -77,8 +107,7 @@ class TemplateHarness(Harness):
 
     def program(self) -> str | None:
         """Returns the harness's program; None for a template of no harness in particular."""
-        name: str | None = self._template.get("program")
-        return name
+        return self._template.get("program")
 
     def listing(self) -> Listing | None:
         """Returns the command of the template, where the harness has one that costs little."""
@@ -86,12 +115,12 @@ class TemplateHarness(Harness):
         return None if item is None else Listing(tuple(item["command"]), item["accepted"], item.get("waiting", ""))
 
 
-def _filled(value: Any, command: tuple[str, ...]) -> Any:
+def _filled(value: object, command: tuple[str, ...]) -> object:
     """Returns the value with program, arguments and shell command in place of their names."""
     if isinstance(value, Mapping):
         return {key: _filled(item, command) for key, item in value.items()}
     if isinstance(value, list):
-        found: list[Any] = []
+        found: list[object] = []
         for item in value:
             found += command[1:] if item == "{{arguments}}" else [_filled(item, command)]
         return found

@@ -11,8 +11,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 
 __all__ = ["depth", "drop", "load", "lookup", "put"]
 
@@ -21,7 +20,7 @@ _AT = re.compile(r"\(at line (\d+), column \d+\)$")
 _BESIDE = re.compile(r"[ \t]*(?:#[^\n]*)?\r?")  # a line that says nothing to a program
 
 
-def load(text: str) -> dict[str, Any]:
+def load(text: str) -> dict[str, object]:
     """Returns the document's value."""
     try:
         return tomllib.loads(text)
@@ -33,9 +32,9 @@ def load(text: str) -> dict[str, Any]:
         raise ValueError("line 1: nested too deeply") from problem
 
 
-def lookup(text: str, keys: Sequence[str]) -> tuple[Any, ...]:
+def lookup(text: str, keys: Sequence[str]) -> tuple[object, ...]:
     """Returns `(value,)` at the path, or `()` if there is none."""
-    value: Any = load(text)
+    value: object = load(text)
     for key in keys:
         if not isinstance(value, dict) or key not in value:
             return ()
@@ -45,7 +44,7 @@ def lookup(text: str, keys: Sequence[str]) -> tuple[Any, ...]:
 
 def depth(text: str, keys: Sequence[str]) -> int:
     """Returns how many steps of the path exist."""
-    value: Any = load(text)
+    value: object = load(text)
     for number, key in enumerate(keys):
         if not isinstance(value, dict) or key not in value:
             return number
@@ -53,7 +52,7 @@ def depth(text: str, keys: Sequence[str]) -> int:
     return len(keys)
 
 
-def put(text: str, keys: Sequence[str], table: Mapping[str, Any]) -> str:
+def put(text: str, keys: Sequence[str], table: Mapping[str, object]) -> str:
     """Sets the table at the path; an existing one is replaced whole."""
     present = lookup(text, keys)
     if present and present[0] == table:
@@ -61,9 +60,10 @@ def put(text: str, keys: Sequence[str], table: Mapping[str, Any]) -> str:
     wanted = load(text)
     here = wanted
     for number, key in enumerate(keys[:-1]):
-        here = here.setdefault(key, {})
-        if not isinstance(here, dict):
+        inner = here.setdefault(key, {})
+        if not isinstance(inner, dict):
             raise ValueError(f"line {_line_of(text, key)}: {'.'.join(keys[: number + 1])} is no table")
+        here = inner
     here[keys[-1]] = dict(table)
     return _first_right(
         lambda found: found == wanted,
@@ -93,13 +93,17 @@ def drop(text: str, keys: Sequence[str], *, floor: int) -> str:
     )
 
 
-def _at(document: dict[str, Any], path: Sequence[str]) -> Any:
+def _at(document: MutableMapping[str, object], path: Sequence[str]) -> MutableMapping[str, object]:
+    """Returns the table at the path; raises TypeError where a step is none."""
     for key in path:
-        document = document[key]
+        inner = document[key]
+        if not isinstance(inner, MutableMapping):
+            raise TypeError(f"{key} is no table")
+        document = inner
     return document
 
 
-def _pruned(document: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+def _pruned(document: dict[str, object], keys: Sequence[str]) -> dict[str, object]:
     """Returns the document without what is empty on the way to the path."""
     if keys and keys[0] in document:
         inner = document[keys[0]]
@@ -110,7 +114,7 @@ def _pruned(document: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
     return document
 
 
-def _first_right(is_right: Callable[[dict[str, Any]], bool], *edits: Callable[[], str]) -> str:
+def _first_right(is_right: Callable[[dict[str, object]], bool], *edits: Callable[[], str]) -> str:
     """Returns the text of the first edit whose value is right."""
     from tomlkit.exceptions import TOMLKitError
 
@@ -141,7 +145,7 @@ def _header(keys: Sequence[str]) -> str:
     return f"[{'.'.join(map(_key, keys))}]"
 
 
-def _written(value: Any) -> str:
+def _written(value: object) -> str:
     import tomlkit
 
     if isinstance(value, Mapping):
@@ -151,7 +155,7 @@ def _written(value: Any) -> str:
     return str(tomlkit.item(value).as_string())
 
 
-def _appended(text: str, keys: Sequence[str], table: Mapping[str, Any]) -> str:
+def _appended(text: str, keys: Sequence[str], table: Mapping[str, object]) -> str:
     """Returns the text with the table as a block at its end, an empty line before it."""
     newline = _newline(text)
     lines = [_header(keys), *(f"{_key(name)} = {_written(value)}" for name, value in table.items()), ""]
@@ -174,16 +178,16 @@ def _cut(text: str, keys: Sequence[str]) -> str:
     return "".join([*lines[:first], *lines[end:]])
 
 
-def _set(text: str, keys: Sequence[str], table: Mapping[str, Any]) -> str:
+def _set(text: str, keys: Sequence[str], table: Mapping[str, object]) -> str:
     """Returns the text with the table set in the tree."""
     import tomlkit
 
     document = tomlkit.parse(text)
-    here: Any = document
+    here: MutableMapping[str, object] = document
     for key in keys[:-1]:
         if key not in here:
             here[key] = tomlkit.table(is_super_table=True)
-        here = here[key]
+        here = _at(here, (key,))
     inline = tomlkit.inline_table()
     inline.update(table)
     here[keys[-1]] = inline
@@ -195,8 +199,5 @@ def _deleted(text: str, keys: Sequence[str]) -> str:
     import tomlkit
 
     document = tomlkit.parse(text)
-    here: Any = document
-    for key in keys[:-1]:
-        here = here[key]
-    del here[keys[-1]]
+    del _at(document, keys[:-1])[keys[-1]]
     return tomlkit.dumps(document)

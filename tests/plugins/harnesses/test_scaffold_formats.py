@@ -61,6 +61,7 @@ def config() -> Iterator[Config]:
 def test_opencode_json_with_comments_survives_and_comes_back(parts: tuple[str, str, str], name: str) -> None:
     text = "".join(parts)
     before = jsonedit.load(text, comments=True)
+    assert isinstance(before, dict)
     with _folder() as config:
         path = config.root / name
         path.write_bytes(text.encode())
