@@ -34,6 +34,8 @@ def is_supervisor(pid: int) -> bool:
         except FileNotFoundError:
             return is_starting
         identity = platform.identity_of(pid)
+        if not isinstance(started, dict):
+            return False
         return identity is not None and bool(started["supervisor"] == identity._asdict())
     except (OSError, ValueError, KeyError, TypeError):
         return False  # gone, of another user, or no record of ours: nothing is proven

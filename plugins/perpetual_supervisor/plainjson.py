@@ -10,6 +10,7 @@ from perpetual.toolkit import atomic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 
@@ -25,7 +26,7 @@ class _Context:
         raise ValueError(f"{name} is not JSON")
 
 
-def _accelerated() -> tuple[Any, Any]:
+def _accelerated() -> tuple[Callable[[str, int], tuple[object, int]], Callable[[str], str]]:
     """Returns the scanner that reads a value from a text at a position, and the encoder of strings."""
     context: Any = _Context()
     try:
@@ -41,12 +42,12 @@ def _accelerated() -> tuple[Any, Any]:
 _SCAN, _QUOTED = _accelerated()
 
 
-def read(path: str) -> Any:
+def read(path: str) -> object:
     """Returns the document in a file. Raises OSError, ValueError."""
     return load(atomic.read_file(path).decode("utf-8"))
 
 
-def load(text: str) -> Any:
+def load(text: str) -> object:
     """Returns the value of a JSON document, as `json.loads`. Raises ValueError if it is none."""
     text = text.strip(" \t\n\r")
     try:
@@ -64,12 +65,12 @@ def load(text: str) -> Any:
     return value
 
 
-def dump(value: str | int | float | dict[str, Any] | None) -> str:
+def dump(value: object) -> str:
     """Returns a line of JSON, as `atomic.dump_json`. Raises ValueError for NaN, infinity; TypeError for other kinds."""
     if value is None:
         return "null"
     if isinstance(value, str):
-        return str(_QUOTED(value))
+        return _QUOTED(value)
     if type(value) is int:
         return repr(value)
     if type(value) is float:

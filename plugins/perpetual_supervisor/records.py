@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import errno
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, NotRequired, TypedDict, TypeVar
 
 from perpetual.toolkit import confined
 from perpetual.toolkit.platform import Identity
@@ -21,11 +21,54 @@ from perpetual.toolkit.run_folder import STARTED
 EXIT = "exit.json"
 ExitReason = Literal["exited", "signalled", "timeout", "killed", "exec_failed"]
 _Parsed = TypeVar("_Parsed")
+_Kind = TypeVar("_Kind")
+_REASONS: tuple[ExitReason, ...] = ("exited", "signalled", "timeout", "killed", "exec_failed")
 # What reading will meet again however often it is tried: no right to it, a link that leads to itself, a socket.
 _LASTING = (errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO, errno.ENAMETOOLONG)
 _LARGEST_BYTES = 1 << 20  # of a record; the supervisor's have less than a thousandth of it
 _LONGEST_DETAIL = 20_000
 _LARGEST = 1 << 62
+
+
+class LaunchDocument(TypedDict):
+    """What to run (`launch.json`), from the launcher to the supervisor; an earlier launcher may leave out some keys."""
+
+    argv: list[str]
+    cwd: str
+    env: dict[str, str]
+    wall_s: float | None
+    grace_s: float
+    no_output_s: NotRequired[float | None]
+    max_log_bytes: int | None
+    nonce: NotRequired[str | None]
+    spec_hash: NotRequired[str | None]
+    end_key: NotRequired[str]
+    end_hash: NotRequired[str]
+    launcher: NotRequired[Mapping[str, object] | None]  # the identity of its process
+    host_id: NotRequired[str]
+    host_name: NotRequired[str]
+
+
+class BoundDocument(TypedDict):
+    """What says to which run a record belongs."""
+
+    nonce: str | None
+    spec_hash: str | None
+
+
+class ExitDocument(BoundDocument):
+    """An `ExitRecord` as it is written."""
+
+    exit_code: int | None
+    signal: int | None
+    reason: str
+    detail: str | None
+    started_at: str
+    ended_at: str
+    duration_s: float
+    max_rss_bytes: int
+    cpu_s: float
+    end_key: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +130,9 @@ def read_started(run_dir: Path) -> Started | None:
     return _read(run_dir / STARTED, started_in)
 
 
-def started_in(found: Any) -> Started:
+def started_in(document: object) -> Started:
     """Returns the record of a start, checked. Raises KeyError, TypeError, ValueError."""
+    found = _object(document)
     return Started(
         supervisor=identity_in(found["supervisor"]),
         child=None if found["child"] is None else identity_in(found["child"]),
@@ -109,7 +153,7 @@ def read_exit(run_dir: Path) -> ExitRecord | None:
     return _read(run_dir / EXIT, _exit_record)
 
 
-def _read(path: Path, build: Callable[[Any], _Parsed]) -> _Parsed | None:
+def _read(path: Path, build: Callable[[object], _Parsed]) -> _Parsed | None:
     import json
 
     try:
@@ -121,7 +165,7 @@ def _read(path: Path, build: Callable[[Any], _Parsed]) -> _Parsed | None:
             raise
         raise ValueError(f"{path}: cannot be read: {exc.strerror}") from exc
     try:
-        found = json.loads(raw.decode("utf-8"))
+        found: object = json.loads(raw.decode("utf-8"))
     except (ValueError, RecursionError) as exc:
         raise ValueError(f"{path}: not a JSON document: {exc}") from exc
     try:
@@ -135,38 +179,46 @@ def shortened(text: str, limit: int = 300) -> str:
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 
-def typed(found: Any, key: str, *kinds: type) -> Any:
-    """Returns a value of one of these kinds. Raises KeyError, TypeError."""
-    value = found[key]
-    if type(value) not in kinds:
+def _object(document: object) -> Mapping[str, object]:
+    """Returns the document, a JSON object. Raises TypeError."""
+    if not isinstance(document, dict):
+        raise TypeError(f"it is {type(document).__name__}, no object")
+    return document
+
+
+def typed(document: object, key: str, kind: type[_Kind]) -> _Kind:
+    """Returns a value of an object that is of just this kind. Raises KeyError, TypeError."""
+    value = _object(document)[key]
+    if not isinstance(value, kind) or type(value) is not kind:
         raise TypeError(f"{key} is {value!r}")
     return value
 
 
-def _limit(found: Any, key: str) -> float | None:
+def _limit(found: Mapping[str, object], key: str) -> float | None:
     value = found.get(key)  # an earlier version did not write it
     return None if value is None else seconds(found, key)
 
 
-def seconds(found: Any, key: str) -> float:
-    """Returns a possible length of time. Raises KeyError, TypeError, ValueError."""
-    value = float(typed(found, key, float, int))
+def seconds(document: object, key: str) -> float:
+    """Returns a possible length of time. Raises KeyError, TypeError, ValueError, OverflowError."""
+    found = _object(document)[key]
+    value = float(typed(document, key, int)) if isinstance(found, int) else typed(document, key, float)
     if not 0.0 <= value < math.inf:
         raise ValueError(f"{key} is {value!r}")
     return value
 
 
-def _word(found: Any, key: str) -> str | None:
+def _word(found: Mapping[str, object], key: str) -> str | None:
     """Returns a short text that an earlier version did not write."""
-    value: str | None = None if found.get(key) is None else typed(found, key, str)
+    value = None if found.get(key) is None else typed(found, key, str)
     if value is not None and len(value) > 200:
         raise ValueError(f"{key} has {len(value)} characters")
     return value
 
 
-def _time(found: Any, key: str) -> str:
+def _time(found: Mapping[str, object], key: str) -> str:
     """Returns a moment in UTC. Raises KeyError, TypeError, ValueError."""
-    value: str = typed(found, key, str)
+    value = typed(found, key, str)
     if len(value) > 40 or datetime.fromisoformat(value).utcoffset() != timedelta(0):
         raise ValueError(f"{key} is {shortened(repr(value))}, which is no time in UTC")
     if not 1970 <= datetime.fromisoformat(value).astimezone(UTC).year <= 2500:
@@ -174,14 +226,18 @@ def _time(found: Any, key: str) -> str:
     return value
 
 
-def _whole(found: Any, key: str, *others: type) -> Any:
-    value = typed(found, key, int, *others)
-    if isinstance(value, int) and not -_LARGEST < value < _LARGEST:
+def _whole(found: Mapping[str, object], key: str) -> int:
+    value = typed(found, key, int)
+    if not -_LARGEST < value < _LARGEST:
         raise ValueError(f"{key} is beyond all numbers")
     return value
 
 
-def identity_in(found: Any) -> Identity:
+def _whole_or_none(found: Mapping[str, object], key: str) -> int | None:
+    return None if found[key] is None else _whole(found, key)
+
+
+def identity_in(found: object) -> Identity:
     """Returns the identity of a process in a record. Raises KeyError, TypeError, ValueError."""
     boot_id, pid, ticks = typed(found, "boot_id", str), typed(found, "pid", int), typed(found, "start_ticks", int)
     if len(boot_id) > 200 or not 0 < pid < 1 << 31 or not 0 <= ticks < _LARGEST:
@@ -189,13 +245,15 @@ def identity_in(found: Any) -> Identity:
     return Identity(boot_id, pid, ticks)
 
 
-def _exit_record(found: Any) -> ExitRecord:
-    reason, detail = typed(found, "reason", str), typed(found, "detail", str, type(None))
-    if reason not in ("exited", "signalled", "timeout", "killed", "exec_failed"):
-        raise ValueError(f"reason is {reason!r}")
+def _exit_record(document: object) -> ExitRecord:
+    found = _object(document)
+    word, detail = typed(found, "reason", str), None if found["detail"] is None else typed(found, "detail", str)
+    reason = next((each for each in _REASONS if each == word), None)
+    if reason is None:
+        raise ValueError(f"reason is {word!r}")
     return ExitRecord(
-        exit_code=_whole(found, "exit_code", type(None)),
-        signal=_whole(found, "signal", type(None)),
+        exit_code=_whole_or_none(found, "exit_code"),
+        signal=_whole_or_none(found, "signal"),
         reason=reason,
         detail=detail if detail is None else shortened(detail, _LONGEST_DETAIL),
         started_at=_time(found, "started_at"),

@@ -24,7 +24,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from perpetual.toolkit import atomic, confined, lock, platform
 from perpetual.toolkit.crashpoints import step
@@ -38,6 +38,7 @@ from perpetual_supervisor.processes import command_of, marked, supervision_of
 from perpetual_supervisor.records import (
     EXIT,
     ExitRecord,
+    LaunchDocument,
     Started,
     hash_of,
     identity_in,
@@ -142,7 +143,7 @@ def launch(
     program), FileExistsError if `run_dir` has had a run or another launcher is at work in it, ValueError for
     arguments that can never work.
     """
-    spec = {
+    spec: LaunchDocument = {
         "argv": _checked_argv(argv),
         "cwd": os.path.abspath(cwd),
         "env": _checked_env(env),
@@ -312,7 +313,7 @@ def wait(run_dir: Path, timeout_s: float) -> Observation:
             time.sleep(min(_UNSEEN_POLL_S, left_s))  # its supervisor cannot be seen from here: nothing to sleep on
 
 
-def _prepare(run_dir: Path, spec: dict[str, Any]) -> None:
+def _prepare(run_dir: Path, spec: LaunchDocument) -> None:
     """Puts `launch.json` into an unused run directory, or raises FileExistsError.
 
     A `launch.json` that its launcher left behind is replaced: under the lock no supervisor is reading it, and each

@@ -34,9 +34,11 @@ from perpetual_supervisor.nested_runs import is_supervisor
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from types import FrameType
-    from typing import Any, NoReturn
+    from typing import NoReturn, TypeGuard
+
+    from perpetual_supervisor.records import BoundDocument, ExitDocument, LaunchDocument
 else:
     try:
         import _signal as signal  # without the enums that `signal` makes of it, for 6 ms of each launch's CPU
@@ -103,15 +105,20 @@ def hold_lock(path: str) -> None:
             time.sleep(0.01)  # an observer's probe is over in a moment, and flock has no time limit to wait with
 
 
-def read_spec(path: str) -> dict[str, Any]:
+def read_spec(path: str) -> LaunchDocument:
     """Reads what to run. Raises StartError if it is missing or unreadable."""
     try:
         spec = plainjson.read(path)
     except (OSError, ValueError) as exc:
         raise StartError("unreadable", f"cannot read what to run: {path}: {exc}") from exc
-    if not isinstance(spec, dict):
+    if not _is_launch(spec):
         raise StartError("unreadable", f"{path}: there is nothing to run")
     return spec
+
+
+def _is_launch(found: object) -> TypeGuard[LaunchDocument]:
+    """Returns whether it is a launcher's document: only a launcher writes one there, and it has checked the values."""
+    return isinstance(found, dict)
 
 
 def answer(line: str, null: int) -> None:
@@ -141,12 +148,12 @@ def iso_now() -> str:
 class Run:
     """One command from fork to exit record. Single-threaded; signals only set a flag and wake the loop."""
 
-    def __init__(self, spec: dict[str, Any]) -> None:
+    def __init__(self, spec: LaunchDocument) -> None:
         import resource  # noqa: F401 - os.wait4 would import it when the command has ended
 
         self.spec = spec
         # To which run both records belong; a launcher of an earlier version gave no such words.
-        self.bound = {"nonce": spec.get("nonce"), "spec_hash": spec.get("spec_hash")}
+        self.bound: BoundDocument = {"nonce": spec.get("nonce"), "spec_hash": spec.get("spec_hash")}
         self.child = 0
         self.status: int | None = None  # the wait status of the main child
         self.reason: str | None = None  # why we ended it, if we did
@@ -159,7 +166,7 @@ class Run:
         self.kill_at: float | None = None  # set once TERM was sent
         self.give_up_at: float | None = None  # set once KILL was sent
         self.cancel_requested = False
-        self.silence_s: float | None = spec.get("no_output_s")
+        self.silence_s = spec.get("no_output_s")
         self.silent_at: float | None = None  # when it will have written nothing for so long
         self.cpu_s = 0.0
         self.max_rss_bytes = 0
@@ -251,9 +258,8 @@ class Run:
 
     def _end_unstarted(self, reason: str, detail: str, exit_code: int | None) -> NoReturn:
         os.waitpid(self.child, 0)
-        record = self.exit_record()
-        record.update(exit_code=exit_code, signal=None, reason=reason, detail=detail)
-        record_exit(record)
+        ended = {"exit_code": exit_code, "signal": None, "reason": reason, "detail": detail}
+        record_exit({**self.exit_record(), **ended})
         raise StartError(reason, detail)
 
     def supervise(self) -> None:
@@ -382,7 +388,7 @@ class Run:
         if select.select([self.wake], [], [], wait_s)[0]:
             os.read(self.wake, 4096)
 
-    def exit_record(self) -> dict[str, Any]:
+    def exit_record(self) -> ExitDocument:
         """Returns the exit record as of now (the keys of `ExitRecord`)."""
         code = None if self.status is None else os.waitstatus_to_exitcode(self.status)
         signalled = code is not None and code < 0
@@ -409,7 +415,7 @@ class Run:
         return where and f"killed by signal 9 while the kernel's out-of-memory killer was at work {where}"
 
 
-def become_command(spec: dict[str, Any], gate: int, report: int, logs: list[int]) -> NoReturn:
+def become_command(spec: LaunchDocument, gate: int, report: int, logs: list[int]) -> NoReturn:
     """Drops, in the child, the supervisor's signal handling, waits at the gate, executes; or `report`s why not."""
     what = "cannot start"
     try:
@@ -439,6 +445,8 @@ def read_cancellation() -> tuple[str, float | None] | None:
     """Reads `cancel.json` as (detail, grace in seconds); None if there is none."""
     try:
         found = plainjson.read("cancel.json")
+        if not isinstance(found, dict):
+            raise ValueError("it is none of ours")
         by, grace_s = found["by"], found["grace_s"]
         # The command may have written it: a number beyond all floats, or a name as long as a book.
         if not isinstance(by, str) or not isinstance(grace_s, (int, float)) or not 0 <= grace_s <= LONGEST_GRACE_S:
@@ -452,7 +460,7 @@ def read_cancellation() -> tuple[str, float | None] | None:
 
 
 def record_exit(
-    record: dict[str, Any],
+    record: Mapping[str, object],
     waits_s: tuple[float, ...] = RECORD_RETRY_WAITS_S,
     then_every_s: float | None = RECORD_RETRY_AT_LAST_S,
 ) -> bool:
