@@ -1,17 +1,19 @@
 """`make docs`: writes the reference pages from the program itself, so that they cannot drift from it.
 
 `docs/cli.md` from the click tree, `docs/hooks.md` from the hookspecs, `docs/config.md` from the two schemas,
-`docs/mcp.md` from what the MCP server tells a client,
+`docs/mcp.md` from what the MCP server tells a client, `docs/api.md` from the signatures and docstrings of `Lab`,
 `docs/index.md` from the first part of README.md, `docs/llms.txt` from the site's navigation and the first sentence of
 each page. A test runs `pages()` and fails when a committed page differs.
 """
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
 import re
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +278,190 @@ def mcp_page() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+_API_INTRODUCTION = """\
+`Lab` is the door to a project for Python: the command line, the MCP server and plugins call the same methods.
+
+```python
+from perpetual import Lab
+
+with Lab.init(".", name="warm-up") as lab:
+    claim = lab.hypotheses.add("warm-up lowers val_loss", metric="val_loss", direction="min", mde=0.05, baseline=2.31)
+    experiment = lab.experiments.propose(claim.id, command="python train.py --warmup 500", replicates=3)
+    print(experiment.id, experiment.status)  # e1 proposed
+    print(lab.hypotheses.get("h1").confidence)  # 0.5
+```
+
+- **Answers.** Methods return frozen records of `perpetual.records`, or dicts and lists with the keys written here.
+- **Pages.** `list` returns a `Listing`: `items`, at most `limit` of them, and `next_cursor`, the `cursor` of the next
+  page. It is None on the last page.
+- **Errors.** Every error is a `perpetual.errors.PerpetualError` with `code`, `message` and `hint`. Any method that
+  reads an id raises NotFound for an unknown one. Any method that writes raises NotPermitted in a project that is held
+  ([untrusted projects](how-to/untrusted-projects.md)), and TransientError if the store's lock stays taken.
+- **Units.** A name that ends in `_s` is seconds, in `_hours` hours, in `_bytes` bytes. Times are UTC, ISO 8601.
+- **Idempotency.** A second call with the same `idempotency_key` returns the first call's answer and writes nothing.
+- **Threads.** One `Lab` may be used by several threads; processes share a project through its store.
+
+What stays over releases: [stability](stability.md).
+"""
+# The components in the order of a user's work: what was claimed, tried, run, found, spent; then the project itself.
+_COMPONENTS = (
+    "hypotheses", "experiments", "proposals", "runs", "queue", "evidence", "budget", "memory", "feed", "records",
+    "loop", "settings", "trust", "storage", "imports", "services",
+)  # fmt: skip
+_MAKES = ("add", "propose", "launch", "write")
+# Beside the records: what else signatures on the page name.
+_NAMED = (
+    "perpetual.lab.ledger.specification:Specification",
+    "perpetual.lab.experiments.pick:Pick",
+    "perpetual.slots.analyser:MetricValue",
+    "perpetual.lab.memory:Hit",
+    "perpetual.lab.memory:Waiting",
+    "perpetual.slots.memory:NoteCommit",
+    "perpetual.lab.records:Record",
+    "perpetual.lab.loop.steps:Launches",
+    "perpetual.toolkit.config_keys:Item",
+    "perpetual.lab.trust_review:Review",
+    "perpetual.lab.trust_questions:HeldItem",
+    "perpetual.toolkit.import_records:Batch",
+    "perpetual.toolkit.import_records:Taken",
+)
+_WIDEST = 100  # characters of a signature on one line
+
+
+def components() -> dict[str, type]:
+    """Returns the class of each public component of `Lab`, in the order of the page."""
+    from functools import cached_property
+
+    from perpetual import Lab
+
+    found = {
+        name: _class_of(value)
+        for name, value in vars(Lab).items()
+        if isinstance(value, cached_property) and name[0] != "_"
+    }
+    assert sorted(found) == sorted(_COMPONENTS), "a component of Lab has no place in the order of the page"
+    return {name: found[name] for name in _COMPONENTS}
+
+
+def _class_of(component: Any) -> type:
+    """Returns the class that a component's property makes: the name of its annotation, in the module it imports."""
+    module = next(name for name in component.func.__code__.co_names if name.startswith("perpetual."))
+    return _named(f"{module}:{component.func.__annotations__['return']}")
+
+
+def _named(address: str) -> type:
+    """Returns the class at `module:name`."""
+    module, _, name = address.partition(":")
+    found = getattr(importlib.import_module(module), name)
+    assert isinstance(found, type)
+    return found
+
+
+def members(home: type) -> dict[str, Any]:
+    """Returns the public methods and properties of a class by name: what makes records first, then as its source."""
+    kinds = (property, staticmethod, classmethod)
+    found = {
+        name: value
+        for name, value in vars(home).items()
+        if (name[0] != "_" or name == "__call__") and (inspect.isfunction(value) or isinstance(value, kinds))
+    }
+    return dict(sorted(found.items(), key=lambda item: item[0] not in _MAKES))
+
+
+def _annotation(value: Any) -> str:
+    return value if isinstance(value, str) else inspect.formatannotation(value)
+
+
+def _parameter(one: inspect.Parameter) -> str:
+    """Returns a parameter as its source has it; the default that is a function by its name."""
+    stars = "*" if one.kind is one.VAR_POSITIONAL else "**" if one.kind is one.VAR_KEYWORD else ""
+    text = f"{stars}{one.name}: {_annotation(one.annotation)}"
+    if one.default is one.empty:
+        return text
+    default = one.default.__name__ if inspect.isfunction(one.default) else repr(one.default).replace("'", '"')
+    return f"{text} = {default}"
+
+
+def api_signature(name: str, value: Any) -> str:
+    """Returns a method's signature as its source has it, a parameter on each line where it is long."""
+    if isinstance(value, property):
+        assert value.fget is not None
+        return f"{name}: {_annotation(inspect.signature(value.fget).return_annotation)}"
+    function = value if inspect.isfunction(value) else value.__func__
+    known = inspect.signature(function)
+    given = list(known.parameters.values())[0 if isinstance(value, staticmethod) else 1 :]
+    words, is_keyword = [], False
+    for one in given:
+        if one.kind is one.KEYWORD_ONLY and not is_keyword:
+            is_keyword = True
+            words.append("*")
+        words.append(_parameter(one))
+    answer = _annotation(known.return_annotation)
+    if hasattr(function, "__wrapped__"):  # made by `contextmanager`
+        answer = re.sub(r"^Iterator\b", "AbstractContextManager", answer)
+    line = f"def {name}({', '.join(words)}) -> {answer}: ..."
+    if len(line) <= _WIDEST:
+        return line
+    return "\n".join([f"def {name}(", *(f"    {word}," for word in words), f") -> {answer}: ..."])
+
+
+def api_text(home: Any) -> list[str]:
+    """Returns a docstring as Markdown: what each part (`Args:`, `Raises:`) names as a list."""
+    lines, part = [], ""
+    for line in (inspect.getdoc(home) or "").splitlines():
+        if re.fullmatch(r"(Args|Attributes|Raises|Returns|Yields):", line):
+            part = line
+            lines += [f"**{part}**", ""]
+        elif not part or not line.startswith("    "):
+            lines.append(line)
+        elif part in ("Returns:", "Yields:") or line.startswith("     "):
+            lines.append(f"{'' if part in ('Returns:', 'Yields:') else '  '}{line.strip()}")
+        else:
+            names, _, text = line.strip().partition(": ")
+            lines.append(f"- {', '.join(f'`{name}`' for name in names.split(', '))}: {text}")
+    return [*lines, ""]
+
+
+def _api_section(title: str, home: type) -> list[str]:
+    """Returns the section of a class: what it is, and each of its methods."""
+    lines = [f"## {title}", "", *api_text(home)]
+    for name, value in members(home).items():
+        shown = name if name != "__call__" else title.rpartition(".")[2]
+        heading = f"{title}.{name}" if name != "__call__" else f"{title}(kind)"
+        lines += [f"### {heading}", "", "```python", api_signature(shown, value), "```", "", *api_text(value)]
+    return lines
+
+
+def _api_record(record: type) -> list[str]:
+    """Returns the section of a record: its fields as its source has them, with their comments."""
+    source = inspect.getsource(record).partition("\n    def ")[0]
+    fields = source[source.index("class ") :].replace(f'    """{record.__doc__}"""\n\n', "").rstrip()
+    return [f"### {record.__name__}", "", *api_text(record), "```python", fields, "```", ""]
+
+
+def api_page() -> str:
+    """Returns `Lab` with its components, each public method with signature and docstring, and the records."""
+    from perpetual import Lab, records
+    from perpetual.lab.plugin_listing import Inventory
+    from perpetual.lab.records import KindRecords
+
+    lines = ["# The Python API", "", _NOTE, _API_INTRODUCTION, *_api_section("Lab", Lab)]
+    for name, home in components().items():
+        lines += _api_section(f"lab.{name}", home)
+        if name == "records":
+            lines += _api_section("lab.records(kind)", KindRecords)
+    lines += [*_api_section("lab.inventory()", Inventory), "## Records", ""]
+    lines += [
+        "What methods return, as its source declares it. `to_json(record)` of `perpetual.records` has the same keys.",
+        "",
+    ]
+    shown = [getattr(records, name) for name in records.__all__]
+    shown = [value for value in shown if inspect.isclass(value) and is_dataclass(value)]
+    for record in [*shown, *map(_named, _NAMED)]:
+        lines += _api_record(record)
+    return "\n".join(lines).rstrip() + "\n"
+
+
 def navigation() -> list[str]:
     """Returns the pages of the site in their order."""
     from ruamel.yaml import YAML
@@ -328,7 +514,13 @@ def llms_text(known: dict[str, str]) -> str:
 
 def pages() -> dict[str, str]:
     """Returns file name -> content of every generated page."""
-    known = {"cli.md": cli_page(), "hooks.md": hooks_page(), "config.md": config_page(), "mcp.md": mcp_page()}
+    known = {
+        "cli.md": cli_page(),
+        "hooks.md": hooks_page(),
+        "config.md": config_page(),
+        "mcp.md": mcp_page(),
+        "api.md": api_page(),
+    }
     return {**known, "index.md": index_page(known), "llms.txt": llms_text(known)}
 
 

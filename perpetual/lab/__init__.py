@@ -55,7 +55,10 @@ __all__ = ["Lab"]
 
 
 class Lab(AbstractContextManager["Lab"]):
-    """One project's lab, in the folder `root`, acting in the name of `actor`. Use `Lab.open` or `Lab.init`."""
+    """One project's lab, in the folder `root`, acting in the name of `actor`. Use `Lab.open` or `Lab.init`.
+
+    Use it in a `with` block, or call `close`.
+    """
 
     def __init__(self, ctx: Context) -> None:
         self.context = ctx
@@ -65,7 +68,7 @@ class Lab(AbstractContextManager["Lab"]):
 
     @cached_property
     def budget(self) -> Budget:
-        """Returns what was spent, and the limit."""
+        """Returns the budget: what was spent, and the limit."""
         from perpetual.lab.budget import Budget
 
         return Budget(self.context)
@@ -196,8 +199,16 @@ class Lab(AbstractContextManager["Lab"]):
     ) -> Lab:
         """Opens the project at `path`, or the nearest one above the working directory.
 
+        Args:
+            actor: the name that records carry; None is the user's, or the agent's whose shell it is.
+            safe: loads bundled plugins only.
+            registry: the plugins to use; None finds those that are installed.
+            clock: returns the present time, in UTC.
+
         Raises:
-            NoProject: if there is none. ForeignProject: another tool's or a newer version's. ConfigError: its files.
+            NoProject: if there is none.
+            ForeignProject: if it is another tool's or a newer version's.
+            ConfigError: if one of its files does not fit.
         """
         config = LabConfig(find_project(explicit=str(path) if path is not None else None))
         plugins = registry or Registry.of(config, safe=safe)
@@ -245,7 +256,17 @@ class Lab(AbstractContextManager["Lab"]):
         return lab
 
     def scan(self, *, analyse: bool = True, first: Collection[str] = ()) -> dict[str, Any]:
-        """Records what has happened to the runs, these `first`, and what was learned; see `lab.runs.reconcile`."""
+        """Records what has happened to the runs, then analyses them, starts runs that wait, and writes notes to git.
+
+        Args:
+            analyse: False leaves analyses and notes to a later call, as the methodology's `auto_analyze` may.
+            first: ids of runs to look at before the others, since a caller waits for them.
+
+        Returns:
+            `{changes: [{run_id, experiment_id, from, to, reason}], debits, evidence, problems: [{run_id, code,
+            message}], elsewhere: [{run_id, where}]}`; `elsewhere` only where there is one. A run that cannot be looked
+            at stays as it is and holds up no other.
+        """
         from perpetual.lab.runs import reconcile
 
         answer = reconcile.record(self.context, self.feed.deliver, analyse=analyse, first=first)
@@ -255,9 +276,18 @@ class Lab(AbstractContextManager["Lab"]):
     def wait(
         self, ids: Sequence[str], *, timeout_s: float | None = None, say: Callable[[str], None] | None = None
     ) -> dict[str, str]:
-        """Waits until these runs and experiments have ended (or the time is over); answers their statuses.
+        """Blocks until every named run has ended and no named experiment has a live run; returns `{id: status}`.
 
-        `say` hears what keeps a run from being looked at meanwhile, as an engine that is out of reach.
+        Args:
+            ids: ids of runs and experiments.
+            timeout_s: seconds after which the statuses of then are returned; None waits on.
+            say: called with what keeps a run from being looked at, each message once.
+
+        Raises:
+            NotFound: for an id that is neither.
+            CorruptData: for a run whose end cannot be known any longer.
+            UnknownPlugin: for a run whose scheduler is not installed.
+            NotPermitted: where all of them wait for a person to approve changed code.
         """
         from perpetual.lab.runs import wait
 
@@ -268,13 +298,13 @@ class Lab(AbstractContextManager["Lab"]):
         return self._status.document()
 
     def brief(self, tokens: int = 800, *, of: dict[str, Any] | None = None) -> str:
-        """Returns the same for an agent, in at most `tokens` tokens; `of` is a status that was just asked for."""
+        """Returns the status as text for an agent, in at most `tokens` tokens; `of` is a status to use instead."""
         from perpetual.brief import render
 
         return render(self.status() if of is None else of, tokens)
 
     def events(self, *, since: int = 0, limit: int | None = None) -> list[Event]:
-        """Returns the feed's events with a seq above `since`, in order."""
+        """Returns the feed's events with a seq above `since`, in order, at most `limit` (None: all)."""
         return self.feed.read(since=since, limit=limit)
 
     def options(self, plugin: str) -> dict[str, Any]:
@@ -299,7 +329,19 @@ class Lab(AbstractContextManager["Lab"]):
         dry_run: bool = False,
         force: bool = False,
     ) -> dict[str, Any]:
-        """Registers the lab with coding agents; arguments and answer are those of `Scaffolder.scaffold`."""
+        """Registers the lab with coding agents, by writing their files.
+
+        Args:
+            names: harnesses; none named are those that the project chose, and with `remove` given none at all.
+            remove: harnesses whose files are taken out; `all` means those of the last calls.
+            command: how agents start Perpetual.
+            dry_run: writes nothing and gives each file its `diff`.
+            force: replaces and removes generated files that a person edited.
+
+        Raises:
+            UsageError: for a name in both lists, or one that is not offered.
+            CorruptData: if what stood there before cannot be read.
+        """
         from perpetual.lab.scaffolding import scaffold
 
         if not dry_run:
@@ -323,7 +365,7 @@ class Lab(AbstractContextManager["Lab"]):
         return {**answer}
 
     def doctor(self) -> list[dict[str, Any]]:
-        """Checks of the machine and the project, each `{check, ok, detail, hint}`."""
+        """Checks the machine and the project; returns the findings, each `{check, ok, detail, hint}`."""
         from perpetual.lab.doctor import Doctor
         from perpetual.lab.plugin_sections import plugin_checks
         from perpetual.lab.scaffolding import examine
@@ -364,7 +406,7 @@ class Lab(AbstractContextManager["Lab"]):
             yield
 
     def close(self) -> None:
-        """Lets go of the store. Runs go on."""
+        """Closes the store. Runs go on."""
         self.context.close()
 
     def __exit__(self, *_: object) -> None:

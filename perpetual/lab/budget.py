@@ -56,7 +56,7 @@ class Budget:
         return self._set(gpu_hours)
 
     def begin(self, gpu_hours: float) -> dict[str, Any]:
-        """Returns the limit that every new project starts with: without one there is none to loosen.
+        """Sets the first limit of a new project and returns `totals`; an agent may: there is none to loosen.
 
         Raises:
             Conflict: if a limit was set before.
@@ -76,7 +76,7 @@ class Budget:
         return self.totals()
 
     def limit_gpu_hours(self) -> float | None:
-        """Returns the limit in force."""
+        """Returns the limit in force, in GPU-hours; None is unlimited."""
         found = self._ctx.store.get("setting", "budget")
         limit: float | None = None if found is None else found.body["limit_gpu_hours"]
         return limit

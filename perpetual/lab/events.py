@@ -57,7 +57,7 @@ class Feed:
             return self._event(row)
 
     def read(self, *, since: int = 0, limit: int | None = None) -> list[Event]:
-        """Events with a seq above `since`, in order."""
+        """Returns the events with a seq above `since`, in order, at most `limit` (None: all)."""
         return [self._event(row) for row in self._ctx.store.rows("event", since=since, limit=limit)]
 
     def last(self) -> int:

@@ -27,7 +27,7 @@ _LARGEST_PARAMS = 64 * 1024  # bytes of JSON
 
 
 class Hypotheses:
-    """`lab.hypotheses`."""
+    """Claims, and the confidence that their evidence gives them."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx, self._records = ctx, HypothesisRecords(ctx)
@@ -53,7 +53,8 @@ class Hypotheses:
             prior: how likely it is before any evidence, from 0.25 to 0.75.
             metric: what its experiments measure, with `direction` ("max" or "min"), `mde` (the effect that is
                 weighed against none, in the metric's units) and `baseline` (a number or an experiment's id).
-            params: a grid of values to try, e.g. {"lr": [0.1, 0.01]}.
+            params: a grid of values to try, e.g. `{"lr": [0.1, 0.01]}`.
+            tags: words to find it by.
             created_at: when it was first written down, if that was before now (UTC, ISO 8601).
             idempotency_key: the second call with the same key answers the first one's hypothesis.
 
@@ -102,7 +103,7 @@ class Hypotheses:
         return self._records.get(id)
 
     def list(self, *, status: str | None = None, limit: int = 100, cursor: str | None = None) -> Listing[Hypothesis]:
-        """Returns a page of hypotheses, oldest first."""
+        """Returns a page of hypotheses, oldest first; of every status where `status` is None."""
         return self._records.list(status=status, limit=limit, cursor=cursor)
 
     def count_open(self) -> int:
@@ -120,7 +121,13 @@ class Hypotheses:
         tags: Sequence[str] | None = None,
         why: str | None = None,
     ) -> Hypothesis:
-        """Changes what a person wrote, or adds a manual row: see `perpetual.lab.evidence.manual.update`."""
+        """Changes a hypothesis; None leaves a field. A confidence or verdict by hand is a manual row of the ledger.
+
+        Raises:
+            UsageError: if nothing is to be changed, or a value is impossible.
+            Conflict: for a new prior after the first evidence; for `open` while the evidence decides.
+            NotPermitted: if an agent would decide by hand, or undo what was decided so.
+        """
         from perpetual.lab.evidence import manual
 
         return manual.update(self._ctx, id, statement=statement, prior=prior, confidence=confidence, status=status,

@@ -17,7 +17,7 @@ __all__ = ["Queue"]
 
 
 class Queue:
-    """`lab.queue`."""
+    """The runs that wait for room."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx

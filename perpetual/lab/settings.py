@@ -36,7 +36,7 @@ _DISABLED = f"{PLUGINS}.disabled"
 
 
 class Settings:
-    """`lab.settings`.
+    """The keys of config.yaml and methodology.yaml, and the options of plugins.
 
     Attributes:
         moved: the hypotheses that the last setting moved, as `lab.evidence.refold` answers them.

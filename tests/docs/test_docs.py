@@ -97,7 +97,7 @@ def test_a_block_that_does_not_work_is_noticed(text: str, tmp_path: Path, monkey
 # --- generated pages ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", ["cli.md", "hooks.md", "config.md", "index.md", "llms.txt"])
+@pytest.mark.parametrize("page", ["api.md", "cli.md", "hooks.md", "config.md", "index.md", "llms.txt"])
 def test_generated_pages_are_fresh(page: str) -> None:
     assert (ROOT / "docs" / page).read_text() == MAKE_DOCS.pages()[page], "stale: make docs"
 
@@ -164,6 +164,32 @@ def test_every_command_is_documented() -> None:
     commands = walk("perpetual", program)[1:]
     assert sorted(headings) == sorted(commands)
     assert len(commands) > 40
+
+
+def test_every_method_of_the_lab_is_documented() -> None:
+    page = (ROOT / "docs" / "api.md").read_text()
+    headings = re.findall(r"^### ((?:Lab|lab)\..+)$", page, re.M)
+    expected = [f"Lab.{name}" for name in MAKE_DOCS.members(importlib.import_module("perpetual").Lab)]
+    for component, home in MAKE_DOCS.components().items():
+        expected += [f"lab.{component}.{name}" for name in MAKE_DOCS.members(home) if name != "__call__"]
+    assert set(expected) <= set(headings)
+    assert len(headings) == len(set(headings))
+    assert len(expected) > 120
+
+
+def test_every_method_of_the_lab_says_what_it_does() -> None:
+    homes = {"Lab": importlib.import_module("perpetual").Lab, **MAKE_DOCS.components()}
+    for title, home in homes.items():
+        for name, value in MAKE_DOCS.members(home).items():
+            text = inspect.getdoc(value) or ""
+            assert text, f"{title}.{name} has no docstring"
+            assert "see `perpetual.lab." not in text.splitlines()[0], f"{title}.{name} sends its reader elsewhere"
+
+
+def test_the_signature_on_the_page_is_the_source_s() -> None:
+    page = (ROOT / "docs" / "api.md").read_text()
+    assert "    idempotency_key: str | None = None,\n) -> Hypothesis: ..." in page
+    assert "def transaction() -> AbstractContextManager[None]: ..." in page
 
 
 # --- links and README -----------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ Moved = list[dict[str, Any]]  # hypotheses with their stored and their new fold
 
 
 class EvidenceLedger:
-    """`lab.evidence`."""
+    """The ledger of evidence: rows are added and taken back, never changed."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx, self._records = ctx, EvidenceRecords(ctx)
@@ -31,7 +31,7 @@ class EvidenceLedger:
     def list(
         self, *, hypothesis_id: str | None = None, limit: int = 100, cursor: str | None = None
     ) -> Listing[Evidence]:
-        """Returns a page of rows, oldest first."""
+        """Returns a page of rows, oldest first; of every hypothesis where `hypothesis_id` is None."""
         return self._records.list(hypothesis_id=hypothesis_id, limit=limit, cursor=cursor)
 
     def add(
@@ -44,20 +44,30 @@ class EvidenceLedger:
         run_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> Evidence:
-        """Adds an opinion, whose weight is bounded: see `perpetual.lab.evidence.manual.judge`."""
+        """Adds an opinion: at most ln 2 of log odds, all of them together at most ln 3. It cannot decide by itself.
+
+        Raises:
+            UsageError: for a verdict other than `supports` and `refutes`, a strength outside 0 to 1, or no reason.
+        """
         from perpetual.lab.evidence import manual
 
         return manual.judge(self._ctx, hypothesis_id, verdict=verdict, strength=strength, why=why, run_id=run_id,
                             idempotency_key=idempotency_key)  # fmt: skip
 
     def retract(self, evidence_id: str, *, why: str) -> Evidence:
-        """Takes a row back by a new row."""
+        """Takes a row back by a new row; the old one stays and stops counting.
+
+        Raises:
+            UsageError: without a reason.
+            Conflict: if it was taken back already.
+            NotPermitted: if an agent would take back what was measured, or what a person said.
+        """
         from perpetual.lab.evidence import manual
 
         return manual.retract(self._ctx, evidence_id, why=why)
 
     def refold(self, *, check: bool = False) -> Moved:
-        """Folds every hypothesis anew and returns those whose stored fold differed."""
+        """Folds every hypothesis anew and returns those whose stored fold differed; `check` changes nothing."""
         from perpetual.lab.evidence import manual
 
         with self._ctx.trust.lifted() if check else nullcontext():  # a check locks the store, and writes nothing

@@ -30,11 +30,7 @@ def judge(
     run_id: str | None,
     idempotency_key: str | None,
 ) -> Evidence:
-    """Returns an opinion: at most ln 2 either way, all of them together at most ln 3; it can never decide by itself.
-
-    Raises:
-        UsageError: for an unknown verdict, a strength outside 0..1 or no reason.
-    """
+    """Returns a new opinion, as `EvidenceLedger.add` says."""
     hypothesis = ctx.need("hypothesis", hypothesis_id)
     EvidenceRecords(ctx).check_judgement(verdict, strength, bounded(why, "the reason"))
     run = ctx.need("run", run_id) if run_id is not None else None
@@ -50,13 +46,7 @@ def judge(
 
 
 def retract(ctx: Context, evidence_id: str, *, why: str) -> Evidence:
-    """Takes a row back by a new row; the old one stays and stops counting.
-
-    Raises:
-        UsageError: without a reason.
-        Conflict: if it was taken back already.
-        NotPermitted: if an agent would take back what was measured, or what a person said.
-    """
+    """Takes a row back by a new row, as `EvidenceLedger.retract` says."""
     if not why.strip():
         raise UsageError("a retraction needs a reason", hint="--why TEXT")
     bounded(why, "the reason")
@@ -81,13 +71,7 @@ def update(
     tags: Sequence[str] | None = None,
     why: str | None = None,
 ) -> Hypothesis:
-    """Changes a hypothesis. A confidence or a verdict by hand becomes a manual row of the ledger.
-
-    Raises:
-        UsageError: if nothing is to be changed, or a value is impossible.
-        Conflict: for a new prior after the first evidence; for `open` while the evidence decides.
-        NotPermitted: if an agent would decide by hand, or undo what was decided so.
-    """
+    """Changes a hypothesis, as `Hypotheses.update` says."""
     bounded(why or "", "the reason")
     if all(value is None for value in (statement, prior, confidence, status, tags)):
         raise UsageError("nothing to update", hint="--statement, --prior, --confidence, --status or --tag")

@@ -19,7 +19,7 @@ __all__ = ["Experiments"]
 
 
 class Experiments:
-    """`lab.experiments`."""
+    """Experiments: proposed by anyone, approved by a person, run by `lab.runs`."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx, self._records = ctx, ExperimentRecords(ctx)
@@ -36,7 +36,7 @@ class Experiments:
         limit: int = 100,
         cursor: str | None = None,
     ) -> Listing[Experiment]:
-        """Returns a page of experiments, oldest first."""
+        """Returns a page of experiments, oldest first; None leaves a filter out."""
         return self._records.list(status=status, hypothesis_id=hypothesis_id, limit=limit, cursor=cursor)
 
     @staticmethod
@@ -85,52 +85,30 @@ class Experiments:
         scheduler: str | None = None,
         engine: Mapping[str, Any] | None = None,
     ) -> Experiment:
-        """Proposes an experiment; the other arguments are those of `perpetual.lab.ledger.specification.Specification`.
+        """Proposes an experiment; what its `Specification` leaves out comes from the hypothesis's prediction.
 
-        See `perpetual.lab.experiments.propose.propose` for what it raises.
+        Raises:
+            UsageError: for a bad number, command or combination.
+            Conflict: for a claim that was proposed before with the same specification (named, with its verdict).
         """
         from perpetual.lab.experiments import propose
 
         spec = Specification(
-            command=command,
-            title=title,
-            config=config,
-            notes=notes,
-            cwd=cwd,
-            env=env,
-            tags=tags,
-            priority=priority,
-            metric=metric,
-            direction=direction,
-            mde=mde,
-            noise=noise,
-            tau=tau,
-            baseline=baseline,
-            paired=paired,
-            kind=kind,
-            claim=claim,
-            on_crash=on_crash,
-            confirmation=confirmation,
-            proxy=proxy,
-            proxy_of=proxy_of,
-            changes=changes,
-            extends=extends,
-            replicates=replicates,
-            cost_run_hours=cost_run_hours,
-            gpus=gpus,
-            gpu_memory_bytes=gpu_memory_bytes,
-            cpus=cpus,
-            wall_s=wall_s,
-            no_output_s=no_output_s,
-            memory_bytes=memory_bytes,
-            nodes=nodes,
-            scheduler=scheduler,
-            engine=engine,
-        )
+            command=command, title=title, config=config, notes=notes, cwd=cwd, env=env, tags=tags, priority=priority,
+            metric=metric, direction=direction, mde=mde, noise=noise, tau=tau, baseline=baseline, paired=paired,
+            kind=kind, claim=claim, on_crash=on_crash, confirmation=confirmation, proxy=proxy, proxy_of=proxy_of,
+            changes=changes, extends=extends, replicates=replicates, cost_run_hours=cost_run_hours, gpus=gpus,
+            gpu_memory_bytes=gpu_memory_bytes, cpus=cpus, wall_s=wall_s, no_output_s=no_output_s,
+            memory_bytes=memory_bytes, nodes=nodes, scheduler=scheduler, engine=engine,
+        )  # fmt: skip
         return propose.propose(self._ctx, hypothesis_id, spec, idempotency_key=idempotency_key, dry_run=dry_run)
 
     def propose_auto(self, count: int, *, dry_run: bool = False, idempotency_key: str | None = None) -> Sequence[Pick]:
-        """Returns the `count` replicates most worth their cost now, each explained; proposes the new ones of them."""
+        """Returns at most `count` replicates, those most worth their cost first, and proposes the new experiments.
+
+        Raises:
+            UsageError: for a count below 1.
+        """
         from perpetual.lab.experiments import pick
 
         return pick.pick(self._ctx, count, dry_run=dry_run, idempotency_key=idempotency_key)
@@ -144,21 +122,34 @@ class Experiments:
         idempotency_key: str | None = None,
         dry_run: bool = False,
     ) -> Experiment:
-        """Proposes a baseline anew under today's code: see `perpetual.lab.experiments.rebaseline.rebaseline`."""
+        """Proposes a baseline anew under today's code; it needs approval as any experiment does.
+
+        Args:
+            id: the baseline, what extends it, or what has renewed it before.
+            replicates: by default as many as the baseline has.
+
+        Raises:
+            Conflict: if it has not run yet, or has no command here.
+            UsageError: for a number of replicates that makes no sense.
+        """
         from perpetual.lab.experiments import rebaseline
 
         return rebaseline.rebaseline(self._ctx, id, replicates=replicates, notes=notes,
                                      idempotency_key=idempotency_key, dry_run=dry_run)  # fmt: skip
 
     def approve(self, id: str) -> Experiment:
-        """Binds the specification; for a person (a guard rail, see `perpetual.lab.permissions`)."""
+        """Approves one experiment, as `approve_all` does."""
         return self.approve_all([id])[0]
 
     def approve_all(self, ids: Sequence[str], *, allowed: bool = False) -> Sequence[Experiment]:
-        """Approves each, or none of them if one cannot be.
+        """Binds the specification of each, or of none if one cannot be: changed by a byte, it is approved again.
 
         Args:
             allowed: a person has let this agent approve, as by `perpetual mcp --allow-approve`.
+
+        Raises:
+            NotPermitted: for an agent, unless `allowed`; see `perpetual.lab.permissions`.
+            Conflict: for one that is not proposed, and whose code is as it was approved.
         """
         from perpetual.lab.provenance.code_check import CodeCheck
 
@@ -176,31 +167,58 @@ class Experiments:
         return approved
 
     def differences(self, id: str) -> dict[str, Any] | None:
-        """Returns what is new in it beside what was approved: see `perpetual.lab.experiments.likeness.differences`."""
+        """Returns how an experiment differs from the nearest approved one, of its hypothesis or its program.
+
+        Returns:
+            `{id, command, cwd, env, config, resources, code}`: the earlier one, its command's words that differ as
+            `[{was, now}]`, the folder and the code that was approved as `{was, now}` or null, and of the others each
+            name that differs with `{was, now}`; None where nothing like it was approved.
+        """
         from perpetual.lab.experiments import likeness
 
         return likeness.differences(self._ctx, id)
 
     def approval_token(self) -> dict[str, str]:
-        """Makes the one-time token that lets one MCP server approve; see `experiments.approval_tokens`."""
+        """Makes the one-time token that lets one MCP server approve, and returns `{token, expires_at}`.
+
+        Raises:
+            NotPermitted: where an agent asks for it, and in a held project.
+            PerpetualError: (state_not_writable) if the user's state folder cannot be written.
+        """
         from perpetual.lab.experiments import approval_tokens
 
         return approval_tokens.issue(self._ctx)
 
     def redeem(self, token: str | None) -> None:
-        """Uses such a token up, or raises; see `perpetual.lab.experiments.approval_tokens.redeem`."""
+        """Uses such a token up; of several servers with the same one the first may approve.
+
+        Raises:
+            NotPermitted: where an agent's shell starts the server, in a held project, and for a token that is
+                missing, used, expired or for another project.
+        """
         from perpetual.lab.experiments import approval_tokens
 
         approval_tokens.redeem(self._ctx, token)
 
     def reject(self, id: str, why: str) -> Experiment:
-        """Rejects an experiment that has not run; an agent takes back its own proposals alone (`withdraw`)."""
+        """Rejects an experiment that has not run; an agent takes back its own proposals alone (`withdraw`).
+
+        Raises:
+            UsageError: without a reason.
+            Conflict: once it has runs, or is rejected already.
+        """
         if withholds(self._ctx):
             return self.withdraw(id, why=why)
         return self._records.reject(id, why)
 
     def withdraw(self, id: str, *, why: str) -> Experiment:
-        """Takes back a proposal of the caller's own that is not approved; any agent may."""
+        """Takes back a proposal of the caller's own that is not approved; any agent may.
+
+        Raises:
+            UsageError: without a reason.
+            NotPermitted: for another's proposal, or one that is approved: rejecting those is for a person.
+            Conflict: once it is rejected or expired.
+        """
         return self._records.withdraw(id, why=why)
 
     def reject_all(self, ids: Sequence[str], why: str) -> Sequence[Experiment]:

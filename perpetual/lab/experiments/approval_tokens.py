@@ -35,12 +35,7 @@ _HINT = f"perpetual approve --token prints one in your terminal; give it to the 
 
 
 def issue(ctx: Context) -> dict[str, str]:
-    """Makes a token for this project; answers it and when it ends, as `{token, expires_at}`.
-
-    Raises:
-        NotPermitted: where an agent asks for it, and in a held project.
-        PerpetualError: (state_not_writable) if the user's state folder cannot be written.
-    """
+    """Makes a token for this project, as `Experiments.approval_token` says."""
     person_only(ctx, "a token that lets a server approve")
     ctx.trust.require("a token that lets a server approve")
     now = ctx.clock()
@@ -57,12 +52,7 @@ def issue(ctx: Context) -> dict[str, str]:
 
 
 def redeem(ctx: Context, token: str | None) -> None:
-    """Uses a token up; of several servers with the same one the first may approve.
-
-    Raises:
-        NotPermitted: where an agent's shell starts the server, and for a token that is missing, used, expired or for
-            another project; and in a held project.
-    """
+    """Uses a token up, as `Experiments.redeem` says."""
     person_only(ctx, "letting a client approve")
     ctx.trust.require("letting a client approve")
     if not token:

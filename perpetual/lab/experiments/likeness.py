@@ -27,13 +27,7 @@ _COMMIT = 7  # characters of a commit or hash
 
 
 def differences(ctx: Context, id: str) -> dict[str, Any] | None:
-    """Returns how an experiment differs from the nearest approved one, of its hypothesis or its program.
-
-    Returns:
-        `{id, command, cwd, env, config, resources, code}`: the earlier one, its command's words that differ as
-        `[{was, now}]`, the folder and the code that was approved as `{was, now}` or null, and of the others each name
-        that differs with `{was, now}`; null where nothing like it was approved.
-    """
+    """Returns how an experiment differs from the nearest approved one, as `Experiments.differences` says."""
     document = ctx.need("experiment", id)
     found = _nearest(ctx, document)
     if found is None:

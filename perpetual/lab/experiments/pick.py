@@ -84,11 +84,7 @@ def _tell(ctx: Context, name: str, error: str, quiet: bool) -> None:
 def pick(ctx: Context, count: int, *, dry_run: bool = False, idempotency_key: str | None = None) -> list[Pick]:
     """Returns at most `count` picks, best first; writes new experiments as proposals, scores existing ones anew.
 
-    All of it is one transaction; with `dry_run` nothing is written. The second call with the same key answers what
-    the first one picked.
-
-    Raises:
-        UsageError: for a count below 1.
+    All of it is one transaction; with `dry_run` nothing is written.
     """
     if count < 1:
         raise UsageError(f"pick at least one, not {count}")

@@ -48,12 +48,7 @@ def propose(
     idempotency_key: str | None = None,
     dry_run: bool = False,
 ) -> Experiment:
-    """Returns a new proposed experiment; what the specification leaves out comes from its hypothesis's prediction.
-
-    Raises:
-        UsageError: for a bad number, command or combination.
-        Conflict: for a claim that was proposed before with the same specification (named, with its verdict).
-    """
+    """Returns a new proposed experiment, as `Experiments.propose` says."""
     bounded(spec.title or "", "the title", _LONGEST_GIVEN_TITLE)
     bounded(spec.notes, "the text of the notes", _LONGEST_NOTES)
     _check_sizes(spec)

@@ -33,16 +33,7 @@ def rebaseline(
     idempotency_key: str | None = None,
     dry_run: bool = False,
 ) -> Experiment:
-    """Proposes a baseline anew; it needs approval as any experiment does.
-
-    Args:
-        experiment_id: the baseline, what extends it, or what has renewed it before.
-        replicates: by default as many as the baseline has.
-
-    Raises:
-        Conflict: if it has not run yet, or has no command here.
-        UsageError: for a number of replicates that makes no sense.
-    """
+    """Proposes a baseline anew, as `Experiments.rebaseline` says."""
     root = root_of(ctx, ctx.need("experiment", experiment_id))
     body = root.body
     if not body["runs"]:

@@ -237,12 +237,7 @@ class ExperimentRecords:
         return self.get(document.id)
 
     def reject(self, id: str, why: str) -> Experiment:
-        """Says no to a proposed or approved experiment that has not run.
-
-        Raises:
-            UsageError: without a reason.
-            Conflict: once it has runs, or is rejected already.
-        """
+        """Rejects an experiment that has not run, as `Experiments.reject` says."""
         if not why.strip():
             raise UsageError("a rejection needs a reason", hint="--why TEXT")
         bounded(why, "the reason")
@@ -253,13 +248,7 @@ class ExperimentRecords:
             return self._turn_down(tx, document, {"reason": why})
 
     def withdraw(self, id: str, *, why: str) -> Experiment:
-        """Takes back a proposal of the caller's own that is not approved; any agent may.
-
-        Raises:
-            UsageError: without a reason.
-            NotPermitted: for another's proposal, or one that is approved: rejecting those is for a person.
-            Conflict: once it is rejected or expired.
-        """
+        """Takes back a proposal of the caller's own, as `Experiments.withdraw` says."""
         if not why.strip():
             raise UsageError("a withdrawal needs a reason", hint="why: what was wrong with it")
         bounded(why, "the reason")

@@ -19,19 +19,19 @@ class Loop:
         self._ctx = ctx
 
     def analyse(self) -> list[str]:
-        """Has finished runs put into words and verdicts noted; answers the ids of the runs."""
+        """Analyses finished runs and writes notes of verdicts; returns the ids of the runs."""
         from perpetual.lab.runs.analyse import analyse
 
         return analyse(self._ctx)
 
     def propose(self) -> list[str]:
-        """Asks the proposers while there is room for proposals; answers the new experiments' ids."""
+        """Proposes what the proposers suggest, to at most `proposal_batch_size` open ones; returns the new ids."""
         from perpetual.lab.loop import steps
 
         return steps.propose(self._ctx)
 
     def approve(self) -> list[str]:
-        """Approves what the methodology lets the loop approve; answers the ids."""
+        """Approves what the methodology's `auto_approve` lets the loop approve; returns the ids."""
         from perpetual.lab.loop import steps
 
         return steps.approve(self._ctx)

@@ -293,16 +293,30 @@ class Notes:
         return shown_version(document.body, self._ctx.config.methodology)
 
     def promote(self, path: str, why: str, *, blob: str | None = None, dry_run: bool = False) -> dict[str, Any]:
-        """Returns a person vouches for the note's newest version; see `perpetual.lab.memory.promotion.promote`.
+        """Shows agents the newest accepted version of the note from now on, until another one is promoted.
+
+        The gates are asked again. A person judges what they would only quarantine; a promoted note is answered as is.
+
+        Args:
+            blob: promote this version and no other, as `memory list --json` names it; a part of its beginning will do.
 
         Raises:
-            NotPermitted: under an agent's shell, whether or not there is such a note; see `perpetual.lab.permissions`.
+            UsageError: without a reason.
+            Conflict: for a note that has no version to vouch for, or another one than `blob`.
+            Refused: if a gate now rejects the text.
+            NotPermitted: under an agent's shell, whether or not there is such a note.
         """
         person_only(self._ctx, "promoting a note")
         return promotion.promote(self._ctx, self._gates, self._need(path), why, blob=blob, dry_run=dry_run)
 
     def reject(self, path: str, why: str) -> dict[str, Any]:
-        """Takes the note's newest version from agents' eyes; see `perpetual.lab.memory.promotion.reject`."""
+        """Hides the newest version from agents; one that was promoted before it stays shown.
+
+        Raises:
+            NotPermitted: for a promoted version under an agent's shell: what a person vouched for, a person takes back.
+            UsageError: without a reason.
+            Conflict: if it is rejected already.
+        """
         return promotion.reject(self._ctx, self._need(path), why)
 
     def queue(self, *, limit: int = 100, cursor: str | None = None) -> Listing[Waiting]:
@@ -324,7 +338,7 @@ class Notes:
     def list(
         self, *, folder: str = "", status: str | None = None, limit: int = 100, cursor: str | None = None
     ) -> Listing[Note]:
-        """Returns a page of notes below `folder`, oldest first."""
+        """Returns a page of notes below `folder`, oldest first; of every status where `status` is None."""
         equals: dict[str, Any] = {}
         if status is not None:
             if status not in STATUSES:

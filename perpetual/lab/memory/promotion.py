@@ -23,19 +23,7 @@ _PROMOTABLE = ("candidate", "quarantined", "expired")
 
 
 def promote(ctx: Context, gates: Gates, note: Document, why: str, *, blob: str | None, dry_run: bool) -> dict[str, Any]:
-    """Shows agents the newest accepted version of the note from now on, until another one is promoted.
-
-    The gates are asked again, since they may know more than when it was written: what they reject stays where it is,
-    and what they would only quarantine is for the person to judge. A promoted note is answered as it is.
-
-    Args:
-        blob: promote this version and no other, as `memory list --json` names it; a part of its beginning will do.
-
-    Raises:
-        UsageError: without a reason.
-        Conflict: for a note that has no version to vouch for, or another one than `blob`.
-        Refused: if a gate now rejects the text.
-    """
+    """Shows agents the newest accepted version of the note from now on, as `Notes.promote` says."""
     _check_reason("a promotion", why)
     _check_promotable(note, blob)
     text = _text(ctx, note)
@@ -67,13 +55,7 @@ def promote(ctx: Context, gates: Gates, note: Document, why: str, *, blob: str |
 
 
 def reject(ctx: Context, note: Document, why: str) -> dict[str, Any]:
-    """Hides the newest version from agents; one that was promoted before it stays shown.
-
-    Raises:
-        NotPermitted: for a promoted version under an agent's shell: what a person vouched for, a person takes back.
-        UsageError: without a reason.
-        Conflict: if it is rejected already.
-    """
+    """Hides the newest version from agents, as `Notes.reject` says."""
     _check_reason("a rejection", why)
     if note.body["status"] == "rejected":
         raise Conflict(f"{note.id} is rejected already", hint=f"perpetual memory write {note.id} with another text")

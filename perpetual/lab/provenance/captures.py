@@ -159,12 +159,7 @@ def _kept(document: Mapping[str, Any], data: bytes) -> Kept:
 
 
 def provenance(ctx: Context, run_id: str) -> dict[str, Any]:
-    """Returns a run's provenance, with `intact`: whether it is what was written at its start (None where not known).
-
-    Raises:
-        NotFound: if the run has none, saying why.
-        CorruptData: if it is there and no JSON.
-    """
+    """Returns a run's provenance, as `Runs.provenance` says."""
     run = ctx.need("run", run_id)
     path = RunRecords(ctx).log_dir(run.id) / FILE
     noted = run.body.get("provenance_sha256")

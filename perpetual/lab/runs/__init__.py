@@ -17,7 +17,7 @@ __all__ = ["Runs"]
 
 
 class Runs:
-    """`lab.runs`."""
+    """Runs, one process each: started, watched and ended."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx, self._records = ctx, RunRecords(ctx)
@@ -34,7 +34,7 @@ class Runs:
         limit: int = 100,
         cursor: str | None = None,
     ) -> Listing[Run]:
-        """Returns a page of runs, newest first."""
+        """Returns a page of runs, newest first; None leaves a filter out."""
         return self._records.list(status=status, experiment_id=experiment_id, limit=limit, cursor=cursor)
 
     def live(self) -> Sequence[Run]:
@@ -56,9 +56,21 @@ class Runs:
         gpus: Sequence[int] = (),
         idempotency_key: str | None = None,
     ) -> Sequence[Run]:
-        """Starts the next missing replicate of an experiment, or all of them: see `perpetual.lab.runs.launch.launch`.
+        """Starts the next missing replicate of an approved experiment, or `every` one; what must wait is queued.
 
-        What has ended is recorded first, and what waits goes first.
+        Runs that have ended are recorded first, and runs that wait go first. With `every`, runs that the budget holds
+        are started and the rest stays missing.
+
+        Args:
+            command: for an experiment that has none: typed by a person it completes the specification and approves it.
+            seed: picked by hand, which takes the run's weight as evidence away.
+            gpus: indices of the GPUs to use, instead of any that are free.
+
+        Raises:
+            NotPermitted: unless it is approved with the specification that it has.
+            Conflict: if no replicate is missing, or `command` differs from the approved one.
+            Refused: if the budget does not hold its worst case, or the queue is draining.
+            LaunchError: if it can never start here; no run is made.
         """
         from perpetual.lab.runs import launch, reconcile
 
@@ -76,13 +88,24 @@ class Runs:
         seed: int | None = None,
         gpus: Sequence[int] = (),
     ) -> dict[str, Any]:
-        """Returns what `launch` would do with the same options, or raises why not, without doing it."""
+        """Returns what `launch` would do with the same arguments, or raises what it would raise, without doing it.
+
+        Returns:
+            `{experiment_id, attempt, replicates, seeds, argv, cwd, wall_s, gpu_hours, run_hours, waits_for,
+            code_changed}`; the hours are the worst case that each run reserves, `waits_for` what the first of them
+            would wait for, or None, and `code_changed` what of the code has changed since the approval, or None.
+        """
         from perpetual.lab.runs import launch
 
         return launch.plan(self._ctx, experiment_id, command=command, every=every, seed=seed, gpus=gpus)
 
     def retry(self, run_id: str, *, idempotency_key: str | None = None) -> Run:
-        """Starts a new attempt of a run that ended without a result, with the same seed."""
+        """Starts a new attempt of a run that ended without a result, with the same seed.
+
+        Raises:
+            Conflict: if it has not ended, has a result, or has been retried already.
+            NotPermitted, Refused, LaunchError: as `launch`.
+        """
         from perpetual.lab.runs import launch, reconcile
 
         self._ctx.trust.require(f"retrying {run_id}")
@@ -90,7 +113,7 @@ class Runs:
         return launch.retry(self._ctx, run_id, idempotency_key=idempotency_key)
 
     def plan_retry(self, run_id: str) -> dict[str, Any]:
-        """Returns what `retry` would do, or raises why not, without doing it."""
+        """Returns what `retry` would do, without doing it, as `plan` answers."""
         from perpetual.lab.runs import launch
 
         return launch.plan_retry(self._ctx, run_id)
@@ -115,22 +138,35 @@ class Runs:
         return symptoms.hints(self._ctx, run)
 
     def provenance(self, run_id: str) -> dict[str, Any]:
-        """Returns what a run was started from, as its `provenance.json` has it.
+        """Returns what a run was started from, with `intact`: whether it is as it was written (None: not known).
 
-        See `perpetual.lab.provenance.captures`.
+        Raises:
+            NotFound: if the run has none, saying why.
+            CorruptData: if it is there and no JSON.
         """
         from perpetual.lab.provenance import captures
 
         return captures.provenance(self._ctx, run_id)
 
     def read_metrics(self, run_id: str) -> dict[str, MetricValue]:
-        """Returns what the metric readers find of a run now; see `perpetual.lab.runs.measure.read_again`."""
+        """Returns what the metric readers find of a run now, as they would for the record; records nothing."""
         from perpetual.lab.runs import measure
 
         return measure.read_again(self._ctx, run_id)
 
     def logs(self, run_id: str, *, stderr: bool = False, tail: int | None = None, raw: bool = False) -> dict[str, Any]:
-        """Returns the end of a run's output; see `perpetual.lab.runs.logs.logs`."""
+        """Returns the last `tail` lines of a run's output (None: all), at most its last MiB, line ends as newlines.
+
+        Args:
+            raw: with the secrets that the run printed; for a person.
+
+        Returns:
+            `{run_id, stream, text, truncated}`; `truncated` says that the log holds more than the text.
+
+        Raises:
+            NotFound: for an unknown run, or one that has no output yet.
+            NotPermitted: for an agent that asks for it raw.
+        """
         from perpetual.lab.runs import logs
 
         return logs.logs(self._ctx, run_id, stderr=stderr, tail=tail, raw=raw)
@@ -138,13 +174,24 @@ class Runs:
     def stream(
         self, run_id: str, *, stderr: bool = False, tail: int | None = None, follow: bool = False, raw: bool = False
     ) -> Iterator[str]:
-        """Yields a run's output piece by piece; see `perpetual.lab.runs.logs.stream`."""
+        """Yields a run's output, from its last `tail` lines or its beginning; with `follow` until it has ended.
+
+        Raises:
+            NotFound, NotPermitted: as `logs`, before the first piece.
+        """
         from perpetual.lab.runs import logs
 
         return logs.stream(self._ctx, run_id, stderr=stderr, tail=tail, follow=follow, raw=raw)
 
     def kill(self, run_id: str, *, grace_s: float | None = None) -> Run:
-        """Ends a run and its whole process tree, and records it."""
+        """Ends a run and its whole process tree; its status is `killed` once the processes are gone.
+
+        Args:
+            grace_s: seconds between asking the processes to end and killing them; None is the configured time.
+
+        Raises:
+            Conflict: if it has ended.
+        """
         from perpetual.lab.runs import cancel
 
         return from_json(Run, cancel.kill(self._ctx, run_id, grace_s=grace_s).body)

@@ -54,22 +54,7 @@ def launch(
     gpus: Sequence[int] = (),
     idempotency_key: str | None = None,
 ) -> list[Run]:
-    """Starts the next missing replicate of an approved experiment, or `every` one; what must wait is queued.
-
-    With `every`, what the budget holds is started and the rest stays missing.
-
-    Args:
-        command: for an experiment that has none: typed by a person it completes the specification and approves it.
-        seed: picked by hand, which takes the run's weight as evidence away.
-        gpus: indices of the GPUs to use, instead of any that are free.
-        idempotency_key: the second call with the same key answers the first one's runs.
-
-    Raises:
-        NotPermitted: unless it is approved with the specification that it has.
-        Conflict: if no replicate is missing, or `command` differs from the approved one.
-        Refused: if the budget does not hold its worst case, or the queue is draining.
-        LaunchError: if it can never start here; no run is made.
-    """
+    """Starts the next missing replicate of an approved experiment, or `every` one, as `Runs.launch` says."""
     ctx.redaction.refuse_command(command)
     _check_seed(seed, every)
     with ctx.store.transaction() as tx:
@@ -129,12 +114,7 @@ def reserve(ctx: Context, experiment_id: str, surveys: Surveys, changed: Changed
 
 
 def retry(ctx: Context, run_id: str, *, idempotency_key: str | None = None) -> Run:
-    """Returns a new attempt of a run that ended without a result, with the same seed.
-
-    Raises:
-        Conflict: if it has not ended, has a result, or has been retried already.
-        NotPermitted, Refused, LaunchError: as `launch`.
-    """
+    """Returns a new attempt of a run that ended without a result, as `Runs.retry` says."""
     with ctx.store.transaction() as tx:
         earlier = ctx.recall(tx, idempotency_key, "retry")
     if earlier is not None:
@@ -204,13 +184,7 @@ def plan(
     seed: int | None = None,
     gpus: Sequence[int] = (),
 ) -> dict[str, Any]:
-    """Returns what `launch` would do with the same arguments, its refusals included, without doing it.
-
-    Returns:
-        `{experiment_id, attempt, replicates, seeds, argv, cwd, wall_s, gpu_hours, run_hours, waits_for,
-        code_changed}`; the hours are the worst case that each run reserves, `waits_for` what the first of them would
-        wait for, or None, and `code_changed` what of the code has changed since the approval, or None.
-    """
+    """Returns what `launch` would do, its refusals included, without doing it, as `Runs.plan` says."""
     ctx.redaction.refuse_command(command)
     _check_seed(seed, every)
     experiment = _candidate(ctx, ctx.need("experiment", experiment_id), command)

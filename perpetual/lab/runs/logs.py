@@ -35,18 +35,7 @@ _CUT = "\n[the middle of this log was dropped meanwhile: it has reached its limi
 def logs(
     ctx: Context, run_id: str, *, stderr: bool = False, tail: int | None = None, raw: bool = False
 ) -> dict[str, Any]:
-    """Returns the last `tail` lines of a run's output (all without), at most its last MiB, line ends as newlines.
-
-    Args:
-        raw: with the secrets that the run printed; for a person.
-
-    Returns:
-        `{run_id, stream, text, truncated}`; `truncated` says that the log holds more than the text.
-
-    Raises:
-        NotFound: for an unknown run, or one that has no output yet.
-        NotPermitted: for an agent that asks for it raw.
-    """
+    """Returns the end of a run's output, as `Runs.logs` says."""
     _check_raw(ctx, raw)
     run = ctx.need("run", run_id)
     path = _path(ctx, run, stderr)
@@ -73,14 +62,7 @@ def stream(
     follow: bool = False,
     raw: bool = False,
 ) -> Iterator[str]:
-    """Returns a run's output piece by piece, from its last `tail` lines or its beginning.
-
-    `follow` until the run has ended.
-
-    Raises:
-        NotFound: for an unknown run, or one that has no output yet; before the first piece.
-        NotPermitted: for an agent that asks for it raw.
-    """
+    """Returns a run's output piece by piece, as `Runs.stream` says."""
     _check_raw(ctx, raw)
     run = ctx.need("run", run_id)
     path = _path(ctx, run, stderr)

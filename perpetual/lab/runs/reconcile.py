@@ -76,14 +76,7 @@ def record(ctx: Context, tell: Callable[[], object], *, analyse: bool, first: Co
 def scan(ctx: Context, *, first: Collection[str] = (), tell: Callable[[], object] | None = None) -> dict[str, Any]:
     """Looks at every live run and records what has changed; then starts what was waiting and has room.
 
-    Args:
-        first: ids of runs to look at before the others, since a caller waits for them.
-        tell: called once these are looked at, if anything has changed.
-
-    Returns:
-        `{changes: [{run_id, experiment_id, from, to, reason}], debits: [...], evidence: [...],
-        problems: [{run_id, code, message}], elsewhere: [{run_id, where}]}`, the last where there is
-        one; a run that cannot be looked at stays as it is and holds up no other.
+    Answers as `Lab.scan` says; `tell` is called once the `first` are looked at, if anything has changed.
     """
     answer = no_changes()
     started = [run for run in RunRecords(ctx).live() if run.body["status"] != "queued"]

@@ -32,13 +32,7 @@ def wait(
     """Blocks until every named run has ended, and every named experiment has no live run; returns {id: status}.
 
     Sleeps on the supervisors of all live runs at once, not in a loop: the end of any is recorded within milliseconds.
-    Raises NotFound for an id that is neither, CorruptData for a run whose end cannot be known any longer,
-    UnknownPlugin for one whose scheduler is not installed, NotPermitted where all of them wait for a person to approve
-    changed code.
-
-    Args:
-        scan: brings the record up to date, the runs of these ids first.
-        say: hears what keeps a run from being looked at, each message once: an engine out of reach may come back.
+    Raises what `Lab.wait` says. `scan` brings the record up to date, the runs of these ids first.
     """
     if timeout_s is not None:
         finite(timeout_s, "the timeout", minimum=0.0)

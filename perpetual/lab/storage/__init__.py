@@ -41,13 +41,13 @@ _INITIAL = ("event", "setting", "key", "fold")
 
 
 class Storage:
-    """`lab.storage`."""
+    """The store as a whole: checked, measured, exported, imported, moved into another store."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
 
     def verify(self) -> list[str]:
-        """Returns what is wrong with the record, each a sentence; see `perpetual.lab.storage.audit.examine`."""
+        """Returns what is wrong with the record, each a sentence, [] for a sound one; changes nothing."""
         from perpetual.lab.storage import audit
 
         with self._ctx.trust.lifted():  # it locks the store, and writes nothing
@@ -138,7 +138,7 @@ class Storage:
         return {"rows": rows, "commit": meta.commit, "bytes": size, "sha256": digest.hexdigest()}
 
     def export_file(self, path: str | Path) -> dict[str, Any]:
-        """Returns the same into a file, which is there whole or not at all.
+        """Writes the same into a file, which is there whole or not at all; answers its `path` too.
 
         Raises:
             PerpetualError: if it cannot be written.
