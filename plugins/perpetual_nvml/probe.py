@@ -12,25 +12,139 @@ driver or the board cannot tell is null.
 Source: NVML API reference, device queries; names of the calls as in the package nvidia-ml-py.
 """
 
+# ruff: noqa: N802, N815 - NVML's own names
+
 from __future__ import annotations
 
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol, TypedDict, TypeVar, TypeVarTuple
 
 __all__ = ["main", "survey"]
 
-Document = dict[str, Any]
+_Answer = TypeVar("_Answer")
+_Arguments = TypeVarTuple("_Arguments")
 
 
-def survey() -> Document:
+class OwnerDocument(TypedDict):
+    """The owner of a process."""
+
+    user: str | None
+    name: str | None
+
+
+class ProcessDocument(OwnerDocument):
+    """A process on a device."""
+
+    pid: int
+    memory_bytes: int | None
+
+
+class MigDocument(TypedDict):
+    """A MIG instance."""
+
+    uuid: str
+    memory_total_bytes: int | None
+    memory_used_bytes: int | None
+    processes: list[ProcessDocument]
+    error: str | None
+
+
+class _Facts(TypedDict):
+    index: int
+    uuid: str | None
+    name: str | None
+    memory_total_bytes: int | None
+    memory_used_bytes: int | None
+    memory_free_bytes: int | None
+    utilization: int | None
+    temperature_celsius: int | None
+    power_watts: float | None
+    compute_mode: str | None
+    processes: list[ProcessDocument]
+    mig: list[MigDocument]
+
+
+class GpuDocument(_Facts):
+    """A GPU."""
+
+    healthy: bool
+    error: str | None
+
+
+class SurveyDocument(TypedDict):
+    """The whole answer."""
+
+    driver: str | None
+    gpus: list[GpuDocument]
+    reason: str | None
+    transient: bool
+
+
+class _Memory(Protocol):
+    total: int
+    used: int
+    free: int
+
+
+class _Rates(Protocol):
+    gpu: int
+
+
+class _Process(Protocol):
+    pid: int
+    gpuInstanceId: int
+    usedGpuMemory: int | None
+
+
+class _Nvml(Protocol):
+    """The members of the untyped module `pynvml` that are used here; a handle is an opaque object of NVML."""
+
+    NVMLError: type[Exception]
+    NVMLError_ArgumentVersionMismatch: type[Exception]
+    NVMLError_FunctionNotFound: type[Exception]
+    NVMLError_NotFound: type[Exception]
+    NVML_COMPUTEMODE_DEFAULT: int
+    NVML_COMPUTEMODE_EXCLUSIVE_PROCESS: int
+    NVML_COMPUTEMODE_PROHIBITED: int
+    NVML_ERROR_ARGUMENT_VERSION_MISMATCH: int
+    NVML_ERROR_DRIVER_NOT_LOADED: int
+    NVML_ERROR_FUNCTION_NOT_FOUND: int
+    NVML_ERROR_GPU_IS_LOST: int
+    NVML_ERROR_LIBRARY_NOT_FOUND: int
+    NVML_ERROR_LIB_RM_VERSION_MISMATCH: int
+    NVML_ERROR_NOT_SUPPORTED: int
+    NVML_ERROR_NO_PERMISSION: int
+    NVML_ERROR_RESET_REQUIRED: int
+    NVML_TEMPERATURE_GPU: int
+    nvmlMemory_v2: int
+
+    def nvmlInit(self) -> None: ...
+    def nvmlSystemGetDriverVersion(self) -> str: ...
+    def nvmlDeviceGetCount(self) -> int: ...
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> object: ...
+    def nvmlDeviceGetUUID(self, handle: object) -> str: ...
+    def nvmlDeviceGetName(self, handle: object) -> str: ...
+    def nvmlDeviceGetMemoryInfo(self, handle: object, version: int | None = None) -> _Memory: ...
+    def nvmlDeviceGetUtilizationRates(self, handle: object) -> _Rates: ...
+    def nvmlDeviceGetTemperature(self, handle: object, sensor: int) -> int: ...
+    def nvmlDeviceGetPowerUsage(self, handle: object) -> int: ...
+    def nvmlDeviceGetComputeMode(self, handle: object) -> int: ...
+    def nvmlDeviceGetMigMode(self, handle: object) -> Sequence[int]: ...
+    def nvmlDeviceGetMaxMigDeviceCount(self, handle: object) -> int: ...
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, handle: object, index: int) -> object: ...
+    def nvmlDeviceGetGpuInstanceId(self, handle: object) -> int: ...
+
+
+def survey() -> SurveyDocument:
     """Returns everything that NVML reports, as the document above. Never raises for what a driver or a GPU does."""
     try:
-        import pynvml as nvml
+        import pynvml
     except ImportError as error:
         return _nothing(f"the Python package nvidia-ml-py cannot be imported: {error}")
+    nvml: _Nvml = pynvml
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
@@ -46,11 +160,11 @@ def survey() -> Document:
     return {**_nothing(None if count else "the NVIDIA driver lists no GPU"), "driver": version, "gpus": gpus}
 
 
-def _nothing(reason: str | None, *, transient: bool = False) -> Document:
+def _nothing(reason: str | None, *, transient: bool = False) -> SurveyDocument:
     return {"driver": None, "gpus": [], "reason": reason, "transient": transient}
 
 
-def _may_pass(nvml: Any, error: Exception) -> bool:
+def _may_pass(nvml: _Nvml, error: Exception) -> bool:
     """Returns whether a driver that could not be opened may open later without anyone's help."""
     lasting = {
         nvml.NVML_ERROR_LIBRARY_NOT_FOUND,
@@ -62,15 +176,15 @@ def _may_pass(nvml: Any, error: Exception) -> bool:
     return getattr(error, "value", None) not in lasting
 
 
-def _why_no_driver(nvml: Any, error: Exception) -> str:
-    sentences = {
+def _why_no_driver(nvml: _Nvml, error: Exception) -> str:
+    sentences: dict[object, str] = {
         nvml.NVML_ERROR_LIBRARY_NOT_FOUND: "no NVIDIA driver on this machine: its NVML library was not found",
         nvml.NVML_ERROR_DRIVER_NOT_LOADED: "the NVIDIA driver is installed but not loaded into the kernel",
         nvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: (
             "the loaded NVIDIA driver and its library are of different versions (a restart settles it)"
         ),
     }
-    code = getattr(error, "value", None)
+    code: object = getattr(error, "value", None)
     return sentences.get(code, f"the NVIDIA driver could not be opened: {error}")
 
 
@@ -82,7 +196,7 @@ class Attempts:
     or NVML says that the GPU is lost or wants a reset; from then on no call is made, as each might take long.
     """
 
-    def __init__(self, nvml: Any) -> None:
+    def __init__(self, nvml: _Nvml) -> None:
         self.problems: list[str] = []
         self.healthy = True
         # The decoding error: nvidia-ml-py decodes what the driver wrote as UTF-8.
@@ -95,7 +209,9 @@ class Attempts:
         }
         self._fatal = {nvml.NVML_ERROR_GPU_IS_LOST, nvml.NVML_ERROR_RESET_REQUIRED}
 
-    def value(self, call: Callable[..., Any], *arguments: Any, essential: bool = False) -> Any:
+    def value(
+        self, call: Callable[[*_Arguments], _Answer], *arguments: *_Arguments, essential: bool = False
+    ) -> _Answer | None:
         """Returns the answer of `call(*arguments)`, or None when it fails."""
         if not self.healthy:
             return None
@@ -115,9 +231,9 @@ class Attempts:
         return "; ".join(self.problems) or None
 
 
-def _gpu(nvml: Any, index: int) -> Document:
+def _gpu(nvml: _Nvml, index: int) -> GpuDocument:
     attempts = Attempts(nvml)
-    gpu: Document = {
+    gpu: _Facts = {
         "index": index,
         "uuid": None,
         "name": None,
@@ -137,7 +253,7 @@ def _gpu(nvml: Any, index: int) -> Document:
     return {**gpu, "healthy": attempts.healthy, "error": attempts.error}
 
 
-def _fill(nvml: Any, attempts: Attempts, handle: Any, gpu: Document) -> None:
+def _fill(nvml: _Nvml, attempts: Attempts, handle: object, gpu: _Facts) -> None:
     value = attempts.value
     gpu["uuid"] = value(nvml.nvmlDeviceGetUUID, handle, essential=True)  # nothing can be leased without it
     gpu["name"] = value(nvml.nvmlDeviceGetName, handle)
@@ -156,7 +272,8 @@ def _fill(nvml: Any, attempts: Attempts, handle: Any, gpu: Document) -> None:
         nvml.NVML_COMPUTEMODE_PROHIBITED: "prohibited",
         nvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS: "exclusive_process",
     }
-    gpu["compute_mode"] = modes.get(value(nvml.nvmlDeviceGetComputeMode, handle))
+    compute_mode = value(nvml.nvmlDeviceGetComputeMode, handle)
+    gpu["compute_mode"] = None if compute_mode is None else modes.get(compute_mode)
     mode = value(nvml.nvmlDeviceGetMigMode, handle)
     is_cut = bool(mode and mode[0])
     found = _running(nvml, attempts, handle)
@@ -172,7 +289,7 @@ def _fill(nvml: Any, attempts: Attempts, handle: Any, gpu: Document) -> None:
     gpu["processes"] = _processes(found or [])
 
 
-def _memory(nvml: Any, handle: Any) -> Any:
+def _memory(nvml: _Nvml, handle: object) -> _Memory:
     """Returns the query's second form where the driver has it: the first counts the driver's own reserve as used."""
     try:
         return nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2)
@@ -180,14 +297,14 @@ def _memory(nvml: Any, handle: Any) -> Any:
         return nvml.nvmlDeviceGetMemoryInfo(handle)
 
 
-def _mig_handles(nvml: Any, attempts: Attempts, handle: Any) -> Iterable[Any]:
+def _mig_handles(nvml: _Nvml, attempts: Attempts, handle: object) -> Iterable[object]:
     for place in range(attempts.value(nvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0):
         part = attempts.value(_mig_handle, nvml, handle, place)
         if part is not None:
             yield part
 
 
-def _mig_handle(nvml: Any, handle: Any, place: int) -> Any:
+def _mig_handle(nvml: _Nvml, handle: object, place: int) -> object | None:
     try:
         return nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, place)
     except nvml.NVMLError_NotFound:
@@ -195,10 +312,11 @@ def _mig_handle(nvml: Any, handle: Any, place: int) -> Any:
 
 
 def _mig_devices(
-    nvml: Any, attempts: Attempts, parts: Iterable[Any], on_device: list[Any] | None
-) -> tuple[list[Document], list[Any]]:
+    nvml: _Nvml, attempts: Attempts, parts: Iterable[object], on_device: list[_Process] | None
+) -> tuple[list[MigDocument], list[_Process]]:
     """Returns the records of the instances that have a name (no run can be sent to others), and all their entries."""
-    documents, entries = [], []
+    documents: list[MigDocument] = []
+    entries: list[_Process] = []
     for part in parts:
         memory = attempts.value(_memory, nvml, part)
         own = _running(nvml, attempts, part)
@@ -206,19 +324,21 @@ def _mig_devices(
             instance = attempts.value(nvml.nvmlDeviceGetGpuInstanceId, part)
             own = None if instance is None else [entry for entry in on_device if entry.gpuInstanceId == instance]
         entries += own or []
-        document = {
-            "uuid": attempts.value(nvml.nvmlDeviceGetUUID, part),
-            "memory_total_bytes": None if memory is None else memory.total,
-            "memory_used_bytes": None if memory is None else memory.used,
-            "processes": _processes(own or []),
-            "error": "the driver does not tell which processes use it" if own is None else None,
-        }
-        if document["uuid"] is not None:
-            documents.append(document)
+        uuid = attempts.value(nvml.nvmlDeviceGetUUID, part)
+        if uuid is not None:
+            documents.append(
+                {
+                    "uuid": uuid,
+                    "memory_total_bytes": None if memory is None else memory.total,
+                    "memory_used_bytes": None if memory is None else memory.used,
+                    "processes": _processes(own or []),
+                    "error": "the driver does not tell which processes use it" if own is None else None,
+                }
+            )
     return documents, entries
 
 
-def _running(nvml: Any, attempts: Attempts, handle: Any) -> list[Any] | None:
+def _running(nvml: _Nvml, attempts: Attempts, handle: object) -> list[_Process] | None:
     """Returns NVML's entries for the processes on a device; None when NVML does not list its compute processes."""
     compute = attempts.value(_running_kind, nvml, "Compute", handle)
     if compute is None:
@@ -228,26 +348,28 @@ def _running(nvml: Any, attempts: Attempts, handle: Any) -> list[Any] | None:
     return [*compute, *(graphics or ()), *(mps or ())]
 
 
-def _running_kind(nvml: Any, kind: str, handle: Any) -> Any:
+def _running_kind(nvml: _Nvml, kind: str, handle: object) -> list[_Process]:
     """Returns the processes of one kind, asked in the call's third form or else its second; the records are the same.
 
     Drivers before 510 and some of 535 lack the third form. The call without a number is no help there: it
     raises an error that is no NVMLError.
     """
     query = f"nvmlDeviceGet{kind}RunningProcesses"
+    entries: list[_Process]
     try:
-        return getattr(nvml, f"{query}_v3")(handle)
+        entries = getattr(nvml, f"{query}_v3")(handle)
     except nvml.NVMLError_FunctionNotFound:
-        return getattr(nvml, f"{query}_v2")(handle)
+        entries = getattr(nvml, f"{query}_v2")(handle)
+    return entries
 
 
-def _processes(entries: Iterable[Any]) -> list[Document]:
+def _processes(entries: Iterable[_Process]) -> list[ProcessDocument]:
     """Returns one record a process.
 
     One that computes and draws is in two lists with the same memory: it is counted once. One on several MIG
     instances has an entry for each: they are added up.
     """
-    held: dict[int, dict[Any, int | None]] = {}
+    held: dict[int, dict[int, int | None]] = {}
     for entry in entries:
         places = held.setdefault(entry.pid, {})
         known = [m for m in (places.get(entry.gpuInstanceId), entry.usedGpuMemory) if m is not None]
@@ -260,7 +382,7 @@ def _sum(amounts: Iterable[int | None]) -> int | None:
     return sum(known) if known else None
 
 
-def _owner(pid: int) -> Document:
+def _owner(pid: int) -> OwnerDocument:
     """Returns user and name of a process.
 
     Null for one that has ended, that may not be looked at, or that lives outside this container (NVML numbers

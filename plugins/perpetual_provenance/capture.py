@@ -9,13 +9,13 @@ import os
 import re
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from perpetual.api import Capture, CodeReader, Redactor, RunChanges, RunEnd, RunFacts, RunStart
 from perpetual.toolkit.platform import available_cpus, memory_bytes
 from perpetual_provenance.code_version import Reader
 from perpetual_provenance.git_snapshot import capture_code
-from perpetual_provenance.protected_paths import look_at, unlike
+from perpetual_provenance.protected_paths import is_known, look_at, unlike
 from perpetual_provenance.python_env import interpreter_of
 from perpetual_provenance.versions import version_of
 
@@ -57,7 +57,7 @@ class ProvenanceCapture(Capture):
     def after(self, end: RunEnd) -> RunChanges:
         """Returns how the protected paths differ from what they were."""
         guarded = end.facts.get("protected")
-        if not isinstance(guarded, dict) or guarded.get("sha256") is None:
+        if not is_known(guarded):
             return RunChanges()
         change = unlike(end.root, guarded, most=_MOST_SHOWN)
         return RunChanges(tuple(change.taints), tuple(change.tells), compared_protected=True)
@@ -80,7 +80,17 @@ def _environment(redactor: Redactor, env: Mapping[str, str], own: Set[str]) -> d
     }
 
 
-def _machine() -> dict[str, Any]:
+class _Machine(TypedDict):
+    """The fact `machine`."""
+
+    host: str
+    os: str
+    kernel: str
+    cpus: int | None
+    memory_bytes: int | None
+
+
+def _machine() -> _Machine:
     if not hasattr(os, "uname"):
         import platform
 

@@ -20,14 +20,14 @@ import threading
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from perpetual.api import GitState, Redactor
 from perpetual.toolkit.atomic import write_atomic
 from perpetual_provenance.patches import without_secrets
-from perpetual_provenance.untracked import UNTRACKED, keep_untracked
+from perpetual_provenance.untracked import UNTRACKED, Untracked, keep_untracked
 
-__all__ = ["EMPTY_TREE", "NOT_OURS", "PATCH", "UNTRACKED", "Code", "Git", "GitFailed", "Site", "borrowed",
+__all__ = ["EMPTY_TREE", "NOT_OURS", "PATCH", "UNTRACKED", "Code", "Git", "GitFact", "GitFailed", "Site", "borrowed",
            "capture_code", "look", "overrides", "refuse_no_repository"]  # fmt: skip
 
 PATCH = "code.patch"
@@ -48,11 +48,27 @@ _WANTED = f"^({'|'.join((*map(re.escape, _HARMLESS), *_ALSO))})$"
 NOT_OURS = ":(top,exclude,glob)**/.perpetual/**"  # the record is not the code
 
 
+class GitFact(Untracked):
+    """The fact `git`; `why` says why there is no patch."""
+
+    commit: str | None
+    branch: str | None
+    dirty: bool | None
+    remote: str | None
+    top: str | None
+    patch: str | None
+    patch_bytes: int | None
+    patch_sha256: str | None
+    patch_left_out: list[str]
+    patch_redacted: list[str]
+    why: str | None
+
+
 class Code(NamedTuple):
     """What was found: for the run's record, for its provenance, and what could not be had."""
 
     state: GitState
-    document: dict[str, Any]
+    document: GitFact
     problems: list[str]
 
 
@@ -77,7 +93,7 @@ def capture_code(root: Path, folder: Path, redactor: Redactor) -> Code:
     Raises:
         OSError: if the folder cannot be written.
     """
-    document: dict[str, Any] = {
+    document: GitFact = {
         "commit": None,
         "branch": None,
         "dirty": None,
@@ -118,7 +134,7 @@ def _keep(
     site: Site,
     config: Mapping[str, str],
     folder: Path,
-    document: dict[str, Any],
+    document: GitFact,
     problems: list[str],
 ) -> None:
     """Keeps the patch and the untracked files; the two commands run side by side."""
@@ -367,7 +383,7 @@ def _patch(
     redactor: Redactor,
     process: subprocess.Popen[bytes],
     path: Path,
-    document: dict[str, Any],
+    document: GitFact,
     problems: list[str],
 ) -> None:
     """Streams the patch into its file; one that is too long is only hashed."""
@@ -390,22 +406,24 @@ def _patch(
             file.close()
     if process.returncode:
         _remove(path)
-        document["why"] = git.why(process)
-        problems.append(document["why"])
+        why = git.why(process)
+        document["why"] = why
+        problems.append(why)
         return
     document |= {"patch_bytes": size, "patch_sha256": digest.hexdigest()}
     if size == 0:
         document["why"] = "nothing that git knows was changed" if document["commit"] else "git knows no file yet"
     elif size > _PATCH_BYTES:
         _remove(path)
-        document["why"] = f"the patch has {size} bytes, more than the {_PATCH_BYTES} that are kept; its hash is"
-        problems.append(document["why"])
+        why = f"the patch has {size} bytes, more than the {_PATCH_BYTES} that are kept; its hash is"
+        document["why"] = why
+        problems.append(why)
     else:
         document["patch"] = PATCH
         _take_out_secrets(redactor, path, document, problems)
 
 
-def _take_out_secrets(redactor: Redactor, path: Path, document: dict[str, Any], problems: list[str]) -> None:
+def _take_out_secrets(redactor: Redactor, path: Path, document: GitFact, problems: list[str]) -> None:
     """Rewrites the kept patch without secrets; what it misses then is named, since it restores less."""
     patch = path.read_bytes()
     kept = without_secrets(redactor, patch)

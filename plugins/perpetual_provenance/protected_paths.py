@@ -15,9 +15,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, NotRequired, TypedDict, TypeGuard
 
-__all__ = ["Change", "look_at", "unlike"]
+__all__ = ["Change", "ProtectedPath", "ProtectedPaths", "is_known", "look_at", "unlike"]
 
 _MOST_FILES = 20_000
 _HASHED_BYTES = 512_000_000  # of contents; a file beyond is held by its size and times alone
@@ -29,15 +29,38 @@ _WRITTEN = "was written"
 _RECORD = (".perpetual", ".git")  # met on the way they are passed by: they change while runs run
 
 
-def look_at(root: Path, patterns: Sequence[str]) -> dict[str, Any]:
-    """Returns the present state of the protected paths.
+class ProtectedPath(TypedDict):
+    """The state of one path."""
 
-    Returns:
-        `{patterns, sha256, files: [{path, mode, bytes, sha256, target, seen, young, why}], unmatched, problems}`:
-        `sha256` is that of all paths, modes and contents in order, `seen` is [mtime_ns, ctime_ns, inode].
-    """
+    path: str
+    mode: str | None
+    bytes: int | None
+    sha256: str | None
+    target: str | None  # of a link
+    seen: list[int] | None  # [mtime_ns, ctime_ns, inode]
+    why: str | None  # it could not be read
+    young: NotRequired[bool]  # it had been written just before the look
+
+
+class ProtectedPaths(TypedDict):
+    """The fact `protected`; `sha256` is that of all paths, modes and contents in order."""
+
+    patterns: list[str]
+    sha256: str
+    files: list[ProtectedPath]
+    unmatched: list[str]
+    problems: list[str]
+
+
+def is_known(found: object) -> TypeGuard[ProtectedPaths]:
+    """Returns whether it is the fact `protected` as a launch has recorded it."""
+    return isinstance(found, dict) and found.get("sha256") is not None
+
+
+def look_at(root: Path, patterns: Sequence[str]) -> ProtectedPaths:
+    """Returns the present state of the protected paths."""
     problems: list[str] = []
-    files: dict[str, dict[str, Any]] = {}
+    files: dict[str, ProtectedPath] = {}
     unmatched: list[str] = []
     left = _HASHED_BYTES
     for pattern in patterns:
@@ -66,7 +89,7 @@ def look_at(root: Path, patterns: Sequence[str]) -> dict[str, Any]:
             f"protected_paths: {unhashed} files beyond {_HASHED_BYTES} bytes in all are held by size and times alone"
         )
     listed = [files[path] for path in sorted(files)]
-    told = [[entry[key] for key in ("path", "mode", "sha256", "target")] for entry in listed]
+    told = [[entry["path"], entry["mode"], entry["sha256"], entry["target"]] for entry in listed]
     return {
         "patterns": [*patterns],
         "sha256": sha256(repr(told).encode("utf-8", "backslashreplace")).hexdigest(),
@@ -83,7 +106,7 @@ class Change(NamedTuple):
     tells: list[str]  # what was written and is as it was
 
 
-def unlike(root: Path, before: Mapping[str, Any], *, most: int) -> Change:
+def unlike(root: Path, before: ProtectedPaths, *, most: int) -> Change:
     """Compares the protected paths with an earlier state; names at most so many changed ones.
 
     Paths that are as they were again, though they were written, are listed beside the changed ones.
@@ -118,7 +141,7 @@ def _text(words: str) -> str:
     return words.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _difference(root: str, before: Mapping[str, Any]) -> str | None:
+def _difference(root: str, before: ProtectedPath) -> str | None:
     """Returns how one path has changed, or None."""
     path = before["path"]
     entry = _entry(root, path, 0)
@@ -134,16 +157,16 @@ def _difference(root: str, before: Mapping[str, Any]) -> str | None:
         return None
     if before["sha256"] is None:
         return "was written, and is too big to have been hashed" if entry["seen"] != before["seen"] else None
-    again = _entry(root, path, before["bytes"])
+    again = _entry(root, path, entry["bytes"])
     if again["why"] is not None or again["sha256"] != before["sha256"]:
         return again["why"] or "was changed"
     return None if entry["seen"] == before["seen"] else _WRITTEN
 
 
-def _entry(root: str, path: str, limit: int) -> dict[str, Any]:
+def _entry(root: str, path: str, limit: int) -> ProtectedPath:
     """Returns the state of a path; its content is hashed if it is at most `limit` bytes long."""
     full = os.path.join(root, path)
-    entry: dict[str, Any] = {"path": path, "mode": None, "bytes": None, "sha256": None, "target": None, "seen": None,
+    entry: ProtectedPath = {"path": path, "mode": None, "bytes": None, "sha256": None, "target": None, "seen": None,
                              "why": None}  # fmt: skip
     try:
         found = os.lstat(full)

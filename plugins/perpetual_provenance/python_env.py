@@ -12,9 +12,9 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
-__all__ = ["interpreter_of"]
+__all__ = ["Interpreter", "interpreter_of"]
 
 _PYTHON = re.compile(r"(?:python|pypy)(?:3(?:\.\d+)*t?|w)?(?:\.exe)?\Z")
 _LIBRARY = re.compile(r"(?:python|pypy)(3\.\d+)t?\Z")
@@ -22,12 +22,24 @@ _DISTRIBUTION = re.compile(r"(?P<name>[A-Za-z0-9][\w.]*?)-(?P<version>\d[^-]*)(?
 _SHEBANG_BYTES = 256  # as many as a kernel reads, nearly
 
 
-def interpreter_of(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> dict[str, Any]:
+class _Contents(TypedDict):
+    version: str | None
+    packages: dict[str, str] | None
+
+
+class Interpreter(_Contents):
+    """The fact `interpreter`: a Python with its packages, or why there is none."""
+
+    path: str | None
+    why: str | None
+
+
+def interpreter_of(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Interpreter:
     """Returns `{path, version, packages, why}` of a command's Python: its first word, or that script's interpreter.
 
     Everything is None, with a `why`, where the command is no Python as far as can be seen. Raises nothing.
     """
-    found: dict[str, Any] = {"path": None, "version": None, "packages": None, "why": None}
+    found: Interpreter = {"path": None, "version": None, "packages": None, "why": None}
     program = _program(argv[0], cwd, env)
     if program is None:
         return found | {"why": f"there is no program {argv[0]}"}
@@ -37,7 +49,8 @@ def interpreter_of(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> di
     if python is None:
         return found | {"why": f"{program} is no Python, nor a script that names one"}
     try:
-        return found | {"path": python} | _contents(python, env)
+        contents = _contents(python, env)
+        return found | {"path": python, "version": contents["version"], "packages": contents["packages"]}
     except OSError as problem:
         return found | {"path": python, "why": f"its packages cannot be listed: {problem}"}
 
@@ -92,7 +105,7 @@ def _of_script(path: str, env: Mapping[str, str]) -> str | None:
     return words[0] if is_python else None
 
 
-def _contents(python: str, env: Mapping[str, str]) -> dict[str, Any]:
+def _contents(python: str, env: Mapping[str, str]) -> _Contents:
     """Returns the version, and the packages in the order in which an import would look."""
     folder = os.path.dirname(os.path.abspath(python))
     settings = _pyvenv(os.path.dirname(folder)) or _pyvenv(folder)

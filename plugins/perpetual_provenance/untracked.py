@@ -10,12 +10,12 @@ import stat
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Required, TypedDict
 
 from perpetual.api import Redactor
 from perpetual_provenance.secret_files import may_hold_secret, names_secret
 
-__all__ = ["UNTRACKED", "keep_untracked"]
+__all__ = ["UNTRACKED", "Untracked", "UntrackedFile", "keep_untracked"]
 
 UNTRACKED = "untracked"
 
@@ -28,8 +28,29 @@ _LISTED = 5_000  # files; more are counted
 _KEPT_FILES = 1_000
 
 
+class UntrackedFile(TypedDict, total=False):
+    """One file that git does not know; `why` says why it is not kept."""
+
+    path: Required[str]
+    path_hex: str  # where the path is no UTF-8
+    bytes: int | None
+    mode: str
+    sha256: str | None
+    kept: bool
+    target: str  # of a link
+    redacted: bool
+    why: str
+
+
+class Untracked(TypedDict):
+    """What the fact `git` says of untracked files."""
+
+    untracked: list[UntrackedFile]
+    untracked_left_out: int
+
+
 def keep_untracked(
-    redactor: Redactor, top: bytes, names: Sequence[bytes], place: Path, document: dict[str, Any], problems: list[str]
+    redactor: Redactor, top: bytes, names: Sequence[bytes], place: Path, document: Untracked, problems: list[str]
 ) -> None:
     """Keeps what git does not know: small files whole, the smallest first, the others by hash, or by size."""
     found = []
@@ -39,7 +60,7 @@ def keep_untracked(
         except OSError:
             continue  # removed since git saw it
     left = _Left()
-    entries = []
+    entries: list[UntrackedFile] = []
     # Links last: nothing is ever written through one.
     for name, seen in sorted(found, key=lambda pair: (stat.S_ISLNK(pair[1].st_mode), pair[1].st_size, pair[0])):
         try:
@@ -65,7 +86,7 @@ class _Left:
         self.kept_bytes, self.kept_files, self.hashed_bytes = _KEPT_BYTES, _KEPT_FILES, _HASHED_BYTES
 
 
-def _named(name: bytes) -> dict[str, Any]:
+def _named(name: bytes) -> UntrackedFile:
     """Returns a path for JSON; one that is no UTF-8 is also given byte by byte."""
     try:
         return {"path": name.decode("utf-8")}
@@ -75,7 +96,7 @@ def _named(name: bytes) -> dict[str, Any]:
 
 def _entry(
     redactor: Redactor, top: bytes, name: bytes, seen: os.stat_result, place: Path, left: _Left
-) -> dict[str, Any]:
+) -> UntrackedFile:
     entry = _named(name) | {"bytes": seen.st_size, "mode": f"{seen.st_mode:06o}", "sha256": None, "kept": False}
     source = os.path.join(top, name)
     if stat.S_ISLNK(seen.st_mode):

@@ -6,18 +6,35 @@ Data is what `protected_paths` names; the environment is a Python with its packa
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any
+from typing import TypedDict
 
 from perpetual.api import CodeState
+from perpetual_provenance.protected_paths import ProtectedPaths
+from perpetual_provenance.python_env import Interpreter
 
-__all__ = ["version_of"]
+__all__ = ["CodeVersion", "RunVersion", "version_of"]
 
 _DIGITS = 16  # of a hash that is compared, and not trusted
 
 
-def version_of(code: CodeState, guarded: Mapping[str, Any], interpreter: Mapping[str, Any]) -> dict[str, Any]:
+class CodeVersion(TypedDict):
+    """What git tracks, the globs that were left out, and the program files that a command names, as hashes."""
+
+    tree: str | None
+    ignored: str | None
+    programs: dict[str, str]
+
+
+class RunVersion(TypedDict):
+    """A version as a run's record keeps it."""
+
+    code: CodeVersion | None
+    data: str | None
+    environment: str | None
+
+
+def version_of(code: CodeState, guarded: ProtectedPaths, interpreter: Interpreter) -> RunVersion:
     """Returns the version of a run that is about to start.
 
     Args:
@@ -25,7 +42,7 @@ def version_of(code: CodeState, guarded: Mapping[str, Any], interpreter: Mapping
         guarded: how the protected paths look (`protected_paths.look_at`).
         interpreter: the Python of its command (`python_env.interpreter_of`).
     """
-    found: dict[str, Any] = {"code": None, "data": None, "environment": None}
+    found: RunVersion = {"code": None, "data": None, "environment": None}
     if code.tree is not None or code.programs:
         programs = {path: digest[:_DIGITS] for path, digest in sorted(code.programs.items())}
         found["code"] = {"tree": code.tree and code.tree[:_DIGITS], "ignored": code.ignored, "programs": programs}
@@ -36,5 +53,5 @@ def version_of(code: CodeState, guarded: Mapping[str, Any], interpreter: Mapping
     return found
 
 
-def _hash(value: Any) -> str:
+def _hash(value: object) -> str:
     return sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:_DIGITS]

@@ -275,7 +275,7 @@ def test_only_what_was_written_is_read_again(tree: Path, monkeypatch: pytest.Mon
     read: list[str] = []
     entry = protected_paths._entry
 
-    def counting(root: str, path: str, limit: int) -> dict[str, Any]:
+    def counting(root: str, path: str, limit: int) -> protected_paths.ProtectedPath:
         read.extend([path] if limit else [])
         return entry(root, path, limit)
 
