@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perpetual import Lab
 from perpetual.api import Conflict, ForeignProject, NoProject, UsageError
@@ -21,7 +21,10 @@ from perpetual_adopt.agent import AgentProject
 from perpetual_adopt.commits import Commits
 from perpetual_adopt.find import BACKUP
 from perpetual_adopt.source import AUTORESEARCH, Replicate, Skipped, Source, Wanted
-from perpetual_adopt.taking import Wishes, rehearse, take
+from perpetual_adopt.taking import Rehearsed, Wishes, rehearse, take
+
+if TYPE_CHECKING:
+    from perpetual_adopt.documents import Adoption, AdoptionSkipped
 
 __all__ = ["adopt", "takes_over"]
 
@@ -75,7 +78,7 @@ def adopt(
     named: str | None = None,
     safe: bool = False,
     progress: Callable[[int], None] | None = None,
-) -> dict[str, Any]:
+) -> Adoption:
     """Takes a source over; the document of `perpetual adopt`.
 
     Args:
@@ -107,8 +110,8 @@ def adopt(
         source = AgentProject(source.path if dry_run else place, wanted, is_takeover=True)
         if dry_run and (moved is not None or not (root / _FOLDER).exists()):
             with source.opened():
-                told = rehearse(source)
-            return _document(source, told, moved, left, root, name, gpu_hours, [], dry_run=True)
+                planned = rehearse(source)
+            return _document(source, planned, moved, left, root, name, gpu_hours, [], dry_run=True)
         if not dry_run:
             opened = _taking_place(
                 root, name, methodology, gpu_hours, set_aside=place.name if moved else None, safe=safe
@@ -134,7 +137,7 @@ def _free(root: Path) -> Path:
 def _taking_place(
     root: Path,
     name: str,
-    methodology: dict[str, Any],
+    methodology: dict[str, object],
     gpu_hours: float | None,
     *,
     set_aside: str | None,
@@ -156,7 +159,7 @@ def _as_it_is(lab: Callable[[], Lab]) -> Iterator[Lab]:
 
 def _document(
     source: Source,
-    told: dict[str, Any],
+    told: Rehearsed,
     moved: dict[str, str] | None,
     left: list[Skipped],
     root: Path,
@@ -165,9 +168,8 @@ def _document(
     following: list[str],
     *,
     dry_run: bool,
-) -> dict[str, Any]:
-    counts = {name: told[name] for name in ("hypotheses", "experiments", "runs", "evidence", "notes", "known")}
-    hours = {name: told[name] for name in ("gpu_hours", "run_hours", "debited_gpu_hours")}
+) -> Adoption:
+    more: list[AdoptionSkipped] = [{"what": item.what, "why": item.why} for item in left]
     return {
         "source": os.fspath(source.path),
         "kind": source.kind,
@@ -175,9 +177,19 @@ def _document(
         "project": project,
         "path": os.fspath(root),
         "moved": moved,
-        **counts,
-        "skipped": [*told["skipped"], *({"what": item.what, "why": item.why} for item in left)],
-        "budget": {**hours, "limit_gpu_hours": limit_gpu_hours},
+        "hypotheses": told["hypotheses"],
+        "experiments": told["experiments"],
+        "runs": told["runs"],
+        "evidence": told["evidence"],
+        "notes": told["notes"],
+        "known": told["known"],
+        "skipped": [*told["skipped"], *more],
+        "budget": {
+            "gpu_hours": told["gpu_hours"],
+            "run_hours": told["run_hours"],
+            "debited_gpu_hours": told["debited_gpu_hours"],
+            "limit_gpu_hours": limit_gpu_hours,
+        },
         "is_complete": told["is_complete"],
         "dry_run": dry_run,
         "next": following,

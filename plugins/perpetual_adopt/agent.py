@@ -15,7 +15,6 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from perpetual.api import Conflict, CorruptData, UsageError
 from perpetual.toolkit import platform
@@ -29,6 +28,7 @@ from perpetual.toolkit.import_records import (
 from perpetual_adopt.agent_settings import methodology_of
 from perpetual_adopt.reading import (
     Outside,
+    Plain,
     clean,
     database,
     finite_or_none,
@@ -87,7 +87,7 @@ class AgentProject(Source):
         """Returns its budget; None where it has none that is a number of hours."""
         return self._limit if self._limit is not None and self._limit >= 0 else None
 
-    def methodology(self) -> tuple[dict[str, Any], list[Skipped]]:
+    def methodology(self) -> tuple[dict[str, object], list[Skipped]]:
         """Returns the keys of its methodology that mean the same here; and what of its settings is left, with why."""
         path = self.path / "methodology.yaml"
         found = settings(path)
@@ -255,7 +255,7 @@ class AgentProject(Source):
             if has_run:
                 yield self._run(row, folder, gpus)
 
-    def _config(self, text: object) -> tuple[dict[str, Any], str | None]:
+    def _config(self, text: object) -> tuple[dict[str, Plain], str | None]:
         """Returns an experiment's configuration, and why it is not all there."""
         raw = str(text or "{}")
         if len(raw) > _LARGEST_JSON:
@@ -334,7 +334,7 @@ class AgentProject(Source):
             return None
         return path if path.is_dir() and not path.is_symlink() else None
 
-    def _json(self, path: Path) -> dict[str, Any]:
+    def _json(self, path: Path) -> dict[str, object]:
         """Returns a run's file of that name; empty if there is none that can be read."""
         try:
             real = inside(self.path, path)
@@ -389,7 +389,7 @@ class AgentProject(Source):
 _MARKERS = ("metadata", "done", "crash", "heartbeat")
 
 
-def _verdict(status: str, told: Mapping[str, Mapping[str, Any]]) -> tuple[EndStatus, str | None, int | None]:
+def _verdict(status: str, told: Mapping[str, Mapping[str, object]]) -> tuple[EndStatus, str | None, int | None]:
     """(status, reason, exit code): what was seen is believed, what was guessed is called a guess."""
     done, crash = told["done"], told["crash"]
     marker = done or crash  # in its own order
@@ -408,7 +408,7 @@ def _verdict(status: str, told: Mapping[str, Mapping[str, Any]]) -> tuple[EndSta
     return "lost", f"perpetual-agent last knew it as {status}; how it ended was never recorded", None
 
 
-def _gpus(started: Mapping[str, Any]) -> tuple[str, ...]:
+def _gpus(started: Mapping[str, object]) -> tuple[str, ...]:
     devices = started.get("gpu_devices")
     if not isinstance(devices, list):
         return ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TypeGuard
 
 from perpetual_adopt.reading import line
 from perpetual_adopt.source import Skipped
@@ -19,11 +19,11 @@ def _is_word(value: object) -> bool:
     return isinstance(value, bool)
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-_SAME: dict[str, Callable[[Any], bool]] = {
+_SAME: dict[str, Callable[[object], bool]] = {
     "proposal_batch_size": _is_count,
     "max_concurrent_runs": _is_count,
     "confidence_support_threshold": lambda value: _is_number(value) and 0.5 <= value <= 0.9999,
@@ -39,9 +39,9 @@ _OTHER = {
 }
 
 
-def methodology_of(found: Mapping[str, Any]) -> tuple[dict[str, Any], list[Skipped]]:
+def methodology_of(found: Mapping[str, object]) -> tuple[dict[str, object], list[Skipped]]:
     """Returns the keys that mean the same here and have a possible value, and the others with why they are left."""
-    taken: dict[str, Any] = {}
+    taken: dict[str, object] = {}
     left: list[Skipped] = []
     for name, value in found.items():
         what = f"methodology {line(name, 60)}: {line(value, 60)}"

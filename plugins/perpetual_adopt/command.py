@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from perpetual.api import CliContext, json_option, pass_cli, printable
 from perpetual_adopt.source import KINDS
+
+if TYPE_CHECKING:
+    from perpetual_adopt.documents import Adoption, AdoptionBudget, AdoptionSkipped
 
 __all__ = ["adopt"]
 
@@ -68,12 +71,15 @@ def adopt(
         safe=cli.safe,
         progress=progress,
     )
-    cli.answer("adoption", document, lambda: _text(document))
+    cli.answer("adoption", {**document}, lambda: _text(document))
 
 
-def _text(document: dict[str, Any]) -> str:
+def _text(document: Adoption) -> str:
     """Returns the document for people."""
-    counted = ", ".join(f"{document[name]} {name}" for name in ("hypotheses", "experiments", "runs", "notes"))
+    counted = (
+        f"{document['hypotheses']} hypotheses, {document['experiments']} experiments, {document['runs']} runs, "
+        f"{document['notes']} notes"
+    )
     deed = "would be taken over" if document["dry_run"] else "taken over"
     lines = [f"{document['kind']}: {document['name']} ({document['source']})"]
     if document["moved"] is not None:
@@ -97,7 +103,7 @@ def _text(document: dict[str, Any]) -> str:
     return printable("\n".join(lines))
 
 
-def _hours(budget: dict[str, Any]) -> str:
+def _hours(budget: AdoptionBudget) -> str:
     text = f"used before: {budget['run_hours']:.2f} run-hours, {budget['gpu_hours']:.2f} GPU-hours as far as is known"
     if budget["debited_gpu_hours"]:
         text += f"; {budget['debited_gpu_hours']:.2f} debited"
@@ -106,7 +112,7 @@ def _hours(budget: dict[str, Any]) -> str:
     return text
 
 
-def _skipped(skipped: list[dict[str, str]]) -> list[str]:
+def _skipped(skipped: list[AdoptionSkipped]) -> list[str]:
     if not skipped:
         return []
     lines = [f"left out ({len(skipped)}):", *(f"  {item['what']}: {item['why']}" for item in skipped[:_SHOWN])]

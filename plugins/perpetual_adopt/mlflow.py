@@ -11,14 +11,14 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from perpetual.api import UsageError
 from perpetual.toolkit.import_records import EndStatus, ImportedExperiment, ImportedHypothesis, ImportedRun
 from perpetual_adopt.reading import clean, line, moment_of_ms, seconds_between
 from perpetual_adopt.source import MLFLOW, Item, Replicate, Skipped, Source, Wanted, decided_by
 
-__all__ = ["STATUSES", "Found", "Group", "Mlflow"]
+__all__ = ["STATUSES", "Artifact", "Found", "Group", "Mlflow"]
 
 # By number in a file store, by name in a database.
 STATUSES = {1: "RUNNING", 2: "SCHEDULED", 3: "FINISHED", 4: "FAILED", 5: "KILLED"}
@@ -50,6 +50,13 @@ class Points:
         return self.read()
 
 
+class Artifact(TypedDict):
+    """A file that a run has left, by its path below the folder of artifacts."""
+
+    path: str
+    bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """An MLflow run as its store has it; values are text that may be anything."""
@@ -66,7 +73,7 @@ class Found:
     sources: Mapping[str, str] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
     artifact_uri: str = ""
-    artifacts: Sequence[Mapping[str, Any]] = ()
+    artifacts: Sequence[Artifact] = ()
     series: Points | None = None
     annotations: tuple[Mapping[str, str], ...] = ()
 

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-from perpetual_adopt.mlflow import Found, Group, Mlflow, Points
+from perpetual_adopt.mlflow import Artifact, Found, Group, Mlflow, Points
 from perpetual_adopt.mlflow_files import listing
 from perpetual_adopt.reading import clean, database, has_tables, line
 from perpetual_adopt.source import Skipped
@@ -115,7 +115,7 @@ class DatabaseStore(Mlflow):
         statement = f"SELECT key, value FROM {table} WHERE run_uuid = ? ORDER BY key"  # one of two words of ours
         return {str(key): clean(value or "", 40_000) for key, value in self._connection.execute(statement, (id,))}
 
-    def _artifacts(self, uri: str) -> list[dict[str, object]]:
+    def _artifacts(self, uri: str) -> list[Artifact]:
         """Returns what lies at a run's place for artifacts, where that is below the database's folder."""
         try:
             told = urlparse(uri)

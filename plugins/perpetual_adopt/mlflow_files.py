@@ -7,12 +7,11 @@ Layout: MLflow's `FileStore` of the versions 1 to 3. A name with slashes is a pa
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from perpetual_adopt.mlflow import STATUSES, Found, Group, Mlflow, Points
+from perpetual_adopt.mlflow import STATUSES, Artifact, Found, Group, Mlflow, Points
 from perpetual_adopt.reading import Outside, finite_or_none, inside, line, settings, start_of
 from perpetual_adopt.source import Skipped
 
@@ -87,7 +86,7 @@ class FileStore(Mlflow):
     def runs(self, group: Group) -> Iterator[Found | Skipped]:
         """Implements `Mlflow`."""
         place = self.path / group.id
-        ordered: list[tuple[float, str, dict[str, Any]]] = []
+        ordered: list[tuple[float, str, Mapping[str, object]]] = []
         for folder in self._folders(place):
             if (folder / _META).exists():
                 meta = self._meta(folder)
@@ -98,7 +97,7 @@ class FileStore(Mlflow):
         for _, name, meta in sorted(ordered, key=lambda item: item[:2]):
             yield self._found(place / name, meta)
 
-    def _meta(self, folder: Path) -> dict[str, Any] | Skipped:
+    def _meta(self, folder: Path) -> Mapping[str, object] | Skipped:
         what = f"{folder.parent.name}/{folder.name}/{_META}"
         try:
             meta = settings(inside(self.path, folder / _META))
@@ -108,7 +107,7 @@ class FileStore(Mlflow):
             return Skipped(what, "it cannot be read")
         return {key: meta.get(key) for key in _OF_RUN}  # all runs of an experiment are held to be put in order
 
-    def _found(self, folder: Path, meta: dict[str, Any]) -> Found:
+    def _found(self, folder: Path, meta: Mapping[str, object]) -> Found:
         tags = self._texts(folder / "tags")
         metrics: dict[str, float | None] = {}
         size = 0
@@ -162,9 +161,9 @@ def _status(value: object) -> str:
     return STATUSES.get(value, str(value)) if isinstance(value, int) else str(value)
 
 
-def listing(folder: Path) -> list[dict[str, Any]]:
+def listing(folder: Path) -> list[Artifact]:
     """Returns the files below a folder with their sizes, the first hundred; links are named and not followed."""
-    found: list[dict[str, Any]] = []
+    found: list[Artifact] = []
     for place, folders, names in os.walk(folder):
         folders.sort()
         for name in sorted(names):

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from perpetual.api import CorruptData, TransientError, UsageError
 from perpetual.toolkit.units import iso
@@ -36,6 +36,8 @@ __all__ = [
     "seconds_between",
     "settings",
 ]
+
+Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"  # a value of JSON
 
 LONGEST_VALUE = 10_000  # characters of a parameter or tag; MLflow itself writes 8,000 at most
 _LONGEST_LINE = 300
@@ -80,7 +82,7 @@ def line(text: object, limit: int = _LONGEST_LINE) -> str:
     return clean("".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in words), limit)
 
 
-def plain(value: object, depth: int = 0) -> Any:
+def plain(value: object, depth: int = 0) -> Plain:
     """Returns a JSON value that the record can carry: NaN and infinity by name, text cleaned, nothing too deep."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
@@ -142,7 +144,7 @@ def seconds_between(start: str | None, end: str | None) -> float | None:
     return length if length >= 0 else None
 
 
-def settings(path: Path) -> Mapping[str, Any] | None:
+def settings(path: Path) -> Mapping[str, object] | None:
     """Returns the keys of a YAML file, read as YAML 1.1, which PyYAML writes; None if it is no readable mapping.
 
     One whose aliases stand for more than a file of settings holds cannot be read.

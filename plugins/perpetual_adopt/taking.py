@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 from perpetual import Lab
 from perpetual.toolkit.import_records import (
@@ -18,7 +18,10 @@ from perpetual.toolkit.import_records import (
 )
 from perpetual_adopt.source import Item, Skipped, Source
 
-__all__ = ["Wishes", "rehearse", "take"]
+if TYPE_CHECKING:
+    from perpetual_adopt.documents import AdoptionKnown, AdoptionSkipped
+
+__all__ = ["Adopted", "Counts", "Rehearsed", "Wishes", "rehearse", "take"]
 
 _LISTED = 200  # of what was left out; the rest is counted
 _TELL_EVERY = 200  # records
@@ -28,6 +31,33 @@ _NOUNS: dict[type, str] = {
     ImportedRun: "runs",
     ImportedNote: "notes",
 }
+
+
+class Counts(TypedDict):
+    """New records, and by noun those that an earlier import took."""
+
+    hypotheses: int
+    experiments: int
+    runs: int
+    evidence: int
+    notes: int
+    known: AdoptionKnown
+    gpu_hours: float
+    run_hours: float
+    debited_gpu_hours: float
+
+
+class Rehearsed(Counts):
+    """What a source would bring."""
+
+    skipped: list[AdoptionSkipped]
+    is_complete: bool
+
+
+class Adopted(Rehearsed):
+    """What a source has brought."""
+
+    experiments_total: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +121,7 @@ class _Stream:
             self.wishes.progress(seen)
 
 
-def take(lab: Lab, source: Source, wishes: Wishes) -> dict[str, Any]:
+def take(lab: Lab, source: Source, wishes: Wishes) -> Adopted:
     """Takes over what the record does not have yet; the counts of the document of `perpetual adopt`.
 
     Raises:
@@ -121,22 +151,32 @@ def take(lab: Lab, source: Source, wishes: Wishes) -> dict[str, Any]:
     }
 
 
-def _counts(taken: Taken) -> dict[str, Any]:
+def _counts(taken: Taken) -> Counts:
     return {
-        **{noun: getattr(taken, noun) for noun in ("hypotheses", "experiments", "runs", "evidence", "notes")},
-        "known": dict(taken.known),
+        "hypotheses": taken.hypotheses,
+        "experiments": taken.experiments,
+        "runs": taken.runs,
+        "evidence": taken.evidence,
+        "notes": taken.notes,
+        "known": {
+            "hypotheses": taken.known["hypotheses"],
+            "experiments": taken.known["experiments"],
+            "runs": taken.known["runs"],
+            "notes": taken.known["notes"],
+        },
         "gpu_hours": taken.gpu_hours,
         "run_hours": taken.run_hours,
         "debited_gpu_hours": taken.debited_gpu_hours,
     }
 
 
-def _listed(skipped: list[Skipped], unlisted: int) -> list[dict[str, str]]:
-    more = [{"what": f"{unlisted} more", "why": "not listed"}] if unlisted else []
-    return [*({"what": item.what, "why": item.why} for item in skipped), *more]
+def _listed(skipped: list[Skipped], unlisted: int) -> list[AdoptionSkipped]:
+    more: list[AdoptionSkipped] = [{"what": f"{unlisted} more", "why": "not listed"}] if unlisted else []
+    listed: list[AdoptionSkipped] = [{"what": item.what, "why": item.why} for item in skipped]
+    return [*listed, *more]
 
 
-def rehearse(source: Source) -> dict[str, Any]:
+def rehearse(source: Source) -> Rehearsed:
     """Returns what `take` would answer where there is no project yet."""
     taken = Taken()
     skipped: list[Skipped] = []

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Any
 
 from perpetual.api import Draft, Experiment, Hypothesis, Proposer
 
@@ -42,7 +41,7 @@ class GridProposer(Proposer):
         return found
 
 
-def _draft(hypothesis: Hypothesis, pattern: Experiment, point: Mapping[str, Any]) -> Draft:
+def _draft(hypothesis: Hypothesis, pattern: Experiment, point: Mapping[str, object]) -> Draft:
     design, resources = pattern.design, pattern.resources
     arguments = {
         "command": pattern.command,

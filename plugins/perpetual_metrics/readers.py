@@ -16,7 +16,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from perpetual.api import MetricReader, MetricValue, RunFolder
 from perpetual.toolkit.confined import UnsafePath, is_inside, open_file
@@ -93,14 +93,15 @@ def _slack_s(mtime_ns: int) -> float:
     return _TICK_S if mtime_ns % 1_000_000_000 else _WHOLE_SECONDS_S
 
 
-def _parsed(text: str | bytes) -> Any:
+def _parsed(text: str | bytes) -> object:
     """Returns the parsed JSON, a number of very many digits as an infinite one.
 
     Raises:
         ValueError: if it is none, or nested too deeply.
     """
     try:
-        return json.loads(text, parse_int=_integer)
+        found: object = json.loads(text, parse_int=_integer)
+        return found
     except RecursionError as problem:
         raise ValueError("nested too deeply") from problem
 
@@ -149,7 +150,7 @@ def _from_json_lines(path: Path) -> dict[str, MetricValue]:
             row = _parsed(text)
         except ValueError:
             continue  # a line of a program's own output, or the torn last line of a killed run
-        for name, item in row.items():
+        for name, item in row.items() if isinstance(row, dict) else ():
             if name not in _BOOKKEEPING:
                 value = _value(item, f"{path.name}:{number}")
                 if value is not None:
@@ -167,7 +168,7 @@ class _ResultsFile(MetricReader):
             if content is None:
                 continue
             try:
-                data: Any = _parsed(content.data)
+                data = _parsed(content.data)
             except ValueError:
                 return {}
             if isinstance(data, dict):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from perpetual.api import Draft, Experiment, Hypothesis, Proposer
 
@@ -85,13 +84,14 @@ class Proxies(Proposer):
                 baseline = known.get(claim.design.baseline) if isinstance(claim.design.baseline, str) else None
                 if proxy is None or baseline is None or baseline.command is None:
                     continue
-                below = standing.get((baseline.id, _with(baseline.command, proxy["args"])))
+                args, cost = proxy["args"], proxy["cost_run_hours"]
+                below = standing.get((baseline.id, _with(baseline.command, args)))
                 if below is None:
-                    found.append(_stand_in(hypothesis, baseline, proxy, metric=claim.design.metric, claim="none"))
-                elif (
-                    below.status not in _TURNED_DOWN and (claim.id, _with(claim.command, proxy["args"])) not in standing
-                ):
-                    found.append(_stand_in(hypothesis, claim, proxy, **_prediction(claim, proxy, below.id)))
+                    found.append(
+                        _stand_in(hypothesis, baseline, args, cost, {"metric": claim.design.metric, "claim": "none"})
+                    )
+                elif below.status not in _TURNED_DOWN and (claim.id, _with(claim.command, args)) not in standing:
+                    found.append(_stand_in(hypothesis, claim, args, cost, _prediction(claim, proxy["tau"], below.id)))
         return found
 
 
@@ -120,15 +120,17 @@ def _with(command: str | None, more: str) -> str:
     return f"{command} {more}"
 
 
-def _stand_in(hypothesis: Hypothesis, origin: Experiment, proxy: Mapping[str, Any], **design: Any) -> Draft:
-    command = _with(origin.command, proxy["args"])
+def _stand_in(
+    hypothesis: Hypothesis, origin: Experiment, args: str, cost_run_hours: float | None, design: Mapping[str, object]
+) -> Draft:
+    command = _with(origin.command, args)
     arguments = {
         "command": command,
         "cwd": origin.cwd,
         "env": origin.env,
         "config": origin.config,
         "replicates": origin.design.replicates,
-        "cost_run_hours": proxy["cost_run_hours"] or None,
+        "cost_run_hours": cost_run_hours or None,
         "gpus": origin.resources.gpus,
         "gpu_memory_bytes": origin.resources.gpu_memory_bytes,
         "cpus": origin.resources.cpus,
@@ -137,13 +139,13 @@ def _stand_in(hypothesis: Hypothesis, origin: Experiment, proxy: Mapping[str, An
         "scheduler": origin.resources.scheduler,
         "engine": origin.resources.engine,
         "proxy_of": origin.id,
-        "title": f"stand-in for {origin.id}: {' '.join(shlex.split(proxy['args']))}"[:120],
+        "title": f"stand-in for {origin.id}: {' '.join(shlex.split(args))}"[:120],
         **design,
     }
     return Draft(hypothesis.id, arguments, f"a cheaper look at {origin.id} first")
 
 
-def _prediction(claim: Experiment, proxy: Mapping[str, Any], baseline_id: str) -> dict[str, Any]:
+def _prediction(claim: Experiment, tau: float | None, baseline_id: str) -> dict[str, object]:
     design = claim.design
     return {
         "metric": design.metric,
@@ -151,7 +153,7 @@ def _prediction(claim: Experiment, proxy: Mapping[str, Any], baseline_id: str) -
         "mde": design.mde,
         "claim": design.claim,
         "noise": design.noise,
-        "tau": proxy["tau"],
+        "tau": tau,
         "baseline": baseline_id,
     }
 

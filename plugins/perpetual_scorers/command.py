@@ -6,9 +6,8 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import TypedDict, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -17,21 +16,14 @@ from perpetual_scorers.bench import chosen
 from perpetual_scorers.process_pool import mapper
 from perpetual_scorers.simulate import WORLDS, Result, bench
 
+if TYPE_CHECKING:
+    from perpetual_scorers.documents import BenchPolicy, PolicyResult, PolicySaidTrue
+
 __all__ = ["bench_policy"]
 
 _EVERY_S = 2.0  # between two lines of progress
 _PICTURES = (".svg", ".png")
 _N = TypeVar("_N", int, float)
-
-
-class _Bench(TypedDict):
-    """The answer of `bench-policy`; each result is a `simulate.Result` as JSON."""
-
-    seed: int
-    episodes: int
-    world: str
-    results: list[dict[str, object]]
-    path: str | None
 
 
 @click.command("bench-policy")
@@ -99,11 +91,11 @@ def bench_policy(
                             run=run, progress=progress)  # fmt: skip
     except ValueError as problem:
         raise UsageError(str(problem)) from problem
-    document: _Bench = {
+    document: BenchPolicy = {
         "seed": seed,
         "episodes": episodes,
         "world": world,
-        "results": [asdict(result) for result in results],
+        "results": [_document(result) for result in results],
         "path": os.fspath(output.absolute()) if output else None,
     }
     if output is not None:
@@ -113,6 +105,32 @@ def bench_policy(
     else:
         _show(cli, results, f"{episodes} campaigns each, {world} world, seed {seed}", output)
     return 1 if all(result.problem for result in results) else 0
+
+
+def _document(result: Result) -> PolicyResult:
+    said = result.said_true
+    said_true: PolicySaidTrue | None = None
+    if said is not None:
+        said_true = {"n": said.n, "true_share": said.true_share, "mean_confidence": said.mean_confidence}
+    return {
+        "policy": result.policy,
+        "threshold": result.threshold,
+        "batch": result.batch,
+        "world": result.world,
+        "episodes": result.episodes,
+        "run_hours": result.run_hours,
+        "low": result.low,
+        "high": result.high,
+        "runs": result.runs,
+        "error_rate": result.error_rate,
+        "undecided": result.undecided,
+        "brier": result.brier,
+        "ece": result.ece,
+        "said_true": said_true,
+        "false_support_rate": result.false_support_rate,
+        "false_support_bound": result.false_support_bound,
+        "problem": result.problem,
+    }
 
 
 def _number(text: str, flag: str, kind: Callable[[str], _N]) -> _N:
@@ -135,7 +153,7 @@ def _check_output(output: Path) -> None:
         raise UsageError(f"there is no folder {output.absolute().parent}", hint="mkdir it, or write elsewhere")
 
 
-def _write(output: Path, results: Sequence[Result], document: _Bench) -> None:
+def _write(output: Path, results: Sequence[Result], document: BenchPolicy) -> None:
     from perpetual_scorers.picture import draw
 
     title = f"{document['episodes']} simulated campaigns each, {document['world']} world, seed {document['seed']}"
