@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perpetual.documents import TypedDict
 
-__all__ = ["AdoptionKnown", "AdoptionSkipped", "AdoptionBudget", "Adoption"]
+__all__ = ["Adoption", "AdoptionBudget", "AdoptionKnown", "AdoptionSkipped"]
 
 
 class AdoptionKnown(TypedDict):

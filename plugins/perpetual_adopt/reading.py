@@ -32,9 +32,9 @@ __all__ = [
     "moment",
     "moment_of_ms",
     "plain",
-    "start_of",
     "seconds_between",
     "settings",
+    "start_of",
 ]
 
 Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"  # a value of JSON

@@ -10,7 +10,6 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from perpetual import Lab
 from perpetual.api import Conflict
@@ -21,7 +20,7 @@ from perpetual_demo.campaign import Claim
 
 __all__ = ["METHODOLOGY", "open_lab", "register", "turn"]
 
-METHODOLOGY: dict[str, Any] = {
+METHODOLOGY: dict[str, object] = {
     "auto_approve": True,
     "min_information_gain_bits": 0.001,  # else the claim that no replicate decides is parked as soon as that shows
     "auto_propose": False,  # it is what it registers, so that it comes out the same however it was interrupted

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from perpetual import Lab
+    from perpetual.api import Hypothesis
+    from perpetual_demo.documents import Demo, DemoVerdict
 
 __all__ = ["demo"]
 
@@ -82,7 +84,7 @@ def _close(cli: CliContext, lab: Lab, last: Cycle, elapsed_s: float) -> int:
         f"perpetual --project {shown} report --format html -o demo.html",
         f"perpetual --project {shown} memory list",
     ]
-    document = {
+    document: Demo = {
         "project": lab.config["project"],
         "path": os.fspath(lab.root),
         "reason": last.reason,
@@ -94,7 +96,7 @@ def _close(cli: CliContext, lab: Lab, last: Cycle, elapsed_s: float) -> int:
         "report": os.fspath(report),
         "next": following,
     }
-    cli.answer("demo", document, "")
+    cli.answer("demo", {**document}, "")
     if not cli.as_json:
         _verdict_table(cli, verdicts)
         click.echo(
@@ -108,7 +110,7 @@ def _close(cli: CliContext, lab: Lab, last: Cycle, elapsed_s: float) -> int:
     return EXITS[last.reason or "queue_empty"]
 
 
-def _verdict(lab: Lab, hypothesis: Any) -> dict[str, Any]:
+def _verdict(lab: Lab, hypothesis: Hypothesis) -> DemoVerdict:
     rows = [row for row in lab.evidence.list(hypothesis_id=hypothesis.id, limit=1000).items if row.kind == "measured"]
     experiments = lab.experiments.list(hypothesis_id=hypothesis.id).items
     baselines = [
@@ -132,7 +134,7 @@ def _verdict(lab: Lab, hypothesis: Any) -> dict[str, Any]:
     }
 
 
-def _verdict_table(cli: CliContext, verdicts: list[dict[str, Any]]) -> None:
+def _verdict_table(cli: CliContext, verdicts: list[DemoVerdict]) -> None:
     cli.table(
         ("id", "hypothesis", "verdict", "confidence", "false-alarm bound", "evidence", "cost"),
         [

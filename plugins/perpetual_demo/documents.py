@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perpetual.documents import TypedDict
 
-__all__ = ["DemoVerdict", "Demo"]
+__all__ = ["Demo", "DemoVerdict"]
 
 
 class DemoVerdict(TypedDict):

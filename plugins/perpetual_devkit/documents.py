@@ -8,19 +8,19 @@ from perpetual.documents import TypedDict
 from perpetual.documents.plugins import PluginLine
 
 __all__ = [
+    "Affected",
     "Chaos",
     "ContractCheck",
-    "PromiseChecked",
-    "ProviderChecked",
+    "Left",
+    "Package",
+    "PluginFound",
     "PluginNew",
     "PluginsCheck",
-    "Package",
     "PluginsInstall",
-    "Affected",
     "PluginsRemove",
-    "PluginFound",
     "PluginsSearch",
-    "Left",
+    "PromiseChecked",
+    "ProviderChecked",
     "Uninstall",
 ]
 

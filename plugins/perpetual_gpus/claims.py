@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 from perpetual.api import PlacementProject
 from perpetual.toolkit import atomic, platform
@@ -209,7 +209,18 @@ def _goes_on(claim: Claim) -> bool:
         return False  # the folder is gone, or is no run's any more: there is nothing to go by
 
 
-def _document(claim: Claim) -> dict[str, Any]:
+class _Document(TypedDict):
+    """A claim as it is written; another program of this user may have written it."""
+
+    project: str
+    home: list[int | str]  # device, inode, project's id
+    run_id: str
+    run_dir: str
+    units: dict[str, int | None]
+    ends_at_s: float | None
+
+
+def _document(claim: Claim) -> _Document:
     return {
         "project": claim.project,
         "home": [*claim.home],
@@ -220,7 +231,7 @@ def _document(claim: Claim) -> dict[str, Any]:
     }
 
 
-def _claim(found: Any) -> Claim:
+def _claim(found: _Document) -> Claim:
     """Raises KeyError, TypeError, ValueError, AttributeError for what is none."""
     device, inode, project_id = found["home"]
     return Claim(

@@ -5,16 +5,16 @@ Imported by `command.py` when it shows the table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.api import printable
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console, OverflowMethod, RenderableType
     from rich.table import Table
 
-    from perpetual.api import DeviceStatus, GpuProcessStatus, GpuStatus
+    from perpetual.api import DeviceStatus, GpuProcessStatus, GpuStatus, InstanceStatus
 
 __all__ = ["gpu_table"]
 
@@ -22,6 +22,21 @@ _COLOURS = {"free": "green", "leased": "cyan", "used": "yellow", "excluded": "di
 _NARROW, _ROOMY = 90, 120  # columns: below the first names and power are left out, from the second on bars are long
 _MOST_HOLDERS = 4  # lines of one device
 _GIB = 2**30
+
+
+class _Row(NamedTuple):
+    """One line of the table, its cells as text; load and memory also as a value and what is all of it."""
+
+    number: str
+    name: str
+    load_share: tuple[float | None, float | None]
+    load: str
+    memory_share: tuple[float | None, float | None]
+    memory: str
+    temperature: str
+    power: str
+    holders: list[str]
+    style: str
 
 
 def gpu_table(document: GpuStatus, console: Console) -> Table:
@@ -35,48 +50,48 @@ def gpu_table(document: GpuStatus, console: Console) -> Table:
     rows = [row for gpu in document["gpus"] for row in _rows(gpu)]
     bar = 10 if console.width >= _ROOMY else 6 if console.width >= _NARROW else 4
     # Numbers are shown whole; what gives way is the name and the last column.
-    table.add_column("GPU", no_wrap=True, min_width=max(len("GPU"), *(len(row["GPU"]) for row in rows)))
+    table.add_column("GPU", no_wrap=True, min_width=max(len("GPU"), *(len(row.number) for row in rows)))
     named = console.width >= _NARROW
-    overflow: Any = "crop" if console.options.ascii_only else "ellipsis"
+    overflow: OverflowMethod = "crop" if console.options.ascii_only else "ellipsis"
     if named:
         table.add_column("name", no_wrap=True, overflow=overflow, max_width=24 if console.width >= _ROOMY else 14)
-    for head, key in (("load", "load"), ("memory", "memory")):
+    for head, shown in (("load", [row.load for row in rows]), ("memory", [row.memory for row in rows])):
         table.add_column(head, no_wrap=True, overflow=overflow, width=max(bar, len(head)))
-        table.add_column("", justify="right", no_wrap=True, min_width=max(len(row[key]) for row in rows))
-    small = ("temp", "power") if named else ("temp",)
-    for head in small:
-        table.add_column(
-            head, justify="right", no_wrap=True, min_width=max(len(head), *(len(row[head]) for row in rows))
-        )
+        table.add_column("", justify="right", no_wrap=True, min_width=max(map(len, shown)))
+    small = [("temp", [row.temperature for row in rows])]
+    small += [("power", [row.power for row in rows])] if named else []
+    for head, shown in small:
+        table.add_column(head, justify="right", no_wrap=True, min_width=max(map(len, [head, *shown])))
     table.add_column("state", no_wrap=True, overflow=overflow)
-    for row in rows:
-        cells: list[RenderableType] = [Text(row["GPU"]), *([Text(row["name"])] if named else [])]
-        cells += [_bar(row["load of"], _busy), Text(row["load"]), _bar(row["memory of"], _full), Text(row["memory"])]
-        cells += [Text(row[head]) for head in small]
-        table.add_row(*cells, Text("\n".join(row["holders"]), style=row["style"]))
+    for place, row in enumerate(rows):
+        cells: list[RenderableType] = [Text(row.number), *([Text(row.name)] if named else [])]
+        cells += [_bar(row.load_share, _busy), Text(row.load), _bar(row.memory_share, _full), Text(row.memory)]
+        cells += [Text(shown[place]) for _, shown in small]
+        table.add_row(*cells, Text("\n".join(row.holders), style=row.style))
     return table
 
 
-def _rows(gpu: DeviceStatus) -> list[dict[str, Any]]:
+def _rows(gpu: DeviceStatus) -> list[_Row]:
     """Returns the lines of a device: its own, and one for each instance, which holds less."""
-    own = _row(str(gpu["index"]), (gpu["name"] or "-").removeprefix("NVIDIA "), gpu)
+    own = _row(str(gpu["index"]), (gpu["name"] or "-").removeprefix("NVIDIA "), gpu, gpu)
     return [own, *(_row(f"  .{place}", "MIG instance", part) for place, part in enumerate(gpu["mig"]))]
 
 
-def _row(number: str, name: str, part: Mapping[str, Any]) -> dict[str, Any]:
-    load, used, total = part.get("utilization"), part["memory_used_bytes"], part["memory_total_bytes"]
-    return {
-        "GPU": number,
-        "name": printable(name),
-        "load of": (load, 100.0),
-        "load": _or_dash(load, " %"),
-        "memory of": (used, total),
-        "memory": "-" if used is None and total is None else f"{_gib(used)} / {_gib(total)} GiB",
-        "temp": _or_dash(part.get("temperature_celsius"), " C"),
-        "power": _or_dash(part.get("power_watts"), " W"),
-        "holders": [*map(printable, _holders(part))],
-        "style": _COLOURS[part["state"]],
-    }
+def _row(number: str, name: str, part: DeviceStatus | InstanceStatus, device: DeviceStatus | None = None) -> _Row:
+    """Returns the line of a part; only of a whole `device` are load, temperature and power known."""
+    load, used, total = device and device["utilization"], part["memory_used_bytes"], part["memory_total_bytes"]
+    return _Row(
+        number=number,
+        name=printable(name),
+        load_share=(load, 100.0),
+        load=_or_dash(load, " %"),
+        memory_share=(used, total),
+        memory="-" if used is None and total is None else f"{_gib(used)} / {_gib(total)} GiB",
+        temperature=_or_dash(device and device["temperature_celsius"], " C"),
+        power=_or_dash(device and device["power_watts"], " W"),
+        holders=[*map(printable, _holders(part, 0 if device is None else len(device["mig"])))],
+        style=_COLOURS[part["state"]],
+    )
 
 
 def _bar(part: tuple[float | None, float | None], colour_of: Callable[[float], str]) -> RenderableType:
@@ -99,13 +114,13 @@ def _full(share: float) -> str:
     return "green" if share < 0.5 else "yellow" if share < 0.9 else "red"
 
 
-def _holders(part: Mapping[str, Any]) -> list[str]:
+def _holders(part: DeviceStatus | InstanceStatus, instances: int) -> list[str]:
     """Returns the holders, a line each: our runs, then other processes; the device's state where there are none."""
     note = str(part["note"]).removeprefix("is ")
     if part["state"] == "sick":
         return [f"sick: {note.removeprefix('sick: ')}"]
     if part["state"] == "cut":
-        return [note if part["note"] else f"cut into {len(part['mig'])}"]
+        return [note if part["note"] else f"cut into {instances}"]
     lines = [f"leased by {', '.join(part['run_ids'])}"] if part["run_ids"] else []
     lines += [f"leased by {_of_project(claim['run_id'], claim['project'])}" for claim in part["claims"]]
     holders = {*part["run_ids"], *(f"{claim['run_id']} of {claim['project']}" for claim in part["claims"])}

@@ -7,16 +7,16 @@ from typing import Any
 from perpetual.documents import TypedDict
 
 __all__ = [
-    "Report",
-    "ReportProblem",
-    "Verification",
-    "ArmValue",
     "ArmMetric",
-    "RunLeftOut",
+    "ArmValue",
     "ComparedArm",
-    "Difference",
     "ComparedPair",
     "Comparison",
+    "Difference",
+    "Report",
+    "ReportProblem",
+    "RunLeftOut",
+    "Verification",
 ]
 
 

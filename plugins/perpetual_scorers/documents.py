@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perpetual.documents import TypedDict
 
-__all__ = ["PolicySaidTrue", "PolicyResult", "BenchPolicy"]
+__all__ = ["BenchPolicy", "PolicyResult", "PolicySaidTrue"]
 
 
 class PolicySaidTrue(TypedDict):

@@ -16,7 +16,6 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from perpetual.api import Kind
 
@@ -159,14 +158,14 @@ def faults(connection: sqlite3.Connection, table: Table, names: set[str], count:
     return told + [f"row {number} is no JSON document" for (number,) in spoilt]
 
 
-def condition(equals: Mapping[str, object]) -> tuple[list[str], list[Any]]:
+def condition(equals: Mapping[str, object]) -> tuple[list[str], list[int | str]]:
     """Returns SQL conditions with their parameters that every match fulfils, but perhaps not only matches.
 
     What equals what is Python's affair (`1 == 1.0 == True`, lists by their items); SQL narrows where the two surely
     agree: text, truth, whole numbers that both hold exactly, and null, which is what a missing field equals.
     """
     terms: list[str] = []
-    values: list[Any] = []
+    values: list[int | str] = []
     for field, value in equals.items():
         path = path_of(field)
         if path is None:

@@ -14,7 +14,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from perpetual.api import (
     META,
@@ -46,6 +46,7 @@ _CORRUPT = frozenset(
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 _Answer = TypeVar("_Answer")
+_Stored: TypeAlias = tuple[int, int, str, str, int]  # number, seq, body, id, revision
 
 _decode = json.JSONDecoder().raw_decode
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
@@ -224,7 +225,9 @@ class SqliteStore(StoreBase):
                 bounds.append("number < ?" if newest_first else "number > ?")
                 places.append(after)
             wanted = -1 if limit is None else limit - len(rows)
-            found = self._ask(table, table.select + (" AND ".join(bounds) or "1") + order, (*places, wanted))
+            found: list[_Stored] = self._ask(
+                table, table.select + (" AND ".join(bounds) or "1") + order, (*places, wanted)
+            )
             some = [self._row(table, each) for each in found]
             for field, value in equals.items():
                 some = [row for row in some if row.get(field) == value]
@@ -267,10 +270,10 @@ class SqliteStore(StoreBase):
             raise self._corrupt(f"its counters are none: {problem}") from problem
         return Meta(number, counts).row
 
-    def _ask(self, table: layout.Table, sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        """Returns what the kind's table answers; nothing where it has no table yet."""
+    def _ask(self, table: layout.Table, sql: str, values: tuple[int | str, ...]) -> list[Any]:
+        """Returns the rows that the kind's table answers, in the SQL's columns; none where it has no table yet."""
 
-        def ask(handle: Handle) -> list[tuple[Any, ...]]:
+        def ask(handle: Handle) -> list[Any]:
             try:
                 return handle.connection.execute(sql, values).fetchall()
             except sqlite3.OperationalError as problem:
@@ -296,7 +299,7 @@ class SqliteStore(StoreBase):
                     raise self._told(problem, writing=False) from problem
         raise AssertionError("the last attempt answers or raises")
 
-    def _row(self, table: layout.Table, found: tuple[Any, ...]) -> Row:
+    def _row(self, table: layout.Table, found: _Stored) -> Row:
         number, seq, body, id, revision = found
         try:
             row, end = _decode(body)

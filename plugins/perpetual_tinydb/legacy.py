@@ -6,7 +6,6 @@ The first commit of this version turns it into a journal and keeps the file besi
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from perpetual.api import CorruptData, Row
 from perpetual.toolkit.atomic import fsync_dir
@@ -31,7 +30,7 @@ def load(folder: Path) -> tuple[int, list[tuple[str, Row]]]:
     """
     path = folder / FILE
     try:
-        tables: dict[str, Any] = parse_json(read_bytes(path), most=1024**3)
+        tables: dict[str, dict[str, Row]] = parse_json(read_bytes(path), most=1024**3)
         commit = int(tables["_meta"]["1"]["commit"])
         rows = [(kind, row) for kind in sorted(tables) if kind != "_meta" for row in tables[kind].values()]
         for kind, row in rows:

@@ -11,20 +11,25 @@ so a file can be read by eye and by any JSON tool, and a bit that flipped is fou
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict, TypeGuard
 from zlib import crc32
+
+if TYPE_CHECKING:
+    from perpetual.api import Row
 
 __all__ = [
     "TAIL",
     "Commit",
     "Damaged",
     "Entry",
+    "RowLine",
     "commit_line",
     "commits",
     "dump",
     "has_commit",
+    "is_row",
     "is_whole",
     "parse",
     "row_line",
@@ -51,9 +56,23 @@ class Entry:
     """A row of a commit: the place of its line in the file, and its decoded content."""
 
     kind: str
-    row: dict[str, Any]
+    row: Row
     offset: int
     length: int
+
+
+class RowLine(TypedDict):
+    """What the line of a row holds: kind, row and checksum."""
+
+    k: str
+    r: Row
+    c: str
+
+
+class _CommitLine(TypedDict):
+    n: int
+    rows: int
+    c: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +84,7 @@ class Commit:
     end: int
 
 
-def dump(value: Any) -> str:
+def dump(value: object) -> str:
     """Returns compact JSON on one line, letters as they are."""
     return _encode(value)
 
@@ -76,7 +95,7 @@ def seal(body: str) -> bytes:
     return b'%s,"c":"%08x"}\n' % (data, crc32(data))
 
 
-def unseal(line: bytes) -> dict[str, Any]:
+def unseal(line: bytes) -> dict[str, object]:
     """Returns what a line (without its line feed) holds.
 
     Raises:
@@ -86,18 +105,29 @@ def unseal(line: bytes) -> dict[str, Any]:
     if tail != b',"c":"%08x"}' % crc32(body):
         raise Damaged("its checksum is wrong")
     try:
-        return parse(line)
+        found: dict[str, object] = _decode(line.decode("utf-8"))[0]
     except (ValueError, RecursionError) as problem:
         raise Damaged(f"it is no JSON: {problem}") from problem
-
-
-def parse(line: bytes) -> dict[str, Any]:
-    """Returns what a line holds whose checksum was verified before."""
-    found: dict[str, Any] = _decode(line.decode("utf-8"))[0]
     return found
 
 
-def row_line(kind: str, row: dict[str, Any]) -> bytes:
+def is_row(found: Mapping[str, object]) -> TypeGuard[RowLine]:
+    """Returns whether the line that holds this is a row's: a store seals no other with this key."""
+    return "k" in found
+
+
+def _is_commit(found: Mapping[str, object], rows: int) -> TypeGuard[_CommitLine]:
+    """Returns whether the line that holds this is the commit of so many rows. Raises KeyError if it is no commit's."""
+    return found["rows"] == rows
+
+
+def parse(line: bytes) -> Row:
+    """Returns the row in a line whose checksum was verified before."""
+    row: Row = _decode(line.decode("utf-8"))[0]["r"]
+    return row
+
+
+def row_line(kind: str, row: Row) -> bytes:
     """Returns the line of a row."""
     return seal(f'{{"k":{_encode(kind)},"r":{_encode(row)}')
 
@@ -121,9 +151,9 @@ def commits(data: bytes, start: int) -> Iterator[Commit]:
             raise Damaged("it ends within a line", start + begun)
         try:
             found = unseal(data[position:end])
-            if "k" in found:
+            if is_row(found):
                 entries.append(Entry(found["k"], found["r"], start + position, end - position))
-            elif found["rows"] == len(entries):
+            elif _is_commit(found, len(entries)):
                 yield Commit(found["n"], entries, start + end + 1)
                 entries, begun = [], end + 1
             else:

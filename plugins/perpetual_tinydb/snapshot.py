@@ -15,22 +15,50 @@ import os
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypeAlias, TypedDict, TypeGuard
 from zlib import crc32
 
+from perpetual.api import Row
 from perpetual.toolkit.confined import open_file, read_bytes
-from perpetual_tinydb.lines import Damaged, dump, seal, unseal
+from perpetual_tinydb.lines import Damaged, RowLine, dump, is_row, seal, unseal
 
 __all__ = ["SHARED", "Key", "Snapshot", "key_of", "write_snapshot"]
 
-Key = Any  # what an index knows a field's value by
+Key: TypeAlias = object  # what an index knows a field's value by: it is hashable, and only compared
 SHARED = "[]"  # the key that says little: rows under it may have different values
 _BLOCK_BYTES = 1 << 20
+_Place: TypeAlias = Sequence[int]  # begin and length of an array in the bytes behind the index's line
 
 
-def key_of(value: Any) -> Key:
+class _FieldTable(TypedDict):
+    values: _Place
+    ends: _Place
+    numbers: _Place
+
+
+class _KindTable(TypedDict):
+    numbers: _Place
+    offsets: _Place
+    lengths: _Place
+    prefix: NotRequired[str | None]
+    ids: _Place
+    fields: dict[str, _FieldTable]
+
+
+class _Table(TypedDict):
+    """The line of an index."""
+
+    commit: int
+    size: int  # of the rows' file
+    sum: int  # the checksum of the arrays
+    byteorder: str
+    kinds: dict[str, _KindTable]
+    feed: Sequence[_Place]
+
+
+def key_of(value: object) -> Key:
     """Returns a hashable stand-in of a JSON value; values that are equal in Python have equal ones.
 
     Lists and mappings share one, which names candidates only: they may be equal in another order of keys.
@@ -46,7 +74,7 @@ class _Columns:
         self.ids: list[str] = []
         self.fields: dict[str, dict[Key, array[int]]] = {field: {} for field in fields}
 
-    def add(self, row: Mapping[str, Any], offset: int, length: int) -> None:
+    def add(self, row: Row, offset: int, length: int) -> None:
         self.numbers.append(row["_no"])
         self.offsets.append(offset)
         self.lengths.append(length)
@@ -65,7 +93,7 @@ class _Columns:
 
 
 def write_snapshot(
-    stem: Path, commit: int, rows: Iterable[tuple[str, Mapping[str, Any], bytes]], fields: Mapping[str, Sequence[str]]
+    stem: Path, commit: int, rows: Iterable[tuple[str, Row, bytes]], fields: Mapping[str, Sequence[str]]
 ) -> int:
     """Writes both files durably (the folder's names are the caller's to make durable); answers the bytes of the rows.
 
@@ -106,7 +134,7 @@ def _index_bytes(commit: int, size: int, columns: Mapping[str, _Columns]) -> byt
         at += len(blob)
         return [at - len(blob), len(blob)]
 
-    kinds: dict[str, Any] = {}
+    kinds: dict[str, _KindTable] = {}
     feed: list[tuple[int, int, int]] = []
     for order, (kind, found) in enumerate(columns.items()):
         feed += [(seq, order, number) for seq, number in zip(found.seqs, found.numbers, strict=True)]
@@ -121,7 +149,7 @@ def _index_bytes(commit: int, size: int, columns: Mapping[str, _Columns]) -> byt
     feed.sort()
     feed_places = [place(array("q", column).tobytes()) for column in zip(*feed, strict=True)]
     data = b"".join(blobs)
-    table = {
+    table: _Table = {
         "commit": commit,
         "size": size,
         "sum": crc32(data),
@@ -132,7 +160,7 @@ def _index_bytes(commit: int, size: int, columns: Mapping[str, _Columns]) -> byt
     return seal(dump(table)[:-1]) + data
 
 
-def _postings(postings: Mapping[Key, array[int]], place: Any) -> dict[str, Any]:
+def _postings(postings: Mapping[Key, array[int]], place: Callable[[bytes], _Place]) -> _FieldTable:
     ends, numbers = array("q"), array("q")
     for found in postings.values():
         numbers.extend(found)
@@ -144,27 +172,31 @@ def _postings(postings: Mapping[Key, array[int]], place: Any) -> dict[str, Any]:
     }
 
 
+def _is_index(found: Mapping[str, object], size: int, blobs: memoryview) -> TypeGuard[_Table]:
+    """Returns whether it is the line of an index that fits: for rows of that size, these arrays, this machine."""
+    return found.get("size") == size and found.get("byteorder") == sys.byteorder and found.get("sum") == crc32(blobs)
+
+
 class _Kind:
     """The arrays of one kind, each read when it is first asked for."""
 
-    def __init__(self, table: Mapping[str, Any], blobs: memoryview) -> None:
+    def __init__(self, table: _KindTable, blobs: memoryview) -> None:
         self._table, self._blobs = table, blobs
         self.numbers = self._array(table["numbers"])
         self.offsets = self._array(table["offsets"])
         self.lengths = self._array(table["lengths"])
         self._ids: dict[str, int] | None = None
         self._names: list[str] | None = None
-        self._prefix: str | None = table.get("prefix")
+        self._prefix = table.get("prefix")
         self._fields: dict[str, tuple[dict[Key, int], array[int], array[int]]] = {}
 
-    def _array(self, place: Sequence[int]) -> array[int]:
+    def _array(self, place: _Place) -> array[int]:
         values = array("q")
         values.frombytes(self._blobs[place[0] : place[0] + place[1]])
         return values
 
-    def _list(self, place: Sequence[int]) -> list[Any]:
-        found: list[Any] = json.loads(bytes(self._blobs[place[0] : place[0] + place[1]]))
-        return found
+    def _text(self, place: _Place) -> bytes:
+        return bytes(self._blobs[place[0] : place[0] + place[1]])
 
     def place(self, number: int) -> tuple[int, int] | None:
         """Returns offset and length of the line of the row with that number."""
@@ -191,7 +223,8 @@ class _Kind:
 
     def _listed(self) -> list[str]:
         if self._names is None:
-            self._names = self._list(self._table["ids"])
+            names: list[str] = json.loads(self._text(self._table["ids"]))
+            self._names = names
         return self._names
 
     def postings(self, field: str, key: Key) -> Sequence[int] | None:
@@ -200,7 +233,7 @@ class _Kind:
             return None
         if field not in self._fields:
             table = self._table["fields"][field]
-            positions = {value: index for index, value in enumerate(self._list(table["values"]))}
+            positions = {value: index for index, value in enumerate(json.loads(self._text(table["values"])))}
             self._fields[field] = positions, self._array(table["ends"]), self._array(table["numbers"])
         positions, ends, numbers = self._fields[field]
         index = positions.get(key)
@@ -223,7 +256,7 @@ class Snapshot:
         descriptor = open_file(self.path)
         try:
             self.size = os.fstat(descriptor).st_size
-            self._data: Any = mmap.mmap(descriptor, self.size, access=mmap.ACCESS_READ) if self.size else b""
+            self._data = mmap.mmap(descriptor, self.size, access=mmap.ACCESS_READ) if self.size else b""
         finally:
             os.close(descriptor)
         if self.size != size:
@@ -234,11 +267,11 @@ class Snapshot:
             self.rebuilt = True
             found = self._rebuild(fields)
         self._table, self._blobs = found
-        self.commit: int = self._table["commit"]
+        self.commit = self._table["commit"]
         self._kinds: dict[str, _Kind | None] = {}
         self._feed: list[array[int]] | None = None
 
-    def _read_index(self, path: Path) -> tuple[dict[str, Any], memoryview] | None:
+    def _read_index(self, path: Path) -> tuple[_Table, memoryview] | None:
         """Returns the index, or None where it is absent, damaged or of another machine."""
         try:
             data = read_bytes(path)
@@ -249,12 +282,10 @@ class Snapshot:
             table = unseal(data[: max(end, 0)])
         except Damaged:
             return None
-        if table.get("size") != self.size or table.get("byteorder") != sys.byteorder:
-            return None
         blobs = memoryview(data)[end + 1 :]
-        return (table, blobs) if table.get("sum") == crc32(blobs) else None
+        return (table, blobs) if _is_index(table, self.size, blobs) else None
 
-    def _rebuild(self, fields: Mapping[str, Sequence[str]]) -> tuple[dict[str, Any], memoryview]:
+    def _rebuild(self, fields: Mapping[str, Sequence[str]]) -> tuple[_Table, memoryview]:
         """Returns the index from the rows themselves."""
         columns: dict[str, _Columns] = {}
         commit = 0
@@ -263,9 +294,11 @@ class Snapshot:
             commit = max(commit, row["_seq"])
         data = _index_bytes(commit, self.size, columns)
         end = data.find(b"\n")
-        return unseal(data[:end]), memoryview(data)[end + 1 :]
+        table, blobs = unseal(data[:end]), memoryview(data)[end + 1 :]
+        assert _is_index(table, self.size, blobs)
+        return table, blobs
 
-    def scan(self) -> Iterator[tuple[str, dict[str, Any], int, int]]:
+    def scan(self) -> Iterator[tuple[str, Row, int, int]]:
         """Yields every (kind, row, offset, length), each checked.
 
         Raises:
@@ -280,11 +313,15 @@ class Snapshot:
             yield found["k"], found["r"], position, end - position
             position = end + 1
 
-    def _decode(self, offset: int, length: int) -> dict[str, Any]:
+    def _decode(self, offset: int, length: int) -> RowLine:
+        """Returns what a line holds. Raises Damaged, and KeyError for a line that is no row's."""
         try:
-            return unseal(self._data[offset : offset + length])
+            found = unseal(self._data[offset : offset + length])
         except Damaged as problem:
             raise Damaged(str(problem), offset) from problem
+        if not is_row(found):
+            raise KeyError("k")
+        return found
 
     def kinds(self) -> list[str]:
         """Returns the kinds that have rows here."""
@@ -302,14 +339,13 @@ class Snapshot:
         found = self.kind(kind)
         return found.numbers[-1] if found and found.numbers else 0
 
-    def row(self, kind: str, number: int) -> dict[str, Any] | None:
+    def row(self, kind: str, number: int) -> Row | None:
         """Returns the row, decoded anew; None if it is not here."""
         found = self.kind(kind)
         place = found.place(number) if found else None
         if place is None:
             return None
-        row: dict[str, Any] = self._decode(*place)["r"]
-        return row
+        return self._decode(*place)["r"]
 
     def line(self, kind: str, number: int) -> bytes:
         """Returns the line of a row that is here, with its line feed and unchecked."""
@@ -317,8 +353,7 @@ class Snapshot:
         place = found.place(number) if found else None
         if place is None:
             raise KeyError(number)
-        line: bytes = self._data[place[0] : sum(place) + 1]
-        return line
+        return self._data[place[0] : sum(place) + 1]
 
     def changes(self, since: int) -> Iterator[tuple[int, str, int, str]]:
         """Yields (seq, kind, number, id) of the rows whose commit is later than `since`, in its order."""

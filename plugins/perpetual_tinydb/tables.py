@@ -33,16 +33,16 @@ class JournalStorage(Storage):
         """Returns the row as of the coming commit, decoded anew unless it waits for it; None if there is none."""
         return self.staged.get((kind, number)) or self.journal.row(kind, number)
 
-    def read(self) -> dict[str, dict[str, Any]]:
+    def read(self) -> dict[str, dict[str, Row]]:
         """Returns all tables; nothing in this store asks for them, but TinyDB's own `tables()` does."""
         return {kind: {} for kind in self.journal.counters()}
 
-    def write(self, data: dict[str, dict[str, Any]]) -> None:
+    def write(self, data: dict[str, dict[str, Row]]) -> None:
         """Raises an error: a table that is written whole would forget what it has not read."""
         raise UsageError("the store's tables are written row by row, through a transaction")
 
 
-class _Rows(Mapping[str, Any]):
+class _Rows(Mapping[str, Row]):
     """A table's rows by number as text, each decoded when it is asked for."""
 
     def __init__(self, storage: JournalStorage, kind: str) -> None:
@@ -61,7 +61,7 @@ class _Rows(Mapping[str, Any]):
         return self._storage.journal.last(self._kind)
 
 
-class _Overlay(MutableMapping[int, Any]):
+class _Overlay(MutableMapping[int, Row]):
     """What TinyDB's updates see of a table: rows by number; what they set is staged, and nothing else is read."""
 
     def __init__(self, storage: JournalStorage, kind: str) -> None:
@@ -119,7 +119,7 @@ class JournalTable(Table):
     def replace(self, document: Document) -> None:
         """Puts a whole document in place of the one with its number, or as a new one."""
 
-        def updater(table: MutableMapping[int, Any]) -> None:
+        def updater(table: MutableMapping[int, Row]) -> None:
             table[document.doc_id] = dict(document)
 
         self._update_table(updater)

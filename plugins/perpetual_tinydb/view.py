@@ -11,7 +11,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NamedTuple, NoReturn
 
 from perpetual.api import CorruptData, ForeignProject, Row
 from perpetual.toolkit.confined import look, open_file
@@ -27,6 +27,25 @@ FORMAT = 1
 _SNAPSHOT = re.compile(r"snapshot-[0-9]{1,19}")
 SEAL_BYTES = 1024  # a row or two with their checksums
 WAY_OUT = "nothing was changed; `perpetual store verify` lists what is damaged, and a backup of the folder mends it"
+
+
+class _Header(NamedTuple):
+    """The first line of a journal: the snapshot that it continues, whose rows take so many bytes, if any."""
+
+    generation: int
+    commit: int
+    bytes: int
+    snapshot: str | None
+
+
+def _header_of(found: Mapping[str, object]) -> _Header:
+    """Returns the header in a line. Raises KeyError, ValueError."""
+    generation, commit, size, snapshot = found["gen"], found["commit"], found["bytes"], found["snapshot"]
+    if not isinstance(generation, int) or not isinstance(commit, int) or not isinstance(size, int):
+        raise ValueError("it holds no numbers where numbers belong")
+    if snapshot is not None and not isinstance(snapshot, str):
+        raise ValueError("it names no snapshot")
+    return _Header(generation, commit, size, snapshot)
 
 
 class OpenFile:
@@ -157,14 +176,14 @@ class View:
             try:
                 self._file = OpenFile(self.path)
                 header = self._header()
-                self.generation = header["gen"]
-                if header["snapshot"] is not None:
-                    self._snapshot = self._open_snapshot(self.folder / header["snapshot"], header["bytes"])
+                self.generation = header.generation
+                if header.snapshot is not None:
+                    self._snapshot = self._open_snapshot(self.folder / header.snapshot, header.bytes)
             except FileNotFoundError:
                 if self._file is not None and os.path.exists(self.path) and self._is_current():
-                    self._corrupt(f"{header['snapshot']}.jsonl is missing", self._file.path)
+                    self._corrupt(f"{header.snapshot}.jsonl is missing", self._file.path)
                 continue
-            self.commit = header["commit"]
+            self.commit = header.commit
             self._last = {kind: self._snapshot.last(kind) for kind in self._snapshot.kinds()} if self._snapshot else {}
             self._advance()
             return
@@ -174,24 +193,23 @@ class View:
         found = look(self.path)
         return self._file is not None and found is not None and found.st_ino == self._file.inode
 
-    def _header(self) -> dict[str, Any]:
+    def _header(self) -> _Header:
         assert self._file is not None
         start = os.pread(self._file.fd, 4096, 0)
         end = start.find(b"\n")
         try:
             found = unseal(start[: max(end, 0)])
             version = found["format"]
-            if version == FORMAT:
-                int(found["gen"]), int(found["commit"]), int(found["bytes"]), found["snapshot"]
+            header = _header_of(found) if version == FORMAT else None
         except (Damaged, KeyError, TypeError, ValueError) as problem:
             self._corrupt(f"it does not begin as a journal does: {problem}", self.path, problem)
-        if version != FORMAT:
+        if header is None:
             raise ForeignProject(
                 f"{self.path} has format {version}; this Perpetual knows {FORMAT}", hint="upgrade perpetual-lab"
             )
         self._base = self._end = end + 1
         self._seal = start[: end + 1]
-        return found
+        return header
 
     def _open_snapshot(self, stem: Path, size: int) -> Snapshot:
         if not _SNAPSHOT.fullmatch(stem.name) or stem.parent != self.folder:
@@ -278,8 +296,7 @@ class View:
         tail = self._tails.get(kind)
         line = tail.lines.get(number) if tail else None
         if line is not None:
-            found: Row = parse(line)["r"]
-            return found
+            return parse(line)
         if self._snapshot is None:
             return None
         try:
