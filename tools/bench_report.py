@@ -24,8 +24,8 @@ from typing import NamedTuple
 from perpetual import Lab
 from perpetual.lab.budget import Budget
 from perpetual.lab.evidence.confidence import add_evidence
+from perpetual.lab.kinds import EXPERIMENT, LabTransaction
 from perpetual.lab.ledger.runs import RunRecords
-from perpetual.slots.store import Transaction
 from perpetual.toolkit.agents import AGENT_VARIABLES
 
 ROUNDS = 3
@@ -70,10 +70,10 @@ def project(folder: Path, runs: int) -> None:
                         _run(lab, tx, id, replicate, loss, moment)
 
 
-def _run(lab: Lab, tx: Transaction, experiment_id: str, replicate: int, loss: float, moment: datetime) -> None:
+def _run(lab: Lab, tx: LabTransaction, experiment_id: str, replicate: int, loss: float, moment: datetime) -> None:
     """Writes one finished run with its log, its debits and its evidence."""
     runs, budget = RunRecords(lab.context), Budget(lab.context)
-    experiment = tx.get("experiment", experiment_id)
+    experiment = tx.get(EXPERIMENT, experiment_id)
     assert experiment is not None
     run = runs.create(tx, experiment, replicate=replicate, attempt=1, seed=random.getrandbits(62),
                             chosen_seed=False, scheduler="local", status="queued", reason=None,

@@ -18,9 +18,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
@@ -29,6 +29,8 @@ from perpetual.errors import ConfigError, CorruptData, NoProject, PerpetualError
 if TYPE_CHECKING:
     from perpetual.lab import Lab
     from perpetual.lab.plugin_listing import Inventory
+
+Item = TypeVar("Item", bound="Mapping[str, object]")
 
 __all__ = [
     "CliContext",
@@ -175,7 +177,7 @@ class CliContext:
             ) from problem
 
     def answer(
-        self, schema: str, document: dict[str, Any], text: str | Callable[[], str], *, is_fenced: bool = False
+        self, schema: str, document: Mapping[str, object], text: str | Callable[[], str], *, is_fenced: bool = False
     ) -> None:
         """Shows one document: as JSON with its schema, or as text for people.
 
@@ -184,7 +186,9 @@ class CliContext:
         """
         if self.as_json:
             head = {"schema": self._schema(schema)}
-            self.write(json.dumps(head | document | head, ensure_ascii=False))  # first, and not the document's own
+            self.write(
+                json.dumps({**head, **document, **head}, ensure_ascii=False)
+            )  # first, and not the document's own
             return
         shown = text() if callable(text) else text
         if "next: " in shown and self.withholds:
@@ -231,13 +235,13 @@ class CliContext:
     def items(
         self,
         schema: str,
-        items: Sequence[dict[str, Any]],
+        items: Sequence[Item],
         next_cursor: str | None,
         columns: Sequence[str],
-        row: Callable[[dict[str, Any]], Iterable[str]],
+        row: Callable[[Item], Iterable[str]],
         *,
         empty: str,
-        extra: dict[str, Any] | None = None,
+        extra: Mapping[str, object] | None = None,
     ) -> None:
         """Shows a list: as JSON with `items` and `next_cursor`, or as a table of `row(item)` cells."""
         if self.as_json:

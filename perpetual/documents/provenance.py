@@ -81,6 +81,20 @@ class Protected(TypedDict):
     problems: list[str]
 
 
+class CodeStateDocument(TypedDict):
+    """The code of a command at one time, as `CodeState` in `perpetual.api` explains it."""
+
+    kind: str | None
+    sha256: str | None
+    tree: str | None
+    commit: str | None
+    dirty: bool | None
+    files: dict[str, str] | None
+    programs: dict[str, str]
+    ignored: str | None
+    why: str | None
+
+
 class CodeVersion(TypedDict):
     """Hashes: of what git tracks, of the globs that were left out, and of the program files that the command names."""
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from perpetual.errors import Conflict, CorruptData, Refused
 from perpetual.lab.context import Context
+from perpetual.lab.kinds import DEBIT, LabTransaction
 from perpetual.lab.permissions import person_only
 from perpetual.records import Debit, from_json
-from perpetual.slots.store import Transaction
 from perpetual.toolkit.units import finite
 
 __all__ = ["MOST_HOURS", "Budget", "counted"]
@@ -90,7 +90,7 @@ class Budget:
 
     def _was_miscounted(self, rows: int) -> bool:
         """Returns whether an earlier version has folded the first rows with what cannot have been used."""
-        hours = [(row.body, counted(row.body)) for row in self._ctx.store.rows("debit", limit=rows)]
+        hours = [(row.body, counted(row.body)) for row in self._ctx.store.rows(DEBIT, limit=rows)]
         return any((body["gpu_hours"], body["run_hours"]) != known for body, known in hours)
 
     def fold_anew(self, rows: int) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class Budget:
 
     def _fold(self, state: dict[str, Any], limit: int | None) -> dict[str, Any]:
         state["reserved"], state["rules"] = dict(state["reserved"]), _RULES
-        for row in self._ctx.store.rows("debit", since=state["rows"], limit=limit):
+        for row in self._ctx.store.rows(DEBIT, since=state["rows"], limit=limit):
             body = row.body
             gpu_hours, run_hours = counted(body)
             if body["kind"] == "reserve":
@@ -114,7 +114,7 @@ class Budget:
 
     def rows(self, *, limit: int | None = None) -> list[Debit]:
         """Returns the ledger's rows in their order, at most the first `limit`."""
-        rows = self._ctx.store.rows("debit", limit=limit)
+        rows = self._ctx.store.rows(DEBIT, limit=limit)
         return [from_json(Debit, {**row.body, "id": f"d{row.number}"}) for row in rows]
 
     def totals(self) -> dict[str, Any]:
@@ -152,7 +152,7 @@ class Budget:
     def show(self) -> dict[str, Any]:
         """Returns the totals, and what was spent by experiment, hypothesis and day."""
         by: dict[str, dict[str, dict[str, float]]] = {"by_experiment": {}, "by_hypothesis": {}, "by_day": {}}
-        for row in self._ctx.store.rows("debit"):
+        for row in self._ctx.store.rows(DEBIT):
             body = row.body
             if body["kind"] == "reserve":
                 continue
@@ -170,7 +170,7 @@ class Budget:
                     line["runs"] += body["kind"] == "settle"
         return {**self.totals(), **by}
 
-    def reserve(self, tx: Transaction, run: Mapping[str, Any], *, gpu_hours: float, run_hours: float) -> Debit:
+    def reserve(self, tx: LabTransaction, run: Mapping[str, Any], *, gpu_hours: float, run_hours: float) -> Debit:
         """Sets aside a run's worst case, for which `require_room` has found room in this transaction.
 
         What is reserved for a run adds up: one that is let go on beyond its limit is charged in the end, whatever is
@@ -201,26 +201,30 @@ class Budget:
                 code="budget",
             )
 
-    def settle(self, tx: Transaction, run: Mapping[str, Any], *, gpu_hours: float, run_hours: float) -> Debit | None:
+    def settle(self, tx: LabTransaction, run: Mapping[str, Any], *, gpu_hours: float, run_hours: float) -> Debit | None:
         """Ends a run's reservation with what it really used; the second time is nothing."""
-        rows = tx.find("debit", run_id=run["id"])
+        rows = tx.find(DEBIT, run_id=run["id"])
         if any(row.body["kind"] == "settle" for row in rows):
             return None
         return self._append(tx, run, "settle", gpu_hours, run_hours)
 
-    def correct(self, tx: Transaction, run: Mapping[str, Any], *, gpu_hours: float, run_hours: float) -> Debit | None:
+    def correct(
+        self, tx: LabTransaction, run: Mapping[str, Any], *, gpu_hours: float, run_hours: float
+    ) -> Debit | None:
         """Changes what a settled run was debited to what it really used; None where that is the same.
 
         What is reserved for it again, since it was found to go on, is closed.
         """
-        booked = [counted(row.body) for row in tx.find("debit", run_id=run["id"]) if row.body["kind"] != "reserve"]
+        booked = [counted(row.body) for row in tx.find(DEBIT, run_id=run["id"]) if row.body["kind"] != "reserve"]
         change = [
             used - sum(each) for used, each in zip((gpu_hours, run_hours), zip(*booked, strict=True), strict=True)
         ]
         is_open = self.reserved_for(run["id"]) is not None
         return self._append(tx, run, "correct", *change) if is_open or any(change) else None
 
-    def _append(self, tx: Transaction, run: Mapping[str, Any], kind: str, gpu_hours: float, run_hours: float) -> Debit:
+    def _append(
+        self, tx: LabTransaction, run: Mapping[str, Any], kind: str, gpu_hours: float, run_hours: float
+    ) -> Debit:
         row = {
             "kind": kind,
             "run_id": run["id"],
@@ -232,7 +236,7 @@ class Budget:
         }
         if counted(row) != (gpu_hours, run_hours):
             raise CorruptData(f"{run['id']} would be booked {gpu_hours} GPU-hours and {run_hours} run-hours")
-        number = tx.append("debit", row)
+        number = tx.append(DEBIT, row)
         if number % _KEEP_EVERY == 0:
             # The kept fold only shortens the next reading; it is derived from the rows and may be dropped.
             tx.put("fold", "budget", self._state())

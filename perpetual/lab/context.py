@@ -13,7 +13,7 @@ from copy import copy
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from perpetual.catalogue import Offer
 from perpetual.errors import (
@@ -32,12 +32,13 @@ from perpetual.events import KINDS as EVENT_KINDS
 from perpetual.lab import lost_store, schema_upgrades, store_migration
 from perpetual.lab.broken_part import Unbuilt
 from perpetual.lab.config import LabConfig
+from perpetual.lab.kinds import EVENT, KEY
 from perpetual.lab.options import PluginOptions
 from perpetual.lab.redaction import Redaction
 from perpetual.lab.trust import Trust
 from perpetual.registry import Registry
 from perpetual.slots import key_of_option
-from perpetual.slots.store import KINDS, Document, Row, StoreBase, Transaction
+from perpetual.slots.store import KINDS, Document, Row, StoreBase
 from perpetual.slots.table import Slot
 from perpetual.toolkit import confined
 from perpetual.toolkit.config_keys import Key
@@ -47,7 +48,9 @@ from perpetual.toolkit.units import identifier, iso
 
 if TYPE_CHECKING:
     from perpetual.lab import isolated_parts, plugin_kinds
+    from perpetual.lab.kinds import KindName, LabStore, LabTransaction
     from perpetual.slots.redactor import Redactor
+    from perpetual.slots.store_rows import Body
     from perpetual.toolkit.helper_process import HelperProcess
 
 __all__ = ["Clock", "Context"]
@@ -78,7 +81,7 @@ class Context:
         config.methodology_keys = self._methodology_keys
         self.trust = Trust(config, actor=actor)
         self.options = PluginOptions(config, registry)
-        self._store: StoreBase | None = None
+        self._store: LabStore | None = None
         self._inode: int | None = None  # of the store's folder when it was opened
         self._is_moved = False
         self._remains: str | None = None  # of a lost record, when an empty store was opened
@@ -108,7 +111,7 @@ class Context:
         return self.config.folder
 
     @property
-    def store(self) -> StoreBase:
+    def store(self) -> LabStore:
         """Returns the chosen store.
 
         Raises:
@@ -126,7 +129,7 @@ class Context:
                 self._check_folders()
                 inode = self._present_inode()  # before it is opened: a move meanwhile is noticed
                 store = self.build_store(self.config["store"], self.folder / store_migration.STORE)
-                self._store, self._inode = store, inode  # only once it may be written
+                self._store, self._inode = cast("LabStore", store), inode  # only once it may be written
                 store.fence = self._fence
                 self._remains = lost_store.found(self.folder) if not store.seq() else None
                 self.kinds = self._declared(store)
@@ -323,7 +326,7 @@ class Context:
                 target.declare(kind)
             rows = [(kind, changed(kind, row)) for kind, row in store_migration.rows_of(store)]
             count = store_migration.fill(target, rows, store.meta())
-            with target.transaction() as tx:
+            with cast("LabStore", target).transaction() as tx:
                 is_new = tx.get(*schema_upgrades.VERSIONS) is None
                 tx.put(*schema_upgrades.VERSIONS, schema_upgrades.versions_of(target.kinds))
                 for name in steps:
@@ -504,7 +507,7 @@ class Context:
         """Returns the clock's time as the record writes it."""
         return iso(self.clock())
 
-    def emit(self, tx: Transaction, kind: str, subject: str, payload: Mapping[str, Any]) -> int:
+    def emit(self, tx: LabTransaction, kind: str, subject: str, payload: Mapping[str, Any]) -> int:
         """Appends an event to the feed, in the transaction of its change, and returns its seq.
 
         Raises:
@@ -519,9 +522,13 @@ class Context:
             "subject": subject,
             "payload": dict(payload),
         }
-        return tx.append("event", row)
+        return tx.append(EVENT, row)
 
-    def need(self, kind: str, id: str) -> Document:
+    @overload
+    def need(self, kind: KindName[Body], id: str) -> Document[Body]: ...
+    @overload
+    def need(self, kind: str, id: str) -> Document: ...
+    def need(self, kind: KindName[Body] | str, id: str) -> object:
         """Returns the document of that id, any case.
 
         Raises:
@@ -534,7 +541,7 @@ class Context:
         near = nearest(identifier(id), known) or known[-3:]
         raise NotFound(f"no {kind} {id}", hint=f"the nearest: {', '.join(near)}" if near else f"there is no {kind} yet")
 
-    def recall(self, tx: Transaction, key: str | None, deed: str) -> str | None:
+    def recall(self, tx: LabTransaction, key: str | None, deed: str) -> str | None:
         """Returns the id that an idempotency key made earlier, or None.
 
         Raises:
@@ -548,7 +555,7 @@ class Context:
         fits_text(key, "the idempotency key", _LONGEST_KEY)
         json_copy(key, "the idempotency key")
         self.redaction.refuse_key(key)
-        found = tx.get("key", key)
+        found = tx.get(KEY, key)
         if found is None:
             return None
         if found.body["deed"] != deed:
@@ -556,10 +563,10 @@ class Context:
         made: str = found.body["made"]
         return made
 
-    def remember(self, tx: Transaction, key: str | None, deed: str, made: str) -> None:
+    def remember(self, tx: LabTransaction, key: str | None, deed: str, made: str) -> None:
         """Binds an idempotency key to what it made."""
         if key is not None:
-            tx.put("key", key, {"deed": deed, "made": made}, expect_revision=0)
+            tx.put(KEY, key, {"deed": deed, "made": made}, expect_revision=0)
 
     def close(self) -> None:
         """Lets go of the store."""

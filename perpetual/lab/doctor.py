@@ -15,6 +15,7 @@ from perpetual.lab.broken_part import Unbuilt
 from perpetual.lab.context import Context
 from perpetual.lab.engines.placing import view_of
 from perpetual.lab.engines.sight import HOSTILE, aside_folders, sight
+from perpetual.lab.kinds import EXPERIMENT
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.trust_questions import held_items
 from perpetual.slots.placement import Placement
@@ -163,7 +164,7 @@ class Doctor:
 
     def _secrets(self) -> _Finding:
         found = []
-        for experiment in self._ctx.store.find("experiment"):
+        for experiment in self._ctx.store.find(EXPERIMENT):
             fields = self._ctx.redaction.old_secrets(experiment.body)
             if fields:
                 found.append(f"{experiment.id} ({', '.join(fields)})")

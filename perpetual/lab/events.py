@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from perpetual.errors import PerpetualError, UsageError, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.isolated_parts import observe
+from perpetual.lab.kinds import EVENT, EventRow
 from perpetual.lab.schema_upgrades import VERSIONS, versions_of
 from perpetual.lab.state_token import Present
 from perpetual.records import Event, from_json
-from perpetual.slots.store import Document
 from perpetual.toolkit.hook_calls import Called
 from perpetual.toolkit.reserved import is_bundled
 
@@ -52,13 +52,13 @@ class Feed:
             raise UsageError(unknown("kind of event of a plugin", kind, self._ctx.registry.events))
         with self._ctx.store.transaction() as tx:
             number = self._ctx.emit(tx, kind, subject, payload or {})
-            row = tx.get("event", str(number))
+            row = tx.get(EVENT, str(number))
             assert row is not None  # it was appended just now
             return self._event(row)
 
     def read(self, *, since: int = 0, limit: int | None = None) -> list[Event]:
         """Returns the events with a seq above `since`, in order, at most `limit` (None: all)."""
-        return [self._event(row) for row in self._ctx.store.rows("event", since=since, limit=limit)]
+        return [self._event(row) for row in self._ctx.store.rows(EVENT, since=since, limit=limit)]
 
     def last(self) -> int:
         """Returns the seq of the newest event; 0 before the first."""
@@ -113,7 +113,7 @@ class Feed:
         One of another distribution has its limit for each event, and about as much for all that are offered at once.
         """
         is_ours, limit_s = is_bundled(name), self._ctx.config["plugin_observer_s"]
-        rows = self._ctx.store.rows("event", since=since, limit=_BATCH)
+        rows = self._ctx.store.rows(EVENT, since=since, limit=_BATCH)
         if is_ours:
             out = None
         elif not rows:
@@ -162,5 +162,5 @@ class Feed:
         cursor = self._ctx.store.get("setting", "event_cursor")
         return dict(cursor.body) if cursor else {}
 
-    def _event(self, row: Document) -> Event:
+    def _event(self, row: EventRow) -> Event:
         return from_json(Event, {**self._ctx.redaction.shown_event(row.body["kind"], row.body), "seq": row.number})

@@ -7,6 +7,7 @@ from typing import Any
 
 from perpetual.errors import UsageError
 from perpetual.lab.context import Context
+from perpetual.lab.kinds import HYPOTHESIS
 from perpetual.lab.ledger.hypotheses import (
     HypothesisRecords,
     baseline_value,
@@ -93,7 +94,7 @@ class Hypotheses:
                 "flags": [],
                 "parked": False,
             }
-            document = tx.create("hypothesis", body)
+            document = tx.create(HYPOTHESIS, body)
             self._ctx.emit(tx, "hypothesis_added", document.id, {"statement": text, "prior": prior})
             self._ctx.remember(tx, idempotency_key, "hypothesis", document.id)
         return self._records.record(document)

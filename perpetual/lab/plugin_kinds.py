@@ -12,9 +12,10 @@ from importlib import import_module
 from typing import Any
 
 from perpetual.errors import CorruptData, PluginError
+from perpetual.lab.kinds import LabTransaction
 from perpetual.registry import Registry
 from perpetual.slots.kinds import RESERVED, RecordKind, frozen_kind, thaw_kind, value_problem
-from perpetual.slots.store import KINDS, Row, StoreBase, Transaction
+from perpetual.slots.store import KINDS, Row, StoreBase
 from perpetual.toolkit.contained import contained
 from perpetual.toolkit.units import identifier
 
@@ -80,7 +81,7 @@ def _kept(store: StoreBase) -> dict[str, KnownKind]:
     return found
 
 
-def note(tx: Transaction, known: KnownKind) -> None:
+def note(tx: LabTransaction, known: KnownKind) -> None:
     """Writes the declaration of a kind into the record, unless it is there already."""
     present = tx.get(*DECLARED)
     body = present.body if present else {}

@@ -8,10 +8,10 @@ from hashlib import sha256
 from typing import Any
 
 from perpetual.lab.context import Context
+from perpetual.lab.kinds import HypothesisRow, RunRow
 from perpetual.records import ENDED, LIVE, Score
 from perpetual.science.information import failure_probability, learned_cost
 from perpetual.slots.scorer import Scorer
-from perpetual.slots.store import Document
 
 __all__ = ["Candidate", "Proposals"]
 
@@ -39,7 +39,7 @@ class Proposals:
         self,
         id: str,
         experiment: Mapping[str, Any],
-        runs: Sequence[Document],
+        runs: Sequence[RunRow],
         baseline: dict[int, float] | float | None,
     ) -> Candidate | None:
         """Returns one more replicate of an experiment (stored, or a draft that has the same keys) as a scorer sees it.
@@ -69,7 +69,7 @@ class Proposals:
             "n_pending": sum(run.body["status"] in LIVE for run in runs),
         }
 
-    def state(self, candidates: Sequence[Candidate], hypotheses: Sequence[Document]) -> dict[str, Any]:
+    def state(self, candidates: Sequence[Candidate], hypotheses: Sequence[HypothesisRow]) -> dict[str, Any]:
         """Returns the scorer's state: hypotheses with their confidence, the candidates, and what chance derives from.
 
         The seed is the same as long as nothing is proposed or launched: the same record gives the same answer.

@@ -13,10 +13,11 @@ from typing import Any
 
 from perpetual.errors import NotFound, PluginError, UsageError, nearest, unknown
 from perpetual.lab.context import Context
+from perpetual.lab.kinds import LabTransaction
 from perpetual.lab.plugin_kinds import KnownKind, note, reference_of
 from perpetual.records import Listing
 from perpetual.slots.kinds import value_problem
-from perpetual.slots.store import Document, Transaction
+from perpetual.slots.store import Document
 from perpetual.toolkit.units import identifier
 
 __all__ = ["KindRecords", "Record", "Records"]
@@ -192,7 +193,7 @@ class KindRecords:
         if wrong is not None:
             raise UsageError(unknown(f"field of {self.name}", wrong, self._known.kind.fields))
 
-    def _checked(self, tx: Transaction, fields: dict[str, Any]) -> dict[str, Any]:
+    def _checked(self, tx: LabTransaction, fields: dict[str, Any]) -> dict[str, Any]:
         """Returns the fields of a row, each there (null where it was left out), their references looked up."""
         self._check_names(fields)
         wrong = value_problem(self._known.kind, fields)

@@ -13,6 +13,7 @@ from perpetual.config import CHOICES, DISABLED, PLUGINS
 from perpetual.config import KEYS as CONFIG_KEYS
 from perpetual.errors import Conflict, NotFound, PluginError, UnknownPlugin, UsageError, unknown
 from perpetual.lab.context import Context
+from perpetual.lab.kinds import EVENT
 from perpetual.lab.methodology import KEYS, STRATEGY_SCORERS, Methodology
 from perpetual.lab.permissions import person_only, withholds
 from perpetual.lab.protected_keys import is_free
@@ -20,6 +21,7 @@ from perpetual.slots.table import SLOTS
 from perpetual.toolkit.config_keys import Item, parse_text
 
 if TYPE_CHECKING:
+    from perpetual.documents.ledger import Refolded
     from perpetual.lab.options.edit import Change
 
 __all__ = ["Settings"]
@@ -42,7 +44,7 @@ class Settings:
         moved: the hypotheses that the last setting moved, as `lab.evidence.refold` answers them.
     """
 
-    moved: Sequence[dict[str, Any]] = ()
+    moved: Sequence[Refolded] = ()
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
@@ -76,7 +78,7 @@ class Settings:
         """
         later: dict[str, Any] = {}  # values of then, of the keys that were set later
         before = {name: key.default for name, key in KEYS.items()}
-        for row in self._ctx.store.rows("event"):
+        for row in self._ctx.store.rows(EVENT):
             name, payload = row.body["subject"], row.body["payload"]
             if row.body["kind"] == "methodology_set" and name in KEYS:
                 if row.number > seq:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from perpetual.brief import for_agents
 from perpetual.lab.context import Context
+from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS, NOTE, RUN, ExperimentRow, HypothesisRow, NoteRow
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.permissions import for_agent, shown_version
 from perpetual.lab.state_token import Present
@@ -26,7 +27,11 @@ from perpetual.toolkit.service_state import service_states
 from perpetual.toolkit.status_file import STATUS_FILE, read_status
 
 if TYPE_CHECKING:
+    from perpetual.documents.status import HypothesisLine, RunLine
+    from perpetual.lab.bodies import HypothesisBody, RunBody
     from perpetual.lab.budget import Budget
+    from perpetual.lab.kinds import KindName
+    from perpetual.slots.store_rows import Body
 
 __all__ = ["Status"]
 
@@ -34,9 +39,6 @@ TOP = 20
 _RECENT = 8
 _LONGEST_COMMAND = 200  # characters of one that waits
 _OFFERED = 3  # of each sort of step
-_OF_HYPOTHESIS = ("id", "statement", "status", "confidence", "false_alarm_bound", "evidence_count", "counting",
-                  "decided_by")  # fmt: skip
-_OF_RUN = ("id", "experiment_id", "replicate", "status", "started_at", "reason", "gpus", "pid")
 
 
 class Status:
@@ -86,11 +88,11 @@ class Status:
             "seq": store.count("event"),
             "experiments": by_status,
             "hypotheses": [
-                {**_pick(item, _OF_HYPOTHESIS), "stale": is_stale(item.body.get("cautions", ()))} for item in top
+                {**_hypothesis_line(item.body), "stale": is_stale(item.body.get("cautions", ()))} for item in top
             ],
             "hypotheses_total": store.count("hypothesis"),
             "runs": {
-                "active": [_pick(run, _OF_RUN) for run in live if run.body["status"] != "queued"][:TOP],
+                "active": [_run_line(run.body) for run in live if run.body["status"] != "queued"][:TOP],
                 "queued": sum(run.body["status"] == "queued" for run in live),
             },
             "budget": self._budget.totals(),
@@ -118,29 +120,31 @@ class Status:
         counts = {state: self._ctx.store.count(kind, status=state) for state in states}
         return {state: count for state, count in counts.items() if count}
 
-    def _top(self) -> list[Document]:
+    def _top(self) -> list[HypothesisRow]:
         """Returns the hypotheses that are shown.
 
         The open ones first, the newest of each status first, at most `TOP`.
         """
-        found: list[Document] = []
+        found: list[HypothesisRow] = []
         for state in HYPOTHESIS_STATES:
             if len(found) < TOP:
-                found += self._newest("hypothesis", TOP - len(found), status=state)
+                found += self._newest(HYPOTHESIS, TOP - len(found), status=state)
         return found
 
-    def _each(self, kind: str, **equals: Any) -> Iterator[Document]:
+    def _each(self, kind: KindName[Body], status: str) -> Iterator[Document[Body]]:
         """Yields all that match, oldest first, read a page at a time, so that early ends of the loop read few pages."""
         cursor: str | None = None
         while True:
-            page = self._ctx.store.page(kind, limit=TOP, cursor=cursor, **equals)
+            page = self._ctx.store.page(kind, limit=TOP, cursor=cursor, status=status)
             yield from page.items
             cursor = page.next_cursor
             if cursor is None:
                 return
 
-    def _newest(self, kind: str, limit: int, **equals: Any) -> Sequence[Document]:
-        return self._ctx.store.page(kind, limit=limit, newest_first=True, **equals).items
+    def _newest(self, kind: KindName[Body], limit: int, status: str | None = None) -> Sequence[Document[Body]]:
+        if status is None:
+            return self._ctx.store.page(kind, limit=limit, newest_first=True).items
+        return self._ctx.store.page(kind, limit=limit, newest_first=True, status=status).items
 
     def _next(self, document: dict[str, Any], held: Sequence[str]) -> list[str]:
         """Returns what to do next, the most useful first.
@@ -151,13 +155,13 @@ class Status:
         confirm = self._ctx.config.methodology["require_confirmation"]
         if document["runs"]["active"]:
             steps.append("perpetual scan  (runs are live; record those that have ended)")
-        proposed = [item.id for item in store.page("experiment", limit=5, status="proposed").items]
+        proposed = [item.id for item in store.page(EXPERIMENT, limit=5, status="proposed").items]
         if proposed:
             steps.append(f"perpetual approve {' '.join(proposed)}")
         if held:  # their code was changed since
             steps.append(f"perpetual approve {' '.join(held[:_OFFERED])}")
         begun = merge(
-            *(self._each("experiment", status=state) for state in ("approved", "active")), key=lambda item: item.number
+            *(self._each(EXPERIMENT, status=state) for state in ("approved", "active")), key=lambda item: item.number
         )
         lacking = (
             item.id
@@ -167,8 +171,8 @@ class Status:
         )
         ready = [*islice(lacking, _OFFERED)]
         steps += [f"perpetual run {id}" for id in ready]
-        opened = store.page("hypothesis", limit=1, status="open").items
-        waiting = self._each("hypothesis", status="open") if confirm else ()
+        opened = store.page(HYPOTHESIS, limit=1, status="open").items
+        waiting = self._each(HYPOTHESIS, status="open") if confirm else ()
         unconfirmed = [*islice((item.id for item in waiting if item.body.get("needs") == "confirmation"), _OFFERED)]
         steps += [
             f"perpetual propose -h {id} --confirmation --command '... on data kept back'  ({id} is past the threshold)"
@@ -183,12 +187,12 @@ class Status:
             steps.append("perpetual report  (every hypothesis is decided or parked)")
         return steps
 
-    def _brief(self, top: Sequence[Document]) -> dict[str, Any]:
+    def _brief(self, top: Sequence[HypothesisRow]) -> dict[str, Any]:
         """Returns the newest results and the dead ends, for the agent's brief."""
-        finished = [run for run in self._newest("run", TOP) if run.body["ended_at"]][:_RECENT]
+        finished = [run for run in self._newest(RUN, TOP) if run.body["ended_at"]][:_RECENT]
         results = []
         for run in finished:
-            experiment = self._ctx.need("experiment", run.body["experiment_id"]).body
+            experiment = self._ctx.need(EXPERIMENT, run.body["experiment_id"]).body
             declared = experiment["design"]["metric"]  # what the run was for comes first
             named = sorted(run.body["metrics"].items(), key=lambda item: item[0] != declared)
             metrics = {name: value for name, value in named if value is not None}
@@ -202,13 +206,13 @@ class Status:
                     "metrics": dict(list(metrics.items())[:3]),
                 }
             )
-        refuted = self._newest("hypothesis", _RECENT, status="refuted")[::-1]
+        refuted = self._newest(HYPOTHESIS, _RECENT, status="refuted")[::-1]
         return {
             "proposed": [
-                self._proposed(item) for item in self._ctx.store.page("experiment", limit=5, status="proposed").items
+                self._proposed(item) for item in self._ctx.store.page(EXPERIMENT, limit=5, status="proposed").items
             ],
             "results": results,
-            "dead_ends": [_pick(item, _OF_HYPOTHESIS) for item in refuted],
+            "dead_ends": [_hypothesis_line(item.body) for item in refuted],
             "cautions": {item.id: item.body["cautions"] for item in (*top, *refuted) if item.body.get("cautions")},
             "notes": [
                 {"path": note.id, "title": note.body["title"], "status": note.body["status"]}
@@ -219,20 +223,20 @@ class Status:
             "agents_may_approve": self._ctx.config.methodology["agents_may_approve"],
         }
 
-    def _shown_notes(self) -> list[Document]:
+    def _shown_notes(self) -> list[NoteRow]:
         """Returns the newest notes that agents are shown, in order."""
         methodology = self._ctx.config.methodology
-        found: list[Document] = []
+        found: list[NoteRow] = []
         cursor: str | None = None
         while len(found) < _RECENT:
-            page = self._ctx.store.page("note", limit=TOP, newest_first=True, cursor=cursor)
+            page = self._ctx.store.page(NOTE, limit=TOP, newest_first=True, cursor=cursor)
             found += [note for note in page.items if shown_version(note.body, methodology) is not None]
             cursor = page.next_cursor
             if cursor is None:
                 break
         return found[:_RECENT][::-1]
 
-    def _proposed(self, experiment: Document) -> dict[str, str | None]:
+    def _proposed(self, experiment: ExperimentRow) -> dict[str, str | None]:
         """Returns an experiment that waits for a person, with its command where the title does not say it."""
         body = self._ctx.redaction.shown_specification(experiment.body)
         title, command = one_line(body["title"]), one_line(body["command"] or "")
@@ -240,5 +244,28 @@ class Status:
         return {"id": experiment.id, "title": title, "command": None if command in ("", title) else shown}
 
 
-def _pick(document: Document, keys: tuple[str, ...]) -> dict[str, Any]:
-    return {key: document.body.get(key) for key in keys}  # what came later is missing in older records
+def _hypothesis_line(body: HypothesisBody) -> HypothesisLine:
+    """Returns a hypothesis in the status; what came later is missing in older rows."""
+    return {
+        "id": body["id"],
+        "statement": body["statement"],
+        "status": body["status"],
+        "confidence": body["confidence"],
+        "false_alarm_bound": body.get("false_alarm_bound"),
+        "evidence_count": body["evidence_count"],
+        "counting": body.get("counting"),
+        "decided_by": body.get("decided_by"),
+    }
+
+
+def _run_line(body: RunBody) -> RunLine:
+    return {
+        "id": body["id"],
+        "experiment_id": body["experiment_id"],
+        "replicate": body["replicate"],
+        "status": body["status"],
+        "started_at": body["started_at"],
+        "reason": body["reason"],
+        "gpus": body["gpus"],
+        "pid": body["pid"],
+    }

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from perpetual.config import MARKS
 from perpetual.errors import NotPermitted
@@ -23,6 +23,9 @@ from perpetual.toolkit.agents import mark
 from perpetual.toolkit.lock import FileLock
 from perpetual.toolkit.trust_record import Record
 from perpetual.toolkit.units import iso
+
+if TYPE_CHECKING:
+    from perpetual.lab.bodies import Seal
 
 __all__ = ["VARIABLE", "MARK", "State", "Trust"]
 
@@ -114,14 +117,14 @@ class Trust:
 
     # --- approvals ------------------------------------------------------------------------------------------
 
-    def seal(self, id: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    def seal(self, id: str, body: Mapping[str, object]) -> Seal:
         """Returns the field that makes an approval count here: a keyed hash of all that approval wrote.
 
         Raises:
             NotPermitted: (not_trusted) in a held project.
         """
         self.require(f"approving {id}")
-        return {MARK: self._mark(id, body)}
+        return {"approved_mark": self._mark(id, body)}
 
     def counts(self, id: str, body: Mapping[str, Any]) -> bool:
         """Returns whether the approval of an experiment was made or accepted here."""

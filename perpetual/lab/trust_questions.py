@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from perpetual.lab.context import Context
-from perpetual.slots.store import Document
+from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow
 from perpetual.toolkit import confined
 
 __all__ = ["DEFAULT_COMMAND", "SCAFFOLD", "HeldItem", "approval_of", "held_items", "references_held"]
@@ -48,13 +48,13 @@ def held_items(ctx: Context, *, finished: bool = False) -> Iterator[HeldItem]:
     found = [
         document
         for status in (*_LAUNCHABLE, *(_FINISHED if finished else ()))
-        for document in ctx.store.find("experiment", status=status)
+        for document in ctx.store.find(EXPERIMENT, status=status)
         if "approved_hash" in document.body and not ctx.trust.counts(document.id, document.body)
     ]
     for document in sorted(found, key=lambda item: item.number):
         yield HeldItem("approval", document.id, "it was approved elsewhere", approval_of(document))
     ids = {document.id for document in found}
-    for run in ctx.store.find("run", status="queued"):
+    for run in ctx.store.find(RUN, status="queued"):
         if run.body["experiment_id"] in ids:
             detail = {"experiment_id": run.body["experiment_id"]}
             yield HeldItem("queued_run", run.id, "it was queued elsewhere", detail)
@@ -80,7 +80,7 @@ def references_held(ctx: Context) -> dict[str, str]:
     return references(ctx.options)
 
 
-def approval_of(document: Document) -> dict[str, Any]:
+def approval_of(document: ExperimentRow) -> dict[str, Any]:
     """Returns what the approval of an experiment lets run."""
     keys = ("title", "command", "cwd", "env", "config", "resources", "approved_by", "approved_hash", "status")
     # The code is what a start is compared with: one that changed after it was shown is not what was accepted.

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from perpetual.errors import Conflict, NotFound, NotPermitted, UsageError
 from perpetual.lab.context import Context
 from perpetual.lab.events import Feed
+from perpetual.lab.kinds import EXPERIMENT
 from perpetual.lab.trust import VARIABLE, State
 from perpetual.lab.trust_questions import HeldItem, approval_of, held_items, references_held
 from perpetual.toolkit import trust_record
@@ -147,10 +148,10 @@ class TrustReview:
         if approvals:
             with ctx.store.transaction() as tx:
                 for id, detail in approvals.items():
-                    document = ctx.need("experiment", id)
+                    document = ctx.need(EXPERIMENT, id)
                     if approval_of(document) != detail:
                         raise Conflict(f"{id} has changed since it was shown", hint="perpetual trust --show")
-                    tx.put("experiment", id, {**document.body, **ctx.trust.seal(id, document.body)})
+                    tx.put(EXPERIMENT, id, {**document.body, **ctx.trust.seal(id, document.body)})
                     ctx.emit(tx, "approval_accepted", id, {"spec_hash": document.body["approved_hash"]})
         record = ctx.trust.record
         assert record is not None, "the project was admitted above"

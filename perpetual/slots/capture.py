@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
+    from perpetual.documents.provenance import CodeStateDocument
     from perpetual.slots.redactor import Redactor
 
 __all__ = ["RESERVED", "Capture", "CodeReader", "CodeState", "RunChanges", "RunEnd", "RunFacts", "RunStart"]
@@ -117,12 +118,18 @@ class CodeState(NamedTuple):
     ignored: str | None = None  # the globs that were left out, as a hash: states under others have other trees
     why: str | None = None  # it is unknown, or under no version control
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> CodeStateDocument:
         """Returns the state as a record keeps it."""
         return {
-            **self._asdict(),
+            "kind": self.kind,
+            "sha256": self.sha256,
+            "tree": self.tree,
+            "commit": self.commit,
+            "dirty": self.dirty,
             "files": None if self.files is None else {**self.files},
             "programs": {**self.programs},
+            "ignored": self.ignored,
+            "why": self.why,
         }
 
     @staticmethod

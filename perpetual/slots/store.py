@@ -120,7 +120,7 @@ class StoreBase(ABC):
         """Returns the row written last under that id, or None. The base copies it before handing it out."""
 
     @abstractmethod
-    def scan(self, kind: str, equals: Mapping[str, Any]) -> Iterable[Row]:
+    def scan(self, kind: str, equals: Mapping[str, object]) -> Iterable[Row]:
         """Returns the rows of the kind whose top-level fields equal the given values, in any order."""
 
     @abstractmethod
@@ -155,7 +155,7 @@ class StoreBase(ABC):
     def compact(self) -> None:  # noqa: B027 - a store that grows no faster than its records has nothing to do
         """Gives back the room that older states take."""
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Mapping[str, Any]:
         """Returns what a person may want to know: `mode` and `why` where the store chose between ways to be durable."""
         return {}
 
@@ -212,7 +212,7 @@ class StoreBase(ABC):
         """Returns whether this thread is inside a `transaction()` block."""
         return getattr(self.__open, "transaction", None) is not None
 
-    def check_fields(self, kind: str, equals: Mapping[str, Any]) -> None:
+    def check_fields(self, kind: str, equals: Mapping[str, object]) -> None:
         """Raises `UsageError` unless every field is a declared index of the kind."""
         spec = self.kind(kind)
         for field in equals:
@@ -257,7 +257,7 @@ class StoreBase(ABC):
         row = self.read(kind, id)
         return None if row is None else document_of(kind, row, fresh=self.fresh_rows)
 
-    def find(self, kind: str, /, **equals: Any) -> list[Document]:
+    def find(self, kind: str, /, **equals: object) -> list[Document]:
         """Returns all that match, oldest first; the fields must be declared indexes."""
         inside: Transaction | None = getattr(self.__open, "transaction", None)
         if inside is not None:
@@ -268,7 +268,7 @@ class StoreBase(ABC):
     def slice(
         self,
         kind: str,
-        equals: Mapping[str, Any],
+        equals: Mapping[str, object],
         *,
         after: int = 0,
         newest_first: bool = False,
@@ -291,7 +291,7 @@ class StoreBase(ABC):
         limit: int,
         cursor: str | None = None,
         newest_first: bool = False,
-        **equals: Any,
+        **equals: object,
     ) -> Page:
         """Returns at most `limit` matches after `cursor`, by creation; `next_cursor` is None on the last page."""
         if limit < 1:
@@ -318,7 +318,7 @@ class StoreBase(ABC):
             last = min(last, since + limit)
         return [found for number in range(since + 1, last + 1) if (found := self.get(kind, str(number))) is not None]
 
-    def count(self, kind: str, /, **equals: Any) -> int:
+    def count(self, kind: str, /, **equals: object) -> int:
         """Returns how many documents or rows of the kind there are, or how many of them match, as `find` finds them."""
         inside: Transaction | None = getattr(self.__open, "transaction", None)
         if inside is not None:
@@ -329,7 +329,7 @@ class StoreBase(ABC):
         self.kind(kind)
         return self.meta().counters.get(kind, 0)
 
-    def tally(self, kind: str, equals: Mapping[str, Any]) -> int:
+    def tally(self, kind: str, equals: Mapping[str, object]) -> int:
         """Returns how many committed rows match.
 
         A store with indexes overrides this, so that no row is read.

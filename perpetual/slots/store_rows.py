@@ -7,9 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
 
 from perpetual.toolkit.jsoncopy import plain_copy
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Body = TypeVar("Body", default="Row")
+else:
+    from typing import TypeVar
+
+    Body = TypeVar("Body")
 
 __all__ = [
     "KINDS",
@@ -25,7 +34,7 @@ __all__ = [
     "matches",
 ]
 
-Row = dict[str, Any]  # a stored row: the body's keys, and _id, _rev, _no, _seq
+Row: TypeAlias = dict[str, Any]  # a stored row: the body's keys, and _id, _rev, _no, _seq
 
 META = "_meta"  # kind and id of the store's own row
 
@@ -98,7 +107,7 @@ class Capabilities:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class Document(Generic[Body]):
     """A document or ledger row as handed out. `number` orders a kind by creation; `seq` is its last commit."""
 
     kind: str
@@ -106,7 +115,7 @@ class Document:
     revision: int
     number: int
     seq: int
-    body: dict[str, Any]
+    body: Body
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +128,10 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class Page(Generic[Body]):
     """Some documents in the order asked for, and the cursor of the next page or None."""
 
-    items: tuple[Document, ...]
+    items: tuple[Document[Body], ...]
     next_cursor: str | None
 
 
@@ -134,6 +143,6 @@ def document_of(kind: str, row: Row, *, fresh: bool = False) -> Document:
     return Document(kind, row["_id"], row["_rev"], row["_no"], row["_seq"], body)
 
 
-def matches(row: Row, equals: Mapping[str, Any]) -> bool:
+def matches(row: Row, equals: Mapping[str, object]) -> bool:
     """Returns whether the row's fields have these values."""
     return all(row.get(field) == value for field, value in equals.items())

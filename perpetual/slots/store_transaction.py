@@ -6,7 +6,7 @@ Made by `StoreBase.transaction` alone, and read through `perpetual.slots.store`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perpetual.errors import RevisionConflict, UsageError
 from perpetual.slots.store_rows import META, Document, Meta, Row, document_of, matches
@@ -43,7 +43,7 @@ class Transaction:
         row = self._store.read(kind, id)
         return None if row is None else document_of(kind, row, fresh=self._store.fresh_rows)
 
-    def find(self, kind: str, /, **equals: Any) -> list[Document]:
+    def find(self, kind: str, /, **equals: object) -> list[Document]:
         """Returns all that match, oldest first; the fields must be declared indexes."""
         self._store.check_fields(kind, equals)
         staged = {id: row for (staged_kind, id), row in self._staged.items() if staged_kind == kind}
@@ -62,13 +62,13 @@ class Transaction:
             last = min(last, since + limit)
         return [found for number in range(since + 1, last + 1) if (found := self.get(kind, str(number))) is not None]
 
-    def create(self, kind: str, body: Mapping[str, Any]) -> Document:
+    def create(self, kind: str, body: Mapping[str, object]) -> Document:
         """Returns a new document with the next generated id, which is also put into the body as `id`."""
         spec = self._store.kind(kind, ledger=False)
         number = self._counters.get(kind, 0) + 1
         return self.put(kind, f"{spec.prefix}{number}", {**body, "id": f"{spec.prefix}{number}"}, expect_revision=0)
 
-    def put(self, kind: str, id: str, body: Mapping[str, Any], *, expect_revision: int | None = None) -> Document:
+    def put(self, kind: str, id: str, body: Mapping[str, object], *, expect_revision: int | None = None) -> Document:
         """Writes a whole document; `expect_revision` refuses the write if it has another revision by now."""
         self._store.kind(kind, ledger=False)
         present = self._row(kind, id)
@@ -83,14 +83,14 @@ class Transaction:
             number = self._counters[kind] = self._counters.get(kind, 0) + 1
         return self._stage(kind, id, revision + 1, number, body)
 
-    def append(self, kind: str, row: Mapping[str, Any]) -> int:
+    def append(self, kind: str, row: Mapping[str, object]) -> int:
         """Adds a row to a ledger and answers its number."""
         self._store.kind(kind, ledger=True)
         number = self._counters[kind] = self._counters.get(kind, 0) + 1
         self._stage(kind, str(number), 1, number, row)
         return number
 
-    def count(self, kind: str, /, **equals: Any) -> int:
+    def count(self, kind: str, /, **equals: object) -> int:
         """Returns how many documents or rows of the kind there are, or how many of them match."""
         if equals:
             return len(self.find(kind, **equals))
@@ -102,7 +102,7 @@ class Transaction:
         staged = self._staged.get((kind, id))
         return staged if staged is not None else self._store.read(kind, id)
 
-    def _stage(self, kind: str, id: str, revision: int, number: int, body: Mapping[str, Any]) -> Document:
+    def _stage(self, kind: str, id: str, revision: int, number: int, body: Mapping[str, object]) -> Document:
         if self._over:
             raise UsageError(f"{kind} {id}: the transaction is over; what is written now would be lost")
         clean: Row = json_copy(body, kind)

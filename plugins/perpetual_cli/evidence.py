@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from perpetual.api import CliContext, OpenGroup, json_option, key_option, page_options, pass_cli, printable
 from perpetual.toolkit.units import counted, shown_bound
+
+if TYPE_CHECKING:
+    from perpetual.documents.ledger import Fold
 
 __all__ = ["evidence"]
 
@@ -115,7 +118,7 @@ def refold(cli: CliContext, check: bool) -> int:
     return 1 if check and found else 0
 
 
-def _fold(values: Json) -> str:
+def _fold(values: Fold) -> str:
     return f"{values['status']} {values['confidence']:.4f} from {counted(values['evidence_count'], 'row')}"
 
 

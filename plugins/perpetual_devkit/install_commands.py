@@ -23,6 +23,7 @@ from perpetual.api import (
 from perpetual.toolkit.readers import FOR_A_PERSON
 
 if TYPE_CHECKING:
+    from perpetual_devkit.documents import PluginFound
     from perpetual_devkit.installing import Affected, Installed, Removal
 
 __all__ = ["install", "refuse_agents", "remove", "search"]
@@ -162,7 +163,7 @@ def search(cli: CliContext, text: str, refresh: bool) -> None:
     found = listed(index_url(find_installer(), os.environ), refresh=refresh)
     here = installed()
     names = [name for name in found.names if part in name.removeprefix(PREFIX)]
-    items = [
+    items: list[PluginFound] = [
         {
             "name": name.removeprefix(PREFIX),
             "distribution": name,

@@ -19,6 +19,7 @@ import pytest
 from perpetual import Lab
 from perpetual.api import Finding
 from perpetual.cli.app import run as perpetual
+from perpetual.lab.kinds import RUN
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.records import Run
 from perpetual.slots.placement import PlacementProject
@@ -216,7 +217,7 @@ def test_a_supervisor_that_turns_up_late_keeps_the_device_for_its_run(machine: G
     run = launch(gpu_lab, SLEEP, gpus=1)
     ctx = gpu_lab.context
     with ctx.store.transaction() as tx:
-        RunRecords(gpu_lab.context).change(tx, ctx.need("run", run.id), {"launcher": [*dead_process()]})
+        RunRecords(gpu_lab.context).change(tx, ctx.need(RUN, run.id), {"launcher": [*dead_process()]})
     run_dir = gpu_lab.runs.log_dir(run.id)
     with deciding() as board:
         held = board.make(

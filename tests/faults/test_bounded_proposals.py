@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from perpetual import Lab
 from perpetual.api import StoreBase
+from perpetual.lab.kinds import EXPERIMENT
 from perpetual.lab.ledger.experiments import ExperimentRecords, command_key, spec_hash
 from perpetual.records import to_json
+
+if TYPE_CHECKING:
+    from perpetual.lab.kinds import LabStore
 
 
 @pytest.fixture(params=["tinydb", "sqlite"])
@@ -22,7 +26,7 @@ def lab(request: pytest.FixtureRequest, project: Path) -> Iterator[Lab]:
         yield opened
 
 
-def _store(lab: Lab) -> StoreBase:
+def _store(lab: Lab) -> LabStore:
     return lab.context.store
 
 
@@ -59,7 +63,7 @@ def _fill(lab: Lab, until: int) -> None:
     """More experiments like the first, written directly."""
     store = _store(lab)
     with store.transaction() as tx:
-        first = tx.get("experiment", "e1")
+        first = tx.get(EXPERIMENT, "e1")
         assert first is not None
         for number in range(tx.count("experiment") + 1, until + 1):
             body = {**first.body, "config": {"n": number}, "title": f"n={number}"}
@@ -101,7 +105,7 @@ def test_the_index_finds_what_a_look_at_all_finds(lab: Lab) -> None:
         lab.experiments.propose(None, command="python train.py", config={"n": float(number)})
     with _store(lab).transaction() as tx:
         ExperimentRecords(lab.context).alike.keep(tx)
-        document = tx.get("experiment", bare.id)
+        document = tx.get(EXPERIMENT, bare.id)
         assert document is not None
         ExperimentRecords(lab.context).complete_spec(tx, document, "python  'train.py'")
     everything = _store(lab).find("experiment")

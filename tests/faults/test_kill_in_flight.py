@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from perpetual import Lab
+from perpetual.lab.kinds import RUN
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.runs import start
 from perpetual.lab.runs.cancel import kill
@@ -110,7 +111,7 @@ def test_what_is_called_off_on_its_way_is_killed_and_has_not_failed(
     with opened(project) as lab:
         with _halted_launch(project, lab, monkeypatch) as go_on:
             with lab.context.store.transaction() as tx:
-                run = lab.context.need("run", "r1")
+                run = lab.context.need(RUN, "r1")
                 RunRecords(lab.context).change(tx, run, {"cancelled_by": lab.actor})
             go_on.set()
             until(lambda: rundir.cancel(lab.runs.log_dir("r1"), by=lab.actor, grace_s=0.0), "it never started")

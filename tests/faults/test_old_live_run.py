@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from perpetual import Lab
+from perpetual.lab.kinds import RUN
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.testing.projects import trust_project
 from perpetual.toolkit import platform
@@ -57,7 +58,7 @@ def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Lab, 
         (folder / "started.json").write_text(json.dumps({**record, "supervisor": identity._asdict(), "child": gone}))
         with Lab.open(tmp_path) as lab:
             with lab.context.store.transaction() as tx:
-                run = lab.context.need("run", "r1")
+                run = lab.context.need(RUN, "r1")
                 assert "nonce" not in run.body
                 native_id = f"{identity.boot_id}/{identity.pid}/{identity.start_ticks}"
                 RunRecords(lab.context).change(tx, run, {"native_id": native_id})

@@ -14,6 +14,7 @@ import pytest
 import perpetual
 from perpetual import Lab
 from perpetual.errors import Conflict, CorruptData, NotPermitted
+from perpetual.lab.kinds import RUN
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.runs import start
 from perpetual.slots.scheduler import LaunchError
@@ -292,7 +293,8 @@ def _abroad(lab: Lab, id: str) -> None:
         record[key]["boot_id"] = "of another machine"
     path.write_text(json.dumps(record))
     with lab.context.store.transaction() as tx:
-        run = lab.context.need("run", id)
+        run = lab.context.need(RUN, id)
+        assert run.body["native_id"] is not None
         native = f"of another machine/{run.body['native_id'].split('/', 1)[1]}"
         RunRecords(lab.context).change(tx, run, {"native_id": native})
 
@@ -327,7 +329,7 @@ def test_a_live_run_is_asked_through_the_scheduler_that_started_it(project: Path
     with opened(project) as lab:
         id = _launched(lab)
         with lab.context.store.transaction() as tx:
-            RunRecords(lab.context).change(tx, lab.context.need("run", id), {"scheduler": "gone"})
+            RunRecords(lab.context).change(tx, lab.context.need(RUN, id), {"scheduler": "gone"})
         other = _launched(lab, "exit 0")
         assert lab.wait([other], timeout_s=LONG_S) == {other: "done"}
         (problem,) = lab.scan()["problems"]
@@ -335,7 +337,7 @@ def test_a_live_run_is_asked_through_the_scheduler_that_started_it(project: Path
         assert "gone" in problem["message"]
         assert lab.runs.get(id).status == "running"
         with lab.context.store.transaction() as tx:
-            RunRecords(lab.context).change(tx, lab.context.need("run", id), {"scheduler": "local"})
+            RunRecords(lab.context).change(tx, lab.context.need(RUN, id), {"scheduler": "local"})
 
 
 @pytest.mark.parametrize("error", [OverflowError, RecursionError, KeyError, UnicodeDecodeError, PermissionError])

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from perpetual import Lab
+from perpetual.lab.kinds import RUN
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.loop.steps import Launches
 from perpetual.toolkit import platform
@@ -85,7 +86,7 @@ def test_a_run_that_came_through_after_all_is_not_a_failed_one(project: Path) ->
         run = lab.runs.launch(experiment.id)[0]
         ctx = lab.context
         with ctx.store.transaction() as tx:
-            RunRecords(lab.context).change(tx, ctx.need("run", run.id), {"launcher": [*dead_process()]})
+            RunRecords(lab.context).change(tx, ctx.need(RUN, run.id), {"launcher": [*dead_process()]})
         hold = project / "hold"
         hold.touch()
         script = f"while test -e {hold}; do sleep 0.02; done; echo acc=2.0"
@@ -114,7 +115,7 @@ def test_a_supervisor_that_is_about_to_start_is_waited_for(project: Path) -> Non
         ctx, folder = lab.context, lab.runs.log_dir(run.id)
         gone = dead_process()
         with ctx.store.transaction() as tx:
-            RunRecords(lab.context).change(tx, ctx.need("run", run.id), {"status": "launching", "launcher": [*gone]})
+            RunRecords(lab.context).change(tx, ctx.need(RUN, run.id), {"status": "launching", "launcher": [*gone]})
         folder.mkdir(parents=True)
         _left_behind(folder, gone, "echo acc=1.0")
         with FileLock(folder / "supervisor.lock"):

@@ -189,7 +189,7 @@ def test_the_kept_sums_are_those_of_the_rows(lab: Lab, campaign: Campaign) -> No
         reads.append((since, len(found)))
         return found
 
-    store.rows = counted  # type: ignore[method-assign]
+    store.rows = counted  # type: ignore[method-assign, assignment]
     lab.budget.require_room(gpu_hours=1.0, run_hours=1.0)
     assert reads == [(kept.body["rows"], store.count("debit") - kept.body["rows"])]
 

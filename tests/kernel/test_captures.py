@@ -21,6 +21,7 @@ from perpetual import Lab, __version__
 from perpetual.api import Capture, CodeReader, CodeState, Provider, RunChanges, RunEnd, RunFacts, RunStart, hookimpl
 from perpetual.cli.app import run as command_line
 from perpetual.errors import CorruptData, NotFound, NotPermitted, PluginError
+from perpetual.lab.kinds import RUN
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.provenance import captures
 from perpetual.records import Experiment, Hypothesis
@@ -173,7 +174,7 @@ def test_a_launcher_that_died_after_the_start(lab: Lab, campaign: Campaign, ends
     with ctx.store.transaction() as tx:
         lost = {"status": "launching", "launcher": [*(identity or ())] or None, "git": {"commit": None, "dirty": None},
                 "native_id": None, "pid": None, "started_at": None, "provenance_sha256": None}  # fmt: skip
-        RunRecords(lab.context).change(tx, ctx.need("run", run.id), lost)
+        RunRecords(lab.context).change(tx, ctx.need(RUN, run.id), lost)
     if ends == "after":
         lab.scan()
         assert lab.runs.get(run.id).status == "running"

@@ -20,6 +20,7 @@ from perpetual.errors import Conflict, TransientError
 from perpetual.lab import store_migration
 from perpetual.lab.context import Context
 from perpetual.lab.evidence.warnings import seen_before
+from perpetual.lab.kinds import RUN
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.methodology import Methodology
 from perpetual.lab.proposals import Proposals
@@ -101,7 +102,7 @@ def test_who_ended_a_run_is_known_when_it_is_measured(lab: Lab, other: Lab, monk
     until(lab, run.id, "there")
 
     def meanwhile() -> None:
-        document = other.context.need("run", run.id)
+        document = other.context.need(RUN, run.id)
         with other.context.store.transaction() as tx:
             RunRecords(other.context).change(tx, document, {"cancelled_by": "somebody"})
         command = platform.identity_of(run.pid or 0)
@@ -128,10 +129,10 @@ def test_a_run_that_another_launcher_starts_by_now_is_left_to_it(
         assert identity is not None
         with by.context.store.transaction() as tx:
             values = {"status": "launching", "launcher": list(identity)}
-            RunRecords(by.context).change(tx, by.context.need("run", run.id), values)
+            RunRecords(by.context).change(tx, by.context.need(RUN, run.id), values)
 
     launching(lab, dead_process())
-    stale = lab.context.need("run", run.id)
+    stale = lab.context.need(RUN, run.id)
     launching(other, platform.identity_of(os.getpid()))
     if state == "absent":
         reconcile._back_to_queue(lab.context, stale, reconcile.no_changes())
@@ -151,7 +152,7 @@ def test_a_run_that_moves_while_it_is_looked_for_is_live_once(
 
     def move(by: Lab, status: str) -> None:
         with by.context.store.transaction() as tx:
-            RunRecords(by.context).change(tx, by.context.need("run", run.id), {"status": status})
+            RunRecords(by.context).change(tx, by.context.need(RUN, run.id), {"status": status})
 
     if before != "queued":
         move(lab, before)

@@ -19,6 +19,7 @@ from perpetual import Lab
 from perpetual.api import Provider, hookimpl
 from perpetual.errors import Conflict, CorruptData, NotPermitted, PerpetualError, Refused, UsageError
 from perpetual.lab.doctor import Doctor
+from perpetual.lab.kinds import EXPERIMENT, RUN
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.records import Event, Experiment, Hypothesis, Run
 from perpetual.registry import Registry
@@ -461,8 +462,8 @@ def test_what_changed_after_its_approval_does_not_run(lab: Lab, campaign: Campai
     _, experiment = campaign()
     ctx = lab.context
     with ctx.store.transaction() as tx:
-        body = ctx.need("experiment", experiment.id).body
-        merged = {key: {**body[key], **value} if key == "design" else value for key, value in change.items()}
+        body = ctx.need(EXPERIMENT, experiment.id).body
+        merged = {key: {**body["design"], **value} if key == "design" else value for key, value in change.items()}
         tx.put("experiment", experiment.id, {**body, **merged})
     with pytest.raises(NotPermitted) as caught:
         lab.runs.launch(experiment.id)
@@ -668,7 +669,7 @@ def test_a_launcher_that_died_before_the_start(lab: Lab, campaign: Campaign) -> 
     ctx = lab.context
     with ctx.store.transaction() as tx:
         RunRecords(lab.context).change(
-            tx, ctx.need("run", run.id), {"status": "launching", "reason": None, "launcher": _dead()}
+            tx, ctx.need(RUN, run.id), {"status": "launching", "reason": None, "launcher": _dead()}
         )
     first = lab.scan()["changes"]
     assert [(change["from"], change["to"]) for change in first] == [("launching", "queued")]
@@ -691,7 +692,7 @@ def test_a_launcher_that_died_after_the_start(lab: Lab, campaign: Campaign) -> N
     ctx = lab.context
     with ctx.store.transaction() as tx:
         lost = {"status": "launching", "launcher": _dead(), "native_id": None, "pid": None, "started_at": None}
-        RunRecords(lab.context).change(tx, ctx.need("run", run.id), lost)
+        RunRecords(lab.context).change(tx, ctx.need(RUN, run.id), lost)
     assert [(change["from"], change["to"]) for change in lab.scan()["changes"]] == [("launching", "running")]
     assert lab.runs.get(run.id).pid == run.pid
     (lab.root / "hold").unlink()
@@ -709,10 +710,10 @@ def test_a_launcher_that_is_at_work_is_left_alone(lab: Lab, campaign: Campaign) 
     assert me is not None
     ctx = lab.context
     with ctx.store.transaction() as tx:
-        RunRecords(lab.context).change(tx, ctx.need("run", run.id), {"status": "launching", "launcher": [*me]})
+        RunRecords(lab.context).change(tx, ctx.need(RUN, run.id), {"status": "launching", "launcher": [*me]})
     assert lab.scan()["changes"] == []
     with ctx.store.transaction() as tx:
-        RunRecords(lab.context).change(tx, ctx.need("run", run.id), {"status": "queued"})
+        RunRecords(lab.context).change(tx, ctx.need(RUN, run.id), {"status": "queued"})
 
 
 def test_a_launcher_on_another_machine_is_left_alone(lab: Lab, campaign: Campaign) -> None:
@@ -726,7 +727,7 @@ def test_a_launcher_on_another_machine_is_left_alone(lab: Lab, campaign: Campaig
     def found(launching_at: str) -> str:
         with ctx.store.transaction() as tx:
             values = {"status": "launching", **there, "launching_at": launching_at}
-            RunRecords(lab.context).change(tx, ctx.need("run", run.id), values)
+            RunRecords(lab.context).change(tx, ctx.need(RUN, run.id), values)
         lab.scan()
         return lab.runs.get(run.id).status
 

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -290,17 +290,27 @@ def _writes_key(function: ast.AST, key: str) -> bool:
     return False
 
 
-def _puts(function: ast.AST, kind: str) -> bool:
-    """Whether a function writes documents of a kind."""
+def _calls_with(function: ast.AST, methods: Collection[str], kind: str) -> bool:
+    """Whether a function calls one of the methods for a kind: by its name, or by its constant of `lab/kinds.py`."""
     return any(
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
-        and node.func.attr in ("put", "create")
+        and node.func.attr in methods
         and bool(node.args)
-        and isinstance(node.args[0], ast.Constant)
-        and node.args[0].value == kind
+        and ast.unparse(node.args[0]) in (repr(kind), kind.upper(), f"kinds.{kind.upper()}")
         for node in _nodes(function)
     )
+
+
+def _puts(function: ast.AST, kind: str) -> bool:
+    """Whether a function writes documents of a kind."""
+    return _calls_with(function, ("put", "create"), kind)
+
+
+def test_a_planted_write_is_seen_by_name_and_by_constant() -> None:
+    for written in ('tx.put("hypothesis", id, body)', "tx.put(HYPOTHESIS, id, body)", "tx.create(kinds.HYPOTHESIS, b)"):
+        assert _puts(ast.parse(f"def f():\n    {written}\n").body[0], "hypothesis")
+    assert not _puts(ast.parse("def f():\n    tx.get(HYPOTHESIS, id)\n").body[0], "hypothesis")
 
 
 @cache
@@ -334,25 +344,17 @@ def test_confidence_is_written_by_the_fold_alone() -> None:
         "lab/runs/analyse.py:_conclude",
     }
     assert having - writers <= {
+        "lab/evidence/manual.py:_fold_of",  # what `refold` answers
         "lab/hypotheses.py:Hypotheses.update",  # hands a person's value on
         "lab/proposals.py:Proposals.state",  # what a scorer is shown
+        "lab/status.py:_hypothesis_line",  # what the status shows
         "science/evidence.py:confidence",  # the formula's answer
     }
 
 
 def test_ledgers_are_appended_by_their_rows_modules_alone() -> None:
     def appends(kind: str) -> set[str]:
-        return _where(
-            lambda function: any(
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and node.func.attr == "append"
-                and bool(node.args)
-                and isinstance(node.args[0], ast.Constant)
-                and node.args[0].value == kind
-                for node in _nodes(function)
-            )
-        )
+        return _where(lambda function: _calls_with(function, ("append",), kind))
 
     assert appends("evidence") == {"lab/ledger/evidence.py:EvidenceRecords.append"}
     assert appends("debit") == {"lab/budget.py:Budget._append"}

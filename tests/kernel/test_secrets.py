@@ -18,6 +18,7 @@ import pytest
 from perpetual import Lab
 from perpetual.api import GateVerdict, Provider, hookimpl
 from perpetual.errors import NotPermitted, PluginError, UsageError
+from perpetual.lab.kinds import EXPERIMENT, RUN
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.redaction import CHECKED, Redaction, only_removes
 from perpetual.registry import Registry
@@ -137,14 +138,14 @@ def test_a_record_that_holds_secrets_is_shown_without_them(lab: Lab) -> None:
     made = lab.experiments.propose(command="true", config={"a": 1})
     store = lab.context.store
     with store.transaction() as tx:
-        body = lab.context.need("experiment", made.id).body
+        body = lab.context.need(EXPERIMENT, made.id).body
         del body["checked_for_secrets"]
         body |= {"command": "x --api-key hunter2", "env": {"A_TOKEN": "s3cr3t"}, "config": {"password": "hunter3"}}
         tx.put("experiment", made.id, body)
     shown = lab.experiments.get(made.id)
     assert (shown.command, shown.env, shown.config) == (f"x --api-key {MASK}", {"A_TOKEN": MASK}, {"password": MASK})
     assert lab.experiments.list().items == (shown,)
-    kept = lab.context.need("experiment", made.id).body
+    kept = lab.context.need(EXPERIMENT, made.id).body
     assert kept["command"] == "x --api-key hunter2"  # what approval bound
     assert lab.context.redaction.old_secrets(kept) == ["command", "env", "config"]
 
@@ -182,7 +183,7 @@ def test_an_older_record_shows_its_secrets_nowhere(
         assert lab.wait([run.id], timeout_s=60.0)
         lab.evidence.add(hypothesis.id, verdict="inconclusive", strength=0.5, why=f"because {next(s)}")
         with lab.context.store.transaction() as tx:
-            RunRecords(lab.context).change(tx, lab.context.need("run", run.id), {"reason": f"it said {next(s)}"})
+            RunRecords(lab.context).change(tx, lab.context.need(RUN, run.id), {"reason": f"it said {next(s)}"})
         _unmark(lab, made.id, hypothesis.id, run.id)
     shown = [document.render(lab), document.render_html(lab)]
     asked = [

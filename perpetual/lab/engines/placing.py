@@ -12,6 +12,7 @@ from perpetual.config import Config
 from perpetual.errors import PluginError, UsageError
 from perpetual.lab.context import Context
 from perpetual.lab.engines.schedulers import scheduler_name, scheduler_of
+from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, RunRow
 from perpetual.slots.gpu import GpuBackend
 from perpetual.slots.placement import (
     GpuNeed,
@@ -29,7 +30,6 @@ from perpetual.slots.placement import (
 )
 from perpetual.slots.scheduler import LaunchError, Scheduler
 from perpetual.slots.sections import Finding
-from perpetual.slots.store import Document
 from perpetual.toolkit.units import posix_of
 
 __all__ = ["Surveys", "check_place", "need_of", "needs_driver", "placement_by", "placement_of", "placer_of", "placers",
@@ -45,7 +45,7 @@ class Surveys:
         self._ctx = ctx
         self._found: dict[str | None, Survey] = {}
 
-    def of(self, experiment: Document) -> Survey:
+    def of(self, experiment: ExperimentRow) -> Survey:
         """Returns the survey of the placement that places an experiment's runs; raises as `scheduler_of` does."""
         return self.by(_placer(self._ctx, scheduler_name(self._ctx, experiment), scheduler_of(self._ctx, experiment)))
 
@@ -57,7 +57,7 @@ class Surveys:
         return self._found[placer]
 
 
-def placement_of(ctx: Context, experiment: Document) -> Placement:
+def placement_of(ctx: Context, experiment: ExperimentRow) -> Placement:
     """Returns what places an experiment's runs: the placement of its scheduler, else the configured one.
 
     Where no plugin offers that one, runs that need GPUs are refused or wait, and CPU runs see no GPU.
@@ -65,12 +65,12 @@ def placement_of(ctx: Context, experiment: Document) -> Placement:
     return _placement(ctx, scheduler_of(ctx, experiment))
 
 
-def placer_of(ctx: Context, experiment: Document) -> str | None:
+def placer_of(ctx: Context, experiment: ExperimentRow) -> str | None:
     """Returns the scheduler whose own placement places an experiment's runs; None for the configured placement."""
     return _placer(ctx, scheduler_name(ctx, experiment), scheduler_of(ctx, experiment))
 
 
-def placers(ctx: Context, runs: Iterable[Document]) -> list[str | None]:
+def placers(ctx: Context, runs: Iterable[RunRow]) -> list[str | None]:
     """Returns the schedulers whose own placements place these runs, None for the configured one; each once."""
     return [*dict.fromkeys(_placer_of_run(ctx, run) for run in runs)]
 
@@ -95,7 +95,7 @@ def _placer(ctx: Context, name: str, scheduler: Scheduler) -> str | None:
     return None if scheduler.placement() is None else name
 
 
-def _placer_of_run(ctx: Context, run: Document) -> str | None:
+def _placer_of_run(ctx: Context, run: RunRow) -> str | None:
     """Returns the placer of a live run; its scheduler's name, where that one is gone: nothing of this machine."""
     name = str(run.body["scheduler"])
     try:
@@ -119,7 +119,7 @@ def settings_of(config: Config) -> PlacementSettings:
 def view_of(
     ctx: Context,
     placer: str | None = None,
-    live: Callable[[], Sequence[Document]] | None = None,
+    live: Callable[[], Sequence[RunRow]] | None = None,
     ahead: Callable[[], Iterable[QueuedRun]] = tuple,
 ) -> PlacementView:
     """Returns what a placement sees.
@@ -134,12 +134,12 @@ def view_of(
         chosen: GpuBackend = ctx.part("gpus")
         return chosen
 
-    def read() -> list[Document]:
-        return [run for status in ("launching", "running") for run in ctx.store.find("run", status=status)]
+    def read() -> list[RunRow]:
+        return [run for status in ("launching", "running") for run in ctx.store.find(RUN, status=status)]
 
     look = live or read
 
-    def find() -> list[Document]:
+    def find() -> list[RunRow]:
         return [run for run in look() if _placer_of_run(ctx, run) == placer]
 
     def runs() -> list[LiveRun]:
@@ -147,9 +147,9 @@ def view_of(
 
     def ended() -> Mapping[int, str]:
         known = {run.id for run in find()}
-        newest = ctx.store.page("run", limit=_RECENT, newest_first=True).items
+        newest = ctx.store.page(RUN, limit=_RECENT, newest_first=True).items
         ours = [run for run in newest if run.id not in known and _placer_of_run(ctx, run) == placer]
-        return {run.body["pid"]: run.id for run in ours}
+        return {pid: run.id for run in ours if (pid := run.body["pid"]) is not None}
 
     return PlacementView(
         backend=backend,
@@ -162,9 +162,9 @@ def view_of(
     )
 
 
-def _live_run(ctx: Context, run: Document) -> LiveRun:
+def _live_run(ctx: Context, run: RunRow) -> LiveRun:
     """Returns a launching or running run as a placement sees it."""
-    experiment = ctx.need("experiment", run.body["experiment_id"])
+    experiment = ctx.need(EXPERIMENT, run.body["experiment_id"])
     started = run.body["started_at"]
     return LiveRun(
         run_id=run.id,
@@ -177,14 +177,14 @@ def _live_run(ctx: Context, run: Document) -> LiveRun:
     )
 
 
-def need_of(experiment: Document, wanted: Sequence[int]) -> GpuNeed | None:
+def need_of(experiment: ExperimentRow, wanted: Sequence[int]) -> GpuNeed | None:
     """Returns what a run needs of GPUs; None for a CPU run."""
     resources = experiment.body["resources"]
     number = len(wanted) or resources["gpus"]
     return GpuNeed(number, resources["gpu_memory_bytes"], tuple(wanted)) if number else None
 
 
-def needs_driver(experiment: Document, wanted: Sequence[int], surveys: Surveys) -> bool:
+def needs_driver(experiment: ExperimentRow, wanted: Sequence[int], surveys: Surveys) -> bool:
     """Returns whether its survey must be asked before a run of the experiment is placed."""
     if need_of(experiment, wanted) is None:
         return False
@@ -194,7 +194,7 @@ def needs_driver(experiment: Document, wanted: Sequence[int], surveys: Surveys) 
         return False  # its scheduler is gone: it waits for that
 
 
-def request_of(ctx: Context, experiment: Document, need: GpuNeed, run: Document | None = None) -> PlacementRequest:
+def request_of(ctx: Context, experiment: ExperimentRow, need: GpuNeed, run: RunRow | None = None) -> PlacementRequest:
     """Returns the request for a run of the experiment that would start now; `run` is None for one that is planned."""
     ends_at_s = _end_s(experiment, ctx.config.methodology["on_overrun"], _now_s(ctx))
     if run is None:
@@ -202,7 +202,7 @@ def request_of(ctx: Context, experiment: Document, need: GpuNeed, run: Document 
     return PlacementRequest(experiment.id, need, ends_at_s, run.id, ctx.folder / "runs" / run.id)
 
 
-def check_place(ctx: Context, experiment: Document, wanted: Sequence[int], surveys: Surveys) -> None:
+def check_place(ctx: Context, experiment: ExperimentRow, wanted: Sequence[int], surveys: Surveys) -> None:
     """Raises unless the run could ever get its GPUs, and `wanted` names as many as it declares."""
     declared = experiment.body["resources"]["gpus"]
     if wanted and (len(set(wanted)) != len(wanted) or declared not in (0, len(wanted))):
@@ -215,13 +215,13 @@ def check_place(ctx: Context, experiment: Document, wanted: Sequence[int], surve
         surveys.of(experiment).check(request_of(ctx, experiment, need))
 
 
-def variables(ctx: Context, experiment: Document, gpus: Sequence[str], run: Document | None) -> dict[str, str]:
+def variables(ctx: Context, experiment: ExperimentRow, gpus: Sequence[str], run: RunRow | None) -> dict[str, str]:
     """Returns the variables by which a program sees the GPUs of its run, and no others."""
     numbers = [] if run is None else run.body.get("gpu_numbers") or []
     return placement_of(ctx, experiment).environment(view_of(ctx, placer_of(ctx, experiment)), gpus, numbers)
 
 
-def _end_s(experiment: Document, on_overrun: str | None, start_s: float) -> float:
+def _end_s(experiment: ExperimentRow, on_overrun: str | None, start_s: float) -> float:
     wall_s: float | None = experiment.body["resources"]["wall_s"]
     return inf if wall_s is None or on_overrun == "warn" else start_s + wall_s
 

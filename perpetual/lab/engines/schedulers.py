@@ -11,20 +11,20 @@ from typing import Any
 
 from perpetual.errors import PluginError, UnknownPlugin, UsageError
 from perpetual.lab.context import Context
+from perpetual.lab.kinds import ExperimentRow
 from perpetual.lab.options import asked, leaves_of, with_defaults
 from perpetual.slots.scheduler import LaunchError, Scheduler
-from perpetual.slots.store import Document
 
 __all__ = ["engine_options", "is_of_this_machine", "named", "options_of", "queues", "scheduler_of", "scheduler_name"]
 
 
-def scheduler_name(ctx: Context, experiment: Document) -> str:
+def scheduler_name(ctx: Context, experiment: ExperimentRow) -> str:
     """Returns the name of the scheduler that starts an experiment's runs."""
     chosen: str = experiment.body["resources"].get("scheduler") or ctx.config["scheduler"]
     return chosen
 
 
-def scheduler_of(ctx: Context, experiment: Document) -> Scheduler:
+def scheduler_of(ctx: Context, experiment: ExperimentRow) -> Scheduler:
     """Returns the scheduler that starts an experiment's runs.
 
     Raises:
@@ -99,7 +99,7 @@ def engine_options(scheduler: Scheduler, name: str, given: Mapping[str, Any]) ->
     return found
 
 
-def options_of(ctx: Context, experiment: Document) -> dict[str, Any]:
+def options_of(ctx: Context, experiment: ExperimentRow) -> dict[str, Any]:
     """Returns the options that the scheduler of an experiment is given, with their defaults.
 
     Raises:

@@ -16,8 +16,8 @@ from typing import Any
 from perpetual.errors import CorruptData, UnknownPlugin
 from perpetual.lab.context import Context
 from perpetual.lab.engines.schedulers import scheduler_of
+from perpetual.lab.kinds import EXPERIMENT, RUN, RunRow
 from perpetual.slots.scheduler import LIVING, EndUnreadable, Scheduler, Sighting
-from perpetual.slots.store import Document
 from perpetual.toolkit.units import posix_of
 
 __all__ = [
@@ -44,11 +44,11 @@ _LARGEST_SPEC_BYTES = 64 << 20
 
 def folder_of(ctx: Context, run_id: str) -> Path:
     """Returns where a run's files are: those of a job that its engine has started anew are where they were."""
-    run = ctx.store.get("run", run_id)
+    run = ctx.store.get(RUN, run_id)
     return ctx.folder / "runs" / (run_id if run is None else str(run.body.get("lives_in", run_id)))
 
 
-def scheduler_for(ctx: Context, run: Document) -> Scheduler:
+def scheduler_for(ctx: Context, run: RunRow) -> Scheduler:
     """Returns the scheduler that started a run, whichever one the configuration names today.
 
     Raises:
@@ -66,7 +66,7 @@ def scheduler_for(ctx: Context, run: Document) -> Scheduler:
     return found
 
 
-def sight(ctx: Context, run: Document, *, wait_s: float | None = None) -> Sighting:
+def sight(ctx: Context, run: RunRow, *, wait_s: float | None = None) -> Sighting:
     """Returns how a run is now, or after at most `wait_s` seconds of waiting for its end.
 
     Raises:
@@ -80,7 +80,7 @@ def sight(ctx: Context, run: Document, *, wait_s: float | None = None) -> Sighti
     return taken(ctx, run, scheduler.wait(run.body["native_id"], log_dir, wait_s))
 
 
-def taken(ctx: Context, run: Document, seen: Sighting) -> Sighting:
+def taken(ctx: Context, run: RunRow, seen: Sighting) -> Sighting:
     """Returns what a scheduler's sighting says of this very run: nothing, where it is of the run of another record.
 
     Raises:
@@ -100,7 +100,7 @@ def taken(ctx: Context, run: Document, seen: Sighting) -> Sighting:
     return seen
 
 
-def _is_another_s(scheduler: Scheduler, run: Document, seen: Sighting) -> bool:
+def _is_another_s(scheduler: Scheduler, run: RunRow, seen: Sighting) -> bool:
     if not scheduler.binds_runs or seen.state == "absent":
         return False
     if seen.state in LIVING and seen.started_at is None:
@@ -111,14 +111,14 @@ def _is_another_s(scheduler: Scheduler, run: Document, seen: Sighting) -> bool:
     return nonce is not None and seen.spec_hash is not None and seen.spec_hash != run.body["spec_hash"]
 
 
-def is_requeued(run: Document, seen: Sighting) -> bool:
+def is_requeued(run: RunRow, seen: Sighting) -> bool:
     """Returns whether the engine has started its job anew since the record of the run."""
     known = run.body["native_id"]
     is_other = seen.native_id is not None and known is not None and seen.native_id != known
     return seen.requeued > run.body.get("requeued", 0) or is_other
 
 
-def impossible_end(ctx: Context, run: Document, seen: Sighting) -> str | None:
+def impossible_end(ctx: Context, run: RunRow, seen: Sighting) -> str | None:
     """Returns why an end cannot be that of this run; None if it can be."""
     if (seen.started_at, seen.reason, run.body["started_at"]) == (None, "killed", None) and seen.duration_s == 0:
         return None  # cancelled while it was pending
@@ -138,9 +138,9 @@ def impossible_end(ctx: Context, run: Document, seen: Sighting) -> str | None:
     return None
 
 
-def _longest_s(ctx: Context, run: Document, started_s: float) -> float | None:
+def _longest_s(ctx: Context, run: RunRow, started_s: float) -> float | None:
     """Returns how long it can have lasted; None if that is not known."""
-    experiment = ctx.store.get("experiment", run.body["experiment_id"])
+    experiment = ctx.store.get(EXPERIMENT, run.body["experiment_id"])
     wall_s = None if experiment is None else experiment.body["resources"]["wall_s"]
     if wall_s is None or run.body.get("on_overrun") == "warn":
         # The clock alone is left to say it, and it may have been set.
@@ -149,7 +149,7 @@ def _longest_s(ctx: Context, run: Document, started_s: float) -> float | None:
     return float(wall_s) + max(float(grace or 0.0) for grace in graces) + _SLACK_S
 
 
-def leftovers(ctx: Context, run: Document) -> tuple[int, ...]:
+def leftovers(ctx: Context, run: RunRow) -> tuple[int, ...]:
     """Returns the processes that a lost run has left behind and that live; none of a run that ended in another way."""
     if run.body["status"] != "lost":
         return ()
@@ -164,13 +164,13 @@ def leftovers(ctx: Context, run: Document) -> tuple[int, ...]:
 # --- folders of other records --------------------------------------------------------------------------------------
 
 
-def is_occupied(ctx: Context, run: Document) -> str | None:
+def is_occupied(ctx: Context, run: RunRow) -> str | None:
     """Returns what lives in the folder of a run that is yet to be started, in words: the run of another record."""
     folder = folder_of(ctx, run.id)
     if not os.path.lexists(folder) or _is_its_own(folder, run):
         return None
     try:
-        seen = scheduler_of(ctx, ctx.need("experiment", run.body["experiment_id"])).poll(None, folder)
+        seen = scheduler_of(ctx, ctx.need(EXPERIMENT, run.body["experiment_id"])).poll(None, folder)
     except (CorruptData, *HOSTILE):
         return None  # nothing that lives is known of it
     if seen.state == "running" and seen.elsewhere is None and seen.started_at is not None:
@@ -180,7 +180,7 @@ def is_occupied(ctx: Context, run: Document) -> str | None:
     return None
 
 
-def set_aside(ctx: Context, run: Document) -> str | None:
+def set_aside(ctx: Context, run: RunRow) -> str | None:
     """Moves the folder that another record's run left where this one is to begin; answers its new name.
 
     Raises:
@@ -196,7 +196,7 @@ def set_aside(ctx: Context, run: Document) -> str | None:
     return name
 
 
-def _is_its_own(folder: Path, run: Document) -> bool:
+def _is_its_own(folder: Path, run: RunRow) -> bool:
     """Returns whether a launcher of this very run has prepared the folder."""
     nonce = run.body.get("nonce")
     if nonce is None:

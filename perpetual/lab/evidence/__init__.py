@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from perpetual.lab.context import Context
+from perpetual.lab.kinds import HYPOTHESIS
 from perpetual.lab.ledger.evidence import EvidenceRecords
 from perpetual.records import Evidence, Listing
 
 if TYPE_CHECKING:
+    from perpetual.documents.ledger import Refolded
     from perpetual.lab.evidence.partial_record import PartialRecord
 
 __all__ = ["EvidenceLedger"]
 
-Moved = list[dict[str, Any]]  # hypotheses with their stored and their new fold
+Moved: TypeAlias = "list[Refolded]"  # hypotheses with their stored and their new fold
 
 
 class EvidenceLedger:
@@ -77,7 +79,7 @@ class EvidenceLedger:
         """Returns what each design measured, with its interval, by the experiment whose prediction holds."""
         from perpetual.lab.evidence import confidence
 
-        return confidence.effects_of(self._ctx, self._ctx.need("hypothesis", hypothesis_id).id)
+        return confidence.effects_of(self._ctx, self._ctx.need(HYPOTHESIS, hypothesis_id).id)
 
     def partial_record(self, methodology: Mapping[str, Any]) -> PartialRecord:
         """Returns a part of the record, empty at first, that is folded by itself under that methodology."""

@@ -10,12 +10,21 @@ from perpetual.lab.context import Context
 from perpetual.lab.evidence.effects import effect_of, headline
 from perpetual.lab.evidence.stale import Comparison, baseline_values, comparisons, root_of, sentences
 from perpetual.lab.evidence.warnings import cautions, killed_by_agents
+from perpetual.lab.kinds import (
+    EVIDENCE,
+    EXPERIMENT,
+    HYPOTHESIS,
+    RUN,
+    ExperimentRow,
+    HypothesisRow,
+    LabTransaction,
+    RunRow,
+)
 from perpetual.lab.ledger.evidence import EvidenceFold, EvidenceRecords
 from perpetual.lab.ledger.experiments import ExperimentRecords, design_key
 from perpetual.lab.ledger.hypotheses import PRIORS
 from perpetual.lab.permissions import is_agent
 from perpetual.science.evidence import bound_of, confidence, live_rows
-from perpetual.slots.store import Document, Transaction
 
 __all__ = [
     "add_evidence",
@@ -55,7 +64,7 @@ _NEEDS = {
 
 
 def oriented(
-    experiment: Document, baseline: dict[int, float] | float | None, rows: Sequence[Mapping[str, Any]]
+    experiment: ExperimentRow, baseline: dict[int, float] | float | None, rows: Sequence[Mapping[str, Any]]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
     """Returns the design and its rows as the science wants them: differences from the baseline, bigger is better.
 
@@ -68,6 +77,7 @@ def oriented(
     model: dict[str, Any]
     if design["kind"] == "binary":
         assert isinstance(baseline, float), experiment.id
+        assert design["mde"] is not None, experiment.id
         rates = {"mu1": baseline + sign * design["mde"], "mu0": baseline}
         model = {"model": "binary", **rates, "metric": design["metric"], "on_crash": design.get("on_crash")}
         return model, [dict(row) for row in rows]
@@ -127,7 +137,7 @@ def _shifted(
 
 
 def designs_of(
-    ctx: Context, hypothesis: Document, rows: Sequence[Mapping[str, Any]]
+    ctx: Context, hypothesis: HypothesisRow, rows: Sequence[Mapping[str, Any]]
 ) -> tuple[dict[str, Any], list[Mapping[str, Any]], dict[str, str]]:
     """Returns what `perpetual.science.confidence` takes: the designs that were measured, and the rows in their order.
 
@@ -172,7 +182,7 @@ def designs_of(
 def _equal_values(ctx: Context, design: Mapping[str, Any], compared: Comparison) -> dict[str, str]:
     """Returns a note for runs that all measured the same, where another metric shows that their seeds differ."""
     metric, found = design["metric"], {}
-    runs = [ctx.need("run", row["run_id"]) for row in compared.rows if row.get("run_id")]
+    runs = [ctx.need(RUN, row["run_id"]) for row in compared.rows if row.get("run_id")]
     if _show_other_seeds(runs, metric):
         found["equal"] = _counted_as_one("runs", runs, metric)
     if _show_other_seeds(compared.against, metric):
@@ -180,14 +190,14 @@ def _equal_values(ctx: Context, design: Mapping[str, Any], compared: Comparison)
     return found
 
 
-def _show_other_seeds(runs: Sequence[Document], metric: str) -> bool:
+def _show_other_seeds(runs: Sequence[RunRow], metric: str) -> bool:
     if len(runs) < 2 or len({run.body["metrics"].get(metric) for run in runs}) != 1:
         return False
     names = {name for run in runs for name in run.body["metrics"]} - {metric}
     return any(len({run.body["metrics"].get(name) for run in runs}) > 1 for name in names)
 
 
-def _counted_as_one(words: str, runs: Sequence[Document], metric: str) -> str:
+def _counted_as_one(words: str, runs: Sequence[RunRow], metric: str) -> str:
     return f"{len(runs)} {words} measured exactly {runs[0].body['metrics'][metric]:.6g}: counted as one"
 
 
@@ -221,7 +231,7 @@ def _design_of(group: _Group, row: Mapping[str, Any]) -> Mapping[str, Any]:
     return found
 
 
-def cautioned(ctx: Context, hypothesis: Document, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def cautioned(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns what is to be known beside the confidence: comparisons across versions first, then the other cautions."""
     found = []
     for group in _groups(ctx, hypothesis.id, rows).values():
@@ -233,16 +243,16 @@ def cautioned(ctx: Context, hypothesis: Document, rows: Sequence[Mapping[str, An
 class _Group(NamedTuple):
     """Experiments of one hypothesis that share a design, and what was measured of them."""
 
-    first: Document  # whose prediction holds
-    members: list[Document]
+    first: ExperimentRow  # whose prediction holds
+    members: list[ExperimentRow]
     rows: list[Mapping[str, Any]]
     counting: list[Mapping[str, Any]]  # those that stand
 
 
 def _groups(ctx: Context, hypothesis_id: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, _Group]:
     """Returns the designs of a hypothesis of which something was measured, by their keys."""
-    members_of: dict[str, list[Document]] = {}
-    for experiment in ctx.store.find("experiment", hypothesis_id=hypothesis_id):
+    members_of: dict[str, list[ExperimentRow]] = {}
+    for experiment in ctx.store.find(EXPERIMENT, hypothesis_id=hypothesis_id):
         if experiment.body["design"]["claim"] is not None:  # without one its rows say nothing; there may be thousands
             members_of.setdefault(design_key(experiment.body), []).append(experiment)
     standing = _standing(rows, hypothesis_id)
@@ -255,7 +265,7 @@ def _standing(rows: Sequence[Mapping[str, Any]], hypothesis_id: str) -> set[Any]
     return {row["id"] for row in live_rows(rows, hypothesis_id)}
 
 
-def _group(members: list[Document], rows: Sequence[Mapping[str, Any]], standing: set[Any]) -> _Group | None:
+def _group(members: list[ExperimentRow], rows: Sequence[Mapping[str, Any]], standing: set[Any]) -> _Group | None:
     """Returns what was measured of experiments that share a design, given their rows (and perhaps others)."""
     known = {member.id: member for member in members}
     own = [row for row in rows if row["kind"] == "measured" and row["experiment_id"] in known]
@@ -263,13 +273,13 @@ def _group(members: list[Document], rows: Sequence[Mapping[str, Any]], standing:
     return _Group(known[(counting or own)[0]["experiment_id"]], members, own, counting) if own else None
 
 
-def predictions_of(ctx: Context, hypothesis_id: str) -> dict[str, Document]:
+def predictions_of(ctx: Context, hypothesis_id: str) -> dict[str, ExperimentRow]:
     """Returns by design key the experiment whose prediction holds for all of that design, once it was measured."""
     groups = _groups(ctx, hypothesis_id, rows_of(ctx, hypothesis_id))
     return {key: group.first for key, group in groups.items()}
 
 
-def prediction_of(ctx: Context, hypothesis_id: str, body: Mapping[str, Any]) -> Document | None:
+def prediction_of(ctx: Context, hypothesis_id: str, body: Mapping[str, Any]) -> ExperimentRow | None:
     """Returns the same for the one design of an experiment or a draft.
 
     Reads that design's experiments and rows alone.
@@ -292,7 +302,7 @@ def prediction_of(ctx: Context, hypothesis_id: str, body: Mapping[str, Any]) -> 
     return group.first if group is not None else None
 
 
-def _compute(ctx: Context, hypothesis: Document, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _compute(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Returns `perpetual.science.confidence` of the hypothesis, its experiments' designs and these rows."""
     designs, ready, sorts = designs_of(ctx, hypothesis, rows)
     methodology = ctx.config.methodology
@@ -337,7 +347,7 @@ def rows_of(ctx: Context, hypothesis_id: str, **more: str) -> list[dict[str, Any
     `more` are fields that rows must have too.
     """
     rows = []
-    for row in ctx.store.find("evidence", hypothesis_id=hypothesis_id, **more):
+    for row in ctx.store.find(EVIDENCE, hypothesis_id=hypothesis_id, **more):
         body = {**row.body, "id": f"v{row.id}", "no": row.number, "design_id": row.body["experiment_id"]}
         rows.append(_opined(body))
     return rows
@@ -362,7 +372,7 @@ class _Verdict(NamedTuple):
 
 
 def _status(
-    ctx: Context, hypothesis: Document, result: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
+    ctx: Context, hypothesis: HypothesisRow, result: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
 ) -> _Verdict:
     methodology = ctx.config.methodology
     taken_back = {row["target"] for row in rows if row["kind"] == "retraction"}
@@ -394,7 +404,7 @@ def _needs(result: Mapping[str, Any], *, confirm: bool) -> str | None:
     return None
 
 
-def folded(ctx: Context, hypothesis: Document, rows: Sequence[Mapping[str, Any]]) -> EvidenceFold:
+def folded(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[Mapping[str, Any]]) -> EvidenceFold:
     """Returns all that follows from a hypothesis's ledger: the figures, the status and what it lacks, the flags."""
     result = _compute(ctx, hypothesis, rows)
     status, needs, decided_by = _status(ctx, hypothesis, result, rows)
@@ -424,13 +434,15 @@ def _clipped_prior(prior: float) -> list[str]:
     return [] if counted == prior else [f"its prior of {prior:g} counts as {counted:g}"]
 
 
-def refold(ctx: Context, tx: Transaction, hypothesis_id: str, rows: Sequence[Mapping[str, Any]] | None = None) -> str:
+def refold(
+    ctx: Context, tx: LabTransaction, hypothesis_id: str, rows: Sequence[Mapping[str, Any]] | None = None
+) -> str:
     """Computes the hypothesis from its ledger, writes what changed, and answers its status.
 
     Args:
         rows: the ledger, where the caller has read it.
     """
-    hypothesis = tx.get("hypothesis", hypothesis_id)
+    hypothesis = tx.get(HYPOTHESIS, hypothesis_id)
     assert hypothesis is not None, hypothesis_id
     ctx.config.refresh()  # under the thresholds of now: setting one folds anew, and this fold may come after
     rows = rows_of(ctx, hypothesis_id) if rows is None else rows
@@ -453,7 +465,7 @@ def refold(ctx: Context, tx: Transaction, hypothesis_id: str, rows: Sequence[Map
     later["cautions"] = cautioned(ctx, hypothesis, rows)
     body |= {name: value for name, value in later.items() if value or name in body}
     if body != hypothesis.body:
-        tx.put("hypothesis", hypothesis_id, body, expect_revision=hypothesis.revision)
+        tx.put(HYPOTHESIS, hypothesis_id, body, expect_revision=hypothesis.revision)
     if status != hypothesis.body["status"]:
         payload = {
             "from": hypothesis.body["status"],
@@ -462,12 +474,12 @@ def refold(ctx: Context, tx: Transaction, hypothesis_id: str, rows: Sequence[Map
             "false_alarm_bound": body["false_alarm_bound"],
         }
         ctx.emit(tx, "hypothesis_status", hypothesis_id, payload)
-        for experiment in tx.find("experiment", hypothesis_id=hypothesis_id):
+        for experiment in tx.find(EXPERIMENT, hypothesis_id=hypothesis_id):
             ExperimentRecords(ctx).fold(tx, experiment.id)
     return status
 
 
-def refold_users_of(ctx: Context, tx: Transaction, baseline_id: str) -> list[str]:
+def refold_users_of(ctx: Context, tx: LabTransaction, baseline_id: str) -> list[str]:
     """Refolds every hypothesis that has an experiment compared with this baseline, or with what it extends."""
     users = users_of(ctx, tx, baseline_id)
     for hypothesis_id in users:
@@ -475,14 +487,14 @@ def refold_users_of(ctx: Context, tx: Transaction, baseline_id: str) -> list[str
     return users
 
 
-def users_of(ctx: Context, tx: Transaction, baseline_id: str) -> list[str]:
+def users_of(ctx: Context, tx: LabTransaction, baseline_id: str) -> list[str]:
     """Returns the hypotheses that have an experiment compared with this baseline, or with what it extends or renews."""
-    root = root_of(ctx, ctx.need("experiment", baseline_id)).id
+    root = root_of(ctx, ctx.need(EXPERIMENT, baseline_id)).id
     compared = _users(tx)
     return sorted({*compared.get(baseline_id, ()), *compared.get(root, ())})
 
 
-def _users(tx: Transaction) -> dict[str, list[str]]:
+def _users(tx: LabTransaction) -> dict[str, list[str]]:
     """Returns by baseline experiment the hypotheses that have an experiment compared with it.
 
     What an experiment is compared with never changes, so what was found is kept, and only later experiments are looked
@@ -493,7 +505,7 @@ def _users(tx: Transaction) -> dict[str, list[str]]:
     state: Mapping[str, Any] = kept.body if kept is not None else {"experiments": 0, "users": {}}
     users = {baseline: [*ids] for baseline, ids in state["users"].items()}
     for number in range(state["experiments"] + 1, total + 1):
-        found = tx.get("experiment", f"e{number}")
+        found = tx.get(EXPERIMENT, f"e{number}")
         baseline, user = (found.body["design"]["baseline"], found.body["hypothesis_id"]) if found else (None, None)
         if isinstance(baseline, str) and user and user not in users.setdefault(baseline, []):
             users[baseline].append(user)
@@ -502,9 +514,9 @@ def _users(tx: Transaction) -> dict[str, list[str]]:
     return users
 
 
-def add_evidence(ctx: Context, tx: Transaction, hypothesis_id: str, row: Mapping[str, Any]) -> str:
+def add_evidence(ctx: Context, tx: LabTransaction, hypothesis_id: str, row: Mapping[str, Any]) -> str:
     """Appends a row with the change in log odds that it makes, refolds, and answers its id."""
-    hypothesis = tx.get("hypothesis", hypothesis_id)
+    hypothesis = tx.get(HYPOTHESIS, hypothesis_id)
     assert hypothesis is not None, hypothesis_id
     before = rows_of(ctx, hypothesis_id)
     number = tx.count("evidence") + 1
@@ -532,12 +544,12 @@ def add_evidence(ctx: Context, tx: Transaction, hypothesis_id: str, row: Mapping
     return id
 
 
-def count_rows(ctx: Context, tx: Transaction, hypothesis_id: str, added: int) -> None:
+def count_rows(ctx: Context, tx: LabTransaction, hypothesis_id: str, added: int) -> None:
     """Counts rows without weight: their number is all that they change of the fold.
 
     Thousands of them come at once, and folding anew after each hundred would read all of them again and again.
     """
-    found = tx.get("hypothesis", hypothesis_id)
+    found = tx.get(HYPOTHESIS, hypothesis_id)
     assert found is not None, hypothesis_id
     count = found.body["evidence_count"] + added
-    tx.put("hypothesis", hypothesis_id, {**found.body, "evidence_count": count}, expect_revision=found.revision)
+    tx.put(HYPOTHESIS, hypothesis_id, {**found.body, "evidence_count": count}, expect_revision=found.revision)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perpetual.lab.context import Context
 from perpetual.lab.evidence import confidence
+from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS
 from perpetual.lab.ledger.experiments import design_key
 from perpetual.records import Experiment, Score, to_json
 from perpetual.science.outcomes import explain, outlook
 from perpetual.slots.store import Document
+
+if TYPE_CHECKING:
+    from perpetual.lab.bodies import ExperimentBody
 
 __all__ = ["explained"]
 
@@ -24,21 +27,21 @@ def explained(ctx: Context, experiment: Experiment, score: Score) -> Score:
     return replace(score, reason=f"{score.reason}; {words}") if words else score
 
 
-def _in_words(ctx: Context, body: Mapping[str, Any]) -> str:
-    hypothesis = ctx.need("hypothesis", body["hypothesis_id"])
+def _in_words(ctx: Context, body: ExperimentBody) -> str:
+    hypothesis = ctx.need(HYPOTHESIS, body["hypothesis_id"] or "")
     designs, rows, _ = confidence.designs_of(ctx, hypothesis, confidence.rows_of(ctx, hypothesis.id))
     key = design_key(body)
     # Experiments of one design are pooled under the first one's id.
     id = next(
         (
             other.id
-            for other in ctx.store.find("experiment", hypothesis_id=hypothesis.id)
+            for other in ctx.store.find(EXPERIMENT, hypothesis_id=hypothesis.id)
             if other.id in designs and design_key(other.body) == key
         ),
         _DRAFT,
     )
     if id not in designs:
-        draft = Document("experiment", _DRAFT, 0, 0, 0, dict(body))
+        draft = Document("experiment", _DRAFT, 0, 0, 0, body)
         seen = confidence.oriented(draft, confidence.baseline_values(ctx, body["design"]), [])
         if seen is None:
             return ""  # no claim, or a baseline that has not run

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perpetual.errors import Conflict, NotPermitted, UsageError, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.evidence.confidence import add_evidence, refold
+from perpetual.lab.kinds import EVIDENCE, HYPOTHESIS, RUN
 from perpetual.lab.ledger.evidence import EvidenceRecords
 from perpetual.lab.ledger.hypotheses import STATUSES, HypothesisRecords
 from perpetual.lab.permissions import is_agent, withholds
 from perpetual.records import Evidence, Hypothesis
 from perpetual.toolkit.units import bounded, finite
+
+if TYPE_CHECKING:
+    from perpetual.documents.ledger import Fold, Refolded
+    from perpetual.lab.bodies import HypothesisBody
+    from perpetual.lab.kinds import HypothesisRow
 
 __all__ = ["judge", "refold_all", "retract", "update"]
 
@@ -31,9 +37,9 @@ def judge(
     idempotency_key: str | None,
 ) -> Evidence:
     """Returns a new opinion, as `EvidenceLedger.add` says."""
-    hypothesis = ctx.need("hypothesis", hypothesis_id)
+    hypothesis = ctx.need(HYPOTHESIS, hypothesis_id)
     EvidenceRecords(ctx).check_judgement(verdict, strength, bounded(why, "the reason"))
-    run = ctx.need("run", run_id) if run_id is not None else None
+    run = ctx.need(RUN, run_id) if run_id is not None else None
     row: dict[str, Any] = {"kind": "judged", "verdict": verdict, "strength": strength, "reason": why}
     if run is not None:
         row |= {"run_id": run.id, "experiment_id": run.body["experiment_id"]}
@@ -85,7 +91,7 @@ def update(
         parked = {"parked": True, "open": False}.get(status or "")
         if any(value is not None for value in (statement, prior, tags, parked)):
             id = HypothesisRecords(ctx).edit(id, statement=statement, prior=prior, tags=tags, parked=parked).id
-        hypothesis = ctx.need("hypothesis", id)
+        hypothesis = ctx.need(HYPOTHESIS, id)
         row: dict[str, Any] | None = None
         if confidence is not None:
             row = {"kind": "manual", "log_odds": _shift(hypothesis.body, confidence), "reason": why}
@@ -121,7 +127,7 @@ def _by_person(ctx: Context, deed: str, instead: str) -> None:
         raise NotPermitted(f"{deed} is for a person, and {ctx.actor} is an agent", hint=instead)
 
 
-def _shift(body: dict[str, Any], confidence: float) -> float:
+def _shift(body: HypothesisBody, confidence: float) -> float:
     """Returns the log-odds difference that a manual row keeps, so that it survives later evidence.
 
     It starts from the folded log odds, not from the confidence shown, which is floored near 0 and 1.
@@ -133,23 +139,22 @@ def _shift(body: dict[str, Any], confidence: float) -> float:
 
 
 def _by_hand(ctx: Context, hypothesis_id: str) -> bool:
-    rows = ctx.store.find("evidence", hypothesis_id=hypothesis_id, kind="manual")
+    rows = ctx.store.find(EVIDENCE, hypothesis_id=hypothesis_id, kind="manual")
     return any(row.body.get("verdict") for row in rows)
 
 
-def refold_all(ctx: Context, *, check: bool = False) -> list[dict[str, Any]]:
+def refold_all(ctx: Context, *, check: bool = False) -> list[Refolded]:
     """Folds every hypothesis anew and answers those whose stored fold differed; `check` changes nothing."""
-    differing = []
-    keys = ("confidence", "e_support", "e_refute", "false_alarm_bound", "evidence_count", "status")
-    for hypothesis in ctx.store.find("hypothesis"):
+    differing: list[Refolded] = []
+    for hypothesis in ctx.store.find(HYPOTHESIS):
         try:
             with ctx.store.transaction() as tx:
-                stored = ctx.need("hypothesis", hypothesis.id)  # as it is now: evidence may have come in since
-                before = {key: stored.body[key] for key in keys}
+                stored = ctx.need(HYPOTHESIS, hypothesis.id)  # as it is now: evidence may have come in since
+                before = _fold_of(stored)
                 refold(ctx, tx, hypothesis.id)
-                fresh = tx.get("hypothesis", hypothesis.id)
+                fresh = tx.get(HYPOTHESIS, hypothesis.id)
                 assert fresh is not None
-                after = {key: fresh.body[key] for key in keys}
+                after = _fold_of(fresh)
                 if check:
                     raise _Unchanged
         except _Unchanged:
@@ -157,6 +162,18 @@ def refold_all(ctx: Context, *, check: bool = False) -> list[dict[str, Any]]:
         if after != before:
             differing.append({"id": hypothesis.id, "stored": before, "folded": after})
     return differing
+
+
+def _fold_of(hypothesis: HypothesisRow) -> Fold:
+    body = hypothesis.body
+    return {
+        "confidence": body["confidence"],
+        "e_support": body["e_support"],
+        "e_refute": body["e_refute"],
+        "false_alarm_bound": body["false_alarm_bound"],
+        "evidence_count": body["evidence_count"],
+        "status": body["status"],
+    }
 
 
 class _Unchanged(Exception):

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from perpetual.lab.evidence import confidence
+from perpetual.lab.kinds import HYPOTHESIS
 from perpetual.lab.ledger.evidence import EvidenceFold
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class PartialRecord:
         Raises:
             NotFound: if there is no such hypothesis.
         """
-        found = self._ctx.need("hypothesis", hypothesis_id)
+        found = self._ctx.need(HYPOTHESIS, hypothesis_id)
         hypothesis = replace(found, body={**found.body, "prior": prior, "parked": parked, "restated": restated})
         rows = confidence.rows_of(self._ctx, hypothesis.id)
         folded = confidence.folded(self._ctx, hypothesis, rows)

@@ -8,11 +8,14 @@ Beside a comparison that is not stale a stale one counts for nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perpetual.lab.context import Context
+from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, RunRow
 from perpetual.science.versions import Sample, declared, matched, nearest, samples_of
-from perpetual.slots.store import Document
+
+if TYPE_CHECKING:
+    from perpetual.lab.bodies import RunBody
 
 __all__ = ["Comparison", "baseline_values", "comparisons", "root_of", "sentences"]
 
@@ -21,7 +24,7 @@ _SHOWN = 7  # digits of a commit
 
 Json = Mapping[str, Any]
 Values = dict[int, float]
-_Sampled = tuple[int, float, Document]  # number, value, run
+_Sampled = tuple[int, float, RunRow]  # number, value, run
 
 
 class Comparison(NamedTuple):
@@ -29,7 +32,7 @@ class Comparison(NamedTuple):
 
     rows: list[Json]
     baseline: Values | float | None
-    against: tuple[Document, ...]  # the baseline's runs among them
+    against: tuple[RunRow, ...]  # the baseline's runs among them
     stale: tuple[str, ...]  # aspects in which they differ, beyond what is declared
     counts: bool
 
@@ -70,7 +73,7 @@ def comparisons(ctx: Context, design: Json, rows: Sequence[Json]) -> list[Compar
     ]
 
 
-def sentences(ctx: Context, experiment: Document, compared: Sequence[Comparison]) -> list[str]:
+def sentences(ctx: Context, experiment: ExperimentRow, compared: Sequence[Comparison]) -> list[str]:
     """Returns what a reader of the confidence should know of the versions, each sentence starting with `stale`.
 
     Args:
@@ -111,7 +114,7 @@ def _of_baseline(ctx: Context, design: Json, counting: Sequence[Comparison]) -> 
     everything = [run for sample in _sampled(ctx, design) for _, _, run in sample.items]
     used = {run.id for each in counting for run in each.against}
     left = [run.id for run in everything if run.id not in used]
-    renewed = ctx.need("experiment", design["baseline"]).body.get("renewed_by", [])
+    renewed = ctx.need(EXPERIMENT, design["baseline"]).body.get("renewed_by", [])
     if not left or any(run.body["experiment_id"] in renewed for run in everything):
         return []  # that a baseline was run anew says by itself that its runs are of several versions
     were = "is" if len(left) == 1 else "are"
@@ -126,7 +129,7 @@ def _sampled(ctx: Context, design: Json) -> list[Sample[_Sampled]]:
     found: list[_Sampled] = []
     for id in _parts(ctx, design["baseline"], paired=design["paired"]):
         start = 0 if design["paired"] else max((number for number, _, _ in found), default=0)
-        for run in ctx.store.find("run", experiment_id=id):
+        for run in ctx.store.find(RUN, experiment_id=id):
             value = run.body["metrics"].get(design["metric"])
             if run.body["status"] == "done" and value is not None and not _is_mute(run.body):
                 found.append((start + run.body["replicate"], value, run))
@@ -139,20 +142,21 @@ def _parts(ctx: Context, baseline: str, *, paired: bool) -> list[str]:
     A paired design shares the seeds of the first two alone.
     """
     found = []
-    for id in (baseline, *ctx.need("experiment", baseline).body.get("renewed_by", [])):
-        found += [id, *([] if paired else ctx.need("experiment", id).body.get("extended_by", []))]
+    for id in (baseline, *ctx.need(EXPERIMENT, baseline).body.get("renewed_by", [])):
+        found += [id, *([] if paired else ctx.need(EXPERIMENT, id).body.get("extended_by", []))]
     return found
 
 
-def root_of(ctx: Context, experiment: Document) -> Document:
+def root_of(ctx: Context, experiment: ExperimentRow) -> ExperimentRow:
     """Returns the baseline whose runs those of an experiment add to: what it extends or renews, else itself."""
-    for name in ("extends", "renews"):
-        if experiment.body.get(name):
-            experiment = ctx.need("experiment", experiment.body[name])
+    if extended := experiment.body.get("extends"):
+        experiment = ctx.need(EXPERIMENT, extended)
+    if renewed := experiment.body.get("renews"):
+        experiment = ctx.need(EXPERIMENT, renewed)
     return experiment
 
 
-def _is_mute(run: Json) -> bool:
+def _is_mute(run: RunBody) -> bool:
     """Returns whether it weighs nothing: its seed was picked by hand, or it touched what judges it."""
     return bool(run["chosen_seed"] or run["tainted"])
 
@@ -163,22 +167,22 @@ def _values(sample: Sample[_Sampled]) -> Values:
 
 def _named(ctx: Context, run_id: str, aspects: Sequence[str]) -> str:
     """Returns the version of a run, in the aspects that matter."""
-    run = ctx.need("run", run_id).body
-    versions = run.get("versions") or {}
+    run = ctx.need(RUN, run_id).body
+    versions: Mapping[str, object] = {**(run.get("versions") or {})}
     return " and ".join(
         f"code {_code(run)}" if name == "code" else f"{name} {str(versions.get(name)).rpartition(':')[2][:_SHOWN]}"
         for name in aspects
     )
 
 
-def _code(run: Json) -> str:
+def _code(run: RunBody) -> str:
     """Returns the code of a run for people: its commit, or what its program's content hashes to."""
-    code = (run.get("versions") or {}).get("code") or {}
-    git = run["git"]
+    versions = run.get("versions")
+    code, git = versions["code"] if versions else None, run["git"]
     if git["commit"]:
-        changes = f" with changes ({str(code.get('tree'))[:_SHOWN]})" if git["dirty"] else ""
+        changes = f" with changes ({str(code['tree'] if code else None)[:_SHOWN]})" if git["dirty"] else ""
         return f"{git['commit'][:_SHOWN]}{changes}"
-    programs = code.get("programs") or {}
+    programs = code["programs"] if code else {}
     return ", ".join(f"{path} {digest[:_SHOWN]}" for path, digest in [*programs.items()][:_LISTED]) or "unknown"
 
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perpetual.lab.context import Context
+from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, HypothesisRow, RunRow
 from perpetual.lab.ledger.experiments import ExperimentRecords, design_key
 from perpetual.lab.permissions import is_agent
 from perpetual.records import ENDED
-from perpetual.slots.store import Document
 
 __all__ = ["cautions", "killed_by_agents", "seen_before"]
 
@@ -22,12 +22,12 @@ _LISTED = 3
 _WITHOUT = {"done": "without the metric"}
 
 
-def cautions(ctx: Context, hypothesis: Document, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def cautions(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Sentences to be shown with the hypothesis's confidence, given its ledger's rows; most are shown none."""
     measured = {row["run_id"] for row in rows if row["kind"] == "measured"}
     claims = [
         item
-        for item in ctx.store.find("experiment", hypothesis_id=hypothesis.id)
+        for item in ctx.store.find(EXPERIMENT, hypothesis_id=hypothesis.id)
         if item.body["design"]["claim"] is not None and item.body["runs"]
     ]
     ended = {item.id: _ended(ctx, item.id) for item in claims}
@@ -58,28 +58,29 @@ def cautions(ctx: Context, hypothesis: Document, rows: Sequence[Mapping[str, Any
     return found
 
 
-def killed_by_agents(ctx: Context, hypothesis_id: str) -> list[tuple[Document, str]]:
+def killed_by_agents(ctx: Context, hypothesis_id: str) -> list[tuple[RunRow, str]]:
     """Runs that an agent ended once they had shown the metric, with that metric: of its claims and of their baselines.
 
     An agent that reads the logs and ends the runs that look bad selects. What those would have said is not known, so
     the verdict waits.
     """
-    found: dict[str, tuple[Document, str]] = {}
-    for item in ctx.store.find("experiment", hypothesis_id=hypothesis_id):
+    found: dict[str, tuple[RunRow, str]] = {}
+    for item in ctx.store.find(EXPERIMENT, hypothesis_id=hypothesis_id):
         design = item.body["design"]
-        if design["claim"] is None:
+        metric = design["metric"]
+        if design["claim"] is None or metric is None:
             continue
         baseline, sources = design["baseline"], [item.id]
         if isinstance(baseline, str):
-            sources += [baseline, *ctx.need("experiment", baseline).body.get("extended_by", [])]
+            sources += [baseline, *ctx.need(EXPERIMENT, baseline).body.get("extended_by", [])]
         for source in sources:
-            for run in ctx.store.find("run", experiment_id=source):
-                if _was_seen_and_killed(run, design["metric"]):
-                    found[run.id] = (run, design["metric"])
+            for run in ctx.store.find(RUN, experiment_id=source):
+                if _was_seen_and_killed(run, metric):
+                    found[run.id] = (run, metric)
     return [*found.values()]
 
 
-def _was_seen_and_killed(run: Document, metric: str) -> bool:
+def _was_seen_and_killed(run: RunRow, metric: str) -> bool:
     return (
         is_agent(run.body.get("cancelled_by") or "")
         and run.body["status"] in ENDED
@@ -88,7 +89,7 @@ def _was_seen_and_killed(run: Document, metric: str) -> bool:
     )
 
 
-def _held(killed: Sequence[tuple[Document, str]]) -> list[str]:
+def _held(killed: Sequence[tuple[RunRow, str]]) -> list[str]:
     """Returns what is said of runs that hold a verdict open."""
     if not killed:
         return []
@@ -110,13 +111,13 @@ def _named(ids: Sequence[str]) -> str:
     return ", ".join(ids[:_LISTED]) + (f" and {len(ids) - _LISTED} more" if len(ids) > _LISTED else "")
 
 
-def _ended(ctx: Context, experiment_id: str) -> list[Document]:
+def _ended(ctx: Context, experiment_id: str) -> list[RunRow]:
     """Returns its runs that have started and ended; a run that was taken from the queue had shown nothing."""
-    runs = ctx.store.find("run", experiment_id=experiment_id)
+    runs = ctx.store.find(RUN, experiment_id=experiment_id)
     return [run for run in runs if run.body["status"] in ENDED and run.body["started_at"] is not None]
 
 
-def _left_out(runs: Sequence[Document], measured: set[Any], name: str) -> list[str]:
+def _left_out(runs: Sequence[RunRow], measured: set[Any], name: str) -> list[str]:
     """Returns how many runs gave no value: ending runs that look bad early biases the sample.
 
     And how many weigh nothing.
@@ -137,7 +138,7 @@ def _left_out(runs: Sequence[Document], measured: set[Any], name: str) -> list[s
     return found
 
 
-def _is_mute(run: Document) -> bool:
+def _is_mute(run: RunRow) -> bool:
     """Returns whether what the run measured weighs nothing."""
     return bool(run.body["tainted"] or run.body["chosen_seed"])
 
@@ -146,13 +147,13 @@ def _counts(counter: Counter[str]) -> str:
     return ", ".join(f"{count} {word}" for word, count in sorted(counter.items()))
 
 
-def _of_baselines(ctx: Context, tried: Sequence[Document]) -> list[str]:
+def _of_baselines(ctx: Context, tried: Sequence[ExperimentRow]) -> list[str]:
     """Returns the same of what the claims are compared with, extensions included: a baseline can be selected too."""
     found = []
     metrics = {(item.body["design"]["baseline"], item.body["design"]["metric"]): None for item in tried}
     for id, metric in metrics:
-        if isinstance(id, str):
-            further = ctx.need("experiment", id).body.get("extended_by", [])
+        if isinstance(id, str) and metric is not None:
+            further = ctx.need(EXPERIMENT, id).body.get("extended_by", [])
             runs = [run for one in (id, *further) for run in _ended(ctx, one)]
             measured = {
                 run.id for run in runs
@@ -162,36 +163,40 @@ def _of_baselines(ctx: Context, tried: Sequence[Document]) -> list[str]:
     return found
 
 
-def _without_partner(ctx: Context, experiment: Document, own: Sequence[Document]) -> list[str]:
+def _without_partner(ctx: Context, experiment: ExperimentRow, own: Sequence[RunRow]) -> list[str]:
     """Runs of a paired design that are left out because the baseline has no value on their seed."""
     design = experiment.body["design"]
-    if not design["paired"]:
+    baseline, metric = design["baseline"], design["metric"]
+    if not design["paired"] or not isinstance(baseline, str) or metric is None:
         return []
     partners = {
         run.body["replicate"]: run.body["seed"]
-        for run in _ended(ctx, design["baseline"])
-        if run.body["status"] == "done" and run.body["metrics"].get(design["metric"]) is not None and not _is_mute(run)
+        for run in _ended(ctx, baseline)
+        if run.body["status"] == "done" and run.body["metrics"].get(metric) is not None and not _is_mute(run)
     }
     count = sum(partners.get(run.body["replicate"]) != run.body["seed"] for run in own)
     have = "have" if count > 1 else "has"
-    return [f"{count} of {len(own)} runs of {experiment.id} {have} no partner in {design['baseline']}"] if count else []
+    return [f"{count} of {len(own)} runs of {experiment.id} {have} no partner in {baseline}"] if count else []
 
 
-def _departures(hypothesis: Document, experiment: Document) -> list[str]:
+def _departures(hypothesis: HypothesisRow, experiment: ExperimentRow) -> list[str]:
     """Returns where an experiment claims something else than its hypothesis says."""
     prediction, design = hypothesis.body["prediction"], experiment.body["design"]
     found = []
-    names = ["metric", "direction", "mde"]
+    claims: list[tuple[str, object, object]] = [
+        ("metric", prediction.get("metric"), design["metric"]),
+        ("direction", prediction.get("direction"), design["direction"]),
+        ("mde", prediction.get("mde"), design["mde"]),
+    ]
     if not (design.get("proxy_of") or design.get("confirmation")):  # which are compared with like
-        names.append("baseline")
-    for name in names:
-        said, claimed = prediction.get(name), design[name]
+        claims.append(("baseline", prediction.get("baseline"), design["baseline"]))
+    for name, said, claimed in claims:
         if said is not None and claimed is not None and said != claimed:
             found.append(f"{experiment.id} claims {name} {claimed} where {hypothesis.id} predicts {said}")
     return found
 
 
-def _shared_baselines(weighed: Sequence[Document]) -> list[str]:
+def _shared_baselines(weighed: Sequence[ExperimentRow]) -> list[str]:
     """Baselines that were run and stand under several designs, whose factors are multiplied as if independent."""
     users: dict[str, set[str]] = {}
     for item in weighed:
@@ -223,14 +228,14 @@ def seen_before(ctx: Context, draft: Mapping[str, Any]) -> dict[str, list[str]]:
         ]
     }
     if isinstance(design["baseline"], str):
-        baseline = ctx.need("experiment", design["baseline"])
+        baseline = ctx.need(EXPERIMENT, design["baseline"])
         further = [*baseline.body.get("extended_by", []), *baseline.body.get("renewed_by", [])]
         but = {baseline.id, baseline.body.get("extends"), baseline.body.get("renews"), *further}
         found["passed_over"] = [item.id for item in _alike(ctx, baseline.body, but)]
     return {name: ids for name, ids in found.items() if ids}
 
 
-def _alike(ctx: Context, body: Mapping[str, Any], but: set[Any]) -> list[Document]:
+def _alike(ctx: Context, body: Mapping[str, Any], but: set[Any]) -> list[ExperimentRow]:
     """Returns other experiments with the same command and settings of which a run was measured in the same metric."""
     metric = body["design"]["metric"]
     return [

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from perpetual.lab.context import Context
+from perpetual.lab.kinds import EXPERIMENT
 from perpetual.lab.ledger.experiments import ExperimentRecords
 from perpetual.lab.ledger.specification import Specification
 from perpetual.lab.permissions import person_only, withholds
@@ -160,7 +161,7 @@ class Experiments:
         wanted = [*dict.fromkeys(map(identifier, ids))]
         check = CodeCheck(self._ctx)
         codes = check.states_of(wanted)
-        again = {id for id in wanted if check.is_other(ctx.need("experiment", id))}
+        again = {id for id in wanted if check.is_other(ctx.need(EXPERIMENT, id))}
         with ctx.store.transaction():
             approved = [self._records.bind(id, code=codes.get(id), again=id in again) for id in wanted]
         ctx.trust.note(ctx.store.seq())

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perpetual.errors import UsageError, unknown
 from perpetual.lab.context import Context
+from perpetual.lab.kinds import EXPERIMENT, HypothesisRow
 from perpetual.lab.ledger.hypotheses import baseline_value, check_baseline, check_direction, check_metric
 from perpetual.lab.ledger.specification import Specification
 from perpetual.records import Design
 from perpetual.science.versions import ASPECTS
-from perpetual.slots.store import Document
 from perpetual.toolkit.units import finite
+
+if TYPE_CHECKING:
+    from perpetual.lab.bodies import PredictionBody
 
 __all__ = ["check_replicates", "design_of"]
 
@@ -25,14 +28,16 @@ _TAU_SHARE = 0.25  # of the mde: how much two implementations of one idea differ
 _MOST_REPLICATES = 10_000
 _MOST_RUN_HOURS = 1e6
 
+_NO_PREDICTION: PredictionBody = {"metric": None, "direction": None, "mde": None, "baseline": None}
 
-def design_of(ctx: Context, hypothesis: Document | None, spec: Specification) -> Design:
+
+def design_of(ctx: Context, hypothesis: HypothesisRow | None, spec: Specification) -> Design:
     """Returns the design; what it leaves out comes from the hypothesis's prediction.
 
     Raises:
         UsageError: for an impossible number or a combination that predicts nothing.
     """
-    prediction: dict[str, Any] = hypothesis.body["prediction"] if hypothesis else {}
+    prediction = hypothesis.body["prediction"] if hypothesis else _NO_PREDICTION
     metric = check_metric(spec.metric) or prediction.get("metric")
     direction = check_direction(spec.direction) or prediction.get("direction")
     _check_words(spec.kind, spec.claim, spec.on_crash)
@@ -67,7 +72,7 @@ def design_of(ctx: Context, hypothesis: Document | None, spec: Specification) ->
         on_crash=_on_crash(spec.on_crash, spec.kind, claim),
         confirmation=spec.confirmation,
         proxy=_proxy(spec.proxy, mde, against),
-        proxy_of=None if spec.proxy_of is None else ctx.need("experiment", spec.proxy_of).id,
+        proxy_of=None if spec.proxy_of is None else ctx.need(EXPERIMENT, spec.proxy_of).id,
         changes=_changes(spec.changes, claim, against),
     )
 
@@ -123,7 +128,7 @@ def _check_numbers(mde: float | None, noise: float | None, tau: float | None, co
 
 def _claim(
     ctx: Context,
-    hypothesis: Document | None,
+    hypothesis: HypothesisRow | None,
     claim: str | None,
     metric: str | None,
     direction: str | None,

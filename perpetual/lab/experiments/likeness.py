@@ -12,10 +12,10 @@ from typing import Any
 
 from perpetual.errors import PluginError
 from perpetual.lab.context import Context
+from perpetual.lab.kinds import EXPERIMENT, ExperimentRow
 from perpetual.lab.ledger.experiments import words_of
 from perpetual.lab.provenance.captures import Codes
 from perpetual.slots.capture import CodeState
-from perpetual.slots.store import Document
 
 __all__ = ["differences"]
 
@@ -28,7 +28,7 @@ _COMMIT = 7  # characters of a commit or hash
 
 def differences(ctx: Context, id: str) -> dict[str, Any] | None:
     """Returns how an experiment differs from the nearest approved one, as `Experiments.differences` says."""
-    document = ctx.need("experiment", id)
+    document = ctx.need(EXPERIMENT, id)
     found = _nearest(ctx, document)
     if found is None:
         return None
@@ -64,12 +64,12 @@ def _commit(state: CodeState) -> str:
     return state.commit[:_COMMIT] + (" with changes" if state.dirty else "")
 
 
-def _nearest(ctx: Context, document: Document) -> Document | None:
+def _nearest(ctx: Context, document: ExperimentRow) -> ExperimentRow | None:
     """Returns the earlier approved experiment with the fewest differences; of equals the newest."""
     body = document.body
     words, program = _split(body), _program(_split(body))
-    best: tuple[float, Document] | None = None
-    for other in ctx.store.page("experiment", limit=_LOOKED_AT, newest_first=True).items:
+    best: tuple[float, ExperimentRow] | None = None
+    for other in ctx.store.page(EXPERIMENT, limit=_LOOKED_AT, newest_first=True).items:
         if other.number >= document.number or not ctx.trust.counts(other.id, other.body):
             continue  # what was approved elsewhere is nothing that a person here has looked at
         is_sister = body["hypothesis_id"] is not None and other.body["hypothesis_id"] == body["hypothesis_id"]

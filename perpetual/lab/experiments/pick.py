@@ -11,13 +11,13 @@ from perpetual.lab.context import Context
 from perpetual.lab.evidence.confidence import baseline_values, predictions_of
 from perpetual.lab.evidence.decision_preview import explained
 from perpetual.lab.experiments.propose import as_weighed, ended_elsewhere, propose, serves, state_of
+from perpetual.lab.kinds import EVENT, EXPERIMENT, HYPOTHESIS, ExperimentRow
 from perpetual.lab.ledger.experiments import ExperimentRecords, design_key
 from perpetual.lab.ledger.hypotheses import HypothesisRecords
 from perpetual.lab.ledger.specification import Specification
 from perpetual.lab.proposals import Proposals
 from perpetual.records import Experiment, Hypothesis, Score, to_json
 from perpetual.slots.analyser import Draft, Proposer
-from perpetual.slots.store import Document
 from perpetual.toolkit.contained import limited
 
 __all__ = ["Pick", "drafts", "pick"]
@@ -36,8 +36,8 @@ def drafts(ctx: Context, *, quiet: bool = False) -> list[tuple[Draft, Experiment
 
     A proposer that fails, and a draft that cannot be proposed, hold up no other; the feed names them, unless `quiet`.
     """
-    opened = [HypothesisRecords(ctx).get(item.id) for item in ctx.store.find("hypothesis", status="open")]
-    known = [ExperimentRecords(ctx).get(item.id) for item in ctx.store.find("experiment")]
+    opened = [HypothesisRecords(ctx).get(item.id) for item in ctx.store.find(HYPOTHESIS, status="open")]
+    known = [ExperimentRecords(ctx).get(item.id) for item in ctx.store.find(EXPERIMENT)]
     lacking = {hypothesis.id: hypothesis.needs for hypothesis in opened}
     found: list[tuple[Draft, Experiment]] = []
     proposers: list[tuple[str, Proposer]] = ctx.parts("proposer")
@@ -73,7 +73,7 @@ def _tell(ctx: Context, name: str, error: str, quiet: bool) -> None:
     """Notes in the feed that a proposer failed; the same failure in the next cycles is no news."""
     if quiet:
         return
-    before = ctx.store.find("event", kind="proposer_failed")
+    before = ctx.store.find(EVENT, kind="proposer_failed")
     payload = {"error": error[:500]}
     if any(event.body["subject"] == name and event.body["payload"] == payload for event in before):
         return
@@ -100,11 +100,11 @@ def pick(ctx: Context, count: int, *, dry_run: bool = False, idempotency_key: st
 
 
 def _pick(ctx: Context, count: int, dry_run: bool) -> list[Pick]:
-    opened = ctx.store.find("hypothesis", status="open")
+    opened = ctx.store.find(HYPOTHESIS, status="open")
     state = state_of(ctx, opened)
     suggestions = {f"draft-{n}": pair for n, pair in enumerate(drafts(ctx, quiet=dry_run))}
     candidates: list[dict[str, Any]] = [*state["candidates"]]
-    firsts: dict[str | None, dict[str, Document]] = {item.id: predictions_of(ctx, item.id) for item in opened}
+    firsts: dict[str | None, dict[str, ExperimentRow]] = {item.id: predictions_of(ctx, item.id) for item in opened}
     for name, (_, preview) in suggestions.items():
         document = to_json(preview)
         claims = preview.hypothesis_id is not None and preview.design.claim is not None
@@ -136,10 +136,10 @@ def _pick(ctx: Context, count: int, dry_run: bool) -> list[Pick]:
 
 def _rescored(ctx: Context, id: str, score: Score) -> Experiment:
     with ctx.store.transaction() as tx:
-        document = ctx.need("experiment", id)
+        document = ctx.need(EXPERIMENT, id)
         if document.body["score"] != to_json(score):
             tx.put(
-                "experiment",
+                EXPERIMENT,
                 id,
                 {**document.body, "score": to_json(score)},
                 expect_revision=document.revision,

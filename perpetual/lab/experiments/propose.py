@@ -13,12 +13,12 @@ from perpetual.lab.engines.schedulers import engine_options, named
 from perpetual.lab.evidence.confidence import baseline_values, pools_with, prediction_of, predictions_of
 from perpetual.lab.evidence.warnings import seen_before
 from perpetual.lab.experiments.design import check_replicates, design_of
+from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS, KEY, RUN, ExperimentRow, HypothesisRow, RunRow
 from perpetual.lab.ledger.experiments import ExperimentRecords, argv_of, design_key, spec_hash
 from perpetual.lab.ledger.hypotheses import HypothesisRecords, tags_of
 from perpetual.lab.ledger.specification import Specification
 from perpetual.lab.proposals import Proposals
 from perpetual.records import ENDED, Experiment, Resources, Score, from_json, one_line, to_json
-from perpetual.slots.store import Document
 from perpetual.toolkit.jsoncopy import json_copy
 from perpetual.toolkit.limits import LONGEST_COMMAND, fits, fits_tags, fits_text
 from perpetual.toolkit.units import LONGEST_S, bounded, finite
@@ -64,7 +64,7 @@ def _propose(
 ) -> Experiment:
     if spec.title is not None:
         spec = replace(spec, title=one_line(spec.title)[:_LONGEST_GIVEN_TITLE])
-    hypothesis = ctx.need("hypothesis", hypothesis_id) if hypothesis_id is not None else None
+    hypothesis = ctx.need(HYPOTHESIS, hypothesis_id) if hypothesis_id is not None else None
     if spec.extends is not None:
         return _extend(ctx, spec, spec.extends, hypothesis, idempotency_key, dry_run)
     ctx.redaction.refuse_secrets({name: getattr(spec, name) for name in ("command", "env", "config", "cwd", "engine")})
@@ -91,7 +91,7 @@ def _propose(
 
 
 def _extend(
-    ctx: Context, spec: Specification, source_id: str, asked_for: Document | None, key: str | None, dry_run: bool
+    ctx: Context, spec: Specification, source_id: str, asked_for: HypothesisRow | None, key: str | None, dry_run: bool
 ) -> Experiment:
     """Returns more replicates of an experiment whose own are used up: the same specification, for a person to approve.
 
@@ -107,10 +107,10 @@ def _extend(
             f"more replicates of {source_id} have its specification, and {named} would be another",
             hint="give --replicates alone",
         )
-    source = ctx.need("experiment", source_id)
+    source = ctx.need(EXPERIMENT, source_id)
     body = source.body
     check_replicates(spec.replicates)
-    hypothesis = ctx.need("hypothesis", body["hypothesis_id"]) if body["hypothesis_id"] else None
+    hypothesis = ctx.need(HYPOTHESIS, body["hypothesis_id"]) if body["hypothesis_id"] else None
     if hypothesis is not None and asked_for is not None and asked_for.id != hypothesis.id:
         raise UsageError(f"{source.id} tests {hypothesis.id}, not {asked_for.id}", hint="leave out -h")
     if hypothesis is not None and hypothesis.body["status"] in ("supported", "refuted"):
@@ -132,11 +132,11 @@ def _extend(
     with ctx.store.transaction() as tx:
         made = written(ctx, draft, spec, hypothesis, key, dry_run)
         if not dry_run:
-            extension, first = ctx.need("experiment", made.id), ctx.need("experiment", root)
-            tx.put("experiment", extension.id, {**extension.body, "extends": root})
+            extension, first = ctx.need(EXPERIMENT, made.id), ctx.need(EXPERIMENT, root)
+            tx.put(EXPERIMENT, extension.id, {**extension.body, "extends": root})
             others = first.body.get("extended_by", [])
             if made.id not in others:
-                tx.put("experiment", root, {**first.body, "extended_by": [*others, made.id]})
+                tx.put(EXPERIMENT, root, {**first.body, "extended_by": [*others, made.id]})
     return made
 
 
@@ -144,7 +144,7 @@ def written(
     ctx: Context,
     draft: Mapping[str, Any],
     spec: Specification,
-    hypothesis: Document | None,
+    hypothesis: HypothesisRow | None,
     key: str | None,
     dry_run: bool,
 ) -> Experiment:
@@ -231,13 +231,13 @@ def _check_new(ctx: Context, draft: Mapping[str, Any], key: str | None) -> None:
     """Refuses a claim with the specification of an experiment that exists: that would be a replicate of it."""
     if draft["design"]["claim"] is None or draft["command"] is None:
         return
-    for earlier in ctx.store.find("experiment", spec_hash=spec_hash(draft)):
+    for earlier in ctx.store.find(EXPERIMENT, spec_hash=spec_hash(draft)):
         if earlier.body["hypothesis_id"] != draft["hypothesis_id"] or earlier.body["status"] in (
             "rejected",
             "expired",
         ):
             continue
-        if key is not None and ctx.store.get("key", key) is not None:
+        if key is not None and ctx.store.get(KEY, key) is not None:
             return  # the same request again; its key answers it
         hypothesis = HypothesisRecords(ctx).get(draft["hypothesis_id"])
         raise Conflict(
@@ -248,7 +248,7 @@ def _check_new(ctx: Context, draft: Mapping[str, Any], key: str | None) -> None:
         )
 
 
-def _first_score(ctx: Context, draft: Mapping[str, Any], hypothesis: Document | None) -> Score:
+def _first_score(ctx: Context, draft: Mapping[str, Any], hypothesis: HypothesisRow | None) -> Score:
     cost = draft["design"]["cost_run_hours"]
     if hypothesis is None or draft["design"]["claim"] is None:
         return Score(
@@ -269,7 +269,7 @@ def _first_score(ctx: Context, draft: Mapping[str, Any], hypothesis: Document | 
     return ctx.cached(Proposals).score(ctx.cached(Proposals).state([candidate], [hypothesis]))["draft"]
 
 
-def _title(hypothesis: Document | None, command: str | None, config: Mapping[str, Any]) -> str:
+def _title(hypothesis: HypothesisRow | None, command: str | None, config: Mapping[str, Any]) -> str:
     if command:
         command = one_line(command)
         return command if len(command) <= 80 else command[:77] + "..."
@@ -278,18 +278,18 @@ def _title(hypothesis: Document | None, command: str | None, config: Mapping[str
     return one_line(hypothesis.body["statement"])[:80] if hypothesis else "exploration"
 
 
-def state_of(ctx: Context, hypotheses: Sequence[Document]) -> dict[str, Any]:
+def state_of(ctx: Context, hypotheses: Sequence[HypothesisRow]) -> dict[str, Any]:
     """Returns the scorer's state over every launchable replicate of these hypotheses' experiments."""
     candidates = []
     launched = dict.fromkeys((hypothesis.id for hypothesis in hypotheses), 0)
     least = ctx.config.methodology["min_replicates"]
     for hypothesis in hypotheses:
         firsts = predictions_of(ctx, hypothesis.id)
-        for experiment in ctx.store.find("experiment", hypothesis_id=hypothesis.id):
+        for experiment in ctx.store.find(EXPERIMENT, hypothesis_id=hypothesis.id):
             launched[hypothesis.id] += sum(experiment.body["runs"].values())
             if experiment.body["status"] not in ("approved", "active"):
                 continue
-            runs = ctx.store.find("run", experiment_id=experiment.id)
+            runs = ctx.store.find(RUN, experiment_id=experiment.id)
             left = experiment.body["design"]["replicates"] - len({run.body["replicate"] for run in runs})
             weighed = as_weighed(experiment.body, firsts.get(design_key(experiment.body)))
             if weighed is None:
@@ -317,7 +317,7 @@ def state_of(ctx: Context, hypotheses: Sequence[Document]) -> dict[str, Any]:
     return state
 
 
-def as_weighed(body: Mapping[str, Any], first: Document | None) -> Mapping[str, Any] | None:
+def as_weighed(body: Mapping[str, Any], first: ExperimentRow | None) -> Mapping[str, Any] | None:
     """Returns the experiment as its runs will be weighed: under the prediction that was measured `first` of its design.
 
     None where they will say nothing: in another metric, or on other seeds than a paired design's.
@@ -339,13 +339,13 @@ def serves(design: Mapping[str, Any], needs: str) -> bool:
     return needs != "full_scale" or not design.get("proxy_of")
 
 
-def ended_elsewhere(ctx: Context, body: Mapping[str, Any], id: str | None) -> list[Document]:
+def ended_elsewhere(ctx: Context, body: Mapping[str, Any], id: str | None) -> list[RunRow]:
     """Returns ended runs of the hypothesis's other experiments with the same design: they count as known."""
     key = design_key(body)
     return [
         run
         for other in ExperimentRecords(ctx).alike.of(body)
         if other.id != id and other.body["hypothesis_id"] == body["hypothesis_id"] and design_key(other.body) == key
-        for run in ctx.store.find("run", experiment_id=other.id)
+        for run in ctx.store.find(RUN, experiment_id=other.id)
         if run.body["status"] in ENDED
     ]

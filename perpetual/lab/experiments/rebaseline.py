@@ -14,6 +14,7 @@ from perpetual.lab.evidence.confidence import users_of
 from perpetual.lab.evidence.stale import root_of
 from perpetual.lab.experiments.design import check_replicates
 from perpetual.lab.experiments.propose import written
+from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS
 from perpetual.lab.ledger.experiments import ExperimentRecords
 from perpetual.lab.ledger.hypotheses import HypothesisRecords
 from perpetual.lab.ledger.specification import Specification
@@ -34,7 +35,7 @@ def rebaseline(
     dry_run: bool = False,
 ) -> Experiment:
     """Proposes a baseline anew, as `Experiments.rebaseline` says."""
-    root = root_of(ctx, ctx.need("experiment", experiment_id))
+    root = root_of(ctx, ctx.need(EXPERIMENT, experiment_id))
     body = root.body
     if not body["runs"]:
         raise Conflict(f"{root.id} has not run yet", hint=f"perpetual run {root.id} --all")
@@ -42,7 +43,7 @@ def rebaseline(
         raise Conflict(f"{root.id} has no command that was approved here", hint="propose a baseline: perpetual propose")
     count = body["design"]["replicates"] if replicates is None else replicates
     check_replicates(count)
-    hypothesis = ctx.need("hypothesis", body["hypothesis_id"]) if body["hypothesis_id"] else None
+    hypothesis = ctx.need(HYPOTHESIS, body["hypothesis_id"]) if body["hypothesis_id"] else None
     draft = {key: body[key] for key in ("command", "env", "cwd", "config", "resources", "hypothesis_id")}
     draft["design"] = {**body["design"], "replicates": count}
     title = f"{root.id} anew: {body['title']}"[:_LONGEST_TITLE]
@@ -51,11 +52,11 @@ def rebaseline(
         made = written(ctx, draft, spec, hypothesis, idempotency_key, dry_run)
         if dry_run:
             return made
-        renewal, first = ctx.need("experiment", made.id), ctx.need("experiment", root.id)
+        renewal, first = ctx.need(EXPERIMENT, made.id), ctx.need(EXPERIMENT, root.id)
         known = first.body.get("renewed_by", [])
         if made.id not in known:
-            tx.put("experiment", renewal.id, {**renewal.body, "renews": root.id})
-            tx.put("experiment", root.id, {**first.body, "renewed_by": [*known, made.id]})
+            tx.put(EXPERIMENT, renewal.id, {**renewal.body, "renews": root.id})
+            tx.put(EXPERIMENT, root.id, {**first.body, "renewed_by": [*known, made.id]})
             users = [id for id in users_of(ctx, tx, root.id) if HypothesisRecords(ctx).get(id).status == "open"]
             ctx.emit(tx, "baseline_renewed", root.id, {"by": made.id, "hypotheses": users})
     return ExperimentRecords(ctx).get(made.id)

@@ -24,6 +24,7 @@ from perpetual.lab.evidence.manual import update as amend
 from perpetual.lab.hypotheses import Hypotheses
 from perpetual.lab.imports.checks import check_record
 from perpetual.lab.imports.files import Files
+from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS, KEY, RUN, LabTransaction
 from perpetual.lab.ledger.evidence import EvidenceRecords
 from perpetual.lab.ledger.experiments import ExperimentRecords, spec_hash
 from perpetual.lab.ledger.hypotheses import PRIORS, tags_of
@@ -32,7 +33,6 @@ from perpetual.lab.permissions import withholds
 from perpetual.lab.redaction import CHECKED
 from perpetual.records import Design, Experiment, GitState, Resources, Run, Score, to_json
 from perpetual.slots.redactor import Redactor
-from perpetual.slots.store import Transaction
 from perpetual.toolkit.crashpoints import step
 from perpetual.toolkit.import_records import (
     Batch,
@@ -112,7 +112,7 @@ def take(ctx: Context, batch: Batch, *, by: str) -> Taken:
 
 def imported_id(ctx: Context, kind: str, key: str) -> str | None:
     """Returns the id that a record of that source has here, or None."""
-    found = ctx.store.get("key", _name(kind, key))
+    found = ctx.store.get(KEY, _name(kind, key))
     return None if found is None else str(found.body["made"])
 
 
@@ -171,7 +171,7 @@ class _Taking:
                 raise self._other_record(item.key)
             if isinstance(item, ImportedExperiment):
                 if item.hypothesis_id is not None:
-                    self._ctx.need("hypothesis", item.hypothesis_id)
+                    self._ctx.need(HYPOTHESIS, item.hypothesis_id)
                 elif item.hypothesis is not None:
                     self._follow(item.key, item.hypothesis, "hypotheses")
             elif isinstance(item, ImportedRun):
@@ -220,7 +220,7 @@ class _Taking:
             if isinstance(item, ImportedNote):
                 self._remember(item)
 
-    def _is_known(self, tx: Transaction, item: ImportedHypothesis | ImportedExperiment | ImportedRun) -> bool:
+    def _is_known(self, tx: LabTransaction, item: ImportedHypothesis | ImportedExperiment | ImportedRun) -> bool:
         """Returns whether an earlier import took it; it is counted either way."""
         earlier = self._ctx.recall(tx, _name(self._kind, item.key), _DEED)
         if earlier is not None and _noun_of(earlier) != _NOUNS[type(item)]:
@@ -228,7 +228,7 @@ class _Taking:
         self._note(item, earlier is None)
         return earlier is not None
 
-    def _hypothesis(self, tx: Transaction, item: ImportedHypothesis, made: dict[str, list[str]]) -> None:
+    def _hypothesis(self, tx: LabTransaction, item: ImportedHypothesis, made: dict[str, list[str]]) -> None:
         ctx = self._ctx
         if self._is_known(tx, item):
             return
@@ -258,7 +258,7 @@ class _Taking:
         if item.confidence is not None or verdict is not None:
             amend(self._ctx, id, confidence=item.confidence, status=verdict, why=item.why)
 
-    def _experiment(self, tx: Transaction, item: ImportedExperiment, made: dict[str, list[str]]) -> None:
+    def _experiment(self, tx: LabTransaction, item: ImportedExperiment, made: dict[str, list[str]]) -> None:
         ctx = self._ctx
         if self._is_known(tx, item):
             return
@@ -285,18 +285,18 @@ class _Taking:
         )
         body = {**to_json(record), CHECKED: True}
         body["spec_hash"] = spec_hash(body)
-        id = tx.create("experiment", body).id
+        id = tx.create(EXPERIMENT, body).id
         payload = {"hypothesis_id": body["hypothesis_id"], "spec_hash": body["spec_hash"], "title": item.title}
         ctx.emit(tx, "experiment_proposed", id, payload)
         ctx.remember(tx, _name(self._kind, item.key), _DEED, id)
         made["experiments"].append(id)
 
-    def _hypothesis_of(self, tx: Transaction, item: ImportedExperiment) -> str | None:
+    def _hypothesis_of(self, tx: LabTransaction, item: ImportedExperiment) -> str | None:
         if item.hypothesis_id is not None:
-            return self._ctx.need("hypothesis", item.hypothesis_id).id
+            return self._ctx.need(HYPOTHESIS, item.hypothesis_id).id
         return None if item.hypothesis is None else self._needed(tx, item.key, item.hypothesis, "hypotheses")
 
-    def _needed(self, tx: Transaction, key: str, wanted: str, noun: str) -> str:
+    def _needed(self, tx: LabTransaction, key: str, wanted: str, noun: str) -> str:
         """Returns the id of the record that another one belongs to."""
         found = self._ctx.recall(tx, _name(self._kind, wanted), _DEED)
         if found is None or _noun_of(found) != noun:
@@ -305,7 +305,7 @@ class _Taking:
 
     def _run(
         self,
-        tx: Transaction,
+        tx: LabTransaction,
         item: ImportedRun,
         laid: Path | None,
         made: dict[str, list[str]],
@@ -314,7 +314,7 @@ class _Taking:
         ctx, ctx = self._ctx, self._ctx
         if self._is_known(tx, item):
             return
-        experiment = tx.get("experiment", self._needed(tx, item.key, item.experiment, "experiments"))
+        experiment = tx.get(EXPERIMENT, self._needed(tx, item.key, item.experiment, "experiments"))
         if experiment is None:
             raise self._missing(item.key, item.experiment, "experiments")
         number = tx.count("run") + 1
@@ -365,7 +365,7 @@ class _Taking:
             "is_seed_known": item.seed is not None,
             "adopted": origin,
         }
-        run = tx.create("run", body)
+        run = tx.create(RUN, body)
         payload = {"experiment_id": experiment.id, "replicate": record.replicate, "attempt": 1, "seed": record.seed}
         ctx.emit(tx, "run_created", run.id, payload)
         ended = {"experiment_id": experiment.id, "from": None, "to": item.status, "reason": item.reason}
@@ -378,13 +378,16 @@ class _Taking:
             Budget(ctx).reserve(tx, run.body, **used)  # without asking for room: it is spent
             Budget(ctx).settle(tx, run.body, **used)
             self._told.debited_gpu_hours += item.gpu_hours
-        value = metrics.get(experiment.body["design"]["metric"] or "")
+        metric = experiment.body["design"]["metric"] or ""
+        value = metrics.get(metric)
         hypothesis_id = experiment.body["hypothesis_id"]
         if item.status == "done" and value is not None and hypothesis_id is not None:
-            self._evidence(tx, run.body, experiment.body["design"]["metric"], value, item.seed)
+            self._evidence(tx, run.body, metric, value, item.seed)
             counted[hypothesis_id] = counted.get(hypothesis_id, 0) + 1
 
-    def _evidence(self, tx: Transaction, run: Mapping[str, Any], metric: str, value: float, seed: int | None) -> None:
+    def _evidence(
+        self, tx: LabTransaction, run: Mapping[str, Any], metric: str, value: float, seed: int | None
+    ) -> None:
         """Writes a row of evidence that is shown and does not count."""
         id = EvidenceRecords(self._ctx).append(
             tx,
@@ -436,7 +439,7 @@ class _Taking:
     def _is_taken(self, item: ImportedNote) -> bool:
         """Returns whether another note has the path, which then stays as it is; says so."""
         store = self._ctx.store
-        if store.get("key", f"{_name(self._kind, item.key)}:note") is not None:
+        if store.get(KEY, f"{_name(self._kind, item.key)}:note") is not None:
             return False  # an import that was cut off wrote it
         try:
             found = self._ctx.cached(Notes).get(item.path)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from perpetual.lab.context import Context
-from perpetual.slots.store import Document, Transaction
+from perpetual.lab.kinds import EXPERIMENT, ExperimentRow, LabTransaction
 
 __all__ = ["Alike"]
 
@@ -32,7 +32,7 @@ class Alike:
         self._store: object = None
         self._late: dict[int, str] = {}  # the keys of experiments beyond the index, as this process has read them
 
-    def of(self, body: Body) -> list[Document]:
+    def of(self, body: Body) -> list[ExperimentRow]:
         """Returns the stored experiments like this one, oldest first; reads none of the others but the newest few."""
         store = self._ctx.store
         whole = self._key(body)
@@ -40,10 +40,10 @@ class Alike:
         bucket = store.get("fold", _bucket(whole)) if reach else None
         numbers = {*bucket.body["keys"].get(whole[:_KEY], ())} if bucket is not None else set()
         numbers |= {number for number, key in self._beyond(reach).items() if key == whole}
-        found = [store.get("experiment", f"e{number}") for number in sorted(numbers)]
+        found = [store.get(EXPERIMENT, f"e{number}") for number in sorted(numbers)]
         return [item for item in found if item is not None and self._key_of(item) == whole]
 
-    def keep(self, tx: Transaction) -> None:
+    def keep(self, tx: LabTransaction) -> None:
         """Writes what was proposed since the index was last written, where that is much."""
         reach, total = self._reach(), tx.count("experiment")
         if total - reach < _KEEP_EVERY:
@@ -55,7 +55,7 @@ class Alike:
             self._add(tx, id, keys)
         tx.put("fold", _REACH, {"experiments": total})
 
-    def moved(self, tx: Transaction, document: Document) -> None:
+    def moved(self, tx: LabTransaction, document: ExperimentRow) -> None:
         """Indexes an experiment anew whose command came later."""
         self._late.pop(document.number, None)
         if document.number <= self._reach():
@@ -63,7 +63,7 @@ class Alike:
             self._add(tx, _bucket(key), {key[:_KEY]: [document.number]})
 
     @staticmethod
-    def _add(tx: Transaction, id: str, keys: Mapping[str, list[int]]) -> None:
+    def _add(tx: LabTransaction, id: str, keys: Mapping[str, list[int]]) -> None:
         kept = tx.get("fold", id)
         present: dict[str, list[int]] = dict(kept.body["keys"]) if kept is not None else {}
         for key, numbers in keys.items():
@@ -83,7 +83,7 @@ class Alike:
         for number in range(reach + 1, store.count("experiment") + 1):
             key = self._late.get(number)
             if key is None:
-                document = store.get("experiment", f"e{number}")
+                document = store.get(EXPERIMENT, f"e{number}")
                 key = self._key_of(document) if document is not None else None
                 if key is None or document is None:
                     continue
@@ -94,7 +94,7 @@ class Alike:
             del self._late[number]
         return found
 
-    def _key_of(self, document: Document) -> str | None:
+    def _key_of(self, document: ExperimentRow) -> str | None:
         try:
             return self._key(document.body)
         except (KeyError, TypeError, ValueError):

@@ -7,8 +7,8 @@ from typing import Any, TypedDict
 
 from perpetual.errors import Conflict, NotFound, UsageError, unknown
 from perpetual.lab.context import Context
+from perpetual.lab.kinds import EVIDENCE, HYPOTHESIS, EvidenceRow, LabTransaction
 from perpetual.records import Evidence, Listing, from_json
-from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit.units import finite, identifier
 
 __all__ = ["VERDICTS", "EvidenceFold", "EvidenceRecords"]
@@ -39,10 +39,10 @@ class EvidenceRecords:
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
 
-    def append(self, tx: Transaction, row: Mapping[str, Any]) -> str:
+    def append(self, tx: LabTransaction, row: Mapping[str, Any]) -> str:
         """Adds a row (its hypothesis is refolded by the caller, in the same transaction) and answers its id."""
         number = tx.append(
-            "evidence",
+            EVIDENCE,
             {
                 "experiment_id": None,
                 "run_id": None,
@@ -71,8 +71,8 @@ class EvidenceRecords:
         """Returns a page of rows, oldest first."""
         equals: dict[str, Any] = {}
         if hypothesis_id is not None:
-            equals["hypothesis_id"] = self._ctx.need("hypothesis", hypothesis_id).id
-        page = self._ctx.store.page("evidence", limit=limit, cursor=cursor, **equals)
+            equals["hypothesis_id"] = self._ctx.need(HYPOTHESIS, hypothesis_id).id
+        page = self._ctx.store.page(EVIDENCE, limit=limit, cursor=cursor, **equals)
         retracted: dict[str, str] = {}
         for subject in {document.body["hypothesis_id"] for document in page.items}:
             retracted |= self._retractions(subject)
@@ -87,7 +87,7 @@ class EvidenceRecords:
         if not why.strip():
             raise UsageError("a judgement needs a reason", hint="--why TEXT")
 
-    def check_retractable(self, id: str) -> Document:
+    def check_retractable(self, id: str) -> EvidenceRow:
         """Returns the row that a retraction may take back.
 
         Raises:
@@ -101,19 +101,19 @@ class EvidenceRecords:
             raise Conflict(f"v{document.id} was taken back by {earlier} already")
         return document
 
-    def _document(self, id: str) -> Document:
+    def _document(self, id: str) -> EvidenceRow:
         text = identifier(id)
-        found = self._ctx.store.get("evidence", text[1:]) if text[:1] == "v" and text[1:].isdecimal() else None
+        found = self._ctx.store.get(EVIDENCE, text[1:]) if text[:1] == "v" and text[1:].isdecimal() else None
         if found is None:
             last = self._ctx.store.count("evidence")
             raise NotFound(f"no evidence {id}", hint=f"the ledger holds v1 to v{last}" if last else "it is empty")
         return found
 
     def _retractions(self, hypothesis_id: str) -> dict[str, str]:
-        rows = self._ctx.store.find("evidence", hypothesis_id=hypothesis_id, kind="retraction")
+        rows = self._ctx.store.find(EVIDENCE, hypothesis_id=hypothesis_id, kind="retraction")
         return {row.body["target"]: f"v{row.id}" for row in rows}
 
-    def _record(self, document: Document, retracted: Mapping[str, str]) -> Evidence:
+    def _record(self, document: EvidenceRow, retracted: Mapping[str, str]) -> Evidence:
         id = f"v{document.id}"
-        body = self._ctx.redaction.cleaned("evidence", document.body)
+        body = self._ctx.redaction.cleaned("evidence", {**document.body})
         return from_json(Evidence, {**body, "id": id, "retracted_by": retracted.get(id)})

@@ -10,19 +10,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from posixpath import normpath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perpetual.errors import Conflict, NotPermitted, UsageError, unknown
 from perpetual.lab.context import Context
+from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS, RUN, ExperimentRow, LabTransaction
 from perpetual.lab.ledger.alike import Alike
 from perpetual.lab.ledger.specification import Specification
 from perpetual.lab.permissions import is_same
 from perpetual.lab.redaction import CHECKED
 from perpetual.records import LIVE, Experiment, Listing, Score, from_json, to_json
 from perpetual.records.states import EXPERIMENT_STATES
-from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit.limits import LONGEST_COMMAND, fits_text
 from perpetual.toolkit.units import bounded
+
+if TYPE_CHECKING:
+    from perpetual.documents.provenance import CodeStateDocument
 
 __all__ = ["STATUSES", "ExperimentRecords", "argv_of", "command_key", "design_key", "spec_hash", "words_of"]
 
@@ -163,16 +166,16 @@ class ExperimentRecords:
             "spec_hash": spec_hash(draft),
         }
 
-    def create(self, tx: Transaction, body: Mapping[str, Any]) -> Document:
+    def create(self, tx: LabTransaction, body: Mapping[str, Any]) -> ExperimentRow:
         """Writes a new proposed experiment, as `drafted`."""
-        document = tx.create("experiment", dict(body))
+        document = tx.create(EXPERIMENT, dict(body))
         payload = {key: body[key] for key in ("hypothesis_id", "spec_hash", "title")}
         self._ctx.emit(tx, "experiment_proposed", document.id, payload)
         return document
 
     def get(self, id: str) -> Experiment:
         """Returns the experiment; NotFound names the nearest ids."""
-        found = from_json(Experiment, self._ctx.redaction.shown_specification(self._ctx.need("experiment", id).body))
+        found = from_json(Experiment, self._ctx.redaction.shown_specification(self._ctx.need(EXPERIMENT, id).body))
         return _cautioned(self._ctx, [found])[0]
 
     @staticmethod
@@ -197,12 +200,12 @@ class ExperimentRecords:
                 raise UsageError(unknown("status", status, STATUSES))
             equals["status"] = status
         if hypothesis_id is not None:
-            equals["hypothesis_id"] = self._ctx.need("hypothesis", hypothesis_id).id
-        page = self._ctx.store.page("experiment", limit=limit, cursor=cursor, **equals)
+            equals["hypothesis_id"] = self._ctx.need(HYPOTHESIS, hypothesis_id).id
+        page = self._ctx.store.page(EXPERIMENT, limit=limit, cursor=cursor, **equals)
         found = [from_json(Experiment, self._ctx.redaction.shown_specification(item.body)) for item in page.items]
         return Listing(tuple(_cautioned(self._ctx, found)), page.next_cursor)
 
-    def bind(self, id: str, *, code: Mapping[str, Any] | None = None, again: bool = False) -> Experiment:
+    def bind(self, id: str, *, code: CodeStateDocument | None = None, again: bool = False) -> Experiment:
         """Approves the present specification: change one byte of it and it must be approved again.
 
         Args:
@@ -213,8 +216,8 @@ class ExperimentRecords:
             Conflict: unless it is proposed.
         """
         with self._ctx.store.transaction() as tx:
-            document = self._ctx.need("experiment", id)
-            body = dict(document.body)
+            document = self._ctx.need(EXPERIMENT, id)
+            body = document.body  # the caller's own copy
             is_new = body["status"] == "proposed"
             is_renewed = again or ("approved_hash" in body and not self._ctx.trust.counts(document.id, body))
             if not is_new and not (is_renewed and body.get("approved_hash") == spec_hash(body)):
@@ -227,13 +230,14 @@ class ExperimentRecords:
                 "approved_at": self._ctx.now(),
             }
             body.pop("approved_code", None)  # of an earlier approval
-            body |= {"approved_code": {**code}} if code is not None else {}
-            body |= self._ctx.trust.seal(document.id, body)
-            tx.put("experiment", document.id, body, expect_revision=document.revision)
+            if code is not None:
+                body["approved_code"] = code
+            body["approved_mark"] = self._ctx.trust.seal(document.id, body)["approved_mark"]
+            tx.put(EXPERIMENT, document.id, body, expect_revision=document.revision)
             if is_new:
                 self._ctx.emit(tx, "experiment_approved", document.id, {"spec_hash": body["approved_hash"]})
             else:
-                self._ctx.emit(tx, "code_approved", document.id, {"code": (code or {}).get("sha256")})
+                self._ctx.emit(tx, "code_approved", document.id, {"code": code["sha256"] if code else None})
         return self.get(document.id)
 
     def reject(self, id: str, why: str) -> Experiment:
@@ -242,7 +246,7 @@ class ExperimentRecords:
             raise UsageError("a rejection needs a reason", hint="--why TEXT")
         bounded(why, "the reason")
         with self._ctx.store.transaction() as tx:
-            document = self._ctx.need("experiment", id)
+            document = self._ctx.need(EXPERIMENT, id)
             if document.body["status"] not in ("proposed", "approved"):
                 raise Conflict(f"{document.id} is {document.body['status']}; it can not be rejected any more")
             return self._turn_down(tx, document, {"reason": why})
@@ -253,7 +257,7 @@ class ExperimentRecords:
             raise UsageError("a withdrawal needs a reason", hint="why: what was wrong with it")
         bounded(why, "the reason")
         with self._ctx.store.transaction() as tx:
-            document = self._ctx.need("experiment", id)
+            document = self._ctx.need(EXPERIMENT, id)
             status, proposer = document.body["status"], document.body["proposed_by"]
             self.check_open(document)
             if status != "proposed":
@@ -262,15 +266,15 @@ class ExperimentRecords:
                 raise NotPermitted(f"{document.id} was proposed by another; rejecting it is for a person", hint=_ASK)
             return self._turn_down(tx, document, {"reason": why, "withdrawn": True})
 
-    def _turn_down(self, tx: Transaction, document: Document, payload: dict[str, Any]) -> Experiment:
+    def _turn_down(self, tx: LabTransaction, document: ExperimentRow, payload: dict[str, Any]) -> Experiment:
         body = {**document.body, "status": "rejected", "rejected_because": payload["reason"]}
-        stored = tx.put("experiment", document.id, body, expect_revision=document.revision)
+        stored = tx.put(EXPERIMENT, document.id, body, expect_revision=document.revision)
         self._ctx.emit(tx, "experiment_rejected", document.id, payload)
         return from_json(Experiment, stored.body)
 
     def complete_spec(
-        self, tx: Transaction, document: Document, command: str, code: Mapping[str, Any] | None = None
-    ) -> Document:
+        self, tx: LabTransaction, document: ExperimentRow, command: str, code: Mapping[str, Any] | None = None
+    ) -> ExperimentRow:
         """Gives an experiment without a command the one that a person typed, which counts as their approval.
 
         Args:
@@ -290,19 +294,19 @@ class ExperimentRecords:
         if body["status"] == "proposed":
             body["status"] = "approved"
         body |= self._ctx.trust.seal(document.id, body)
-        stored = tx.put("experiment", document.id, body, expect_revision=document.revision)
+        stored = tx.put(EXPERIMENT, document.id, body, expect_revision=document.revision)
         self.alike.moved(tx, stored)
         payload = {"command": command, "spec_hash": body["spec_hash"]}
         self._ctx.emit(tx, "spec_completed", document.id, payload)
         return stored
 
     @staticmethod
-    def check_open(document: Document) -> None:
+    def check_open(document: ExperimentRow) -> None:
         """Raises Conflict for an experiment that was turned down or has run out."""
         if document.body["status"] in ("rejected", "expired"):
             raise Conflict(f"{document.id} is {document.body['status']}; it does not run", hint="propose it again")
 
-    def check_launchable(self, document: Document) -> None:
+    def check_launchable(self, document: ExperimentRow) -> None:
         """Raises unless the experiment is approved, here, with exactly the specification that it has now."""
         body = document.body
         if body["status"] == "proposed":
@@ -326,7 +330,7 @@ class ExperimentRecords:
         if body["command"] is None:
             raise UsageError(f"{document.id} has no command", hint=f"perpetual run {document.id} 'python train.py ...'")
 
-    def why_not_approved(self, document: Document) -> str | None:
+    def why_not_approved(self, document: ExperimentRow) -> str | None:
         """Returns why the queue may not start an experiment; None if it is approved, here, exactly as it is now.
 
         The mark of an approval covers the hash of the specification, so the specification is compared with it.
@@ -335,14 +339,14 @@ class ExperimentRecords:
             return NOT_TRUSTED
         return None if document.body["approved_hash"] == spec_hash(document.body) else CHANGED
 
-    def fold(self, tx: Transaction, id: str) -> str:
+    def fold(self, tx: LabTransaction, id: str) -> str:
         """Derives status and run counts from the runs, writes them if they changed, and answers the status."""
-        document = tx.get("experiment", id)
+        document = tx.get(EXPERIMENT, id)
         assert document is not None, id
-        hypothesis = tx.get("hypothesis", document.body["hypothesis_id"] or "")
+        hypothesis = tx.get(HYPOTHESIS, document.body["hypothesis_id"] or "")
         # Of a decided one no missing replicate is launched. It is read here, for a verdict read earlier may be over.
         decided = hypothesis is not None and hypothesis.body["status"] in ("supported", "refuted")
-        runs = tx.find("run", experiment_id=id)
+        runs = tx.find(RUN, experiment_id=id)
         counts = dict(sorted(Counter(run.body["status"] for run in runs).items()))
         status = document.body["status"]
         if runs:
@@ -353,14 +357,14 @@ class ExperimentRecords:
             else:
                 status = "analysed" if all(run.body.get("analysed") for run in runs) else "complete"
         if (status, counts) != (document.body["status"], document.body["runs"]):
-            tx.put("experiment", id, {**document.body, "status": status, "runs": counts})
+            tx.put(EXPERIMENT, id, {**document.body, "status": status, "runs": counts})
         return str(status)
 
 
 def _cautioned(ctx: Context, items: Sequence[Experiment]) -> Sequence[Experiment]:
     """Returns the experiments, each with those of its hypothesis's cautions that name it."""
     ids = {item.hypothesis_id for item in items if item.design.claim is not None} - {None}
-    found = {id: ctx.store.get("hypothesis", str(id)) for id in ids}
+    found = {id: ctx.store.get(HYPOTHESIS, str(id)) for id in ids}
     known = {id: item.body.get("cautions", ()) for id, item in found.items() if item is not None}
     return [
         replace(item, cautions=texts)

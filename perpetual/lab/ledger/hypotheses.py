@@ -7,10 +7,10 @@ from typing import Any
 
 from perpetual.errors import Conflict, NotPermitted, UsageError, nearest, unknown
 from perpetual.lab.context import Context
+from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS, HypothesisRow
 from perpetual.lab.permissions import withholds
 from perpetual.records import Hypothesis, Listing, from_json
 from perpetual.records.states import HYPOTHESIS_STATES
-from perpetual.slots.store import Document, Page
 from perpetual.toolkit.limits import fits_tags, fits_text
 from perpetual.toolkit.units import bounded, finite, identifier
 
@@ -52,12 +52,12 @@ def baseline_value(ctx: Context, baseline: float | str | None) -> float | str | 
         named = identifier(str(baseline))
     if named[:1] != "e" or not named[1:].isdecimal():
         raise UsageError(f"the baseline is a number or the id of an experiment, not {baseline!r}", hint="2.31 or e1")
-    return ctx.need("experiment", named).id
+    return ctx.need(EXPERIMENT, named).id
 
 
 def check_baseline(ctx: Context, baseline_id: str, metric: str) -> None:
     """Raises UsageError if the experiment measures another metric."""
-    measures = ctx.need("experiment", baseline_id).body["design"]["metric"]
+    measures = ctx.need(EXPERIMENT, baseline_id).body["design"]["metric"]
     if measures is not None and measures != metric:
         near = nearest(metric, [measures])
         raise UsageError(
@@ -94,12 +94,12 @@ class HypothesisRecords:
 
     def get(self, id: str) -> Hypothesis:
         """Returns the hypothesis; NotFound names the nearest ids."""
-        return self.record(self._ctx.need("hypothesis", id))
+        return self.record(self._ctx.need(HYPOTHESIS, id))
 
     def list(self, *, status: str | None = None, limit: int = 100, cursor: str | None = None) -> Listing[Hypothesis]:
         """Returns a page of hypotheses, oldest first."""
         equals: dict[str, Any] = {} if status is None else {"status": _status(status)}
-        page: Page = self._ctx.store.page("hypothesis", limit=limit, cursor=cursor, **equals)
+        page = self._ctx.store.page(HYPOTHESIS, limit=limit, cursor=cursor, **equals)
         return Listing(tuple(self.record(document) for document in page.items), page.next_cursor)
 
     def edit(
@@ -119,7 +119,7 @@ class HypothesisRecords:
             NotPermitted: for an agent's other statement for what was measured.
         """
         with self._ctx.store.transaction() as tx:
-            document = self._ctx.need("hypothesis", id)
+            document = self._ctx.need(HYPOTHESIS, id)
             body = dict(document.body)
             changed: dict[str, Any] = {}
             if statement is not None:
@@ -141,16 +141,16 @@ class HypothesisRecords:
                 changed["tags"] = tags_of(tags)
             if parked is not None:
                 changed["parked"] = parked
-            tx.put("hypothesis", document.id, {**body, **changed}, expect_revision=document.revision)
+            tx.put(HYPOTHESIS, document.id, {**body, **changed}, expect_revision=document.revision)
             self._ctx.emit(tx, "hypothesis_updated", document.id, changed)
         return self.get(document.id)
 
-    def record(self, document: Document) -> Hypothesis:
+    def record(self, document: HypothesisRow) -> Hypothesis:
         """Returns the row as readers see it."""
         body = self._ctx.redaction.shown_record("hypothesis", document.body)
         return from_json(Hypothesis, {**body, "flags": [*body.get("flags", ()), *body.get("cautions", ())]})
 
-    def _check_restated(self, document: Document) -> None:
+    def _check_restated(self, document: HypothesisRow) -> None:
         """Raises NotPermitted for an agent: what was measured was predicted in the old words."""
         if withholds(self._ctx):
             raise NotPermitted(

@@ -10,10 +10,10 @@ from typing import Any
 from perpetual.errors import UsageError, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.engines.sight import folder_of
+from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, LabTransaction, RunRow
 from perpetual.lab.redaction import CHECKED
 from perpetual.records import ENDED, LIVE, GitState, Json, Listing, Run, from_json, to_json
 from perpetual.records.states import RunStatus
-from perpetual.slots.store import Document, Transaction
 
 __all__ = ["QUEUE_STATES", "STATUSES", "RunRecords", "SEEDS", "seed_of"]
 
@@ -42,7 +42,7 @@ class RunRecords:
 
     def get(self, id: str) -> Run:
         """Returns the run; NotFound names the nearest ids."""
-        return from_json(Run, self._ctx.redaction.shown_record("run", self._ctx.need("run", id).body))
+        return from_json(Run, self._ctx.redaction.shown_record("run", self._ctx.need(RUN, id).body))
 
     def list(
         self,
@@ -59,15 +59,15 @@ class RunRecords:
                 raise UsageError(unknown("status", status, STATUSES))
             equals["status"] = status
         if experiment_id is not None:
-            equals["experiment_id"] = self._ctx.need("experiment", experiment_id).id
-        page = self._ctx.store.page("run", limit=limit, cursor=cursor, newest_first=True, **equals)
+            equals["experiment_id"] = self._ctx.need(EXPERIMENT, experiment_id).id
+        page = self._ctx.store.page(RUN, limit=limit, cursor=cursor, newest_first=True, **equals)
         items = tuple(from_json(Run, self._ctx.redaction.shown_record("run", item.body)) for item in page.items)
         return Listing(items, page.next_cursor)
 
-    def live(self) -> Sequence[Document]:
+    def live(self) -> Sequence[RunRow]:
         """Returns the runs that are queued, launching or running, oldest first."""
         # Between two looks a run may go on to the next status, or back to the queue: it is seen, and returned once.
-        looks = [self._ctx.store.find("run", status=status) for status in (*LIVE, LIVE[0])]
+        looks = [self._ctx.store.find(RUN, status=status) for status in (*LIVE, LIVE[0])]
         found = {document.id: document for look in looks for document in look}
         return sorted(found.values(), key=lambda document: document.number)
 
@@ -77,8 +77,8 @@ class RunRecords:
 
     def create(
         self,
-        tx: Transaction,
-        experiment: Document,
+        tx: LabTransaction,
+        experiment: ExperimentRow,
         *,
         replicate: int,
         attempt: int,
@@ -88,7 +88,7 @@ class RunRecords:
         status: RunStatus,
         reason: str | None,
         wanted_gpus: Sequence[int],
-    ) -> Document:
+    ) -> RunRow:
         """Writes a new run, queued or launching."""
         number = tx.count("run") + 1
         run = Run(
@@ -126,15 +126,15 @@ class RunRecords:
             "spec_hash": experiment.body["spec_hash"],
             "analysed": False,
         }
-        document = tx.create("run", body)
+        document = tx.create(RUN, body)
         payload = {"experiment_id": experiment.id, "replicate": replicate, "attempt": attempt, "seed": seed}
         self._ctx.emit(tx, "run_created", document.id, payload)
         return document
 
-    def change(self, tx: Transaction, document: Document, values: Mapping[str, Any]) -> Document:
+    def change(self, tx: LabTransaction, document: RunRow, values: Mapping[str, Any]) -> RunRow:
         """Writes changed fields of a run; a new status is an event."""
         body = {**document.body, **values}
-        stored = tx.put("run", document.id, body, expect_revision=document.revision)
+        stored = tx.put(RUN, document.id, body, expect_revision=document.revision)
         if body["status"] != document.body["status"]:
             payload = {
                 "experiment_id": body["experiment_id"],
@@ -145,7 +145,7 @@ class RunRecords:
             self._ctx.emit(tx, "run_status", document.id, payload)
         return stored
 
-    def annotate(self, tx: Transaction, document: Document, added: Sequence[Json]) -> Document:
+    def annotate(self, tx: LabTransaction, document: RunRow, added: Sequence[Json]) -> RunRow:
         """Notes beside a run what was seen of it, `{kind, text, source}` each; it decides nothing."""
         return self.change(tx, document, {"annotations": [*document.body.get("annotations", ()), *added]})
 
@@ -161,7 +161,7 @@ class RunRecords:
         found = self._ctx.store.get("setting", "queue")
         return ("running", "") if found is None else (str(found.body["state"]), str(found.body.get("by", "")))
 
-    def hours(self, document: Document, duration_s: float) -> tuple[float, float]:
+    def hours(self, document: RunRow, duration_s: float) -> tuple[float, float]:
         """Returns (GPU-hours, run-hours) of a run that lasted `duration_s`."""
         gpus = len(document.body["gpus"])
         return duration_s / 3600.0 * gpus, duration_s / 3600.0 * max(1, gpus)

@@ -14,6 +14,7 @@ from perpetual.lab.evidence.decision_preview import explained
 from perpetual.lab.experiments.pick import drafts
 from perpetual.lab.experiments.propose import propose as propose_one
 from perpetual.lab.experiments.propose import state_of
+from perpetual.lab.kinds import EVENT, EVIDENCE, EXPERIMENT, HYPOTHESIS, RUN, ExperimentRow, RunRow
 from perpetual.lab.ledger.experiments import ExperimentRecords
 from perpetual.lab.ledger.hypotheses import HypothesisRecords
 from perpetual.lab.ledger.runs import RunRecords
@@ -23,7 +24,6 @@ from perpetual.lab.provenance.code_check import Changed, CodeCheck, is_held
 from perpetual.lab.runs.launch import reserve
 from perpetual.lab.runs.start import start
 from perpetual.records import ENDED, to_json
-from perpetual.slots.store import Document
 from perpetual.toolkit.crashpoints import step
 
 __all__ = ["Launches", "approve", "halt_reason", "launch", "propose", "stop_reason"]
@@ -73,9 +73,9 @@ def approve(ctx: Context) -> list[str]:
         return []
     most = methodology["auto_approve_max_run_hours"]
     approved = []
-    codes = CodeCheck(ctx).states_of(item.id for item in ctx.store.find("experiment", status="proposed"))
+    codes = CodeCheck(ctx).states_of(item.id for item in ctx.store.find(EXPERIMENT, status="proposed"))
     with ctx.store.transaction() as tx:  # or another loop approves in between
-        for experiment in tx.find("experiment", status="proposed"):
+        for experiment in tx.find(EXPERIMENT, status="proposed"):
             cost = experiment.body["design"]["cost_run_hours"]
             if most is not None and (cost is None or cost > most):
                 continue
@@ -109,7 +109,7 @@ def launch(ctx: Context) -> Launches:
         return made._replace(runs=tuple(started), parked=tuple(_park(ctx)) if spent else (), held=tuple(sorted(held)))
 
 
-def _unheld(ctx: Context) -> list[Document]:
+def _unheld(ctx: Context) -> list[RunRow]:
     """Returns the live runs but those that wait for a person to approve their code again."""
     return [run for run in RunRecords(ctx).live() if not is_held(run)]
 
@@ -134,13 +134,13 @@ def _reserve(ctx: Context, surveys: Surveys, held: Collection[str], changed: Map
             return Launches((), failed=(f"{chosen}: {problem.message}",))
 
 
-def _missing(ctx: Context, experiment: Document) -> int:
-    runs = ctx.store.find("run", experiment_id=experiment.id)
+def _missing(ctx: Context, experiment: ExperimentRow) -> int:
+    runs = ctx.store.find(RUN, experiment_id=experiment.id)
     return int(experiment.body["design"]["replicates"]) - len({run.body["replicate"] for run in runs})
 
 
-def _ready(ctx: Context) -> list[Document]:
-    found = [item for status in ("approved", "active") for item in ctx.store.find("experiment", status=status)]
+def _ready(ctx: Context) -> list[ExperimentRow]:
+    found = [item for status in ("approved", "active") for item in ctx.store.find(EXPERIMENT, status=status)]
     return sorted((item for item in found if _missing(ctx, item) > 0), key=lambda item: item.number)
 
 
@@ -149,8 +149,8 @@ def _next_plain(ctx: Context, held: Collection[str]) -> str | None:
 
     A baseline of a claim that is open, or what a person wants to see.
     """
-    opened = {item.id for item in ctx.store.find("hypothesis", status="open")}
-    experiments = ctx.store.find("experiment")
+    opened = {item.id for item in ctx.store.find(HYPOTHESIS, status="open")}
+    experiments = ctx.store.find(EXPERIMENT)
     users: dict[str, set[str | None]] = {}
     for item in experiments:
         if isinstance(item.body["design"]["baseline"], str):
@@ -167,7 +167,7 @@ def _next_plain(ctx: Context, held: Collection[str]) -> str | None:
 
 def _next_claim(ctx: Context, held: Collection[str]) -> str | None:
     """Returns the claim whose next replicate teaches most per run-hour, given what is pending."""
-    opened = ctx.store.find("hypothesis", status="open")
+    opened = ctx.store.find(HYPOTHESIS, status="open")
     state = state_of(ctx, opened)
     state["candidates"] = [item for item in state["candidates"] if item["id"] not in held]
     picked = ctx.cached(Proposals).pick(state, 1) if state["candidates"] else []
@@ -175,9 +175,9 @@ def _next_claim(ctx: Context, held: Collection[str]) -> str | None:
         return None
     scores = ctx.cached(Proposals).score(state)
     with ctx.store.transaction() as tx:
-        document = ctx.need("experiment", picked[0])
+        document = ctx.need(EXPERIMENT, picked[0])
         score = explained(ctx, ExperimentRecords(ctx).get(document.id), scores[document.id])
-        tx.put("experiment", document.id, {**document.body, "score": to_json(score)})
+        tx.put(EXPERIMENT, document.id, {**document.body, "score": to_json(score)})
     return picked[0]
 
 
@@ -187,7 +187,7 @@ def _park(ctx: Context) -> list[str]:
     with ctx.store.transaction() as tx:  # or another caller launches, decides or approves in between
         if RunRecords(ctx).live():
             return []
-        opened = ctx.store.find("hypothesis", status="open")
+        opened = ctx.store.find(HYPOTHESIS, status="open")
         state = state_of(ctx, opened)
         scores = ctx.cached(Proposals).score(state)
         least = ctx.config.methodology["min_information_gain_bits"]
@@ -205,7 +205,7 @@ def halt_reason(ctx: Context) -> tuple[str, str] | None:
 
     Only what happened since the loop last stopped counts: the person that starts it again has seen the rest.
     """
-    stops = ctx.store.page("event", limit=1, newest_first=True, kind="loop_stopped").items
+    stops = ctx.store.page(EVENT, limit=1, newest_first=True, kind="loop_stopped").items
     since = stops[0].body["time"] if stops else ""
     failure = _failure_rate(ctx, since)
     if failure is not None:
@@ -226,7 +226,7 @@ def stop_reason(ctx: Context, launches: Launches) -> tuple[str, str] | None:
         return None  # also where another loop has recorded the end of a run since: what that teaches was not seen yet
     if RunRecords(ctx).queue_state() != "running":
         return "stop_requested", f"the queue is {RunRecords(ctx).queue_state()} (perpetual queue resume)"
-    hypotheses = ctx.store.find("hypothesis")
+    hypotheses = ctx.store.find(HYPOTHESIS)
     if hypotheses and not any(item.body["status"] == "open" for item in hypotheses):
         return "all_decided", "no hypothesis is open"
     if launches.runs or launches.parked:
@@ -237,14 +237,14 @@ def stop_reason(ctx: Context, launches: Launches) -> tuple[str, str] | None:
     if held:
         named = ", ".join(held[:5])
         return "waiting_for_approval", f"the code of {named} has changed since it was approved, or cannot be compared"
-    proposed = ctx.store.find("experiment", status="proposed")
+    proposed = ctx.store.find(EXPERIMENT, status="proposed")
     if proposed:
         return "waiting_for_approval", f"{', '.join(item.id for item in proposed[:5])} wait for approval"
     return "queue_empty", "nothing is running, approved or worth proposing"
 
 
 def _failure_rate(ctx: Context, since: str) -> str | None:
-    newest = ctx.store.page("run", limit=_FAILURE_WINDOW, newest_first=True).items
+    newest = ctx.store.page(RUN, limit=_FAILURE_WINDOW, newest_first=True).items
     own = [run for run in newest if "adopted" not in run.body]  # earlier work failed elsewhere
     ended = [run for run in own if run.body["status"] in ENDED and (run.body["ended_at"] or "") > since]
     broken = [run for run in ended if run.body["status"] in ("failed", "timeout", "lost")]
@@ -261,9 +261,11 @@ def _failure_rate(ctx: Context, since: str) -> str | None:
 
 def _no_progress(ctx: Context, since: str) -> bool:
     """Returns whether the last measured runs, `_PROGRESS_WINDOW` of them at least, moved nothing."""
-    newest = ctx.store.page("evidence", limit=_PROGRESS_WINDOW, newest_first=True, kind="measured").items
+    newest = ctx.store.page(EVIDENCE, limit=_PROGRESS_WINDOW, newest_first=True, kind="measured").items
     rows = [row for row in newest if row.body["created_at"] > since and not row.body.get("post_hoc")]
     moved: dict[str, float] = {}
     for row in rows:
-        moved[row.body["hypothesis_id"]] = moved.get(row.body["hypothesis_id"], 0.0) + abs(row.body["log_bayes_factor"])
+        moved[row.body["hypothesis_id"]] = moved.get(row.body["hypothesis_id"], 0.0) + abs(
+            row.body["log_bayes_factor"] or 0.0
+        )
     return len(rows) >= _PROGRESS_WINDOW and all(nats < _PROGRESS_NATS for nats in moved.values())

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from perpetual.errors import Conflict, NotFound, Refused, UsageError, nearest, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.gates import Gates
+from perpetual.lab.kinds import INTENT, NOTE, VERDICT, LabTransaction, NoteRow
 from perpetual.lab.memory import promotion
 from perpetual.lab.permissions import BEHAVIOUR_TYPES, for_agent, person_only, shown_version
 from perpetual.records import Listing, Note, Verdict, from_json
 from perpetual.records.states import NOTE_STATES
 from perpetual.slots.gate import Provenance
 from perpetual.slots.memory import Memory, NoteCommit
-from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit.crashpoints import step
 from perpetual.toolkit.units import start_of
 
@@ -101,11 +101,11 @@ class Notes:
 
     def _answer(self, number: str) -> dict[str, Any]:
         """Returns what a write answers, from its row in the ledger of verdicts; raises Refused for a rejected one."""
-        row = self._ctx.store.get("verdict", number)
+        row = self._ctx.store.get(VERDICT, number)
         assert row is not None, number
         verdict = row.body
         status, blocked = _STATUS_OF[verdict["outcome"]], verdict["outcome"] == "reject"
-        note = self._ctx.store.get("note", verdict["path"])
+        note = self._ctx.store.get(NOTE, verdict["path"])
         ours = note is not None and note.body["blob"] == verdict["blob"] and not blocked
         answer = {
             "path": verdict["path"],
@@ -129,7 +129,7 @@ class Notes:
 
     def _record(
         self,
-        tx: Transaction,
+        tx: LabTransaction,
         path: str,
         type: str,
         verdict: Verdict,
@@ -138,7 +138,7 @@ class Notes:
         message: str,
     ) -> int:
         """Writes verdict, note and intent; answers the verdict's number."""
-        earlier = tx.get("note", path)
+        earlier = tx.get(NOTE, path)
         promoted = earlier.body.get("promoted") if earlier else None
         if earlier and promoted is not None and earlier.body["type"] != type:
             raise Conflict(
@@ -157,7 +157,7 @@ class Notes:
             # A rejected text lives here alone, for audit; an accepted one in its intent.
             "content": content if status == "rejected" else None,
         }
-        number = tx.append("verdict", row)
+        number = tx.append(VERDICT, row)
         title = earlier.body["title"] if earlier else path
         if status == "candidate" and promoted is None:
             title = promotion.title_of(content, path)
@@ -184,10 +184,10 @@ class Notes:
                 "author": self._ctx.actor,
                 "when": now,
             }
-            body["intent"] = tx.append("intent", intent)
+            body["intent"] = tx.append(INTENT, intent)
         if status == "candidate" and type not in BEHAVIOUR_TYPES:
             body["exposed"] = body["intent"]
-        tx.put("note", path, body)
+        tx.put(NOTE, path, body)
         self._ctx.emit(tx, "note_written", path, {"status": status, "type": type, "blob": blob})
         return number
 
@@ -214,7 +214,7 @@ class Notes:
         return done
 
     @staticmethod
-    def _flushed(tx: Transaction) -> int:
+    def _flushed(tx: LabTransaction) -> int:
         """Returns the number of the last intent that git is known to hold."""
         cursor = tx.get("setting", "memory_cursor")
         return int(cursor.body["intent"]) if cursor else 0
@@ -222,7 +222,7 @@ class Notes:
     def _flush_some(self) -> int:
         """Commits the next few intents in one transaction of the store, and answers how many."""
         with self._ctx.store.transaction() as tx:
-            rows = tx.rows("intent", since=self._flushed(tx), limit=_FLUSH_AT_ONCE)
+            rows = tx.rows(INTENT, since=self._flushed(tx), limit=_FLUSH_AT_ONCE)
             if rows:
                 self._ctx.store.settle()  # another process's intent must not be in git before it is on the disk
             for row in rows:
@@ -236,9 +236,9 @@ class Notes:
                     when=body["when"],
                 )
                 step("note:committed")
-                note = tx.get("note", body["path"])
+                note = tx.get(NOTE, body["path"])
                 if note is not None and note.body.get("intent") == row.number:
-                    tx.put("note", body["path"], {**note.body, "commit": commit})
+                    tx.put(NOTE, body["path"], {**note.body, "commit": commit})
                 tx.put("setting", "memory_cursor", {"intent": row.number})
                 self._ctx.emit(tx, "note_committed", body["path"], {"commit": commit, "intent": row.number})
         return len(rows)
@@ -251,17 +251,17 @@ class Notes:
         """
         return self._told(self._need(path))
 
-    def _told(self, document: Document) -> Note:
+    def _told(self, document: NoteRow) -> Note:
         """Returns the note's record; to an agent that may not see its text, without the text's title."""
         note = from_json(Note, document.body)
         is_hidden = for_agent(self._ctx) and self._shown(document) is None
         return replace(note, title=note.path) if is_hidden else note
 
-    def _need(self, path: str) -> Document:
+    def _need(self, path: str) -> NoteRow:
         name = self._memory.normalise(path)
-        found = self._ctx.store.get("note", name)
+        found = self._ctx.store.get(NOTE, name)
         if found is None:
-            near = nearest(name, [document.id for document in self._ctx.store.find("note")])
+            near = nearest(name, [document.id for document in self._ctx.store.find(NOTE)])
             raise NotFound(
                 f"no note {name}", hint=f"the nearest: {', '.join(near)}" if near else "perpetual memory list"
             )
@@ -281,15 +281,15 @@ class Notes:
             exposed_only = for_agent(self._ctx)
         intent = self._shown(document) if exposed_only else document.body.get("intent")
         if intent is None and not exposed_only:
-            rows = [row for row in self._ctx.store.find("verdict", path=document.id) if row.body["content"]]
+            rows = [row for row in self._ctx.store.find(VERDICT, path=document.id) if row.body["content"]]
             if rows:
                 return str(rows[-1].body["content"])
-        row = self._ctx.store.get("intent", str(intent)) if intent is not None else None
+        row = self._ctx.store.get(INTENT, str(intent)) if intent is not None else None
         if row is None:
             raise NotFound(f"{document.id} is {document.body['status']} and is not shown", hint="perpetual memory list")
         return str(row.body["content"])
 
-    def _shown(self, document: Document) -> int | None:
+    def _shown(self, document: NoteRow) -> int | None:
         return shown_version(document.body, self._ctx.config.methodology)
 
     def promote(self, path: str, why: str, *, blob: str | None = None, dry_run: bool = False) -> dict[str, Any]:
@@ -327,11 +327,11 @@ class Notes:
         """
         store = self._ctx.store
         start = start_of(cursor)
-        found = [note for status in ("candidate", "quarantined") for note in store.find("note", status=status)]
+        found = [note for status in ("candidate", "quarantined") for note in store.find(NOTE, status=status)]
         rest = sorted((note for note in found if note.number > start), key=lambda note: note.number)
         page = []
         for note in rest[:limit]:
-            said = store.find("verdict", path=note.id)[-1].body
+            said = store.find(VERDICT, path=note.id)[-1].body
             page.append(Waiting(self._told(note), said["category"], self._shown(note) is not None))
         return Listing(tuple(page), str(rest[limit - 1].number) if len(rest) > limit else None)
 
@@ -348,9 +348,9 @@ class Notes:
         if prefix:
             prefix = self._memory.normalise(f"{prefix}/note.md").removesuffix("/note.md")
         else:
-            page = self._ctx.store.page("note", limit=limit, cursor=cursor, **equals)
+            page = self._ctx.store.page(NOTE, limit=limit, cursor=cursor, **equals)
             return Listing(tuple(map(self._told, page.items)), page.next_cursor)
-        found = [item for item in self._ctx.store.find("note", **equals) if item.id.startswith(prefix + "/")]
+        found = [item for item in self._ctx.store.find(NOTE, **equals) if item.id.startswith(prefix + "/")]
         start = start_of(cursor)
         rest = [item for item in found if item.number > start]
         items = tuple(map(self._told, rest[:limit]))
@@ -370,12 +370,12 @@ class Notes:
         start = start_of(cursor)
         is_agents = for_agent(self._ctx)
         found: list[tuple[int, int, Hit]] = []
-        for document in self._ctx.store.find("note"):
+        for document in self._ctx.store.find(NOTE):
             intent = self._shown(document) if is_agents else document.body.get("intent")
-            row = self._ctx.store.get("intent", str(intent)) if intent is not None else None
+            row = self._ctx.store.get(INTENT, str(intent)) if intent is not None else None
             if row is None:
                 continue
-            text: str = row.body["content"]
+            text = row.body["content"]
             place = f"{document.id}\n{document.body['title']}\n{text}".casefold()
             hits = sum(word in place for word in words)
             if hits:

@@ -11,9 +11,9 @@ from typing import Any
 from perpetual.errors import Conflict, Refused, UsageError
 from perpetual.lab.context import Context
 from perpetual.lab.gates import Gates
+from perpetual.lab.kinds import INTENT, NOTE, VERDICT, LabTransaction, NoteRow
 from perpetual.lab.permissions import person_only
 from perpetual.slots.gate import Provenance
-from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit.units import bounded
 
 __all__ = ["promote", "reject", "title_of"]
@@ -22,7 +22,7 @@ __all__ = ["promote", "reject", "title_of"]
 _PROMOTABLE = ("candidate", "quarantined", "expired")
 
 
-def promote(ctx: Context, gates: Gates, note: Document, why: str, *, blob: str | None, dry_run: bool) -> dict[str, Any]:
+def promote(ctx: Context, gates: Gates, note: NoteRow, why: str, *, blob: str | None, dry_run: bool) -> dict[str, Any]:
     """Shows agents the newest accepted version of the note from now on, as `Notes.promote` says."""
     _check_reason("a promotion", why)
     _check_promotable(note, blob)
@@ -54,7 +54,7 @@ def promote(ctx: Context, gates: Gates, note: Document, why: str, *, blob: str |
     return answer
 
 
-def reject(ctx: Context, note: Document, why: str) -> dict[str, Any]:
+def reject(ctx: Context, note: NoteRow, why: str) -> dict[str, Any]:
     """Hides the newest version from agents, as `Notes.reject` says."""
     _check_reason("a rejection", why)
     if note.body["status"] == "rejected":
@@ -77,7 +77,7 @@ def _check_reason(deed: str, why: str) -> None:
     bounded(why, "the reason")
 
 
-def _check_promotable(note: Document, blob: str | None) -> None:
+def _check_promotable(note: NoteRow, blob: str | None) -> None:
     status = note.body["status"]
     if status not in (*_PROMOTABLE, "promoted"):
         raise Conflict(
@@ -92,20 +92,20 @@ def _check_promotable(note: Document, blob: str | None) -> None:
         )
 
 
-def _check_unchanged(tx: Transaction, note: Document) -> None:
+def _check_unchanged(tx: LabTransaction, note: NoteRow) -> None:
     """Checks that the version that was judged is the one that is decided on: another process may have written."""
-    now = tx.get("note", note.id)
+    now = tx.get(NOTE, note.id)
     if now is None or now.revision != note.revision:
         raise Conflict(f"{note.id} was changed while it was being decided on", hint="read it again", code="changed")
 
 
-def _text(ctx: Context, note: Document) -> str:
-    row = ctx.store.get("intent", str(note.body["intent"]))
+def _text(ctx: Context, note: NoteRow) -> str:
+    row = ctx.store.get(INTENT, str(note.body["intent"]))
     assert row is not None, note.id
     return str(row.body["content"])
 
 
-def _answer(note: Document, status: str, why: str, dry_run: bool) -> dict[str, Any]:
+def _answer(note: NoteRow, status: str, why: str, dry_run: bool) -> dict[str, Any]:
     return {
         "path": note.id,
         "type": note.body["type"],
@@ -118,10 +118,10 @@ def _answer(note: Document, status: str, why: str, dry_run: bool) -> dict[str, A
 
 
 def _decide(
-    ctx: Context, tx: Transaction, note: Document, body: dict[str, Any], *, verdict: dict[str, Any], why: str
+    ctx: Context, tx: LabTransaction, note: NoteRow, body: dict[str, Any], *, verdict: dict[str, Any], why: str
 ) -> None:
     tx.append(
-        "verdict",
+        VERDICT,
         {
             "path": note.id,
             "outcome": verdict["outcome"],
@@ -135,7 +135,7 @@ def _decide(
             "why": why,
         },
     )
-    tx.put("note", note.id, body, expect_revision=note.revision)
+    tx.put(NOTE, note.id, body, expect_revision=note.revision)
     ctx.emit(tx, f"note_{body['status']}", note.id, {"blob": note.body["blob"], "was": note.body["status"], "why": why})
 
 

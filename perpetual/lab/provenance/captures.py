@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from perpetual import __version__
 from perpetual.errors import CorruptData, NotFound, PluginError
 from perpetual.lab.context import Context
+from perpetual.lab.kinds import RUN, ExperimentRow, RunRow
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.records import GitState, to_json
 from perpetual.science.versions import ASPECTS
@@ -31,7 +32,6 @@ from perpetual.slots.capture import (
     RunStart,
 )
 from perpetual.slots.scheduler import LaunchSpec
-from perpetual.slots.store import Document
 from perpetual.toolkit.atomic import read_file, write_atomic
 from perpetual.toolkit.contained import contained
 from perpetual.toolkit.deadline import call_bounded
@@ -81,7 +81,7 @@ class Ended(NamedTuple):
     notes: list[dict[str, str]]  # annotations of the run
 
 
-def capture(ctx: Context, run: Document, experiment: Document, spec: LaunchSpec) -> Kept:
+def capture(ctx: Context, run: RunRow, experiment: ExperimentRow, spec: LaunchSpec) -> Kept:
     """Writes the provenance of a run that is about to start; the folder is the run's, and exists.
 
     Raises:
@@ -160,7 +160,7 @@ def _kept(document: Mapping[str, Any], data: bytes) -> Kept:
 
 def provenance(ctx: Context, run_id: str) -> dict[str, Any]:
     """Returns a run's provenance, as `Runs.provenance` says."""
-    run = ctx.need("run", run_id)
+    run = ctx.need(RUN, run_id)
     path = RunRecords(ctx).log_dir(run.id) / FILE
     noted = run.body.get("provenance_sha256")
     try:
@@ -203,7 +203,7 @@ def _as_text(value: Any) -> Any:
     return value.encode("utf-8", "backslashreplace").decode("utf-8") if isinstance(value, str) else value
 
 
-def taint_of(ctx: Context, run: Document) -> Ended:
+def taint_of(ctx: Context, run: RunRow) -> Ended:
     """Returns why an ended run is tainted, if it is, and what else the captures say of it.
 
     A run is tainted if a capture says so, if a protected path is not what it was at its start, whatever changed it, or
@@ -235,7 +235,7 @@ class _Protected(NamedTuple):
     is_known: bool  # how they looked at the start
 
 
-def _changes_of(ctx: Context, run: Document, data: bytes, protected: _Protected) -> Ended:
+def _changes_of(ctx: Context, run: RunRow, data: bytes, protected: _Protected) -> Ended:
     """Returns what the captures say of an ended run, whose provenance is intact."""
     taints: list[str] = []
     notes: list[dict[str, str]] = []

@@ -9,15 +9,18 @@ approves again. Reading a repository takes time, so nothing here is called insid
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perpetual.errors import NotPermitted, PerpetualError, PluginError, UsageError
 from perpetual.lab.context import Context
+from perpetual.lab.kinds import EXPERIMENT, ExperimentRow, RunRow
 from perpetual.lab.ledger.experiments import argv_of, spec_hash
 from perpetual.lab.permissions import for_agent
 from perpetual.lab.provenance.captures import UNREADABLE, Codes
 from perpetual.slots.capture import CodeState
-from perpetual.slots.store import Document
+
+if TYPE_CHECKING:
+    from perpetual.documents.provenance import CodeStateDocument
 
 __all__ = [
     "KIND",
@@ -72,7 +75,7 @@ class CodeCheck:
         self._states: dict[str, CodeState | None] = {}
         self._compared: dict[str, CodeState] = {}
 
-    def state_of(self, experiment: Document) -> CodeState | None:
+    def state_of(self, experiment: ExperimentRow) -> CodeState | None:
         """Returns the code that an experiment would run now; None without a command, or a capture that reads code.
 
         Raises:
@@ -82,7 +85,7 @@ class CodeCheck:
             self._states[experiment.id] = self._read(experiment.body)
         return self._states[experiment.id]
 
-    def states_of(self, ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+    def states_of(self, ids: Iterable[str]) -> dict[str, CodeStateDocument]:
         """Returns what `approve` records of each experiment, by id; unknown code is left out.
 
         Raises:
@@ -90,7 +93,7 @@ class CodeCheck:
         """
         found = {}
         for id in ids:
-            document = self._ctx.need("experiment", id)
+            document = self._ctx.need(EXPERIMENT, id)
             try:
                 state = self.state_of(document)
             except PluginError:
@@ -101,7 +104,7 @@ class CodeCheck:
                 found[document.id] = state.document()
         return found
 
-    def is_other(self, experiment: Document) -> bool:
+    def is_other(self, experiment: ExperimentRow) -> bool:
         """Returns whether an approved experiment may be approved anew.
 
         Its code is other than approved, or was not recorded.
@@ -120,7 +123,7 @@ class CodeCheck:
         except PluginError:
             return before is not None  # what cannot be compared any more may be approved without it
 
-    def changed(self, experiment: Document, *, by_queue: bool, accepted: Sequence[str] = ()) -> Changed | None:
+    def changed(self, experiment: ExperimentRow, *, by_queue: bool, accepted: Sequence[str] = ()) -> Changed | None:
         """Returns how the code differs from what was approved, None where it does not or need not be known.
 
         Args:
@@ -149,7 +152,7 @@ class CodeCheck:
             self._codes = Codes(self._ctx)
         return self._codes
 
-    def _now(self, experiment: Document, before: CodeState, argv: Sequence[str]) -> CodeState:
+    def _now(self, experiment: ExperimentRow, before: CodeState, argv: Sequence[str]) -> CodeState:
         """Returns the code now, as the capture reads it that has read the approved state.
 
         Read once for all of its runs.
@@ -178,7 +181,7 @@ class CodeCheck:
         return "ask" if by_queue or for_agent(self._ctx) else "warn"
 
 
-def require_same(ctx: Context, check: CodeCheck, experiment: Document) -> Changed | None:
+def require_same(ctx: Context, check: CodeCheck, experiment: ExperimentRow) -> Changed | None:
     """Returns the change that the caller is warned of, None without one.
 
     Raises:
@@ -197,7 +200,7 @@ def _refused(ctx: Context, found: Changed) -> PerpetualError:
     return NotPermitted(found.text, hint=_hint(ctx, found.experiment_id), code=KIND)
 
 
-def held_up(ctx: Context, run: Document) -> PerpetualError:
+def held_up(ctx: Context, run: RunRow) -> PerpetualError:
     """Returns the error for callers that wait for a run that is held."""
     hint = _hint(ctx, run.body["experiment_id"])
     return NotPermitted(f"{run.id} does not start: {run.body['reason']}", hint=hint, code=KIND)
@@ -212,22 +215,22 @@ def reason_of(found: Changed) -> str:
     return f"{found.text}; it waits until a person approves it again"
 
 
-def accepted_of(ctx: Context, run: Document) -> Sequence[str]:
+def accepted_of(ctx: Context, run: RunRow) -> Sequence[str]:
     """Returns the other states of the code with which a person has started a run, if that was recorded here."""
-    values = run.body.get(_ACCEPTED, ())
+    values = run.body.get("code_accepted", ())
     trust = ctx.trust
-    return values if trust.vouches(_subject(run), values, run.body.get(_ACCEPTED_MARK)) else ()
+    return values if trust.vouches(_subject(run), values, run.body.get("code_accepted_mark")) else ()
 
 
-def accepted_values(ctx: Context, run: Document, accepted: Sequence[str]) -> dict[str, Any]:
+def accepted_values(ctx: Context, run: RunRow, accepted: Sequence[str]) -> dict[str, Any]:
     """Returns the fields of a run that record these states; the queue starts it with them, so they carry a mark."""
     return {_ACCEPTED: [*accepted], _ACCEPTED_MARK: ctx.trust.vouch(_subject(run), accepted)}
 
 
-def _subject(run: Document) -> str:
+def _subject(run: RunRow) -> str:
     return f"{run.id} of {run.body['experiment_id']}"
 
 
-def is_held(run: Document) -> bool:
+def is_held(run: RunRow) -> bool:
     """Returns whether a queued run waits for a new approval, and so keeps nothing from other runs."""
     return bool(run.body["status"] == "queued" and run.body.get("code_held"))

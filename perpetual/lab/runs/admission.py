@@ -13,10 +13,10 @@ from perpetual.errors import PluginError
 from perpetual.lab.context import Context
 from perpetual.lab.engines.placing import Surveys, need_of, placer_of, request_of, view_of
 from perpetual.lab.engines.schedulers import is_of_this_machine, queues, scheduler_name, scheduler_of
+from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, RunRow
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.slots.placement import Lease, QueuedRun, Waits
 from perpetual.slots.scheduler import LaunchError
-from perpetual.slots.store import Document
 from perpetual.toolkit.platform import available_cpus, memory_bytes
 from perpetual.toolkit.units import shown_bytes
 
@@ -35,35 +35,35 @@ class Moment:
         return RunRecords(self._ctx).queue_state()
 
     @cached_property
-    def busy(self) -> list[Document]:
+    def busy(self) -> list[RunRow]:
         """Returns the runs that are launching or running."""
         return [run for run in RunRecords(self._ctx).live() if run.body["status"] in ("launching", "running")]
 
     @cached_property
-    def live(self) -> list[Document]:
+    def live(self) -> list[RunRow]:
         """Returns those of `busy` that are in no engine's queue, nor on the way there."""
         return [run for run in self.busy if run.body["status"] == "running" or not self._is_pending(run)]
 
-    def _is_pending(self, run: Document) -> bool:
+    def _is_pending(self, run: RunRow) -> bool:
         return bool(run.body.get("pending")) or queues(self._ctx, run.body["scheduler"])
 
     @cached_property
-    def queue(self) -> list[tuple[tuple[float, float, float], Document]]:
+    def queue(self) -> list[tuple[tuple[float, float, float], RunRow]]:
         """Returns the queued runs with their ranks, in the order in which they start: by priority, score and age."""
         ctx = self._ctx
-        queued = ctx.store.find("run", status="queued")
-        experiments = {id: ctx.need("experiment", id) for id in {run.body["experiment_id"] for run in queued}}
+        queued = ctx.store.find(RUN, status="queued")
+        experiments = {id: ctx.need(EXPERIMENT, id) for id in {run.body["experiment_id"] for run in queued}}
         ranked = [(_rank(experiments[run.body["experiment_id"]].body, run.number), run) for run in queued]
         return sorted(ranked, key=lambda each: each[0])
 
 
 def room(
     ctx: Context,
-    experiment: Document,
+    experiment: ExperimentRow,
     wanted: Sequence[int],
     surveys: Surveys,
     moment: Moment,
-    run: Document | None = None,
+    run: RunRow | None = None,
     *,
     take: bool = False,
 ) -> Lease | Waits:
@@ -98,7 +98,7 @@ def _rank(experiment: Mapping[str, Any], number: float) -> tuple[float, float, f
 
 
 def _before(
-    ctx: Context, experiment: Document, moment: Moment, run: Document | None, placer: str | None
+    ctx: Context, experiment: ExperimentRow, moment: Moment, run: RunRow | None, placer: str | None
 ) -> Iterator[QueuedRun]:
     """Yields the queued runs before this one, of the same placement, that nothing but GPUs can hold back."""
     own = _rank(experiment.body, float("inf") if run is None else run.number)
@@ -107,7 +107,7 @@ def _before(
             return
         if other.body.get("code_held"):
             continue  # it waits for a person, and keeps no device from others
-        theirs = ctx.need("experiment", other.body["experiment_id"])
+        theirs = ctx.need(EXPERIMENT, other.body["experiment_id"])
         need = need_of(theirs, other.body["wanted_gpus"])
         try:
             is_rival = need is not None and placer_of(ctx, theirs) == placer
@@ -117,7 +117,7 @@ def _before(
             yield QueuedRun(theirs.id, need)
 
 
-def held_back(ctx: Context, experiment: Document, moment: Moment) -> str | None:
+def held_back(ctx: Context, experiment: ExperimentRow, moment: Moment) -> str | None:
     """Returns what a run waits for whatever the GPUs are like; None if nothing but them can hold it back."""
     if moment.queue_state == "paused":
         return "the queue is paused (perpetual queue resume)"
@@ -129,13 +129,13 @@ def held_back(ctx: Context, experiment: Document, moment: Moment) -> str | None:
     return _lacks(ctx, experiment, moment, "cpus") or _lacks(ctx, experiment, moment, "memory_bytes")
 
 
-def _lacks(ctx: Context, experiment: Document, moment: Moment, name: str) -> str | None:
+def _lacks(ctx: Context, experiment: ExperimentRow, moment: Moment, name: str) -> str | None:
     """Returns what of the machine a run waits for, with those that hold it; None if it has room."""
     need, whole = _declared(experiment, name), _machine(name)
     if not need or whole is None:
         return None
     held = {
-        run.id: _declared(ctx.need("experiment", run.body["experiment_id"]), name)
+        run.id: _declared(ctx.need(EXPERIMENT, run.body["experiment_id"]), name)
         for run in moment.live
         if is_of_this_machine(ctx, run.body["scheduler"])
     }
@@ -149,7 +149,7 @@ def _lacks(ctx: Context, experiment: Document, moment: Moment, name: str) -> str
     return f"needs {shown_bytes(need)} of memory; {room} ({holders})"
 
 
-def check_machine(ctx: Context, experiment: Document) -> None:
+def check_machine(ctx: Context, experiment: ExperimentRow) -> None:
     """Raises LaunchError if a run on this machine declares more CPUs or memory than it may use."""
     if not is_of_this_machine(ctx, scheduler_name(ctx, experiment)):
         return
@@ -164,10 +164,10 @@ def check_machine(ctx: Context, experiment: Document) -> None:
             )
 
 
-def _declared(experiment: Document, name: str) -> int:
+def _declared(experiment: ExperimentRow, name: str) -> int:
     """Returns what its runs declare; a run that declares none takes none."""
-    declared: int | None = experiment.body["resources"].get(name)
-    return declared or 0
+    resources = experiment.body["resources"]
+    return (resources["cpus"] if name == "cpus" else resources.get("memory_bytes")) or 0
 
 
 def _machine(name: str) -> int | None:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from perpetual.errors import PerpetualError, Refused
 from perpetual.lab.context import Context
+from perpetual.lab.kinds import HYPOTHESIS, RUN, HypothesisRow, RunRow
 from perpetual.lab.ledger.evidence import EvidenceRecords
 from perpetual.lab.ledger.experiments import ExperimentRecords
 from perpetual.lab.ledger.hypotheses import HypothesisRecords
@@ -15,7 +16,6 @@ from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.memory import Notes
 from perpetual.records import ENDED, Listing, Run, from_json
 from perpetual.slots.analyser import Analyser
-from perpetual.slots.store import Document
 from perpetual.toolkit.contained import limited
 
 __all__ = ["analyse"]
@@ -31,19 +31,19 @@ def analyse(ctx: Context) -> list[str]:
     """
     analysers: list[tuple[str, Analyser]] = ctx.parts("analyser")
     done = []
-    for run in ctx.store.find("run", analysed=False):
+    for run in ctx.store.find(RUN, analysed=False):
         if run.body["status"] in ENDED:
             _analyse_run(ctx, analysers, run)
             done.append(run.id)
     if ctx.config.methodology["memory_write_on_completion"]:
         for status in ("supported", "refuted"):
-            for hypothesis in ctx.store.find("hypothesis", status=status):
+            for hypothesis in ctx.store.find(HYPOTHESIS, status=status):
                 if hypothesis.body.get("noted") != status:
                     _conclude(ctx, analysers, hypothesis)
     return done
 
 
-def _analyse_run(ctx: Context, analysers: list[tuple[str, Analyser]], run: Document) -> None:
+def _analyse_run(ctx: Context, analysers: list[tuple[str, Analyser]], run: RunRow) -> None:
     experiment = ExperimentRecords(ctx).get(run.body["experiment_id"])
     hypothesis = HypothesisRecords(ctx).get(experiment.hypothesis_id) if experiment.hypothesis_id else None
     summaries = []
@@ -59,12 +59,12 @@ def _analyse_run(ctx: Context, analysers: list[tuple[str, Analyser]], run: Docum
         if found.text and ctx.config.methodology["memory_write_on_completion"]:
             _note(ctx, f"{_folder(ctx)}/{run.id}.md", found.text, "failure_pattern", f"analysis:{run.id}")
     with ctx.store.transaction() as tx:
-        fresh = ctx.need("run", run.id)
+        fresh = ctx.need(RUN, run.id)
         RunRecords(ctx).change(tx, fresh, {"analysed": True, "analysis": summaries})
         ExperimentRecords(ctx).fold(tx, experiment.id)
 
 
-def _conclude(ctx: Context, analysers: list[tuple[str, Analyser]], hypothesis: Document) -> None:
+def _conclude(ctx: Context, analysers: list[tuple[str, Analyser]], hypothesis: HypothesisRow) -> None:
     record = HypothesisRecords(ctx).get(hypothesis.id)
     if record.status != hypothesis.body["status"]:
         return  # it was opened again meanwhile, or its verdict has changed: the next look sees it
@@ -81,8 +81,8 @@ def _conclude(ctx: Context, analysers: list[tuple[str, Analyser]], hypothesis: D
             key = f"verdict:{record.id}:{record.status}:{record.evidence_count}"
             _note(ctx, path, found.text, "episodic_case", key)
     with ctx.store.transaction() as tx:
-        fresh = ctx.need("hypothesis", record.id)
-        tx.put("hypothesis", record.id, {**fresh.body, "noted": record.status}, expect_revision=fresh.revision)
+        fresh = ctx.need(HYPOTHESIS, record.id)
+        tx.put(HYPOTHESIS, record.id, {**fresh.body, "noted": record.status}, expect_revision=fresh.revision)
 
 
 def _every(pages: Callable[..., Listing[_Record]], hypothesis_id: str) -> list[_Record]:

@@ -7,11 +7,11 @@ import time
 from perpetual.errors import Conflict, CorruptData, PerpetualError, TransientError
 from perpetual.lab.context import Context
 from perpetual.lab.engines.sight import leftovers, scheduler_for, sight
+from perpetual.lab.kinds import RUN, RunRow
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.runs.reconcile import find_again, is_in_hand, is_supervised_here, look_at, may_be_late, no_changes
 from perpetual.lab.runs.settle import Ending, found_end, settle
 from perpetual.slots.scheduler import LIVING, EndUnreadable, Sighting
-from perpetual.slots.store import Document
 from perpetual.toolkit.units import LONGEST_S, finite
 
 __all__ = ["kill"]
@@ -19,21 +19,21 @@ __all__ = ["kill"]
 _LAUNCH_TURN_S = 0.05  # poll interval of `kill` while the run is still launching
 
 
-def kill(ctx: Context, run_id: str, *, grace_s: float | None = None, wait_s: float = 5.0) -> Document:
+def kill(ctx: Context, run_id: str, *, grace_s: float | None = None, wait_s: float = 5.0) -> RunRow:
     """Ends a run and its whole process tree; says `killed` only once the processes are gone.
 
     Answers the run as it is after at most `grace + wait_s` seconds. Raises Conflict if it has ended.
     """
     if ctx.trust.is_held:
-        if not is_supervised_here(ctx, ctx.need("run", run_id)):
+        if not is_supervised_here(ctx, ctx.need(RUN, run_id)):
             ctx.trust.require(f"ending {run_id}")
         with ctx.trust.lifted():
             return _kill(ctx, run_id, grace_s, wait_s)
     return _kill(ctx, run_id, grace_s, wait_s)
 
 
-def _kill(ctx: Context, run_id: str, grace_s: float | None, wait_s: float) -> Document:
-    run = ctx.need("run", run_id)
+def _kill(ctx: Context, run_id: str, grace_s: float | None, wait_s: float) -> RunRow:
+    run = ctx.need(RUN, run_id)
     grace = ctx.config.methodology["kill_grace_s"] if grace_s is None else grace_s
     finite(grace, "the grace", minimum=0.0, maximum=LONGEST_S)
     if run.body["status"] == "queued":
@@ -45,13 +45,13 @@ def _kill(ctx: Context, run_id: str, grace_s: float | None, wait_s: float) -> Do
     if run.body["status"] == "lost" and may_be_late(ctx, run):
         log_dir = RunRecords(ctx).log_dir(run.id)
         find_again(ctx, run, no_changes(), seen=scheduler_for(ctx, run).poll(run.body["native_id"], log_dir))
-        run = ctx.need("run", run_id)
+        run = ctx.need(RUN, run_id)
     if run.body["status"] not in ("launching", "running"):
         raise Conflict(f"{run.id} is {run.body['status']}; there is nothing to kill")
     _require_here(ctx, run)
     try:
         with ctx.store.transaction() as tx:  # on record first: a run that was cancelled is not retried automatically
-            run = ctx.need("run", run.id)
+            run = ctx.need(RUN, run.id)
             if run.body["status"] in ("launching", "running") and run.body.get("cancelled_by") != ctx.actor:
                 run = RunRecords(ctx).change(tx, run, {"cancelled_by": ctx.actor, "cancel_grace_s": grace})
     except PerpetualError as problem:
@@ -60,14 +60,14 @@ def _kill(ctx: Context, run_id: str, grace_s: float | None, wait_s: float) -> Do
         raise
     try:
         _cancel(ctx, run, grace, wait_s)
-        look_at(ctx, ctx.need("run", run.id), no_changes())
+        look_at(ctx, ctx.need(RUN, run.id), no_changes())
     except EndUnreadable as problem:
-        _give_up(ctx, ctx.need("run", run.id), problem)
+        _give_up(ctx, ctx.need(RUN, run.id), problem)
     # Where its launcher had died before anything ran, it waits again, and would be started at the next scan.
-    return _take_from_queue(ctx, ctx.need("run", run.id))
+    return _take_from_queue(ctx, ctx.need(RUN, run.id))
 
 
-def _require_here(ctx: Context, run: Document) -> None:
+def _require_here(ctx: Context, run: RunRow) -> None:
     """Raises Conflict for a run that cannot be ended from here: of another machine, or of the original of a copy."""
     try:
         elsewhere = sight(ctx, run).elsewhere
@@ -77,7 +77,7 @@ def _require_here(ctx: Context, run: Document) -> None:
         raise Conflict(f"{run.id} {elsewhere}", hint=f"there: perpetual kill {run.id}", code="elsewhere")
 
 
-def _end_leftovers(ctx: Context, run: Document, grace_s: float) -> Document:
+def _end_leftovers(ctx: Context, run: RunRow, grace_s: float) -> RunRow:
     """Ends what a lost run has left behind; the run stays lost."""
     pids = ", ".join(map(str, leftovers(ctx, run)))
     scheduler, log_dir = scheduler_for(ctx, run), RunRecords(ctx).log_dir(run.id)
@@ -90,20 +90,20 @@ def _end_leftovers(ctx: Context, run: Document, grace_s: float) -> Document:
     text = f"processes that it had left ({pids}) were ended by {ctx.actor}"
     with ctx.store.transaction() as tx:
         note = {"kind": "leftover", "text": text, "source": "kill"}
-        return RunRecords(ctx).annotate(tx, ctx.need("run", run.id), [note])
+        return RunRecords(ctx).annotate(tx, ctx.need(RUN, run.id), [note])
 
 
-def _give_up(ctx: Context, run: Document, problem: EndUnreadable) -> None:
+def _give_up(ctx: Context, run: RunRow, problem: EndUnreadable) -> None:
     """Records a run as lost that is over and whose record nothing can be learnt from, as a person asked."""
     seen = Sighting("lost", detail=problem.message)
     end = found_end(ctx, run, seen)
     with ctx.store.transaction() as tx:
-        fresh = ctx.need("run", run.id)
+        fresh = ctx.need(RUN, run.id)
         if fresh.body["status"] in ("launching", "running"):
             settle(ctx, tx, fresh, end)
 
 
-def _cancel(ctx: Context, run: Document, grace_s: float, wait_s: float) -> Sighting:
+def _cancel(ctx: Context, run: RunRow, grace_s: float, wait_s: float) -> Sighting:
     """Has the run ended, and waits for that; how it is then.
 
     One that is just being launched is waited for, and ended once it is there: its launcher may be anywhere on the way.
@@ -114,7 +114,7 @@ def _cancel(ctx: Context, run: Document, grace_s: float, wait_s: float) -> Sight
     while True:
         scheduler.cancel(run.body["native_id"], log_dir, by=ctx.actor, grace_s=grace_s)
         seen = sight(ctx, run, wait_s=max(0.0, deadline - time.monotonic()))
-        run = ctx.need("run", run.id)
+        run = ctx.need(RUN, run.id)
         left_s = deadline - time.monotonic()
         is_coming = seen.state in ("absent", *LIVING) and is_in_hand(run)
         if not is_coming or left_s <= 0:
@@ -122,7 +122,7 @@ def _cancel(ctx: Context, run: Document, grace_s: float, wait_s: float) -> Sight
         ctx.store.wait(ctx.store.seq(), min(left_s, _LAUNCH_TURN_S))
 
 
-def _ended_unrecorded(run: Document, seen: Sighting, problem: PerpetualError) -> PerpetualError:
+def _ended_unrecorded(run: RunRow, seen: Sighting, problem: PerpetualError) -> PerpetualError:
     told = "was asked to end" if seen.state in LIVING else "has ended"
     return PerpetualError(
         f"{run.id} {told}, and that is not recorded yet: {problem.message}",
@@ -131,13 +131,13 @@ def _ended_unrecorded(run: Document, seen: Sighting, problem: PerpetualError) ->
     )
 
 
-def _take_from_queue(ctx: Context, run: Document) -> Document:
+def _take_from_queue(ctx: Context, run: RunRow) -> RunRow:
     """Returns the run, killed if it was waiting; else as it is."""
     if run.body["status"] != "queued":
         return run
     with ctx.store.transaction() as tx:
-        fresh = ctx.need("run", run.id)
+        fresh = ctx.need(RUN, run.id)
         if fresh.body["status"] == "queued":
             never_ran = Sighting("ended", reason="killed", duration_s=0.0)
             settle(ctx, tx, fresh, Ending(never_ran, "killed", f"taken from the queue by {ctx.actor}"))
-    return ctx.need("run", run.id)
+    return ctx.need(RUN, run.id)

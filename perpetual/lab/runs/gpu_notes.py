@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from perpetual.errors import PluginError
 from perpetual.lab.context import Context
 from perpetual.lab.engines.placing import Surveys, placement_by, placers, view_of
+from perpetual.lab.kinds import RUN, RunRow
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.records import Json
-from perpetual.slots.store import Document
 
 __all__ = ["note_gpus"]
 
@@ -18,7 +18,7 @@ __all__ = ["note_gpus"]
 def note_gpus(ctx: Context, surveys: Surveys) -> None:
     """Writes what differs from the leases beside the live runs; placements whose runs have GPUs are asked."""
     found: defaultdict[str, list[str]] = defaultdict(list)
-    for placer in placers(ctx, [run for run in ctx.store.find("run", status="running") if run.body["gpus"]]):
+    for placer in placers(ctx, [run for run in ctx.store.find(RUN, status="running") if run.body["gpus"]]):
         try:
             notes = placement_by(ctx, placer).watch(view_of(ctx, placer), surveys.by(placer))
         except PluginError:
@@ -26,15 +26,15 @@ def note_gpus(ctx: Context, surveys: Surveys) -> None:
         for note in notes:
             found[note.run_id].append(note.text)
     for run_id, texts in found.items():
-        _note(ctx, ctx.need("run", run_id), texts)
+        _note(ctx, ctx.need(RUN, run_id), texts)
 
 
-def _note(ctx: Context, run: Document, texts: Sequence[str]) -> None:
+def _note(ctx: Context, run: RunRow, texts: Sequence[str]) -> None:
     source = ctx.config["gpus"]
     if not _new(run, texts, source):
         return
     with ctx.store.transaction() as tx:
-        fresh = ctx.need("run", run.id)
+        fresh = ctx.need(RUN, run.id)
         added = _new(fresh, texts, source)
         if fresh.body["status"] != "running" or not added:
             return  # another process was quicker
@@ -43,6 +43,6 @@ def _note(ctx: Context, run: Document, texts: Sequence[str]) -> None:
             ctx.emit(tx, "run_annotated", run.id, annotation)
 
 
-def _new(run: Document, texts: Sequence[str], source: str) -> list[Json]:
+def _new(run: RunRow, texts: Sequence[str], source: str) -> list[Json]:
     known = {item["text"] for item in run.body.get("annotations", ()) if item["kind"] == "gpu"}
     return [{"kind": "gpu", "text": text, "source": source} for text in texts if text not in known]

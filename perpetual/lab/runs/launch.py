@@ -12,6 +12,7 @@ from perpetual.lab.context import Context
 from perpetual.lab.engines.placing import Surveys, check_place
 from perpetual.lab.engines.schedulers import scheduler_name, scheduler_of
 from perpetual.lab.engines.sight import leftovers
+from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS, RUN, ExperimentRow, LabTransaction, RunRow
 from perpetual.lab.ledger.experiments import ExperimentRecords, argv_of
 from perpetual.lab.ledger.runs import SEEDS, RunRecords, seed_of
 from perpetual.lab.permissions import for_agent
@@ -22,7 +23,6 @@ from perpetual.lab.runs.start import start, start_many, wanted_gpus
 from perpetual.records import ENDED, Run, from_json
 from perpetual.slots.placement import Waits
 from perpetual.slots.scheduler import LaunchSpec, Sighting
-from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit.crashpoints import step
 
 __all__ = ["launch", "plan", "plan_retry", "requeued", "reserve", "retry", "try_again"]
@@ -62,10 +62,10 @@ def launch(
     if earlier is not None:
         return _recalled(ctx, earlier)
     surveys = Surveys(ctx)
-    candidate = _candidate(ctx, ctx.need("experiment", experiment_id), command)
+    candidate = _candidate(ctx, ctx.need(EXPERIMENT, experiment_id), command)
     _check_place(ctx, candidate, gpus, surveys)
     check = CodeCheck(ctx)
-    typed = None if command is None or ctx.need("experiment", experiment_id).body["command"] else candidate
+    typed = None if command is None or ctx.need(EXPERIMENT, experiment_id).body["command"] else candidate
     code = check.state_of(typed) if typed is not None else None
     changed = require_same(ctx, check, candidate) if typed is None else None
     wish = _Wish(1, seed, gpus, seed is not None, changed)
@@ -73,7 +73,7 @@ def launch(
         earlier = ctx.recall(tx, idempotency_key, "run")
         if earlier is not None:
             return _recalled(ctx, earlier)
-        experiment = ctx.need("experiment", experiment_id)
+        experiment = ctx.need(EXPERIMENT, experiment_id)
         if _candidate(ctx, experiment, command) is not experiment:
             assert command is not None
             known = code.document() if code is not None and code.sha256 is not None else None
@@ -104,7 +104,7 @@ def reserve(ctx: Context, experiment_id: str, surveys: Surveys, changed: Changed
     Raises:
         As `launch`.
     """
-    experiment = ctx.need("experiment", experiment_id)
+    experiment = ctx.need(EXPERIMENT, experiment_id)
     _check_place(ctx, _candidate(ctx, experiment, None), (), surveys)
     with ctx.store.transaction() as tx:
         missing = _open_replicates(ctx, experiment)
@@ -134,7 +134,7 @@ def retry(ctx: Context, run_id: str, *, idempotency_key: str | None = None) -> R
     return start(ctx, made.id, surveys)
 
 
-def _next_attempt(ctx: Context, tx: Transaction, run_id: str, changed: Changed | None = None) -> Document:
+def _next_attempt(ctx: Context, tx: LabTransaction, run_id: str, changed: Changed | None = None) -> RunRow:
     """Returns the next attempt of the run's replicate, queued, with the same seed and the same wishes."""
     old, experiment = _retryable(ctx, run_id)
     made = _create(ctx, tx, experiment, old.body["replicate"], _again(ctx, old)._replace(changed=changed))
@@ -142,7 +142,7 @@ def _next_attempt(ctx: Context, tx: Transaction, run_id: str, changed: Changed |
     return made
 
 
-def try_again(ctx: Context, tx: Transaction, run: Document, cause: str) -> Document | None:
+def try_again(ctx: Context, tx: LabTransaction, run: RunRow, cause: str) -> RunRow | None:
     """Returns a further attempt, queued, of a run that has just ended by `cause`, where the methodology says so.
 
     Once, since the caller's transaction is the one in which the run ends. What stands against it is noted beside the
@@ -154,8 +154,8 @@ def try_again(ctx: Context, tx: Transaction, run: Document, cause: str) -> Docum
     methodology = ctx.config.methodology
     if cause not in methodology["auto_retry"] or run.body["attempt"] >= methodology["max_attempts"]:
         return None
-    experiment = ctx.need("experiment", run.body["experiment_id"])
-    hypothesis = tx.get("hypothesis", experiment.body["hypothesis_id"] or "")
+    experiment = ctx.need(EXPERIMENT, run.body["experiment_id"])
+    hypothesis = tx.get(HYPOTHESIS, experiment.body["hypothesis_id"] or "")
     if hypothesis is not None and hypothesis.body["status"] in ("supported", "refuted"):
         why = f"{hypothesis.id} is {hypothesis.body['status']}"
         _note_untried(ctx, tx, run, cause, f"not tried again by itself: what it would measure is decided, {why}")
@@ -171,8 +171,8 @@ def try_again(ctx: Context, tx: Transaction, run: Document, cause: str) -> Docum
     return made
 
 
-def _note_untried(ctx: Context, tx: Transaction, run: Document, cause: str, text: str) -> None:
-    RunRecords(ctx).annotate(tx, ctx.need("run", run.id), [{"kind": "retry", "text": text, "source": cause}])
+def _note_untried(ctx: Context, tx: LabTransaction, run: RunRow, cause: str, text: str) -> None:
+    RunRecords(ctx).annotate(tx, ctx.need(RUN, run.id), [{"kind": "retry", "text": text, "source": cause}])
 
 
 def plan(
@@ -187,10 +187,10 @@ def plan(
     """Returns what `launch` would do, its refusals included, without doing it, as `Runs.plan` says."""
     ctx.redaction.refuse_command(command)
     _check_seed(seed, every)
-    experiment = _candidate(ctx, ctx.need("experiment", experiment_id), command)
+    experiment = _candidate(ctx, ctx.need(EXPERIMENT, experiment_id), command)
     surveys = Surveys(ctx)
     spec = _check_place(ctx, experiment, gpus, surveys)
-    is_typed = command is not None and ctx.need("experiment", experiment_id).body["command"] is None
+    is_typed = command is not None and ctx.need(EXPERIMENT, experiment_id).body["command"] is None
     changed = None if is_typed else require_same(ctx, CodeCheck(ctx), experiment)
     missing = _open_replicates(ctx, experiment)
     wish = _Wish(1, seed, gpus, seed is not None, changed)
@@ -207,12 +207,12 @@ def plan_retry(ctx: Context, run_id: str) -> dict[str, Any]:
     return _planned(ctx, experiment, spec, [old.body["replicate"]], wish, surveys)
 
 
-def requeued(ctx: Context, tx: Transaction, run: Document, seen: Sighting) -> Document:
+def requeued(ctx: Context, tx: LabTransaction, run: RunRow, seen: Sighting) -> RunRow:
     """Returns the attempt that an engine has made of a run's job, in the transaction that ends the run.
 
     It goes on in the same folder and under the same nonce. Its worst case is reserved, whatever is left.
     """
-    experiment = ctx.need("experiment", run.body["experiment_id"])
+    experiment = ctx.need(EXPERIMENT, run.body["experiment_id"])
     made = RunRecords(ctx).create(
         tx,
         experiment,
@@ -227,7 +227,7 @@ def requeued(ctx: Context, tx: Transaction, run: Document, seen: Sighting) -> Do
     )
     Budget(ctx).reserve(tx, made.body, **_worst_case(experiment, wanted_gpus(run)))
     home = run.body.get("lives_in", run.id)
-    kept = {key: run.body[key] for key in _KEPT if key in run.body}
+    kept = {key: value for key, value in run.body.items() if key in _KEPT}
     made = RunRecords(ctx).change(
         tx,
         made,
@@ -248,19 +248,19 @@ def requeued(ctx: Context, tx: Transaction, run: Document, seen: Sighting) -> Do
     return made
 
 
-def _attempts(tx: Transaction, run: Document) -> list[Document]:
+def _attempts(tx: LabTransaction, run: RunRow) -> list[RunRow]:
     """Returns the attempts of a run's replicate, itself among them."""
-    runs = tx.find("run", experiment_id=run.body["experiment_id"])
+    runs = tx.find(RUN, experiment_id=run.body["experiment_id"])
     return [other for other in runs if other.body["replicate"] == run.body["replicate"]]
 
 
-def reserve_anew(ctx: Context, tx: Transaction, run: Document) -> None:
+def reserve_anew(ctx: Context, tx: LabTransaction, run: RunRow) -> None:
     """Reserves the worst case of a run that was taken for lost and goes on, whatever is left: it uses it already."""
-    experiment = ctx.need("experiment", run.body["experiment_id"])
+    experiment = ctx.need(EXPERIMENT, run.body["experiment_id"])
     Budget(ctx).reserve(tx, run.body, **_worst_case(experiment, wanted_gpus(run)))
 
 
-def _again(ctx: Context, old: Document) -> _Wish:
+def _again(ctx: Context, old: RunRow) -> _Wish:
     """Returns the same as was asked of a run that has ended."""
     accepted = tuple(accepted_of(ctx, old))
     return _Wish(
@@ -284,7 +284,7 @@ def _check_seed(seed: int | None, every: bool) -> None:
         )
 
 
-def _candidate(ctx: Context, experiment: Document, command: str | None) -> Document:
+def _candidate(ctx: Context, experiment: ExperimentRow, command: str | None) -> ExperimentRow:
     """Returns the experiment as it would run: itself, or a draft with the command that a person typed.
 
     Nothing is written.
@@ -295,7 +295,7 @@ def _candidate(ctx: Context, experiment: Document, command: str | None) -> Docum
     approved = experiment.body["command"]
     if command is not None and approved is None:
         return _with_command(ctx, experiment, command)
-    if command is not None and argv_of(command) != argv_of(approved):
+    if command is not None and argv_of(command) != argv_of(approved or ""):
         raise Conflict(
             f"{experiment.id} was approved with another command: {approved}"
             if experiment.body["approved_by"]
@@ -307,7 +307,7 @@ def _candidate(ctx: Context, experiment: Document, command: str | None) -> Docum
     return experiment
 
 
-def _with_command(ctx: Context, experiment: Document, command: str) -> Document:
+def _with_command(ctx: Context, experiment: ExperimentRow, command: str) -> ExperimentRow:
     argv_of(command)
     if for_agent(ctx):
         raise NotPermitted(
@@ -319,7 +319,7 @@ def _with_command(ctx: Context, experiment: Document, command: str) -> Document:
     return replace(experiment, body={**experiment.body, "command": command})
 
 
-def _check_place(ctx: Context, experiment: Document, gpus: Sequence[int], surveys: Surveys) -> LaunchSpec:
+def _check_place(ctx: Context, experiment: ExperimentRow, gpus: Sequence[int], surveys: Surveys) -> LaunchSpec:
     """Raises LaunchError if the experiment could never start on this machine."""
     spec = spec_of(ctx, experiment, run_id="check", gpus=())
     check_machine(ctx, experiment)
@@ -328,11 +328,11 @@ def _check_place(ctx: Context, experiment: Document, gpus: Sequence[int], survey
     return spec
 
 
-def _open_replicates(ctx: Context, experiment: Document) -> list[int]:
+def _open_replicates(ctx: Context, experiment: ExperimentRow) -> list[int]:
     """Returns the replicates that have no run yet, one at least."""
     if RunRecords(ctx).queue_state() == "draining":
         raise _draining()
-    taken = {run.body["replicate"] for run in ctx.store.find("run", experiment_id=experiment.id)}
+    taken = {run.body["replicate"] for run in ctx.store.find(RUN, experiment_id=experiment.id)}
     wanted = experiment.body["design"]["replicates"]
     missing = [number for number in range(1, wanted + 1) if number not in taken]
     if not missing:
@@ -347,10 +347,10 @@ def _draining() -> Refused:
     return Refused("the queue is draining and takes nothing new", hint="perpetual queue resume", code="draining")
 
 
-def _retryable(ctx: Context, run_id: str) -> tuple[Document, Document]:
+def _retryable(ctx: Context, run_id: str) -> tuple[RunRow, ExperimentRow]:
     """Returns the run and its experiment, if the run may be tried again."""
-    old = ctx.need("run", run_id)
-    experiment = ctx.need("experiment", old.body["experiment_id"])
+    old = ctx.need(RUN, run_id)
+    experiment = ctx.need(EXPERIMENT, old.body["experiment_id"])
     ExperimentRecords(ctx).check_launchable(experiment)
     metric = experiment.body["design"]["metric"]
     fruitless = old.body["status"] == "done" and metric is not None and old.body["metrics"].get(metric) is None
@@ -358,7 +358,7 @@ def _retryable(ctx: Context, run_id: str) -> tuple[Document, Document]:
         raise Conflict(f"{old.id} is {old.body['status']}; only a run that ended without a result is retried")
     others = [
         run
-        for run in ctx.store.find("run", experiment_id=experiment.id)
+        for run in ctx.store.find(RUN, experiment_id=experiment.id)
         if run.body["replicate"] == old.body["replicate"]
     ]
     if others[-1].id != old.id:
@@ -368,7 +368,7 @@ def _retryable(ctx: Context, run_id: str) -> tuple[Document, Document]:
     return old, experiment
 
 
-def _require_gone(ctx: Context, run: Document) -> None:
+def _require_gone(ctx: Context, run: RunRow) -> None:
     """Raises Conflict while processes live that a lost run has left: no other attempt starts beside them."""
     left = leftovers(ctx, run)
     if left:
@@ -377,13 +377,13 @@ def _require_gone(ctx: Context, run: Document) -> None:
         )
 
 
-def _worst_case(experiment: Document, gpus: Sequence[int]) -> dict[str, float]:
+def _worst_case(experiment: ExperimentRow, gpus: Sequence[int]) -> dict[str, float]:
     resources = experiment.body["resources"]
-    hours, count = resources["wall_s"] / 3600.0, max(len(gpus), resources["gpus"])
+    hours, count = (resources["wall_s"] or 0.0) / 3600.0, max(len(gpus), resources["gpus"])
     return {"gpu_hours": hours * count, "run_hours": hours * max(1, count)}
 
 
-def _seed(ctx: Context, experiment: Document, replicate: int) -> int:
+def _seed(ctx: Context, experiment: ExperimentRow, replicate: int) -> int:
     design = experiment.body["design"]
     shared = design["baseline"] if design["paired"] and isinstance(design["baseline"], str) else None
     shared = shared or experiment.body.get("renews")  # what is run anew keeps the seeds that others share
@@ -391,7 +391,7 @@ def _seed(ctx: Context, experiment: Document, replicate: int) -> int:
         return seed_of(ctx.config.project_id, experiment.id, replicate)
     recorded = [
         run.body["seed"]
-        for run in ctx.store.find("run", experiment_id=shared)
+        for run in ctx.store.find(RUN, experiment_id=shared)
         if run.body["replicate"] == replicate and not run.body["chosen_seed"] and run.body.get("is_seed_known", True)
     ]  # what the partner ran with, which an earlier version may have drawn otherwise
     drawn = seed_of(ctx.config.project_id, shared, replicate)
@@ -400,7 +400,7 @@ def _seed(ctx: Context, experiment: Document, replicate: int) -> int:
 
 def _planned(
     ctx: Context,
-    experiment: Document,
+    experiment: ExperimentRow,
     spec: LaunchSpec,
     replicates: Sequence[int],
     wish: _Wish,
@@ -423,7 +423,7 @@ def _planned(
     }
 
 
-def _create(ctx: Context, tx: Transaction, experiment: Document, replicate: int, wish: _Wish) -> Document:
+def _create(ctx: Context, tx: LabTransaction, experiment: ExperimentRow, replicate: int, wish: _Wish) -> RunRow:
     """Returns a queued run, its worst case reserved: refused here, not later, where the budget does not hold it.
 
     The caller folds the experiment anew when it has made all of its runs.

@@ -12,10 +12,10 @@ from perpetual.lab.context import Context
 from perpetual.lab.engines.placing import variables
 from perpetual.lab.engines.schedulers import options_of, scheduler_of
 from perpetual.lab.experiments import approval_tokens
+from perpetual.lab.kinds import ExperimentRow, RunRow
 from perpetual.lab.ledger.experiments import argv_of
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.slots.scheduler import LaunchSpec, Scheduler
-from perpetual.slots.store import Document
 from perpetual.toolkit.atomic import dump_json, write_atomic
 from perpetual.toolkit.confined import make_folder
 from perpetual.toolkit.run_folder import NONCE_VARIABLE
@@ -26,7 +26,7 @@ _PYTHONS = ("python", "python3")
 
 
 def spec_of(
-    ctx: Context, experiment: Document, *, run_id: str, gpus: Sequence[str], run: Document | None = None
+    ctx: Context, experiment: ExperimentRow, *, run_id: str, gpus: Sequence[str], run: RunRow | None = None
 ) -> LaunchSpec:
     """Returns what the scheduler is given: words, folder, and the environment with the run's own variables.
 
@@ -37,7 +37,7 @@ def spec_of(
     ctx, body = ctx, experiment.body
     scheduler, resources = scheduler_of(ctx, experiment), body["resources"]
     log_dir = RunRecords(ctx).log_dir(run_id)
-    argv = argv_of(body["command"])
+    argv = argv_of(body["command"] or "")  # an empty command is refused by name
     if scheduler.inherits_env and argv[0] in _PYTHONS and shutil.which(argv[0]) is None:
         argv = (sys.executable, *argv[1:])  # a machine that has Python only as the one that runs us
     environment = {**_inherited(scheduler), **{key: str(value) for key, value in body["env"].items()}}
@@ -84,7 +84,7 @@ def _inherited(scheduler: Scheduler) -> dict[str, str]:
     return {name: os.environ[name] for name in scheduler.passes_env if name in os.environ}
 
 
-def prepare(ctx: Context, spec: LaunchSpec, run: Document, experiment: Document) -> None:
+def prepare(ctx: Context, spec: LaunchSpec, run: RunRow, experiment: ExperimentRow) -> None:
     """Makes the run's folder, with its configuration and the specification that it is started from."""
     make_folder(spec.log_dir)
     write_atomic(spec.log_dir / "config.json", dump_json(experiment.body["config"]))

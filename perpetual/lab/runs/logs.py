@@ -12,13 +12,13 @@ from typing import Any, BinaryIO
 from perpetual.errors import NotFound, NotPermitted, PluginError, TransientError, UsageError
 from perpetual.lab.context import Context
 from perpetual.lab.engines.sight import scheduler_for, sight
+from perpetual.lab.kinds import RUN, RunRow
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.permissions import for_agent
 from perpetual.lab.runs.reconcile import look
 from perpetual.records import LIVE
 from perpetual.slots.redactor import Redactor
 from perpetual.slots.scheduler import LIVING, Scheduler
-from perpetual.slots.store import Document
 from perpetual.toolkit.confined import check_file, explain, open_file
 from perpetual.toolkit.redact_stream import RedactedStream
 
@@ -37,7 +37,7 @@ def logs(
 ) -> dict[str, Any]:
     """Returns the end of a run's output, as `Runs.logs` says."""
     _check_raw(ctx, raw)
-    run = ctx.need("run", run_id)
+    run = ctx.need(RUN, run_id)
     path = _path(ctx, run, stderr)
     with _opened(path) as file:
         size = file.seek(0, io.SEEK_END)
@@ -64,7 +64,7 @@ def stream(
 ) -> Iterator[str]:
     """Returns a run's output piece by piece, as `Runs.stream` says."""
     _check_raw(ctx, raw)
-    run = ctx.need("run", run_id)
+    run = ctx.need(RUN, run_id)
     path = _path(ctx, run, stderr)
     start = 0 if tail is None else _start_of_tail(path, tail)
     pieces = _pieces(ctx, run, path, start, follow)
@@ -92,7 +92,7 @@ def _redacted(redactor: Redactor, path: Path, start: int, pieces: Iterator[str])
         yield rest
 
 
-def _keeper(ctx: Context, run: Document) -> Scheduler:
+def _keeper(ctx: Context, run: RunRow) -> Scheduler:
     """Returns the scheduler that knows where a run's logs are.
 
     That of today for one that was adopted, or whose own is gone.
@@ -104,7 +104,7 @@ def _keeper(ctx: Context, run: Document) -> Scheduler:
         return found
 
 
-def _fetch(ctx: Context, run: Document) -> None:
+def _fetch(ctx: Context, run: RunRow) -> None:
     """Has what the run has written brought here, where it may still grow.
 
     Raises:
@@ -120,7 +120,7 @@ def _fetch(ctx: Context, run: Document) -> None:
             raise
 
 
-def _is_foreign(ctx: Context, run: Document) -> bool:
+def _is_foreign(ctx: Context, run: RunRow) -> bool:
     try:
         scheduler_for(ctx, run)
     except PluginError:
@@ -128,7 +128,7 @@ def _is_foreign(ctx: Context, run: Document) -> bool:
     return run.body["native_id"] is None
 
 
-def _path(ctx: Context, run: Document, stderr: bool) -> Path:
+def _path(ctx: Context, run: RunRow, stderr: bool) -> Path:
     _fetch(ctx, run)
     path = _keeper(ctx, run).logs(RunRecords(ctx).log_dir(run.id), stderr=stderr)
     try:
@@ -193,7 +193,7 @@ def _start_of_tail(path: Path, count: int) -> int:
             window *= 4
 
 
-def _pieces(ctx: Context, run: Document, path: Path, position: int, follow: bool) -> Iterator[str]:
+def _pieces(ctx: Context, run: RunRow, path: Path, position: int, follow: bool) -> Iterator[str]:
     decoder = _decoder()
     fetched = time.monotonic()
     while True:
@@ -218,6 +218,6 @@ def _pieces(ctx: Context, run: Document, path: Path, position: int, follow: bool
                 yield rest
             return
         turn = time.monotonic() + _TURN_S
-        run = ctx.need("run", run.id)
+        run = ctx.need(RUN, run.id)
         if sight(ctx, run, wait_s=_TURN_S).state in LIVING:
             time.sleep(max(0.0, turn - time.monotonic()))  # a run that is about to start is not waited for

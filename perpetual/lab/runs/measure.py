@@ -16,11 +16,11 @@ from typing import Any
 
 from perpetual.errors import nearest
 from perpetual.lab.context import Context
+from perpetual.lab.kinds import EXPERIMENT, RUN, RunRow
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.records import Json
 from perpetual.slots.analyser import MetricReader, MetricValue, RunFolder
 from perpetual.slots.scheduler import Sighting
-from perpetual.slots.store import Document
 from perpetual.toolkit.contained import contained
 from perpetual.toolkit.deadline import Deadline, OutOfTime, call
 from perpetual.toolkit.reserved import is_bundled
@@ -43,7 +43,7 @@ _CLOCK_S = 2.0  # a few file systems keep times to two whole seconds
 _LARGEST = 1e100
 
 
-def measure(ctx: Context, run: Document, seen: Sighting) -> tuple[dict[str, MetricValue], list[Json]]:
+def measure(ctx: Context, run: RunRow, seen: Sighting) -> tuple[dict[str, MetricValue], list[Json]]:
     """Returns every metric that a reader finds (the first reader's counts), and as annotations what was left out."""
     folder = _folder_of(ctx, run, seen.started_at or run.body["started_at"])
     declared = _declared(ctx, run)
@@ -78,23 +78,23 @@ def read_again(ctx: Context, run_id: str) -> dict[str, MetricValue]:
     Raises:
         NotFound: if there is no such run.
     """
-    run = ctx.need("run", run_id)
+    run = ctx.need(RUN, run_id)
     folder = _folder_of(ctx, run, run.body["started_at"])
     return read_all(ctx.parts("metric_reader"), folder, _declared(ctx, run))[0]
 
 
-def _declared(ctx: Context, run: Document) -> str | None:
-    declared: str | None = ctx.need("experiment", run.body["experiment_id"]).body["design"]["metric"]
+def _declared(ctx: Context, run: RunRow) -> str | None:
+    declared: str | None = ctx.need(EXPERIMENT, run.body["experiment_id"]).body["design"]["metric"]
     return declared
 
 
-def _folder_of(ctx: Context, run: Document, started: str | None) -> RunFolder:
+def _folder_of(ctx: Context, run: RunRow, started: str | None) -> RunFolder:
     """Returns where the readers look. In a working directory that several runs shared a file may be anybody's.
 
     None counts.
     """
     log_dir = RunRecords(ctx).log_dir(run.id)
-    cwd = ctx.config.root / (ctx.need("experiment", run.body["experiment_id"]).body["cwd"] or ".")
+    cwd = ctx.config.root / (ctx.need(EXPERIMENT, run.body["experiment_id"]).body["cwd"] or ".")
     return RunFolder(log_dir, log_dir if run.body.get("shares_folder") else cwd, posix_of(started) if started else 0.0)
 
 

@@ -15,6 +15,7 @@ from perpetual.lab.budget import Budget
 from perpetual.lab.context import Context
 from perpetual.lab.engines.placing import Surveys
 from perpetual.lab.engines.sight import HOSTILE, folder_of, is_requeued, scheduler_for, sight, taken
+from perpetual.lab.kinds import EXPERIMENT, RUN, RunRow
 from perpetual.lab.ledger.evidence import EvidenceRecords
 from perpetual.lab.ledger.experiments import ExperimentRecords
 from perpetual.lab.ledger.runs import RunRecords
@@ -28,7 +29,6 @@ from perpetual.lab.runs.start import advance_queue
 from perpetual.lab.runs.time_limit import end_overdue, note_overrun
 from perpetual.records import to_json
 from perpetual.slots.scheduler import LIVING, Sighting
-from perpetual.slots.store import Document
 from perpetual.toolkit import platform
 from perpetual.toolkit.crashpoints import step
 from perpetual.toolkit.hosts import this_host
@@ -97,15 +97,15 @@ def scan(ctx: Context, *, first: Collection[str] = (), tell: Callable[[], object
     return answer
 
 
-def _look_at_all(ctx: Context, runs: Sequence[Document], answer: Changes) -> list[Document]:
+def _look_at_all(ctx: Context, runs: Sequence[RunRow], answer: Changes) -> list[RunRow]:
     """Looks at each; returns those beyond their limit that have no supervisor to end them."""
     seen = _seen_many(ctx, runs)
     return [run for run in runs if _each(partial(look_at, seen=seen.get(run.id)), ctx, run, answer)]
 
 
-def _seen_many(ctx: Context, runs: Sequence[Document]) -> dict[str, Sighting | Exception]:
+def _seen_many(ctx: Context, runs: Sequence[RunRow]) -> dict[str, Sighting | Exception]:
     """Returns what each scheduler says of its runs, asked once for all of them."""
-    groups: dict[str, list[Document]] = {}
+    groups: dict[str, list[RunRow]] = {}
     for run in runs:
         groups.setdefault(str(run.body["scheduler"]), []).append(run)
     found: dict[str, Sighting | Exception] = {}
@@ -126,7 +126,7 @@ def _seen_many(ctx: Context, runs: Sequence[Document]) -> dict[str, Sighting | E
     return found
 
 
-def _unreachable(ctx: Context, run: Document) -> Exception:
+def _unreachable(ctx: Context, run: RunRow) -> Exception:
     """Returns why the scheduler of a run cannot be asked."""
     try:
         scheduler_for(ctx, run)
@@ -143,8 +143,8 @@ def believe_late(ctx: Context, answer: Changes) -> None:
     since = ctx.clock().timestamp() - _LATE_S
     runs = [
         run
-        for run in ctx.store.page("run", limit=_LATE_RUNS, newest_first=True, status="lost").items
-        if posix_of(run.body["ended_at"]) >= since and may_be_late(ctx, run)
+        for run in ctx.store.page(RUN, limit=_LATE_RUNS, newest_first=True, status="lost").items
+        if (ended := run.body["ended_at"]) is not None and posix_of(ended) >= since and may_be_late(ctx, run)
     ]
     for id, seen in _seen_many(ctx, runs).items() if runs else ():
         run = next(run for run in runs if run.id == id)
@@ -156,7 +156,7 @@ def believe_late(ctx: Context, answer: Changes) -> None:
             _each(partial(_correct, seen=seen), ctx, run, answer)
 
 
-def may_be_late(ctx: Context, run: Document) -> bool:
+def may_be_late(ctx: Context, run: RunRow) -> bool:
     """Returns whether a lost run's scheduler may still learn how it ended."""
     try:
         return "adopted" not in run.body and not scheduler_for(ctx, run).lost_is_final
@@ -164,7 +164,7 @@ def may_be_late(ctx: Context, run: Document) -> bool:
         return False
 
 
-def _correct(ctx: Context, run: Document, answer: Changes, *, seen: Sighting) -> bool:
+def _correct(ctx: Context, run: RunRow, answer: Changes, *, seen: Sighting) -> bool:
     """Records how a run ended that was taken for lost."""
     seen = taken(ctx, run, seen)
     if seen.state != "ended":
@@ -173,16 +173,16 @@ def _correct(ctx: Context, run: Document, answer: Changes, *, seen: Sighting) ->
     text = f"it was recorded as lost: {run.body['reason']}"
     end = end._replace(annotations=[*end.annotations, {"kind": "late", "text": text, "source": "scheduler"}])
     with ctx.store.transaction() as tx:
-        fresh = ctx.need("run", run.id)
+        fresh = ctx.need(RUN, run.id)
         if fresh.revision != run.revision:
             return False  # the next scan finds it as it is then
         debit, evidence = settle(ctx, tx, fresh, end)
-        after = ctx.need("run", run.id)
+        after = ctx.need(RUN, run.id)
     _tell_end(ctx, answer, _change(after, "lost"), debit, evidence)
     return False
 
 
-def find_again(ctx: Context, run: Document, answer: Changes, *, seen: Sighting) -> bool:
+def find_again(ctx: Context, run: RunRow, answer: Changes, *, seen: Sighting) -> bool:
     """Records that a run goes on which was taken for lost: it holds its worst case again until its end is known.
 
     What it was charged as lost is taken back, since the worst case holds that too. A job that its engine has started
@@ -200,7 +200,7 @@ def find_again(ctx: Context, run: Document, answer: Changes, *, seen: Sighting) 
         values |= {"status": "launching", "pending": True}
         values |= {"reason": seen.detail or f"in the queue of {run.body['scheduler']}"}
     with ctx.store.transaction() as tx:
-        fresh = ctx.need("run", run.id)
+        fresh = ctx.need(RUN, run.id)
         if fresh.revision != run.revision:
             return False  # the next scan finds it as it is then
         note = {"kind": "late", "text": text, "source": "scheduler"}
@@ -209,14 +209,14 @@ def find_again(ctx: Context, run: Document, answer: Changes, *, seen: Sighting) 
         )
         Budget(ctx).correct(tx, changed.body, gpu_hours=0.0, run_hours=0.0)
         reserve_anew(ctx, tx, changed)
-        experiment = ctx.need("experiment", changed.body["experiment_id"])
+        experiment = ctx.need(EXPERIMENT, changed.body["experiment_id"])
         ExperimentRecords(ctx).fold(tx, experiment.id)
         refold_cautions(ctx, tx, experiment)
         answer["changes"].append(_change(changed, "lost"))
     return False
 
 
-def _scan_held(ctx: Context, started: Sequence[Document], answer: Changes) -> Changes:
+def _scan_held(ctx: Context, started: Sequence[RunRow], answer: Changes) -> Changes:
     """Records the runs of a held project that run under this user's supervisors here; starts nothing.
 
     Raises:
@@ -231,7 +231,7 @@ def _scan_held(ctx: Context, started: Sequence[Document], answer: Changes) -> Ch
     return answer
 
 
-def is_supervised_here(ctx: Context, run: Document) -> bool:
+def is_supervised_here(ctx: Context, run: RunRow) -> bool:
     """Returns whether the run lives in this very project directory, under a supervisor that this user holds here."""
     return run.body["status"] in ("launching", "running", "lost") and is_ours(folder_of(ctx, run.id))
 
@@ -252,7 +252,7 @@ def catch_up(ctx: Context) -> None:
 
 def look(ctx: Context, run_id: str) -> tuple[str, str | None]:
     """Returns a run's status now, with its reason or with what is wrong with its supervision; nothing is recorded."""
-    run = ctx.need("run", run_id)
+    run = ctx.need(RUN, run_id)
     if run.body["status"] not in ("launching", "running"):
         return run.body["status"], run.body["reason"]
     seen = sight(ctx, run)
@@ -264,7 +264,7 @@ def look(ctx: Context, run_id: str) -> tuple[str, str | None]:
     return verdict_of(seen)
 
 
-def _each(deed: Callable[[Context, Document, Changes], bool], ctx: Context, run: Document, answer: Changes) -> bool:
+def _each(deed: Callable[[Context, RunRow, Changes], bool], ctx: Context, run: RunRow, answer: Changes) -> bool:
     """Returns the operation's answer; a run that cannot be looked at is reported and delays no other."""
     try:
         return deed(ctx, run, answer)
@@ -277,12 +277,12 @@ def _each(deed: Callable[[Context, Document, Changes], bool], ctx: Context, run:
     return False
 
 
-def _end(ctx: Context, run: Document, answer: Changes) -> bool:
+def _end(ctx: Context, run: RunRow, answer: Changes) -> bool:
     end_overdue(ctx, run)
-    return look_at(ctx, ctx.need("run", run.id), answer)
+    return look_at(ctx, ctx.need(RUN, run.id), answer)
 
 
-def look_at(ctx: Context, run: Document, answer: Changes, *, seen: Sighting | Exception | None = None) -> bool:
+def look_at(ctx: Context, run: RunRow, answer: Changes, *, seen: Sighting | Exception | None = None) -> bool:
     """Records the state of a run; returns whether it is beyond its limit without a supervisor to end it.
 
     Args:
@@ -319,7 +319,7 @@ def look_at(ctx: Context, run: Document, answer: Changes, *, seen: Sighting | Ex
     end = found_end(ctx, run, seen)
     step("scan:measured")
     with ctx.store.transaction() as tx:
-        fresh = ctx.need("run", run.id)
+        fresh = ctx.need(RUN, run.id)
         if fresh.body["status"] not in ("launching", "running"):
             return False  # another process was quicker
         is_current = fresh.revision == run.revision
@@ -327,7 +327,7 @@ def look_at(ctx: Context, run: Document, answer: Changes, *, seen: Sighting | Ex
             before = fresh.body["status"]
             debit, evidence = settle(ctx, tx, fresh, end)
             step("scan:evidence")
-            after = ctx.need("run", run.id)
+            after = ctx.need(RUN, run.id)
     if not is_current:
         # The run's record changed after we read it (provenance, shared folder, canceller): measure again.
         return look_at(ctx, fresh, answer)
@@ -346,7 +346,7 @@ def _tell_end(
         answer["evidence"].append(to_json(EvidenceRecords(ctx).get(evidence)))
 
 
-def _note_pending(ctx: Context, run: Document, seen: Sighting, answer: Changes) -> None:
+def _note_pending(ctx: Context, run: RunRow, seen: Sighting, answer: Changes) -> None:
     """Notes that a run waits in its engine's queue, and the engine's words for why."""
     values = {
         "status": "launching",
@@ -357,32 +357,32 @@ def _note_pending(ctx: Context, run: Document, seen: Sighting, answer: Changes) 
     if is_in_hand(run) or run.body["status"] != "launching" or _has(run, values):
         return
     with ctx.store.transaction() as tx:
-        fresh = ctx.need("run", run.id)
+        fresh = ctx.need(RUN, run.id)
         if fresh.revision == run.revision:
             if not run.body.get("pending"):  # its launcher died before it noted so
                 values |= kept_of(RunRecords(ctx).log_dir(run.id)).noted(fresh.body)
             answer["changes"].append(_change(RunRecords(ctx).change(tx, fresh, values), "launching"))
 
 
-def _has(run: Document, values: Mapping[str, Any]) -> bool:
+def _has(run: RunRow, values: Mapping[str, Any]) -> bool:
     return all(run.body.get(key) == value for key, value in values.items())
 
 
-def _requeue(ctx: Context, run: Document, seen: Sighting, answer: Changes) -> bool:
+def _requeue(ctx: Context, run: RunRow, seen: Sighting, answer: Changes) -> bool:
     """Ends the attempt whose job its engine has started anew, and records the new one: both, or none."""
     detail = f" ({seen.detail})" if seen.detail and seen.state == "pending" else ""
     over = Sighting("ended", reason="killed", ended_at=ctx.now())
     end = Ending(over, "killed", f"requeued by the engine{detail}")
     with ctx.store.transaction() as tx:
-        fresh = ctx.need("run", run.id)
+        fresh = ctx.need(RUN, run.id)
         is_current = fresh.revision == run.revision
         if is_current:
             before = fresh.body["status"]
             debit, evidence = settle(ctx, tx, fresh, end)
             step("scan:evidence")
-            made = requeued(ctx, tx, ctx.need("run", run.id), seen)
+            made = requeued(ctx, tx, ctx.need(RUN, run.id), seen)
             ExperimentRecords(ctx).fold(tx, fresh.body["experiment_id"])
-            after = ctx.need("run", run.id)
+            after = ctx.need(RUN, run.id)
     if not is_current:
         return fresh.body["status"] in ("launching", "running") and look_at(ctx, fresh, answer)
     step("scan:settled")
@@ -395,7 +395,7 @@ def _requeue(ctx: Context, run: Document, seen: Sighting, answer: Changes) -> bo
     return look_at(ctx, made, answer, seen=seen)
 
 
-def _change(run: Document, before: str) -> dict[str, Any]:
+def _change(run: RunRow, before: str) -> dict[str, Any]:
     return {
         "run_id": run.id,
         "experiment_id": run.body["experiment_id"],
@@ -405,12 +405,12 @@ def _change(run: Document, before: str) -> dict[str, Any]:
     }
 
 
-def _adopt(ctx: Context, run: Document, seen: Sighting, answer: Changes) -> None:
+def _adopt(ctx: Context, run: RunRow, seen: Sighting, answer: Changes) -> None:
     """Takes over a run whose launcher died between starting it and noting so."""
     if is_in_hand(run) or seen.started_at is None:  # a supervisor that has started nothing yet may still fail
         return
     with ctx.store.transaction() as tx:
-        fresh = ctx.need("run", run.id)
+        fresh = ctx.need(RUN, run.id)
         if fresh.body["status"] == "launching" and not is_in_hand(fresh):
             values: dict[str, Any] = {"status": "running", "pid": seen.pid, "started_at": seen.started_at}
             values |= {"host": seen.host}
@@ -424,12 +424,12 @@ def _adopt(ctx: Context, run: Document, seen: Sighting, answer: Changes) -> None
             ExperimentRecords(ctx).fold(tx, fresh.body["experiment_id"])
 
 
-def _back_to_queue(ctx: Context, run: Document, answer: Changes) -> None:
+def _back_to_queue(ctx: Context, run: RunRow, answer: Changes) -> None:
     """Puts a run back into the queue of which nothing ever ran, unless its launcher is just about to start it."""
     if _launcher_lives(run):
         return
     with ctx.store.transaction() as tx:
-        fresh = ctx.need("run", run.id)
+        fresh = ctx.need(RUN, run.id)
         # Another process may have queued it before us, and another launcher be about to start it.
         if fresh.body["status"] == "launching" and not _launcher_lives(fresh):
             values: dict[str, Any] = {"status": "queued", "reason": fresh.body["reason"] or _NEVER, "gpus": []}
@@ -437,12 +437,12 @@ def _back_to_queue(ctx: Context, run: Document, answer: Changes) -> None:
             ExperimentRecords(ctx).fold(tx, fresh.body["experiment_id"])
 
 
-def is_in_hand(run: Document) -> bool:
+def is_in_hand(run: RunRow) -> bool:
     """Returns whether its launcher is about to note what came of it."""
     return run.body["status"] == "launching" and not run.body.get("pending") and _launcher_lives(run)
 
 
-def _launcher_lives(run: Document) -> bool:
+def _launcher_lives(run: RunRow) -> bool:
     launcher = run.body.get("launcher")
     if launcher is None or run.body.get("launch_over"):  # it lives on, and its engine did not answer
         return False
@@ -450,7 +450,7 @@ def _launcher_lives(run: Document) -> bool:
     return platform.is_alive(identity) or _is_launched_elsewhere(run, identity)
 
 
-def _is_launched_elsewhere(run: Document, launcher: platform.Identity) -> bool:
+def _is_launched_elsewhere(run: RunRow, launcher: platform.Identity) -> bool:
     """Returns whether another machine that shares the project is launching it now.
 
     That launcher cannot be looked for here.

@@ -14,6 +14,7 @@ from perpetual.lab.budget import Budget
 from perpetual.lab.context import Context
 from perpetual.lab.engines.sight import scheduler_for
 from perpetual.lab.evidence.confidence import add_evidence, refold, refold_users_of
+from perpetual.lab.kinds import EVIDENCE, EXPERIMENT, RUN, ExperimentRow, LabTransaction, RunRow
 from perpetual.lab.ledger.experiments import ExperimentRecords
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.provenance.captures import FILE, kept_of, taint_of
@@ -24,7 +25,6 @@ from perpetual.lab.runs.time_limit import is_told
 from perpetual.records import LIVE, Json, to_json
 from perpetual.slots.analyser import MetricValue
 from perpetual.slots.scheduler import Sighting
-from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit.units import posix_of, shown_hours
 
 __all__ = ["Ending", "found_end", "refold_cautions", "settle", "verdict_of"]
@@ -41,7 +41,7 @@ class Ending(NamedTuple):
     taint: Sequence[str] = ()  # why what it measured weighs nothing
 
 
-def found_end(ctx: Context, run: Document, seen: Sighting) -> Ending:
+def found_end(ctx: Context, run: RunRow, seen: Sighting) -> Ending:
     """Returns the end of a run that is over, with all that its folder tells; nothing is written."""
     status, reason = verdict_of(seen)
     _fetch(ctx, run, seen)
@@ -63,7 +63,7 @@ def found_end(ctx: Context, run: Document, seen: Sighting) -> Ending:
     return Ending(seen, status, reason, metrics, [*symptoms, *told], taint)
 
 
-def _fetch(ctx: Context, run: Document, seen: Sighting) -> None:
+def _fetch(ctx: Context, run: RunRow, seen: Sighting) -> None:
     """Has the logs of a run that is over brought here; raises TransientError where they will come later."""
     if seen.started_at is None and run.body["started_at"] is None:
         return  # it never wrote
@@ -91,13 +91,13 @@ def verdict_of(seen: Sighting) -> tuple[str, str | None]:
 
 def settle(
     ctx: Context,
-    tx: Transaction,
-    run: Document,
+    tx: LabTransaction,
+    run: RunRow,
     end: Ending,
 ) -> tuple[dict[str, Any] | None, str | None]:
     """Writes a run's end with all that follows from it; answers the debit and the evidence it made, if any."""
     ctx, seen, status, metrics = ctx, end.seen, end.status, end.metrics
-    experiment = tx.get("experiment", run.body["experiment_id"])
+    experiment = tx.get(EXPERIMENT, run.body["experiment_id"])
     assert experiment is not None, run.id
     design = experiment.body["design"]
     was_lost = run.body["status"] == "lost"
@@ -160,13 +160,13 @@ def settle(
     return (to_json(debit) if debit else None), evidence
 
 
-def refold_cautions(ctx: Context, tx: Transaction, experiment: Document) -> None:
+def refold_cautions(ctx: Context, tx: LabTransaction, experiment: ExperimentRow) -> None:
     """Derives anew what is said of runs without a result beside the hypothesis of their experiment."""
     if experiment.body["hypothesis_id"] is not None and experiment.body["design"]["claim"] is not None:
         refold(ctx, tx, experiment.body["hypothesis_id"])
 
 
-def _hours(ctx: Context, run: Document, seen: Sighting) -> tuple[float, float]:
+def _hours(ctx: Context, run: RunRow, seen: Sighting) -> tuple[float, float]:
     """Returns (GPU-hours, run-hours) that a run is charged.
 
     The duration of a lost run is unknown. It is charged until it was missed, and never more than was reserved
@@ -183,7 +183,7 @@ def _hours(ctx: Context, run: Document, seen: Sighting) -> tuple[float, float]:
     return held if since_s < 0 else (min(gpu_hours, held[0]), min(run_hours, held[1]))
 
 
-def _with_bound(run: Document, reason: str | None, run_hours: float) -> str:
+def _with_bound(run: RunRow, reason: str | None, run_hours: float) -> str:
     """Returns why a run was lost, with what it is charged: that is a bound, and is called one."""
     said = [str(reason)]
     said += [f"cancelled by {run.body['cancelled_by']}"] if run.body.get("cancelled_by") else []
@@ -191,11 +191,11 @@ def _with_bound(run: Document, reason: str | None, run_hours: float) -> str:
     return "; ".join([*said, f"charged {shown_hours(run_hours)}, a bound: how long it lasted is not known"])
 
 
-def _ended_at_limit(run: Document) -> bool:
+def _ended_at_limit(run: RunRow) -> bool:
     return is_told(run.body) and run.body.get("on_overrun") != "warn"
 
 
-def _causes(run: Document) -> list[str]:
+def _causes(run: RunRow) -> list[str]:
     """Returns the causes for which an ended run may be retried: none where a caller or a limit has ended it."""
     if run.body.get("cancelled_by") or _ended_at_limit(run):
         return []
@@ -204,7 +204,9 @@ def _causes(run: Document) -> list[str]:
     return [*causes, OUT_OF_MEMORY] if OUT_OF_MEMORY in seen and run.body["status"] != "killed" else causes
 
 
-def _evidence(ctx: Context, tx: Transaction, run: Document, experiment: Document, value: float | None) -> str | None:
+def _evidence(
+    ctx: Context, tx: LabTransaction, run: RunRow, experiment: ExperimentRow, value: float | None
+) -> str | None:
     """Returns the measured row of a finished run; one per run and metric, none without a hypothesis.
 
     Without a value it is that of a failed run, where that it runs at all is what is claimed.
@@ -214,7 +216,7 @@ def _evidence(ctx: Context, tx: Transaction, run: Document, experiment: Document
         return None
     metric = body["design"]["metric"]
     if any(row.body["kind"] == "measured" and row.body.get("metric") == metric
-           for row in tx.find("evidence", run_id=run.id)):  # fmt: skip
+           for row in tx.find(EVIDENCE, run_id=run.id)):  # fmt: skip
         return None
     overtaken = _overtaken_by(tx, run)
     weightless = run.body["chosen_seed"] or run.body["tainted"] or overtaken is not None
@@ -229,28 +231,28 @@ def _evidence(ctx: Context, tx: Transaction, run: Document, experiment: Document
         "replicate": run.body["replicate"],
         "seed": run.body["seed"],
         "spec_hash": run.body["spec_hash"],
-        "source": run.body["metric_sources"].get(metric),
+        "source": run.body["metric_sources"].get(metric or ""),
         "reason": _why_weightless(run) or overtaken,
         **({"versions": run.body["versions"]} if run.body.get("versions") else {}),
     }
     return add_evidence(ctx, tx, body["hypothesis_id"], row)
 
 
-def _overtaken_by(tx: Transaction, run: Document) -> str | None:
+def _overtaken_by(tx: LabTransaction, run: RunRow) -> str | None:
     """Returns why a run that was taken for lost counts for nothing.
 
     Another attempt was made meanwhile, and may count.
     """
     if not any(item["kind"] == "late" for item in run.body.get("annotations", ())):
         return None
-    for other in tx.find("run", experiment_id=run.body["experiment_id"]):
+    for other in tx.find(RUN, experiment_id=run.body["experiment_id"]):
         is_other = other.body["replicate"] == run.body["replicate"] and other.id != run.id
-        if is_other and (other.body["status"] in LIVE or tx.find("evidence", run_id=other.id)):
+        if is_other and (other.body["status"] in LIVE or tx.find(EVIDENCE, run_id=other.id)):
             return f"{other.id} is a further attempt of it, made while it was taken for lost"
     return None
 
 
-def _why_weightless(run: Document) -> str | None:
+def _why_weightless(run: RunRow) -> str | None:
     """Returns why what a run measured counts for nothing, if it does."""
     if run.body["tainted"]:
         told = [item["text"] for item in run.body.get("annotations", ()) if item["kind"] == "tainted"]

@@ -17,6 +17,7 @@ from perpetual.lab.context import Context
 from perpetual.lab.engines.placing import Surveys, needs_driver, placement_of
 from perpetual.lab.engines.schedulers import scheduler_name
 from perpetual.lab.engines.sight import is_occupied, leftovers, scheduler_for, set_aside, taken
+from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, LabTransaction, RunRow
 from perpetual.lab.ledger.experiments import ExperimentRecords
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.provenance.captures import Kept, capture, kept_of
@@ -26,7 +27,6 @@ from perpetual.lab.runs.launch_spec import prepare, spec_of
 from perpetual.records import Run, from_json
 from perpetual.slots.placement import Lease, Waits
 from perpetual.slots.scheduler import LIVING, Launched, LaunchError, LaunchSpec, Scheduler, Sighting
-from perpetual.slots.store import Document, Transaction
 from perpetual.toolkit import platform
 from perpetual.toolkit.crashpoints import step
 from perpetual.toolkit.hosts import this_host
@@ -46,12 +46,12 @@ def start(ctx: Context, run_id: str, surveys: Surveys) -> Run:
     return from_json(Run, start_many(ctx, [run_id], surveys)[0].body)
 
 
-def waiting(ctx: Context) -> list[Document]:
+def waiting(ctx: Context) -> list[RunRow]:
     """Returns the queued runs in the order in which they start: by priority, score and age."""
     return [run for _, run in Moment(ctx).queue]
 
 
-def start_many(ctx: Context, run_ids: Sequence[str], surveys: Surveys) -> list[Document]:
+def start_many(ctx: Context, run_ids: Sequence[str], surveys: Surveys) -> list[RunRow]:
     """Starts queued runs for which there is room now, as many in one call of their scheduler as it takes.
 
     Raises:
@@ -63,10 +63,10 @@ def start_many(ctx: Context, run_ids: Sequence[str], surveys: Surveys) -> list[D
     batches.hand_over()
     for problem in batches.problems.values():
         raise problem
-    return [ctx.need("run", id) for id in run_ids]
+    return [ctx.need(RUN, id) for id in run_ids]
 
 
-def advance_queue(ctx: Context, surveys: Surveys) -> tuple[list[Document], list[dict[str, str]]]:
+def advance_queue(ctx: Context, surveys: Surveys) -> tuple[list[RunRow], list[dict[str, str]]]:
     """Starts queued runs for which there is room now.
 
     Returns:
@@ -84,7 +84,7 @@ def advance_queue(ctx: Context, surveys: Surveys) -> tuple[list[Document], list[
         if batches.add(run.id, surveys):
             moment = Moment(ctx)
     batches.hand_over()
-    tried = [ctx.need("run", id) for id in [*batches.taken, *batches.problems]]
+    tried = [ctx.need(RUN, id) for id in [*batches.taken, *batches.problems]]
     begun = {run.id: run for run in tried if run.body["status"] != "queued"}
     problems = [
         {"run_id": id, "code": problem.code, "message": problem.message}
@@ -94,12 +94,12 @@ def advance_queue(ctx: Context, surveys: Surveys) -> tuple[list[Document], list[
     return [*begun.values()], problems
 
 
-def _waits_on(ctx: Context, run: Document, surveys: Surveys, moment: Moment) -> bool:
+def _waits_on(ctx: Context, run: RunRow, surveys: Surveys, moment: Moment) -> bool:
     """Returns whether it waits for what its record says already.
 
     Then there is nothing to write, and no lock to wait for.
     """
-    experiment = ctx.need("experiment", run.body["experiment_id"])
+    experiment = ctx.need(EXPERIMENT, run.body["experiment_id"])
     why = ExperimentRecords(ctx).why_not_approved(experiment)
     if why is not None:
         return bool(run.body["reason"] == why)
@@ -107,12 +107,12 @@ def _waits_on(ctx: Context, run: Document, surveys: Surveys, moment: Moment) -> 
     return isinstance(got, Waits) and got.reason == run.body["reason"]
 
 
-def _held_by_code(ctx: Context, run: Document, check: CodeCheck) -> bool:
+def _held_by_code(ctx: Context, run: RunRow, check: CodeCheck) -> bool:
     """Returns whether its code is not what was approved, and a person must approve it again.
 
     The record says so then.
     """
-    experiment = ctx.need("experiment", run.body["experiment_id"])
+    experiment = ctx.need(EXPERIMENT, run.body["experiment_id"])
     found = check.changed(experiment, by_queue=True, accepted=accepted_of(ctx, run))
     values: dict[str, Any] = {}
     if found is not None and found.rule == "ask":
@@ -126,7 +126,7 @@ def _held_by_code(ctx: Context, run: Document, check: CodeCheck) -> bool:
         values["code_held"] = False
     if any(run.body.get(name) != value for name, value in values.items()):
         with ctx.store.transaction() as tx:
-            fresh = ctx.need("run", run.id)
+            fresh = ctx.need(RUN, run.id)
             if fresh.body["status"] == "queued":
                 RunRecords(ctx).change(tx, fresh, values)
     return bool(values.get("code_held"))
@@ -135,7 +135,7 @@ def _held_by_code(ctx: Context, run: Document, check: CodeCheck) -> bool:
 class _Turn(NamedTuple):
     """What a look at a queued run has come to."""
 
-    run: Document
+    run: RunRow
     is_fresh: bool = False  # it is `launching` by this very look
     again: bool = False  # a launcher died over it before
     lease: Lease = Lease()  # its hold is to be released once the scheduler has its own
@@ -189,8 +189,8 @@ def _turn_of(ctx: Context, run_id: str, surveys: Surveys) -> _Turn:
     """Returns the queued run, `launching` if there is room for it; it says for what it waits otherwise."""
     turn = None
     while turn is None:
-        experiment = ctx.need("experiment", ctx.need("run", run_id).body["experiment_id"])
-        wanted = wanted_gpus(ctx.need("run", run_id))
+        experiment = ctx.need(EXPERIMENT, ctx.need(RUN, run_id).body["experiment_id"])
+        wanted = wanted_gpus(ctx.need(RUN, run_id))
         if needs_driver(experiment, wanted, surveys) and held_back(ctx, experiment, Moment(ctx)) is None:
             surveys.of(experiment).ask()  # now: it may hang, and no transaction waits for it
         turn = _try_start(ctx, run_id, surveys)
@@ -205,10 +205,10 @@ def _try_start(ctx: Context, run_id: str, surveys: Surveys) -> _Turn | None:
     lease = Lease()
     try:
         with ctx.store.transaction() as tx:
-            run = ctx.need("run", run_id)
+            run = ctx.need(RUN, run_id)
             if run.body["status"] != "queued":
                 return _Turn(run)
-            experiment = ctx.need("experiment", run.body["experiment_id"])
+            experiment = ctx.need(EXPERIMENT, run.body["experiment_id"])
             wanted = wanted_gpus(run)
             moment = Moment(ctx)
             is_unasked = needs_driver(experiment, wanted, surveys)
@@ -239,18 +239,18 @@ def _try_start(ctx: Context, run_id: str, surveys: Surveys) -> _Turn | None:
 def _release(ctx: Context, run_id: str, lease: Lease) -> None:
     """Closes the hold of a run that does not start now."""
     if lease.held is not None:
-        experiment = ctx.need("experiment", ctx.need("run", run_id).body["experiment_id"])
+        experiment = ctx.need(EXPERIMENT, ctx.need(RUN, run_id).body["experiment_id"])
         placement_of(ctx, experiment).release(lease)
 
 
-def _hindrance(ctx: Context, run: Document, lease: Lease) -> str | None:
+def _hindrance(ctx: Context, run: RunRow, lease: Lease) -> str | None:
     """Returns why a run does not start although it has its GPUs, None if it does."""
     if lease.is_begun and _came_through(ctx, run) is None:
         return "an earlier launch of it is still under way"
     return _obstacle(ctx, run)
 
 
-def _obstacle(ctx: Context, run: Document) -> str | None:
+def _obstacle(ctx: Context, run: RunRow) -> str | None:
     """Returns what lives where the run is to begin, in words.
 
     What an earlier attempt, or the run of another record, left.
@@ -261,7 +261,7 @@ def _obstacle(ctx: Context, run: Document) -> str | None:
             return occupied
     if run.body["attempt"] == 1:
         return None
-    for other in ctx.store.find("run", experiment_id=run.body["experiment_id"]):
+    for other in ctx.store.find(RUN, experiment_id=run.body["experiment_id"]):
         if other.body["replicate"] == run.body["replicate"] and other.id != run.id:
             left = leftovers(ctx, other)
             if left:
@@ -270,13 +270,13 @@ def _obstacle(ctx: Context, run: Document) -> str | None:
     return None
 
 
-def _waiting_for(ctx: Context, tx: Transaction, run: Document, reason: str) -> Document:
+def _waiting_for(ctx: Context, tx: LabTransaction, run: RunRow, reason: str) -> RunRow:
     """Returns the queued run with the reason for which it waits."""
     # Writing the same reason at every look would wake every process that waits for a change.
     return run if run.body["reason"] == reason else RunRecords(ctx).change(tx, run, {"reason": reason})
 
 
-def _take_turn(ctx: Context, tx: Transaction, run: Document, experiment: Document, got: Lease) -> Document:
+def _take_turn(ctx: Context, tx: LabTransaction, run: RunRow, experiment: ExperimentRow, got: Lease) -> RunRow:
     """Returns the run, `launching` with the devices that it got."""
     me = platform.identity_of(os.getpid())
     values = {
@@ -304,13 +304,13 @@ def _take_turn(ctx: Context, tx: Transaction, run: Document, experiment: Documen
     return run
 
 
-def _mark_neighbours(ctx: Context, tx: Transaction, run: Document, experiment: Document) -> bool:
+def _mark_neighbours(ctx: Context, tx: LabTransaction, run: RunRow, experiment: ExperimentRow) -> bool:
     """Returns whether other runs are live in its working directory; each of them is marked too."""
     found = False
     for other in RunRecords(ctx).live():
         if other.id == run.id or other.body["status"] == "queued":
             continue
-        theirs = ctx.need("experiment", other.body["experiment_id"]).body["cwd"]
+        theirs = ctx.need(EXPERIMENT, other.body["experiment_id"]).body["cwd"]
         if (theirs or ".") == (experiment.body["cwd"] or "."):
             found = True
             if not other.body.get("shares_folder"):
@@ -350,10 +350,10 @@ def _spawn(ctx: Context, turns: Sequence[_Turn]) -> dict[str, PerpetualError]:
     return problems
 
 
-def _unanswered(ctx: Context, run: Document, problem: TransientError) -> TransientError:
+def _unanswered(ctx: Context, run: RunRow, problem: TransientError) -> TransientError:
     """Notes beside a run that its engine was out of reach, so that it is not known yet whether it has the run."""
     with ctx.store.transaction() as tx:
-        fresh = ctx.need("run", run.id)
+        fresh = ctx.need(RUN, run.id)
         is_same = all(fresh.body.get(key) == run.body.get(key) for key in ("launcher", "launching_at"))
         if is_same and fresh.body["status"] == "launching" and not fresh.body.get("pending"):
             reason = f"its engine was out of reach when it was to start: {problem.message}"
@@ -365,7 +365,7 @@ def _unanswered(ctx: Context, run: Document, problem: TransientError) -> Transie
 def _prepare(ctx: Context, turn: _Turn) -> _Prepared:
     run = turn.run
     try:
-        experiment = ctx.need("experiment", run.body["experiment_id"])
+        experiment = ctx.need(EXPERIMENT, run.body["experiment_id"])
         spec = spec_of(ctx, experiment, run_id=run.id, gpus=run.body["gpus"], run=run)
         _make_room(ctx, run)
         prepare(ctx, spec, run, experiment)
@@ -397,7 +397,7 @@ def _handed_over(scheduler: Scheduler, specs: Sequence[LaunchSpec]) -> Sequence[
     return [problem] * len(specs)
 
 
-def _note_launch(ctx: Context, prepared: _Prepared, answer: Launched | PerpetualError | None) -> Document:
+def _note_launch(ctx: Context, prepared: _Prepared, answer: Launched | PerpetualError | None) -> RunRow:
     """Notes what came of a launch; raises why it failed."""
     turn, kept = prepared.turn, prepared.kept
     failure = answer if isinstance(answer, PerpetualError) else None
@@ -437,19 +437,19 @@ def _note_launch(ctx: Context, prepared: _Prepared, answer: Launched | Perpetual
     return run
 
 
-def _make_room(ctx: Context, run: Document) -> None:
+def _make_room(ctx: Context, run: RunRow) -> None:
     """Sets the folder of another record's run aside, and says so beside this one."""
     name = set_aside(ctx, run)
     if name is None:
         return
     text = f"its folder held the files of another record's run: they were set aside as runs/{name}"
     with ctx.store.transaction() as tx:
-        RunRecords(ctx).annotate(tx, ctx.need("run", run.id), [{"kind": "aside", "text": text, "source": name}])
+        RunRecords(ctx).annotate(tx, ctx.need(RUN, run.id), [{"kind": "aside", "text": text, "source": name}])
 
 
 def _noted(
-    ctx: Context, run: Document, values: dict[str, Any], kept: Kept | None, failure: PerpetualError | None
-) -> Document:
+    ctx: Context, run: RunRow, values: dict[str, Any], kept: Kept | None, failure: PerpetualError | None
+) -> RunRow:
     """Returns the run after its start, or the failure to start it, is on record."""
     if failure is not None:
         values = {
@@ -461,7 +461,7 @@ def _noted(
             "duration_s": 0.0,
         }
     with ctx.store.transaction() as tx:
-        fresh = ctx.need("run", run.id)
+        fresh = ctx.need(RUN, run.id)
         if failure is not None and fresh.body.get("cancelled_by"):
             seen = scheduler_for(ctx, run).poll(None, RunRecords(ctx).log_dir(run.id))
             if (seen.state, seen.reason) == ("ended", "killed"):  # after it was recorded, and before it was executed
@@ -478,13 +478,13 @@ def _noted(
     return fresh
 
 
-def _came_through(ctx: Context, run: Document) -> Sighting | None:
+def _came_through(ctx: Context, run: RunRow) -> Sighting | None:
     """Returns the run as it is if any launcher has executed its command."""
     seen = taken(ctx, run, scheduler_for(ctx, run).poll(None, RunRecords(ctx).log_dir(run.id)))
     executed = seen.state in LIVING or (seen.state == "ended" and seen.reason != "exec_failed")
     return seen if executed else None
 
 
-def wanted_gpus(run: Document) -> list[int]:
+def wanted_gpus(run: RunRow) -> list[int]:
     """Returns the GPUs that were asked for by number when the run was made."""
     return [*run.body["wanted_gpus"]]

@@ -14,11 +14,11 @@ from typing import Any
 
 from perpetual.lab.context import Context
 from perpetual.lab.engines.sight import scheduler_for
+from perpetual.lab.kinds import RunRow
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.records import Json, Run
 from perpetual.slots.analyser import KERNEL_KINDS, Analyser, RunOutput, Symptom
 from perpetual.slots.scheduler import Sighting
-from perpetual.slots.store import Document
 from perpetual.toolkit.contained import contained
 from perpetual.toolkit.deadline import Deadline, OutOfTime, call
 from perpetual.toolkit.reserved import is_bundled
@@ -39,7 +39,7 @@ _HINTS = {
 
 
 def symptoms_of(
-    ctx: Context, run: Document, seen: Sighting, status: str, *, by_us: bool
+    ctx: Context, run: RunRow, seen: Sighting, status: str, *, by_us: bool
 ) -> tuple[list[Json], list[Json]]:
     """Returns why a run that ended without success did so, and notes about analysers that failed: annotations.
 

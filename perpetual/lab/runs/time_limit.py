@@ -13,10 +13,10 @@ from typing import Any
 from perpetual.lab.budget import Budget
 from perpetual.lab.context import Context
 from perpetual.lab.engines.sight import scheduler_for, sight
+from perpetual.lab.kinds import EXPERIMENT, RUN, RunRow
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.records import Json
 from perpetual.slots.scheduler import Sighting
-from perpetual.slots.store import Document
 from perpetual.toolkit.units import posix_of, shown_hours
 
 __all__ = ["end_overdue", "is_told", "note_overrun"]
@@ -27,7 +27,7 @@ _SOURCE = "wall limit"
 _AHEAD = 1.25
 
 
-def note_overrun(ctx: Context, run: Document, seen: Sighting) -> str | None:
+def note_overrun(ctx: Context, run: RunRow, seen: Sighting) -> str | None:
     """Tells once that a run which is let go on is past its limit, and has its reservation grow with it.
 
     Budget or none: what it has used is used, so the reservation grows also where nothing is left.
@@ -46,7 +46,7 @@ def note_overrun(ctx: Context, run: Document, seen: Sighting) -> str | None:
     if is_told(run.body) and held is not None and hours <= held[1]:
         return None
     with ctx.store.transaction() as tx:
-        run = ctx.need("run", run.id)
+        run = ctx.need(RUN, run.id)
         held = Budget(ctx).reserved_for(run.id)
         if run.body["status"] != "running" or held is None:
             return None  # another process has seen its end
@@ -63,13 +63,13 @@ def note_overrun(ctx: Context, run: Document, seen: Sighting) -> str | None:
     return text
 
 
-def end_overdue(ctx: Context, run: Document) -> None:
+def end_overdue(ctx: Context, run: RunRow) -> None:
     """Ends a command that has outlived its supervisor and its limit; returns when its processes are gone.
 
     That it was ended for its limit is on record first: a scan that finds it lost then must not retry it.
     """
     with ctx.store.transaction() as tx:
-        fresh = ctx.need("run", run.id)
+        fresh = ctx.need(RUN, run.id)
         if fresh.body["status"] != "running":
             return
         if not is_told(fresh.body):
@@ -90,12 +90,12 @@ def is_told(run: Mapping[str, Any]) -> bool:
     return any(item["kind"] == OVERRUN for item in run.get("annotations", ()))
 
 
-def _wall_s(ctx: Context, run: Document) -> float | None:
-    wall_s: float | None = ctx.need("experiment", run.body["experiment_id"]).body["resources"]["wall_s"]
+def _wall_s(ctx: Context, run: RunRow) -> float | None:
+    wall_s: float | None = ctx.need(EXPERIMENT, run.body["experiment_id"]).body["resources"]["wall_s"]
     return wall_s
 
 
-def _lasted_s(ctx: Context, run: Document, seen: Sighting) -> float:
+def _lasted_s(ctx: Context, run: RunRow, seen: Sighting) -> float:
     """Returns how long it has lasted: by a monotonic clock, where the scheduler has one."""
     if seen.age_s is not None:
         return seen.age_s

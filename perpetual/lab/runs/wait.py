@@ -9,10 +9,10 @@ from typing import Any
 from perpetual.errors import CorruptData, NotFound, PluginError, TransientError, UnknownPlugin
 from perpetual.lab.context import Context
 from perpetual.lab.engines.sight import HOSTILE, scheduler_for, sight
+from perpetual.lab.kinds import RUN, RunRow
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.provenance.code_check import held_up, is_held
 from perpetual.records import LIVE
-from perpetual.slots.store import Document
 from perpetual.toolkit.units import finite, identifier
 
 __all__ = ["named", "wait", "wait_any"]
@@ -65,7 +65,7 @@ def _sleep(ctx: Context, timeout_s: float) -> list[str]:
     seen = ctx.store.seq()
     # Without those that cannot be looked at, whose end cannot be slept on: `scan` names them.
     running = {run.id: run for run in _running(ctx) if _can_be_waited_for(ctx, run)}
-    schedulers: dict[str, list[Document]] = {}
+    schedulers: dict[str, list[RunRow]] = {}
     for run in running.values():
         schedulers.setdefault(str(run.body["scheduler"]), []).append(run)
     deadline = time.monotonic() + timeout_s
@@ -87,28 +87,28 @@ def _sleep(ctx: Context, timeout_s: float) -> list[str]:
     return []
 
 
-def _running(ctx: Context) -> list[Document]:
+def _running(ctx: Context) -> list[RunRow]:
     return [run for run in RunRecords(ctx).live() if run.body["status"] == "running"]
 
 
-def _can_be_waited_for(ctx: Context, run: Document) -> bool:
+def _can_be_waited_for(ctx: Context, run: RunRow) -> bool:
     try:
         return sight(ctx, run).elsewhere is None
     except (CorruptData, TransientError, PluginError, *HOSTILE):
         return False
 
 
-def named(ctx: Context, ids: Sequence[str]) -> list[Document]:
+def named(ctx: Context, ids: Sequence[str]) -> list[RunRow]:
     """Returns the runs that these ids name, each once.
 
     A run itself, an experiment's newest attempt of each replicate.
     """
-    found: dict[str, Document] = {}
+    found: dict[str, RunRow] = {}
     for kind, id in [_subject(ctx, id) for id in ids]:
         if kind == "run":
-            found[id] = ctx.need("run", id)
+            found[id] = ctx.need(RUN, id)
             continue
-        newest = {run.body["replicate"]: run for run in ctx.store.find("run", experiment_id=id)}
+        newest = {run.body["replicate"]: run for run in ctx.store.find(RUN, experiment_id=id)}
         found |= {run.id: run for run in newest.values()}
     return [*found.values()]
 
@@ -126,9 +126,9 @@ def _subject(ctx: Context, id: str) -> tuple[str, str]:
     return kind, ctx.need(kind, id).id
 
 
-def _live_runs(ctx: Context, subject: tuple[str, str]) -> list[Document]:
+def _live_runs(ctx: Context, subject: tuple[str, str]) -> list[RunRow]:
     kind, id = subject
     if kind == "run":
-        run = ctx.need("run", id)
+        run = ctx.need(RUN, id)
         return [run] if run.body["status"] in LIVE else []
-    return [run for run in ctx.store.find("run", experiment_id=id) if run.body["status"] in LIVE]
+    return [run for run in ctx.store.find(RUN, experiment_id=id) if run.body["status"] in LIVE]

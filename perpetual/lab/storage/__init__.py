@@ -57,20 +57,20 @@ class Storage:
     def stats(self) -> dict[str, Any]:
         """Returns what the store holds and weighs, in which mode it works and why."""
         store = self._ctx.store
-        told = store.describe()
-        files = told.pop("files", None) or file_sizes(self._ctx.folder / store_migration.STORE)
+        details = {**store.describe()}
+        files = details.pop("files", None) or file_sizes(self._ctx.folder / store_migration.STORE)
         size_bytes = store.size_bytes()
         return {
             "store": self._ctx.config["store"],
             "folder": str(self._ctx.folder / store_migration.STORE),
             "location": store.location(),
-            "mode": told.pop("mode", None),
-            "why": told.pop("why", None),
+            "mode": details.pop("mode", None),
+            "why": details.pop("why", None),
             "commit": store.seq(),
             "records": {kind: count for kind in store.kinds if (count := store.count(kind))},
             "bytes": sum(files.values()) if size_bytes is None else size_bytes,
             "files": files,
-            "details": told,
+            "details": details,
         }
 
     def compact(self) -> dict[str, Any]:

@@ -14,11 +14,11 @@ from perpetual.lab.budget import Budget, counted
 from perpetual.lab.context import Context
 from perpetual.lab.engines.sight import aside_folders
 from perpetual.lab.evidence.confidence import refold
+from perpetual.lab.kinds import DEBIT, EXPERIMENT, HYPOTHESIS, RUN, LabTransaction
 from perpetual.lab.ledger.experiments import ExperimentRecords
 from perpetual.lab.runs.time_limit import is_told
 from perpetual.lab.storage import Storage
 from perpetual.records import LIVE
-from perpetual.slots.store import Transaction
 
 __all__ = ["examine"]
 
@@ -52,14 +52,14 @@ def examine(ctx: Context) -> list[str]:
         return problems  # a read-only folder: what is derived cannot have been spoilt here
 
 
-def _examine_folds(ctx: Context, tx: Transaction) -> list[str]:
+def _examine_folds(ctx: Context, tx: LabTransaction) -> list[str]:
     problems = []
-    for hypothesis in tx.find("hypothesis"):
+    for hypothesis in tx.find(HYPOTHESIS):
         refold(ctx, tx, hypothesis.id)
         problems += _differences("hypothesis", hypothesis.id, hypothesis.body, tx)
-    for experiment in tx.find("experiment"):
+    for experiment in tx.find(EXPERIMENT):
         if experiment.body["status"] in ("proposed", "approved", "rejected", "expired") and not tx.find(
-            "run", experiment_id=experiment.id
+            RUN, experiment_id=experiment.id
         ):
             continue
         ExperimentRecords(ctx).fold(tx, experiment.id)
@@ -67,7 +67,7 @@ def _examine_folds(ctx: Context, tx: Transaction) -> list[str]:
     return problems
 
 
-def _differences(kind: str, id: str, before: dict[str, Any], tx: Transaction) -> list[str]:
+def _differences(kind: str, id: str, before: Mapping[str, object], tx: LabTransaction) -> list[str]:
     found = tx.get(kind, id)
     assert found is not None
     return [
@@ -96,10 +96,10 @@ def _examine_budget(ctx: Context) -> list[str]:
 
     That every row names a run which exists was looked at before.
     """
-    runs = {run.id: run.body for run in ctx.store.find("run")}
+    runs = {run.id: run.body for run in ctx.store.find(RUN)}
     books: dict[str, list[Mapping[str, Any]]] = {id: [] for id in runs}
     problems = []
-    for row in ctx.store.rows("debit"):
+    for row in ctx.store.rows(DEBIT):
         problems += [f"debit {row.id}: {problem}" for problem in _examine_row(row.body, runs, books)]
         books[row.body["run_id"]].append(row.body)
     for id, run in runs.items():
@@ -170,7 +170,7 @@ def _examine_sums(ctx: Context) -> list[str]:
     shown = Budget(ctx).show()
     spent = {"gpu_hours": shown["spent_gpu_hours"], "run_hours": shown["run_hours"]}
     problems = []
-    rows = [row.body for row in ctx.store.rows("debit") if row.body["kind"] != "reserve"]
+    rows = [row.body for row in ctx.store.rows(DEBIT) if row.body["kind"] != "reserve"]
     for key, words in _HOURS.items():
         place = [*_HOURS].index(key)
         sums = {"the settlements": fsum(counted(row)[place] for row in rows)}

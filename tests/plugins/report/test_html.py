@@ -16,6 +16,7 @@ from perpetual import Lab
 from perpetual.api import PerpetualError
 from perpetual.cli.app import run
 from perpetual.lab.evidence.confidence import designs_of, rows_of
+from perpetual.lab.kinds import HYPOTHESIS
 from perpetual_report import facts
 from perpetual_report.book import Book, Number
 from perpetual_report.document import markdown_of, render, render_html
@@ -289,7 +290,7 @@ def test_experiments_that_share_a_command_are_pooled_as_the_fold_pools_them(lab:
     assert pooled.interval is not None
     assert pooled.interval.n == 3
     ctx = lab.context
-    designs, counted, _ = designs_of(ctx, ctx.need("hypothesis", "h1"), rows_of(ctx, "h1"))
+    designs, counted, _ = designs_of(ctx, ctx.need(HYPOTHESIS, "h1"), rows_of(ctx, "h1"))
     assert set(designs) == {"e2", "e3"}
     folded = [row["value"] for row in counted if row.get("design_id") == "e3"]
     assert pooled.points == pytest.approx(folded)  # what the evidence was folded from is what is drawn
