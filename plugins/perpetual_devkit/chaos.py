@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, BinaryIO, TypedDict
 
 from perpetual import __version__
 from perpetual.api import PerpetualError, UsageError
@@ -108,6 +108,15 @@ class Certificate:
     duration_s: float
     kept: str | None
     ok: bool
+
+
+class _Judged(TypedDict):
+    """A `chaos_judge.Judgement`, as its process answers it."""
+
+    acknowledged: int
+    present: int
+    transactions: int
+    problems: list[str]
 
 
 class _Fault(Exception):
@@ -337,7 +346,7 @@ class _Storm:
 
     # --- the judgement --------------------------------------------------------------------------------------
 
-    def _judge(self) -> dict[str, Any]:
+    def _judge(self) -> _Judged:
         told = {
             "factory": self._target.factory,
             "options": to_wire(dict(self._target.options)),
@@ -348,7 +357,7 @@ class _Storm:
         try:
             out, errors = judge.communicate(json.dumps(told).encode() + b"\n", timeout=_JUDGE_S)
             if judge.returncode == 0:
-                judged: dict[str, Any] = json.loads(out)
+                judged: _Judged = json.loads(out)
                 return judged
             said = errors.decode("utf-8", "replace").strip().splitlines() or ["it said nothing"]
             why = f"the store cannot be judged: {said[-1]}"
@@ -360,7 +369,7 @@ class _Storm:
         return {"problems": [why], "acknowledged": self._before, "present": 0, "transactions": 0}
 
 
-def _program(module: str, place: Path, **streams: Any) -> subprocess.Popen[bytes]:
+def _program(module: str, place: Path, *, stdout: int, stderr: int | BinaryIO) -> subprocess.Popen[bytes]:
     """Starts a fresh interpreter with this one's import path, beyond the reach of the terminal's Ctrl-C."""
     return subprocess.Popen(
         [sys.executable, "-P", "-m", module],
@@ -368,11 +377,12 @@ def _program(module: str, place: Path, **streams: Any) -> subprocess.Popen[bytes
         cwd=place,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(folder for folder in sys.path if folder)},
         start_new_session=True,
-        **streams,
+        stdout=stdout,
+        stderr=stderr,
     )
 
 
-def _tell(process: subprocess.Popen[bytes], words: Mapping[str, Any]) -> None:
+def _tell(process: subprocess.Popen[bytes], words: Mapping[str, object]) -> None:
     assert process.stdin is not None
     process.stdin.write(json.dumps(words).encode() + b"\n")
     process.stdin.flush()

@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from perpetual.api import PerpetualError
-from perpetual_devkit.chaos_writer import COUNTER, MEMBERS, body_of, build_store, status_of
+from perpetual_devkit.chaos_writer import COUNTER, MEMBERS, Acknowledged, Refused, body_of, build_store, status_of
 from perpetual_devkit.wire import from_wire
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _AFTER = "after the storm"
 class Told:
     """What the writers got as answers: by token what was acknowledged, and the tokens whose block was refused."""
 
-    acknowledged: Mapping[str, Mapping[str, Any]]
+    acknowledged: Mapping[str, Acknowledged]
     refused: frozenset[str] = frozenset()
 
 
@@ -65,11 +65,11 @@ class _Found:
 
 def read_acknowledgements(files: Iterable[Path]) -> Told:
     """Reads the writers' own files; a last line without its end was cut short, and does not count."""
-    acknowledged: dict[str, dict[str, Any]] = {}
+    acknowledged: dict[str, Acknowledged] = {}
     refused: set[str] = set()
     for path in files:
         for line in path.read_bytes().split(b"\n")[:-1]:
-            told = json.loads(line)
+            told: Acknowledged | Refused = json.loads(line)
             if "refused" in told:
                 refused.add(told["refused"])
             else:
@@ -160,10 +160,8 @@ def _transactions(found: _Found, told: Told) -> Iterator[str]:
 def _is_content(item: Document, token: str, part: int) -> bool:
     if not 0 <= part < len(MEMBERS) or MEMBERS[part][0] != item.kind or item.revision != 1:
         return False
-    expected = body_of(token, part)
-    if MEMBERS[part][1] == "create":
-        expected["id"] = item.id
-    return item.body == expected
+    made = {"id": item.id} if MEMBERS[part][1] == "create" else {}
+    return item.body == {**body_of(token, part), **made}
 
 
 def _counters(store: StoreBase, found: _Found) -> Iterator[str]:

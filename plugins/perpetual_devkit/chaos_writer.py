@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, final
 from zlib import crc32
 
 from perpetual.api import RevisionConflict, TransientError
@@ -63,6 +63,31 @@ _MOST_BUSY = 3  # refusals by a busy store in a row, each after its own timeout,
 _TEXT_BYTES = (0, 40, 400, 6000)  # the last is longer than a page of memory
 
 
+class Member(TypedDict):
+    """What one row of a transaction holds, its generated id aside."""
+
+    token: str
+    part: int
+    status: str
+    text: str
+
+
+@final
+class Acknowledged(TypedDict):
+    """The acknowledgement of a transaction: its commit, and the ids of its members in their order."""
+
+    token: str
+    seq: int
+    ids: list[str]
+
+
+@final
+class Refused(TypedDict):
+    """A transaction whose exception came out as it should."""
+
+    refused: str
+
+
 class _Abandoned(Exception):
     """Leaves a block, which must leave no trace."""
 
@@ -80,7 +105,7 @@ def status_of(token: str) -> str:
     return ("open", "parked", "supported")[crc32(token.encode()) % 3]
 
 
-def body_of(token: str, part: int) -> dict[str, Any]:
+def body_of(token: str, part: int) -> Member:
     """Returns what member number `part` of the transaction `token` holds, its generated id aside."""
     seed = crc32(f"{token}/{part}".encode())
     size = _TEXT_BYTES[seed % len(_TEXT_BYTES)]
@@ -90,7 +115,7 @@ def body_of(token: str, part: int) -> dict[str, Any]:
 
 def transact(
     store: StoreBase, slot: str, token: str, chance: random.Random, phase: Callable[[int], None] = lambda number: None
-) -> dict[str, Any]:
+) -> Acknowledged | Refused:
     """Writes one transaction of several kinds; returns its acknowledgement: `{token, seq, ids}` or `{refused: token}`.
 
     Some blocks are left by an exception, some expect a revision that was read before the block: refused is one whose
@@ -123,8 +148,8 @@ def transact(
                 expected = last.revision if last else 0
                 if known is not None and (kind, id) == COUNTER:
                     expected = known
-                body = {"n": n + 1, "sum": (total + crc32(token.encode())) % 2**32, "token": token}
-                tx.put(kind, id, body, expect_revision=expected)
+                folded = {"n": n + 1, "sum": (total + crc32(token.encode())) % 2**32, "token": token}
+                tx.put(kind, id, folded, expect_revision=expected)
             seq = tx.seq
             if is_abandoned:
                 raise _Abandoned
@@ -134,7 +159,7 @@ def transact(
     return {"token": token, "seq": seq, "ids": ids}
 
 
-def _acknowledge(descriptor: int, what: Mapping[str, Any]) -> None:
+def _acknowledge(descriptor: int, what: Acknowledged | Refused) -> None:
     """Writes a line by one call: a line that was cut short by a kill was not acknowledged."""
     os.write(descriptor, json.dumps(what).encode() + b"\n")
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import time
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from perpetual.api import CliContext, json_option, pass_cli, printable, to_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from perpetual_devkit.authoring import NewPlugin
     from perpetual_devkit.chaos import Certificate
+    from perpetual_devkit.documents import ContractCheck
     from perpetual_devkit.provider_checks import ProviderChecked
 
 __all__ = ["chaos", "check", "new"]
@@ -156,7 +159,12 @@ def check(cli: CliContext, name: str | None, suites: bool | None, test_limit_s: 
         to_json(found),
         None,
         ("provider", "slot", "holds", "what does not"),
-        lambda item: (item["qualified_name"], item["slot"] or "-", _holds(item, True), _holds(item, False)),
+        lambda item: (
+            item["qualified_name"],
+            item["slot"] or "-",
+            _holds(item["checks"], True),
+            _holds(item["checks"], False),
+        ),
         empty="there is nothing to check",
         extra={"ok": good},
     )
@@ -170,10 +178,10 @@ def check(cli: CliContext, name: str | None, suites: bool | None, test_limit_s: 
     return 0 if good else 1
 
 
-def _holds(item: dict[str, Any], ok: bool) -> str:
+def _holds(checks: Sequence[ContractCheck], ok: bool) -> str:
     if ok:
-        return ", ".join(one["check"] for one in item["checks"] if one["ok"] is True)
-    return "; ".join(f"{one['check']}: {one['detail']}" for one in item["checks"] if one["ok"] is False)
+        return ", ".join(one["check"] for one in checks if one["ok"] is True)
+    return "; ".join(f"{one['check']}: {one['detail']}" for one in checks if one["ok"] is False)
 
 
 def _suite_text(item: ProviderChecked) -> str:

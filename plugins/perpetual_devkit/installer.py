@@ -18,10 +18,14 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from perpetual import __version__
 from perpetual.api import PerpetualError, TransientError
 from perpetual.toolkit.reserved import DISTRIBUTION
+
+if TYPE_CHECKING:
+    from perpetual.documents.plugins import PluginLine
 
 __all__ = [
     "Distribution",
@@ -225,7 +229,7 @@ def installed() -> dict[str, Distribution]:
     return {canonical(name): Distribution(name, one[0], tuple(one[1])) for name, one in found.items()}
 
 
-def listed_afresh(project: str | None) -> list[dict[str, object]]:
+def listed_afresh(project: str | None) -> list[PluginLine]:
     """Returns what a fresh `perpetual plugins list` answers here; outside any project where it fails here."""
     words = [sys.executable, "-P", "-m", "perpetual"]
     here = [*words, *(["--project", project] if project else []), "plugins", "list", "--json"]
@@ -237,7 +241,7 @@ def listed_afresh(project: str | None) -> list[dict[str, object]]:
             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
         )  # fmt: skip
     try:
-        items: list[dict[str, object]] = json.loads(done.stdout)["items"]
+        items: list[PluginLine] = json.loads(done.stdout)["items"]
     except (ValueError, LookupError) as problem:
         lines = done.stderr.strip().splitlines()[-_TAIL_LINES:]
         raise PerpetualError("\n".join(["a fresh process cannot list the plugins:", *lines])) from problem

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perpetual.api import Inventory, NotFound, PerpetualError, PluginInfo, UsageError, unknown
 from perpetual.toolkit.named_path import named_path
@@ -18,6 +18,7 @@ from perpetual_devkit.installer import Distribution, Package, canonical
 
 if TYPE_CHECKING:
     from perpetual import Lab
+    from perpetual.documents.plugins import PluginLine
 
 __all__ = ["Affected", "Installed", "Removal", "Wanted", "affected", "install", "named_distribution", "wanted"]
 
@@ -41,7 +42,7 @@ class Installed:
     installer: str
     requirements: tuple[str, ...]
     packages: tuple[Package, ...]
-    plugins: tuple[dict[str, Any], ...]
+    plugins: tuple[PluginLine, ...]
     notes: tuple[str, ...]
 
     @property

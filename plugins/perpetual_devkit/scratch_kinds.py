@@ -10,19 +10,20 @@ import json
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from perpetual import Lab
 from perpetual.api import Field, PerpetualError, PluginInfo, RecordKind
 
 __all__ = ["Wrong", "try_kinds"]
 
-_Step = Callable[[int, dict[str, Any]], Mapping[str, Any]]
-_Rows = dict[str, list[tuple[str, dict[str, Any]]]]  # ids and fields of what was written, by kind
+_Step = Callable[[int, dict[str, object]], Mapping[str, object]]
+_Fields: TypeAlias = dict[str, Any]  # of a row: any value of JSON, as `Record.fields` holds them
+_Rows = dict[str, list[tuple[str, _Fields]]]  # ids and fields of what was written, by kind
 
 _RUN_S = 15.0
 _PYTHON = {"str": str, "int": int, "float": (int, float), "bool": bool, "list": list, "dict": dict, "any": object}
-_SAMPLES: Mapping[str, Any] = {
+_SAMPLES: Mapping[str, object] = {
     "str": "gr\u00f6\u00dfe \u7814\u7a76", "int": 2**53 + 1, "float": 0.1, "bool": True, "list": [1, "a", None],
     "dict": {"a": {"b": [2**53 + 1]}}, "any": {"a": 1},
 }  # fmt: skip
@@ -72,9 +73,9 @@ def _wants(info: PluginInfo, kind: RecordKind) -> set[str]:
     return wanted - {kind.name}
 
 
-def _row(lab: Lab, info: PluginInfo, kind: RecordKind, made: _Rows) -> dict[str, Any] | None:
+def _row(lab: Lab, info: PluginInfo, kind: RecordKind, made: _Rows) -> _Fields | None:
     """Fields for a row; None where a required reference cannot be had."""
-    fields: dict[str, Any] = {}
+    fields: _Fields = {}
     for name, one in kind.fields.items():
         if one.references is None:
             fields[name] = _SAMPLES[one.type]
@@ -98,7 +99,7 @@ def _referred(lab: Lab, kind: str, field: Field, made: _Rows) -> str | None:
     return {"hypothesis": "h1", "experiment": "e1"}.get(kind) or (runs[0].id if runs else None)
 
 
-def _written(lab: Lab, info: PluginInfo, kind: RecordKind, fields: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def _written(lab: Lab, info: PluginInfo, kind: RecordKind, fields: _Fields) -> list[tuple[str, _Fields]]:
     rows = lab.records(f"{info.name}.{kind.name}")
     write = rows.append if kind.ledger else rows.add
     bare = {name: value for name, value in fields.items() if kind.fields[name].required}
@@ -148,7 +149,7 @@ def _upgrade_problem(info: PluginInfo, kind: RecordKind) -> str | None:
     if kind.version == 1:
         return None
     step = _step(kind)
-    examples: Mapping[int, Mapping[str, Any]] = getattr(step, "examples", {})
+    examples: Mapping[int, Mapping[str, object]] = getattr(step, "examples", {})
     present = {name: _SAMPLES[one.type] for name, one in kind.fields.items()}
     for version, fields in examples.items() or [(1, present)]:
         wrong = _upgrade_fault(step, kind, version, fields)
@@ -159,7 +160,7 @@ def _upgrade_problem(info: PluginInfo, kind: RecordKind) -> str | None:
     return None
 
 
-def _upgrade_fault(step: _Step, kind: RecordKind, version: int, fields: Mapping[str, Any]) -> str | None:
+def _upgrade_fault(step: _Step, kind: RecordKind, version: int, fields: Mapping[str, object]) -> str | None:
     try:
         one, other = (_through(step, kind, version, fields) for _ in range(2))
     except Exception as problem:  # noqa: BLE001 - a foreign function may raise anything; it is this kind's finding
@@ -182,15 +183,15 @@ def _step(kind: RecordKind) -> _Step:
     return found
 
 
-def _through(step: _Step, kind: RecordKind, have: int, fields: Mapping[str, Any]) -> dict[str, Any]:
+def _through(step: _Step, kind: RecordKind, have: int, fields: Mapping[str, object]) -> dict[str, object]:
     """Returns the fields, brought from a version to the present one as at the opening of a project."""
-    present: dict[str, Any] = json.loads(json.dumps(dict(fields)))
+    present: dict[str, object] = json.loads(json.dumps(dict(fields)))
     for version in range(have, kind.version):
         present = dict(step(version, present))
     return present
 
 
-def _misfit(kind: RecordKind, fields: Mapping[str, Any]) -> str | None:
+def _misfit(kind: RecordKind, fields: Mapping[str, object]) -> str | None:
     for name, one in kind.fields.items():
         value = fields.get(name)
         if value is None and one.required:

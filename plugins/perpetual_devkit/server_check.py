@@ -10,7 +10,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from perpetual import Lab
 from perpetual.api import Check, Finding
@@ -32,7 +31,7 @@ class ServerCheck(Check):
         """Returns how many tools the server offers, or why it does not answer."""
         client = {"name": "doctor", "version": "1"}
         opening = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
-        requests: list[dict[str, Any]] = [
+        requests: list[dict[str, object]] = [
             {"id": 1, "method": "initialize", "params": opening},
             {"method": "notifications/initialized"},
             {"id": 2, "method": "tools/list", "params": {}},

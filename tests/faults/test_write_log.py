@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -128,8 +129,9 @@ def _in_store(name: str, place: Path, state: State) -> list[str]:
     """Everything that the judge of `perpetual chaos` asks, the next write included, which takes nothing away."""
     path = place / "project" / "store"
     options = {key: option.default for key, option in (STORES[name].options or {}).items()}
+    acknowledged: dict[str, Any] = {ack["token"]: ack for ack in state.acknowledged if "token" in ack}
     told = Told(
-        {ack["token"]: ack for ack in state.acknowledged if "token" in ack},
+        acknowledged,
         frozenset(ack["refused"] for ack in state.acknowledged if "refused" in ack),
     )
     store = build_store(STORES[name].factory, options, path)
