@@ -34,10 +34,10 @@ from perpetual_provenance.git_snapshot import (
     refuse_no_repository,
 )
 
-__all__ = ["Ignore", "Reader"]
+__all__ = ["HASHED_BYTES", "Ignore", "Reader"]
 
 _MOST_BYTES = 64_000_000  # of a listing: some 600,000 files
-_HASHED_BYTES = 256_000_000  # of tracked files that differ from the commit
+HASHED_BYTES = 256_000_000  # of tracked files that differ from the commit
 _PROGRAM_BYTES = 16_000_000
 _MOST_PROGRAMS = 32
 _MOST_WORDS = 200
@@ -115,7 +115,8 @@ class Reader(CodeReader):
 
     kinds: ClassVar[tuple[str, ...]] = ("git", "files")
 
-    def __init__(self, root: Path, ignored: Iterable[str]) -> None:
+    def __init__(self, root: Path, ignored: Iterable[str], *, hashed_bytes: int = HASHED_BYTES) -> None:
+        self._hashed_bytes = hashed_bytes
         self._root = Path(os.path.realpath(root))
         patterns = [*ignored]
         self._ignore, self._ignored = Ignore(patterns), _digest(sorted(patterns))[:16]
@@ -163,7 +164,7 @@ class Reader(CodeReader):
             return sorted(named) or None
         else:
             try:
-                since = _tree_of(self._root, before.commit, self._ignore).changed
+                since = _tree_of(self._root, before.commit, self._ignore, self._hashed_bytes).changed
             except (GitFailed, OSError):
                 return sorted(named) or None
         differing = {
@@ -177,7 +178,7 @@ class Reader(CodeReader):
     def _tree(self) -> _Tree | str:
         """Returns what git tracks, or why it cannot be had."""
         try:
-            return _tree_of(self._root, None, self._ignore)
+            return _tree_of(self._root, None, self._ignore, self._hashed_bytes)
         except (GitFailed, OSError) as problem:
             return str(problem)
 
@@ -189,7 +190,7 @@ def _digest(parts: object) -> str:
 # --- what git tracks ------------------------------------------------------------------------------------------------
 
 
-def _tree_of(root: Path, commit: str | None, ignore: Ignore) -> _Tree:
+def _tree_of(root: Path, commit: str | None, ignore: Ignore, hashed_bytes: int) -> _Tree:
     """Returns what git tracks, compared with a commit, by default with the one that is checked out.
 
     Raises:
@@ -221,7 +222,8 @@ def _tree_of(root: Path, commit: str | None, ignore: Ignore) -> _Tree:
             if counts(_text(name)):
                 files[_text(name)] = f"{mode} {blob}"
         changed = {}
-        for path, entry in _contents(git, base, site, environment, _changes(_read(git, differing)), length):
+        changes = _changes(_read(git, differing))
+        for path, entry in _contents(git, base, site, environment, changes, length, hashed_bytes):
             if counts(path) and files.get(path, "") != entry:
                 changed[path] = entry
         files |= changed
@@ -250,14 +252,20 @@ def _changes(data: bytes) -> list[_Change]:
 
 
 def _contents(
-    git: Git, base: Sequence[str], site: Site, environment: Mapping[str, str], changes: Sequence[_Change], length: int
+    git: Git,
+    base: Sequence[str],
+    site: Site,
+    environment: Mapping[str, str],
+    changes: Sequence[_Change],
+    length: int,
+    hashed_bytes: int,
 ) -> Iterable[tuple[str, str]]:
     """Paths with `mode blob` as git would store them, "" where removed.
 
     Line ends are converted as git does; a filter that would have to be run is not known here.
     """
     plain: list[_Change] = []
-    left = _HASHED_BYTES
+    left = hashed_bytes
     for change in changes:
         if not change.mode or change.blob is not None:
             yield change.path, f"{change.mode} {change.blob}" if change.mode else ""
@@ -275,7 +283,7 @@ def _contents(
         elif stat.S_ISREG(seen.st_mode):
             left -= seen.st_size
             if left < 0:
-                raise GitFailed(f"more than {_HASHED_BYTES} bytes of tracked files differ from the commit")
+                raise GitFailed(f"more than {hashed_bytes} bytes of tracked files differ from the commit")
             if "\n" in change.path or change.path.startswith('"'):
                 raise GitFailed("a changed file has a name that git cannot be given")
             plain.append(change)

@@ -25,15 +25,13 @@ from typing import NamedTuple
 from perpetual.api import GitState, Redactor
 from perpetual.toolkit.atomic import write_atomic
 from perpetual_provenance.patches import without_secrets
-from perpetual_provenance.untracked import UNTRACKED, Untracked, keep_untracked
+from perpetual_provenance.untracked import LIMITS, UNTRACKED, Limits, Untracked, keep_untracked
 
 __all__ = ["EMPTY_TREE", "NOT_OURS", "PATCH", "UNTRACKED", "Code", "Git", "GitFact", "GitFailed", "Site", "borrowed",
            "capture_code", "look", "overrides", "refuse_no_repository"]  # fmt: skip
 
 PATCH = "code.patch"
 
-_PATCH_BYTES = 10_000_000  # a longer patch is kept by its hash
-_GIT_S = 20.0
 _NAMED = 10  # files of a sentence
 _TAIL_BYTES = 2_000  # of git's complaints
 _NO_REPOSITORY = "the project is in no git repository"
@@ -87,7 +85,7 @@ class Site(NamedTuple):
     branch: str | None
 
 
-def capture_code(root: Path, folder: Path, redactor: Redactor) -> Code:
+def capture_code(root: Path, folder: Path, redactor: Redactor, limits: Limits = LIMITS) -> Code:
     """Keeps the code around `root` in the run's `folder`. What cannot be had is a problem in words, never an error.
 
     Raises:
@@ -112,7 +110,7 @@ def capture_code(root: Path, folder: Path, redactor: Redactor) -> Code:
     for name in (PATCH, UNTRACKED):  # of a launcher that died over this run
         _remove(folder / name)
     try:
-        with Git(folder, redactor) as git:
+        with Git(folder, redactor, limit_s=limits.git_s) as git:
             found, config = look(git, str(root))
             document |= {
                 "commit": found.commit,
@@ -120,7 +118,7 @@ def capture_code(root: Path, folder: Path, redactor: Redactor) -> Code:
                 "remote": _remote(redactor, config),
                 "top": found.top,
             }
-            _keep(git, redactor, str(root), found, config, folder, document, problems)
+            _keep(git, redactor, str(root), found, config, folder, document, problems, limits)
     except GitFailed as problem:
         problems.append(str(problem))
         document["why"] = document["why"] or str(problem)
@@ -136,6 +134,7 @@ def _keep(
     folder: Path,
     document: GitFact,
     problems: list[str],
+    limits: Limits,
 ) -> None:
     """Keeps the patch and the untracked files; the two commands run side by side."""
     environment = borrowed(site, config, git.scratch)
@@ -149,11 +148,11 @@ def _keep(
     has_limit = config.get("status.showuntrackedfiles", "").lower() in ("no", "false", "off", "0")
     differing = git.start(diff, site.top, environment)
     listing = git.start(others, root if has_limit else site.top, environment)
-    _patch(git, redactor, differing, folder / PATCH, document, problems)
+    _patch(git, redactor, differing, folder / PATCH, document, problems, limits.patch_bytes)
     names = [name for name in git.read(listing).split(b"\0") if name]
     if listing.returncode:
         raise GitFailed(git.why(listing))
-    keep_untracked(redactor, os.fsencode(site.top), names, folder / UNTRACKED, document, problems)
+    keep_untracked(redactor, os.fsencode(site.top), names, folder / UNTRACKED, document, problems, limits)
     if document["patch_bytes"] is not None or names:
         document["dirty"] = bool(document["patch_bytes"] or names)
     submodules = os.path.join(site.top, ".gitmodules")
@@ -292,16 +291,17 @@ def _clean_environment() -> dict[str, str]:
 
 
 class Git:
-    """The commands of one look, and a folder for the moment; all have ended within `_GIT_S`, or are ended.
+    """The commands of one look, and a folder for the moment; all have ended within `limit_s`, or are ended.
 
     Without a redactor, git's own words are left out of what `why` answers.
     """
 
-    def __init__(self, folder: Path, redactor: Redactor | None = None) -> None:
+    def __init__(self, folder: Path, redactor: Redactor | None = None, *, limit_s: float = LIMITS.git_s) -> None:
+        self._limit_s = limit_s
         self._redactor = redactor
         self.scratch = folder / ".capture"
         self._started: list[subprocess.Popen[bytes]] = []
-        self._timer = threading.Timer(_GIT_S, self._end)
+        self._timer = threading.Timer(limit_s, self._end)
         self._is_over = False
 
     def __enter__(self) -> Git:
@@ -366,7 +366,7 @@ class Git:
         assert isinstance(words, list)
         command = next(word for word in words if word in _COMMANDS)
         if self._is_over:
-            return f"git {command} took longer than {_GIT_S:g} s"
+            return f"git {command} took longer than {self._limit_s:g} s"
         with open(self.scratch / f"{self._started.index(process)}.err", "rb") as file:
             text = file.read(_TAIL_BYTES).decode("utf-8", "replace").strip()
         if "not a git repository" in text:
@@ -385,6 +385,7 @@ def _patch(
     path: Path,
     document: GitFact,
     problems: list[str],
+    most_bytes: int,
 ) -> None:
     """Streams the patch into its file; one that is too long is only hashed."""
     assert process.stdout is not None
@@ -395,7 +396,7 @@ def _patch(
             size += len(piece)
             if file is None:
                 file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
-            if size <= _PATCH_BYTES:
+            if size <= most_bytes:
                 file.write(piece)
         process.wait()
         if file is not None:
@@ -413,9 +414,9 @@ def _patch(
     document |= {"patch_bytes": size, "patch_sha256": digest.hexdigest()}
     if size == 0:
         document["why"] = "nothing that git knows was changed" if document["commit"] else "git knows no file yet"
-    elif size > _PATCH_BYTES:
+    elif size > most_bytes:
         _remove(path)
-        why = f"the patch has {size} bytes, more than the {_PATCH_BYTES} that are kept; its hash is"
+        why = f"the patch has {size} bytes, more than the {most_bytes} that are kept; its hash is"
         document["why"] = why
         problems.append(why)
     else:

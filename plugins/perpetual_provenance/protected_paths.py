@@ -17,16 +17,24 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple, NotRequired, TypedDict, TypeGuard
 
-__all__ = ["Change", "ProtectedPath", "ProtectedPaths", "is_known", "look_at", "unlike"]
+__all__ = ["LIMITS", "Change", "Limits", "ProtectedPath", "ProtectedPaths", "is_known", "look_at", "unlike"]
 
-_MOST_FILES = 20_000
-_HASHED_BYTES = 512_000_000  # of contents; a file beyond is held by its size and times alone
-# A change within the same tick as the look leaves the same time behind; two seconds is the coarsest clock of a file
-# system. What was that young is compared by its content.
-_YOUNG_NS = 2_000_000_000
 _WILD = re.compile(r"[*?\[]")
 _WRITTEN = "was written"
 _RECORD = (".perpetual", ".git")  # met on the way they are passed by: they change while runs run
+
+
+class Limits(NamedTuple):
+    """How much of the protected paths is compared."""
+
+    files: int = 20_000
+    hashed_bytes: int = 512_000_000  # of contents; a file beyond is held by its size and times alone
+    # A change within the same tick as the look leaves the same time behind; two seconds is the coarsest clock of a
+    # file system. What was that young is compared by its content.
+    young_ns: int = 2_000_000_000
+
+
+LIMITS = Limits()
 
 
 class ProtectedPath(TypedDict):
@@ -57,12 +65,12 @@ def is_known(found: object) -> TypeGuard[ProtectedPaths]:
     return isinstance(found, dict) and found.get("sha256") is not None
 
 
-def look_at(root: Path, patterns: Sequence[str]) -> ProtectedPaths:
+def look_at(root: Path, patterns: Sequence[str], limits: Limits = LIMITS) -> ProtectedPaths:
     """Returns the present state of the protected paths."""
     problems: list[str] = []
     files: dict[str, ProtectedPath] = {}
     unmatched: list[str] = []
-    left = _HASHED_BYTES
+    left = limits.hashed_bytes
     for pattern in patterns:
         why = _unusable(pattern)
         if why is not None:
@@ -72,13 +80,13 @@ def look_at(root: Path, patterns: Sequence[str]) -> ProtectedPaths:
         matches = False
         for path in _matching(str(root), pattern, problems):
             matches = True
-            if len(files) >= _MOST_FILES:
-                problems.append(f"protected_paths: more than {_MOST_FILES} files; those beyond are not protected")
+            if len(files) >= limits.files:
+                problems.append(f"protected_paths: more than {limits.files} files; those beyond are not protected")
                 break
             if path not in files:
                 now = time.time_ns()
                 files[path] = _entry(str(root), path, left)
-                files[path]["young"] = (files[path]["seen"] or [0, 0])[1] > now - _YOUNG_NS
+                files[path]["young"] = (files[path]["seen"] or [0, 0])[1] > now - limits.young_ns
                 left -= (files[path]["bytes"] or 0) if files[path]["sha256"] else 0
         if not matches:
             unmatched.append(pattern)
@@ -86,7 +94,8 @@ def look_at(root: Path, patterns: Sequence[str]) -> ProtectedPaths:
     unhashed = sum(entry["bytes"] is not None and entry["sha256"] is None for entry in files.values())
     if unhashed:
         problems.append(
-            f"protected_paths: {unhashed} files beyond {_HASHED_BYTES} bytes in all are held by size and times alone"
+            f"protected_paths: {unhashed} files beyond {limits.hashed_bytes} bytes in all are held by size and "
+            "times alone"
         )
     listed = [files[path] for path in sorted(files)]
     told = [[entry["path"], entry["mode"], entry["sha256"], entry["target"]] for entry in listed]
@@ -106,7 +115,7 @@ class Change(NamedTuple):
     tells: list[str]  # what was written and is as it was
 
 
-def unlike(root: Path, before: ProtectedPaths, *, most: int) -> Change:
+def unlike(root: Path, before: ProtectedPaths, *, most: int, limits: Limits = LIMITS) -> Change:
     """Compares the protected paths with an earlier state; names at most so many changed ones.
 
     Paths that are as they were again, though they were written, are listed beside the changed ones.
@@ -118,7 +127,7 @@ def unlike(root: Path, before: ProtectedPaths, *, most: int) -> Change:
     problems: list[str] = []
     earlier = {entry["path"]: entry for entry in before["files"]}
     changed = {path: word for path, entry in earlier.items() if (word := _difference(str(root), entry)) is not None}
-    if len(earlier) < _MOST_FILES:
+    if len(earlier) < limits.files:
         for pattern in before["patterns"]:
             if _unusable(pattern) is None:
                 found = _matching(str(root), pattern, problems)

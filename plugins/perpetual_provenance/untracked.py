@@ -10,22 +10,31 @@ import stat
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Required, TypedDict
+from typing import NamedTuple, Required, TypedDict
 
 from perpetual.api import Redactor
 from perpetual_provenance.secret_files import may_hold_secret, names_secret
 
-__all__ = ["UNTRACKED", "Untracked", "UntrackedFile", "keep_untracked"]
+__all__ = ["LIMITS", "UNTRACKED", "Limits", "Untracked", "UntrackedFile", "keep_untracked"]
 
 UNTRACKED = "untracked"
 
 _SECRET = "not copied: may hold a secret"
 
-_KEPT_FILE_BYTES = 1_000_000
-_KEPT_BYTES = 10_000_000
-_HASHED_BYTES = 64_000_000  # of what is not kept; beyond, a size must do
-_LISTED = 5_000  # files; more are counted
-_KEPT_FILES = 1_000
+
+class Limits(NamedTuple):
+    """How much of the code a run keeps."""
+
+    kept_file_bytes: int = 1_000_000
+    kept_bytes: int = 10_000_000
+    kept_files: int = 1_000
+    hashed_bytes: int = 64_000_000  # of what is not kept; beyond, a size must do
+    listed: int = 5_000  # files; more are counted
+    patch_bytes: int = 10_000_000  # a longer patch is kept by its hash
+    git_s: float = 20.0  # for all commands of one look
+
+
+LIMITS = Limits()
 
 
 class UntrackedFile(TypedDict, total=False):
@@ -50,16 +59,22 @@ class Untracked(TypedDict):
 
 
 def keep_untracked(
-    redactor: Redactor, top: bytes, names: Sequence[bytes], place: Path, document: Untracked, problems: list[str]
+    redactor: Redactor,
+    top: bytes,
+    names: Sequence[bytes],
+    place: Path,
+    document: Untracked,
+    problems: list[str],
+    limits: Limits = LIMITS,
 ) -> None:
     """Keeps what git does not know: small files whole, the smallest first, the others by hash, or by size."""
     found = []
-    for name in names[:_LISTED]:
+    for name in names[: limits.listed]:
         try:
             found.append((name, os.lstat(os.path.join(top, name))))
         except OSError:
             continue  # removed since git saw it
-    left = _Left()
+    left = _Left(limits)
     entries: list[UntrackedFile] = []
     # Links last: nothing is ever written through one.
     for name, seen in sorted(found, key=lambda pair: (stat.S_ISLNK(pair[1].st_mode), pair[1].st_size, pair[0])):
@@ -68,9 +83,9 @@ def keep_untracked(
         except OSError as problem:
             entries.append(_named(name) | {"kept": False, "why": f"cannot be kept: {problem.strerror}"})
     document["untracked"] = sorted(entries, key=lambda entry: entry["path"])
-    document["untracked_left_out"] = max(0, len(names) - _LISTED)
+    document["untracked_left_out"] = max(0, len(names) - limits.listed)
     if document["untracked_left_out"]:
-        problems.append(f"{len(names)} files are untracked, and only {_LISTED} of them are listed")
+        problems.append(f"{len(names)} files are untracked, and only {limits.listed} of them are listed")
     whole = sum(not entry["kept"] for entry in entries)
     if whole:
         problems.append(f"{whole} untracked files are not kept themselves; each says why")
@@ -82,8 +97,9 @@ def keep_untracked(
 class _Left:
     """What may still be spent on untracked files."""
 
-    def __init__(self) -> None:
-        self.kept_bytes, self.kept_files, self.hashed_bytes = _KEPT_BYTES, _KEPT_FILES, _HASHED_BYTES
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.kept_bytes, self.kept_files, self.hashed_bytes = limits.kept_bytes, limits.kept_files, limits.hashed_bytes
 
 
 def _named(name: bytes) -> UntrackedFile:
@@ -110,14 +126,15 @@ def _entry(
         return entry | {"bytes": None, "why": "not a file: it has no content to keep"}
     if names_secret(entry["path"]):
         return entry | {"why": _SECRET}
-    is_small = seen.st_size <= min(_KEPT_FILE_BYTES, left.kept_bytes) and left.kept_files > 0
+    most_bytes = left.limits.kept_file_bytes
+    is_small = seen.st_size <= min(most_bytes, left.kept_bytes) and left.kept_files > 0
     if not is_small and seen.st_size > left.hashed_bytes:
-        return entry | {"why": f"too big to be kept, and beyond the {_HASHED_BYTES} bytes that are hashed"}
+        return entry | {"why": f"too big to be kept, and beyond the {left.limits.hashed_bytes} bytes that are hashed"}
     descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         if is_small:
-            content = file.read(_KEPT_FILE_BYTES + 1)  # it may have grown
-            if len(content) <= _KEPT_FILE_BYTES:
+            content = file.read(most_bytes + 1)  # it may have grown
+            if len(content) <= most_bytes:
                 if may_hold_secret(entry["path"], content):
                     return entry | {"bytes": len(content), "why": _SECRET}
                 entry["sha256"] = sha256(content).hexdigest()

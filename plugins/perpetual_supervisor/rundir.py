@@ -68,7 +68,7 @@ __all__ = [
 State = Literal["absent", "running", "ended", "orphaned", "lost"]
 
 SMALLEST_LOG_LIMIT_BYTES = 4096
-_SHIM = Path(__file__).with_name("shim.py")
+SHIM = Path(__file__).with_name("shim.py")  # the program of a supervisor; tests put another in its place
 _LAUNCH, _CANCEL, _CANCEL_LOCK = "launch.json", "cancel.json", "cancel.lock"
 _SUPERVISOR_LOG = "supervisor.log"
 _LOCK_PATIENCE_S = 1.0  # a probe of the lock by an observer lasts microseconds
@@ -360,7 +360,7 @@ def _start_supervisor(run_dir: Path, timeout_s: float, held: int | None) -> str:
     os.set_blocking(log, True)
     try:
         process = subprocess.Popen(
-            [sys.executable, *isolation, str(_SHIM), str(run_dir)],
+            [sys.executable, *isolation, str(SHIM), str(run_dir)],
             stdin=subprocess.DEVNULL if held is None else held,  # from the fork on, whatever becomes of this process
             stdout=subprocess.PIPE,
             stderr=log,

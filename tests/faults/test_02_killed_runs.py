@@ -86,7 +86,7 @@ def test_a_supervisor_that_dies_at_the_start(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, patch: str, ran: int, state: str
 ) -> None:
     """The launch says so, and what was started by then is ended."""
-    monkeypatch.setattr(rundir, "_SHIM", bench.supervise_with(patch))
+    monkeypatch.setattr(rundir, "SHIM", bench.supervise_with(patch))
     spec = bench.spec("sh", "-c", f"trap '' TERM; {bench.count()} read x < $GATE", grace_s=0.2)
     with pytest.raises(LaunchError, match="the supervisor died"):
         bench.scheduler.launch(spec)
@@ -128,7 +128,7 @@ def test_a_supervisor_that_dies_at_the_end(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, patch: str, state: str, exit_code: int | None
 ) -> None:
     """Only a whole record counts; a temporary file is none."""
-    monkeypatch.setattr(rundir, "_SHIM", bench.supervise_with(patch))
+    monkeypatch.setattr(rundir, "SHIM", bench.supervise_with(patch))
     launched = bench.shell(f"{bench.count()} echo done, exit code 3; exit 3")
     seen = bench.wait(launched)
     assert (seen.state, seen.exit_code) == (state, exit_code)

@@ -144,7 +144,7 @@ process_tree.descendants = blind
 
 def test_a_process_that_is_missed_once_is_not_forgotten(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that moves from parent to parent can be, by whoever walks down the tree."""
-    monkeypatch.setattr(rundir, "_SHIM", bench.supervise_with(_BLIND))
+    monkeypatch.setattr(rundir, "SHIM", bench.supervise_with(_BLIND))
     launched = bench.shell("setsid sleep 600 & exit 3", grace_s=0.0)
     seen = _settled(bench, launched)
     assert (seen.state, seen.exit_code) == ("ended", 3)
@@ -169,7 +169,7 @@ process_tree._children, supervisor.signal_group = children, signal_group
 
 def test_the_children_of_who_leaves_at_term_get_theirs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also those in a session of their own, whom a signal to the command's group does not reach."""
-    monkeypatch.setattr(rundir, "_SHIM", bench.supervise_with(_COLLAPSING))
+    monkeypatch.setattr(rundir, "SHIM", bench.supervise_with(_COLLAPSING))
     polite = "trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 0.05; done"
     launched = bench.shell(f'setsid sh -c "{polite}" & echo up; read x < $GATE')
     until(lambda: bench.text("stdout.log") == "up\nup\n", "it did not come up")

@@ -196,7 +196,7 @@ def test_a_supervisor_that_dies_before_the_command(
     patch = f"f = supervisor.Run.{method}\nsupervisor.Run.{method} = lambda *a: (f(*a), die())"
     if method == "_release":  # before it is done
         patch = "supervisor.Run._release = lambda *a: die()"
-    monkeypatch.setattr(rundir, "_SHIM", bench.supervise_with(patch))
+    monkeypatch.setattr(rundir, "SHIM", bench.supervise_with(patch))
     held = open_locked(tmp_path / "claim")
     assert held is not None
     with pytest.raises(rundir.LaunchFailed, match="the supervisor died"):

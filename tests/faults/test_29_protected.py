@@ -18,8 +18,7 @@ import pytest
 from perpetual import Lab
 from perpetual.cli.app import run as command_line
 from perpetual.records import Run
-from perpetual_provenance import protected_paths
-from perpetual_provenance.protected_paths import look_at, unlike
+from perpetual_provenance.protected_paths import Limits, look_at, unlike
 from tests.plugins.tinydb.helpers import tick
 
 Campaign = Callable[..., Run]
@@ -270,20 +269,20 @@ def test_ten_are_named_and_the_others_counted(tree: Path) -> None:
 
 def test_only_what_was_written_is_read_again(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Times that the kernel sets spare the second hash; a file that was young at the first look is read again."""
-    monkeypatch.setattr(protected_paths, "_YOUNG_NS", 0)
-    found = look_at(tree, ["a"])
+    found = look_at(tree, ["a"], Limits(young_ns=0))
     read: list[str] = []
-    entry = protected_paths._entry
+    real = os.open
 
-    def counting(root: str, path: str, limit: int) -> protected_paths.ProtectedPath:
-        read.extend([path] if limit else [])
-        return entry(root, path, limit)
+    def counting(path: str, flags: int, *more: Any, **named: Any) -> int:
+        read.extend([os.path.relpath(path, tree)] if str(path).startswith(str(tree)) else [])
+        return real(path, flags, *more, **named)
 
-    monkeypatch.setattr(protected_paths, "_entry", counting)
+    monkeypatch.setattr(os, "open", counting)
     assert unlike(tree, found, most=10) == ([], [])
     assert read == []
     tick(tree / "a" / "eval.py")
     (tree / "a" / "eval.py").write_text("a/eval.py")
+    read.clear()
     told = ["protected paths were written during the run, and hold what they held: a/eval.py"]
     assert unlike(tree, found, most=10) == ([], told)
     assert read == ["a/eval.py"]
@@ -292,22 +291,21 @@ def test_only_what_was_written_is_read_again(tree: Path, monkeypatch: pytest.Mon
     assert read == ["a/eval.py", "a/b/data.csv", "a/eval.py"]
 
 
-def test_beyond_the_bounds_it_is_told(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protected_paths, "_YOUNG_NS", 0)
-    monkeypatch.setattr(protected_paths, "_HASHED_BYTES", 12)
-    found = look_at(tree, ["a"])
+def test_beyond_the_bounds_it_is_told(tree: Path) -> None:
+    limits = Limits(young_ns=0, hashed_bytes=12)
+    found = look_at(tree, ["a"], limits)
     assert [entry["sha256"] is None for entry in found["files"]] == [True, True, False, True]
     assert "held by size and times alone" in found["problems"][0]
     assert unlike(tree, found, most=10) == ([], [])
     tick(tree / "a" / "x[1].txt")
     (tree / "a" / "x[1].txt").write_text("a/x[1].txt")
     assert "too big to have been hashed" in unlike(tree, found, most=10).taints[0]
-    monkeypatch.setattr(protected_paths, "_MOST_FILES", 2)
-    found = look_at(tree, ["a"])
+    two = limits._replace(files=2)
+    found = look_at(tree, ["a"], two)
     assert len(found["files"]) == 2
     assert "more than 2 files" in found["problems"][0]
     (tree / "a" / "a new one").touch()
-    assert unlike(tree, found, most=10) == ([], [])
+    assert unlike(tree, found, most=10, limits=two) == ([], [])
 
 
 def test_what_can_be_seen_no_more_taints(tree: Path) -> None:

@@ -107,7 +107,7 @@ def test_what_is_called_off_on_its_way_is_killed_and_has_not_failed(
 ) -> None:
     """Also where its launcher is the first to hear of it."""
     (tmp_path / "bench").mkdir()
-    monkeypatch.setattr(rundir, "_SHIM", Bench(tmp_path / "bench").supervise_with(_LATE))
+    monkeypatch.setattr(rundir, "SHIM", Bench(tmp_path / "bench").supervise_with(_LATE))
     with opened(project) as lab:
         with _halted_launch(project, lab, monkeypatch) as go_on:
             with lab.context.store.transaction() as tx:

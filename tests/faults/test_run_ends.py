@@ -241,7 +241,7 @@ def _dying_before_its_answer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
         "    os.kill(os.getpid(), 9)\n"
         "supervisor.answer = answer\nshim.main(sys.argv)\n"
     )
-    monkeypatch.setattr(rundir, "_SHIM", program)
+    monkeypatch.setattr(rundir, "SHIM", program)
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def test_a_command_that_outlives_supervisor_and_limit_is_ended(
     _, experiment = campaign("sh -c 'trap \"\" TERM; while true; do sleep 0.05; done'", wall_s=0.4, replicates=1)
     program = lab.root / "shim.py"
     program.write_text(_DIES_ONCE_IT_RUNS)
-    monkeypatch.setattr(rundir, "_SHIM", program)
+    monkeypatch.setattr(rundir, "SHIM", program)
     (run,) = lab.runs.launch(experiment.id)
     changes = _scan_until(lab, lambda: lab.runs.get(run.id).status != "running")
     assert [(item["from"], item["to"]) for item in changes] == [("running", "lost")]

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from perpetual.api import CodeState
-from perpetual_provenance import code_version
-from perpetual_provenance.code_version import Ignore, Reader
+from perpetual_provenance.code_version import HASHED_BYTES, Ignore, Reader
 
 COMMAND = ("sh", "job.sh")
 
@@ -37,8 +36,8 @@ def _commit(root: Path) -> None:
     _git(root, "commit", "-qm", "more")
 
 
-def _state(root: Path, command: tuple[str, ...] = COMMAND) -> CodeState:
-    return Reader(root, ["docs/**", "*.md"]).read(command, None)
+def _state(root: Path, command: tuple[str, ...] = COMMAND, hashed_bytes: int = HASHED_BYTES) -> CodeState:
+    return Reader(root, ["docs/**", "*.md"], hashed_bytes=hashed_bytes).read(command, None)
 
 
 def _changes(root: Path, before: CodeState, now: CodeState) -> list[str] | None:
@@ -76,12 +75,10 @@ def test_line_ends_that_git_converts_make_no_difference(root: Path) -> None:
     assert _state(root).tree == first.tree
 
 
-def test_what_cannot_be_read_is_unknown(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_read_is_unknown(root: Path) -> None:
     (root.parent / "shared.py").write_text("two and more\n")
-    monkeypatch.setattr(code_version, "_HASHED_BYTES", 5)
-    state = _state(root)
+    state = _state(root, hashed_bytes=5)
     assert (state.sha256, state.tree, "bytes" in (state.why or "")) == (None, None, True)
-    monkeypatch.undo()
     (root.parent / "shared.py").unlink()
     os.mkfifo(root.parent / "shared.py")
     os.mkfifo(root / "pipe.sh")

@@ -19,7 +19,7 @@ from perpetual.testing.redactors import bundled_redactor
 from perpetual_provenance import git_snapshot, untracked
 from perpetual_provenance.git_snapshot import Code, GitFact, capture_code
 from perpetual_provenance.python_env import interpreter_of
-from perpetual_provenance.untracked import Untracked
+from perpetual_provenance.untracked import LIMITS, Limits, Untracked
 
 Campaign = Callable[..., tuple[Hypothesis, Experiment]]
 
@@ -34,8 +34,8 @@ def git(folder: Path, *words: str, data: bytes = b"") -> bytes:
     return done.stdout
 
 
-def capture(root: Path, folder: Path) -> Code:
-    return capture_code(root, folder, bundled_redactor())
+def capture(root: Path, folder: Path, limits: Limits = LIMITS) -> Code:
+    return capture_code(root, folder, bundled_redactor(), limits)
 
 
 @pytest.fixture
@@ -384,8 +384,7 @@ def test_a_git_that_hangs_holds_no_launch_up(
     (tmp_path / "git").write_text(f"#!{sys.executable}\nimport signal\nsignal.pause()\n")
     (tmp_path / "git").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(git_snapshot, "_GIT_S", 0.3)
-    assert capture(code, place).problems == ["git rev-parse took longer than 0.3 s"]
+    assert capture(code, place, Limits(git_s=0.3)).problems == ["git rev-parse took longer than 0.3 s"]
 
 
 def test_variables_that_point_git_elsewhere_do_not_count(
@@ -401,15 +400,8 @@ def test_variables_that_point_git_elsewhere_do_not_count(
     assert not (tmp_path / "mark").exists()
 
 
-def test_what_is_too_much_is_hashed_or_counted(code: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(git_snapshot, "_PATCH_BYTES", 100)
-    for name, most in {
-        "_KEPT_FILE_BYTES": 10,
-        "_KEPT_BYTES": 15,
-        "_HASHED_BYTES": 60,
-        "_LISTED": 7,
-    }.items():
-        monkeypatch.setattr(untracked, name, most)
+def test_what_is_too_much_is_hashed_or_counted(code: Path, place: Path) -> None:
+    limits = Limits(kept_file_bytes=10, kept_bytes=15, hashed_bytes=60, listed=7, patch_bytes=100)
     (code / "train.py").write_text("x" * 500)
     sizes = {"a": 9, "b": 5, "c": 5, "d": 11, "e": 100, "f": 40}
     for name, size in sizes.items():
@@ -419,7 +411,7 @@ def test_what_is_too_much_is_hashed_or_counted(code: Path, place: Path, monkeypa
     (code / "repository").mkdir()
     git(code / "repository", "init", "-q")
     (code / "repository" / "x").write_text("x")
-    _, document, problems = capture(code, place)
+    _, document, problems = capture(code, place, limits)
     assert (document["patch"], len(document["patch_sha256"] or "")) == (None, 64)
     assert (document["patch_bytes"] or 0) > 500
     assert "its hash is" in (document["why"] or "")
@@ -435,7 +427,7 @@ def test_what_is_too_much_is_hashed_or_counted(code: Path, place: Path, monkeypa
     assert len(problems) == 3
 
 
-def test_links_are_kept_as_links(code: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_are_kept_as_links(code: Path, place: Path) -> None:
     """Whatever they lead to: it is neither read nor written."""
     (code / "outside").symlink_to("/etc/passwd")
     (code / "odd").symlink_to(os.fsdecode(b"no \xff text"))
@@ -449,8 +441,7 @@ def test_links_are_kept_as_links(code: Path, place: Path, monkeypatch: pytest.Mo
     }  # fmt: skip
     assert all(entry["kept"] and "why" not in entry for entry in document["untracked"])
     assert problems == []
-    monkeypatch.setattr(untracked, "_KEPT_FILES", 2)
-    _, document, _ = capture(code, place)
+    _, document, _ = capture(code, place, Limits(kept_files=2))
     assert [entry["why"] for entry in document["untracked"] if "why" in entry] == ["only described: it is one too many"]
     assert all(entry["kept"] and entry["target"] for entry in document["untracked"])
 

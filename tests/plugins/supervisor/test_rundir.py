@@ -426,7 +426,7 @@ def test_a_supervisor_does_not_wait_for_ever_for_another_one(tmp_path: Path, mon
     limits = {"wall_s": None, "grace_s": 1.0, "max_log_bytes": None}
     (tmp_path / "run" / "launch.json").write_text(json.dumps(spec | limits))
     with lock.FileLock(tmp_path / "run" / "supervisor.lock"):
-        argv = [sys.executable, "-I", "-S", str(rundir._SHIM), str(tmp_path / "run")]
+        argv = [sys.executable, "-I", "-S", str(rundir.SHIM), str(tmp_path / "run")]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=LONG_S)
     told, _, answer = done.stdout.partition(" ")
     assert (told, json.loads(answer)["reason"]) == ("error", "supervised")
@@ -580,7 +580,7 @@ def patched_shim(folder: Path, monkeypatch: pytest.MonkeyPatch, patches: str) ->
     imports += "from perpetual_supervisor import process_tree, shim, supervisor"
     program = folder / "shim.py"
     program.write_text(f"import sys\nsys.path[:0] = {PATHS}\n{imports}\n{patches}shim.main(sys.argv)\n")
-    monkeypatch.setattr(rundir, "_SHIM", program)
+    monkeypatch.setattr(rundir, "SHIM", program)
 
 
 # A command that has not come up yet is not ended at its limit: it would die of the TERM for which it wants to be ready.
@@ -929,7 +929,7 @@ def test_the_lock_is_free_when_the_supervisor_dies_and_the_command_waits_still(
     folder.mkdir()
     spec = {"argv": ["touch", str(runs.folder / "ran")], "cwd": "/", "env": ENVIRONMENT}
     (folder / "launch.json").write_text(json.dumps(spec | {"wall_s": None, "grace_s": 1.0, "max_log_bytes": None}))
-    argv = [sys.executable, "-I", "-S", str(rundir._SHIM), str(folder)]
+    argv = [sys.executable, "-I", "-S", str(rundir.SHIM), str(folder)]
     subprocess.run(argv, stdout=subprocess.DEVNULL, timeout=LONG_S, check=True)
     until((folder / "started.json").exists)
     started = rundir.read_started(folder)
@@ -1209,7 +1209,7 @@ def test_the_supervisor_finds_the_toolkit_beside_it(runs: Runs, monkeypatch: pyt
     site = runs.folder / "site"
     for package, file in (("perpetual/toolkit", atomic.__file__), ("perpetual_supervisor", rundir.__file__)):
         shutil.copytree(Path(file).parent, site / package)
-    monkeypatch.setattr(rundir, "_SHIM", site / "perpetual_supervisor" / "shim.py")
+    monkeypatch.setattr(rundir, "SHIM", site / "perpetual_supervisor" / "shim.py")
     runs.launch("sh", "-c", "exit 3")
     seen = runs.wait()
     assert seen.exit is not None
