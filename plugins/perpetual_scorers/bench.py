@@ -10,12 +10,12 @@ import contextlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from perpetual.api import PluginError, Scorer, State, UsageError
 from perpetual_scorers import simulate
 
-__all__ = ["FilePolicy", "InstalledPolicy", "ScorerPolicy", "chosen"]
+__all__ = ["FilePolicy", "InstalledPolicy", "OfferedScorer", "ScorerPolicy", "chosen"]
 
 
 class ScorerPolicy:
@@ -88,7 +88,16 @@ class FilePolicy(ScorerPolicy):
         return own[0]()
 
 
-def chosen(names: Sequence[str], offers: Sequence[Mapping[str, Any]]) -> dict[str, simulate.Policy]:
+class OfferedScorer(NamedTuple):
+    """A scorer that is installed, with the options in force."""
+
+    name: str
+    qualified_name: str
+    factory: str
+    options: Mapping[str, object]
+
+
+def chosen(names: Sequence[str], offers: Sequence[OfferedScorer]) -> dict[str, simulate.Policy]:
     """Returns the policies of these names (of all installed scorers, if none is given) by the names of their rows.
 
     Raises:
@@ -96,10 +105,8 @@ def chosen(names: Sequence[str], offers: Sequence[Mapping[str, Any]]) -> dict[st
     """
     from perpetual.science.strategies import STRATEGIES
 
-    bare = [offer["name"] for offer in offers]
-    installed = {
-        (offer["name"] if bare.count(offer["name"]) == 1 else offer["qualified_name"]): offer for offer in offers
-    }
+    bare = [offer.name for offer in offers]
+    installed = {(offer.name if bare.count(offer.name) == 1 else offer.qualified_name): offer for offer in offers}
     found: dict[str, simulate.Policy] = {}
     for name in names or installed:
         if name.endswith(".py"):
@@ -110,11 +117,11 @@ def chosen(names: Sequence[str], offers: Sequence[Mapping[str, Any]]) -> dict[st
             continue
         plain = "information-gain" if name in ("hypothesis_driven", "information_gain") else name
         plain = plain.replace("_", "-") if name in STRATEGIES else plain
-        offer = installed.get(plain) or next((each for each in offers if each["qualified_name"] == plain), None)
+        offer = installed.get(plain) or next((each for each in offers if each.qualified_name == plain), None)
         if offer is None:
             raise UsageError(
                 f"no scorer is called {name!r}",
                 hint=f"one of {', '.join(installed)}, or the path of a file that ends in .py",
             )
-        found[name] = InstalledPolicy(offer["factory"], offer["options"])
+        found[name] = InstalledPolicy(offer.factory, offer.options)
     return found

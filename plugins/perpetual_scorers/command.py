@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from perpetual.api import CliContext, PerpetualError, UsageError, json_option, pass_cli
-from perpetual_scorers.bench import chosen
+from perpetual_scorers.bench import OfferedScorer, chosen
 from perpetual_scorers.process_pool import mapper
 from perpetual_scorers.simulate import WORLDS, Result, bench
 
@@ -76,7 +76,11 @@ def bench_policy(
     sizes = [_number(text, "--batch", int) for text in batch.split(",")]
     if output is not None:
         _check_output(output)
-    known = chosen(policies, cli.inventory().offered("scorer"))
+    offers = [
+        OfferedScorer(offer["name"], offer["qualified_name"], offer["factory"], offer["options"])
+        for offer in cli.inventory().offered("scorer")
+    ]
+    known = chosen(policies, offers)
     last_s = time.monotonic()
 
     def progress(done: int, whole: int) -> None:
