@@ -14,7 +14,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypedDict, TypeVar
 
 from perpetual.api import (
     META,
@@ -37,7 +37,7 @@ from perpetual_sqlite.connections import Connections, Handle
 from perpetual_sqlite.head import FILE
 from perpetual_sqlite.opening import choose_mode, create, needs_copy
 
-__all__ = ["SqliteStore", "open_store"]
+__all__ = ["DatabaseFacts", "SqliteStore", "open_store"]
 
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
 _CORRUPT = frozenset(
@@ -50,6 +50,15 @@ _Stored: TypeAlias = tuple[int, int, str, str, int]  # number, seq, body, id, re
 
 _decode = json.JSONDecoder().raw_decode
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+class DatabaseFacts(TypedDict):
+    """What a person may want to know of the store; `files` are sizes in bytes by name."""
+
+    mode: str
+    why: str
+    sqlite: str  # its version
+    files: dict[str, int]
 
 
 class SqliteStore(StoreBase):
@@ -355,7 +364,7 @@ class SqliteStore(StoreBase):
                 self._connections.drop()
                 raise self._told(problem, writing=True) from problem
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> DatabaseFacts:
         """Returns the journal mode with its reason, SQLite's version, and each file with its size in bytes."""
         opened = self._query(lambda handle: handle.opened)
         mode, why = (opened.mode, opened.why) if opened else choose_mode(self.folder)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from tinydb.table import Document as TinyDocument
 
@@ -24,7 +24,17 @@ from perpetual_tinydb.journal import Journal
 from perpetual_tinydb.tables import Database, JournalStorage, JournalTable
 from perpetual_tinydb.view import View
 
-__all__ = ["TinyStore", "open_store"]
+__all__ = ["JournalFacts", "TinyStore", "open_store"]
+
+
+class JournalFacts(TypedDict):
+    """What a person may want to know of the store; `files` are sizes in bytes by name."""
+
+    mode: str
+    why: str
+    generation: int
+    files: dict[str, int]
+    compaction_problem: str | None
 
 
 class TinyStore(StoreBase):
@@ -235,7 +245,7 @@ class TinyStore(StoreBase):
             except OSError as problem:
                 raise self._not_written(problem) from problem
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JournalFacts:
         """Returns the files with their sizes, and why the last compaction failed if it did."""
         with self._guard:
             self._refresh()
