@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from perpetual.lab import Lab
 
 __all__ = ["ServiceContract"]
-
-_SERVES_S = 0.5  # a service goes on for at least so long
-_ENDS_S = 5.0  # and ends within so long once it is asked
 
 
 class _Running:
@@ -45,16 +42,19 @@ class _Running:
         except BaseException as problem:  # noqa: BLE001 - the test tells it
             self.problem = problem
 
-    def end(self) -> None:
+    def end(self, within_s: float) -> None:
         """Asks it to end, and fails if it does not."""
         self.stop.set()
-        self.thread.join(_ENDS_S)
-        assert not self.thread.is_alive(), f"it had not ended {_ENDS_S:g} s after it was asked"
+        self.thread.join(within_s)
+        assert not self.thread.is_alive(), f"it had not ended {within_s:g} s after it was asked"
         assert self.problem is None, f"it raised {self.problem!r}"
 
 
 class ServiceContract:
     """For every service."""
+
+    serves_s: ClassVar[float] = 0.5  # a service goes on for at least so long
+    ends_s: ClassVar[float] = 5.0  # and ends within so long once it is asked
 
     def prepare(self, lab: Lab) -> None:
         """Puts into the lab what the service needs."""
@@ -72,39 +72,39 @@ class ServiceContract:
     def test_it_serves_until_it_is_asked_to_stop(self, service: Service, lab: Lab) -> None:
         """It neither returns before nor raises."""
         running = _Running(service, lab)
-        running.thread.join(_SERVES_S)
+        running.thread.join(self.serves_s)
         assert running.problem is None, f"it raised {running.problem!r}"
         assert running.thread.is_alive(), "it ended before it was asked"
-        running.end()
+        running.end(self.ends_s)
 
     def test_it_ends_soon(self, service: Service, lab: Lab) -> None:
         """Within seconds, also where it is asked before it began."""
         running = _Running(service, lab)
         began = time.monotonic()
-        running.end()
-        assert time.monotonic() - began < _ENDS_S
+        running.end(self.ends_s)
+        assert time.monotonic() - began < self.ends_s
         stop = threading.Event()
         stop.set()
         thread = threading.Thread(target=service.run, args=(lab, stop), daemon=True)
         thread.start()
-        thread.join(_ENDS_S)
+        thread.join(self.ends_s)
         assert not thread.is_alive(), "it was asked before it began, and goes on"
 
     def test_it_may_run_again(self, service: Service, lab: Lab) -> None:
         """The next process goes on from the record; here the next thread does."""
         for _ in range(2):
             running = _Running(service, lab)
-            running.thread.join(_SERVES_S)
+            running.thread.join(self.serves_s)
             assert running.thread.is_alive(), f"it ended before it was asked, with {running.problem!r}"
-            running.end()
+            running.end(self.ends_s)
 
     def test_it_leaves_no_thread_behind(self, service: Service, lab: Lab) -> None:
         """What it started has ended with it."""
         before = {*threading.enumerate()}
         running = _Running(service, lab)
-        running.thread.join(_SERVES_S)
-        running.end()
-        deadline = time.monotonic() + _ENDS_S
+        running.thread.join(self.serves_s)
+        running.end(self.ends_s)
+        deadline = time.monotonic() + self.ends_s
         while (left := {*threading.enumerate()} - before) and time.monotonic() < deadline:
             time.sleep(0.01)
         assert not left, f"it left {', '.join(thread.name for thread in left)} behind"
@@ -122,7 +122,7 @@ class ServiceContract:
         asked()
         running = _Running(service, lab)
         asked()
-        running.end()
+        running.end(self.ends_s)
         asked()
 
     def test_it_copes_with_others_that_write(self, service: Service, lab: Lab) -> None:
@@ -130,7 +130,7 @@ class ServiceContract:
         running = _Running(service, lab)
         for number in range(5):
             lab.hypotheses.add(f"written meanwhile {number}")
-        running.thread.join(_SERVES_S)
+        running.thread.join(self.serves_s)
         assert running.problem is None, f"it raised {running.problem!r}"
-        running.end()
+        running.end(self.ends_s)
         assert lab.storage.verify() == []

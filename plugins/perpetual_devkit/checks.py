@@ -13,7 +13,7 @@ from perpetual.toolkit import private
 
 __all__ = ["DiskCheck", "PermissionsCheck", "disk", "permissions"]
 
-_LEAST_FREE_BYTES = 500_000_000
+LEAST_FREE_BYTES = 500_000_000
 
 
 def permissions(options: Mapping[str, object]) -> PermissionsCheck:
@@ -44,10 +44,13 @@ class PermissionsCheck(Check):
 
 
 class DiskCheck(Check):
-    """Whether there is room for the record."""
+    """Whether there is room for the record: at least `least_free_bytes`."""
+
+    def __init__(self, *, least_free_bytes: int = LEAST_FREE_BYTES) -> None:
+        self._least_free_bytes = least_free_bytes
 
     def examine(self, lab: Lab) -> Finding:
         """Returns how much is free where the record lies."""
         free = shutil.disk_usage(lab.config.folder).free
-        is_enough = free >= _LEAST_FREE_BYTES
+        is_enough = free >= self._least_free_bytes
         return Finding(is_enough, f"{free / 1e9:.1f} GB free", None if is_enough else "free some space")

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http.client import HTTPException
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.error import HTTPError
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -28,20 +28,28 @@ from perpetual_devkit.installer import canonical
 if TYPE_CHECKING:
     from http.client import HTTPResponse
 
-__all__ = ["FILE", "Listed", "listed"]
+__all__ = ["FILE", "LIMITS", "Limits", "Listed", "listed"]
 
 FILE = "plugin-index.json"
-_KEPT_S = 24 * 3600.0
 _CONNECTION_S = 20.0  # without a byte
-_READING_S = 120.0  # of a whole listing
-_LARGEST_BYTES = 512 << 20
-_CHUNK_BYTES = 1 << 20
 _LONGEST_NAME = 200  # bytes that are kept from one chunk to the next
 _LARGEST_KEPT_BYTES = 4 << 20
 _ACCEPTED = "application/vnd.pypi.simple.v1+json, text/html;q=0.5, application/vnd.pypi.simple.v1+html;q=0.4"
 _STEM = rb"[Pp]erpetual[-_.]+[Pp]lugin[-_.]+[A-Za-z0-9][A-Za-z0-9._-]*"
 _IN_JSON = re.compile(rb'"name"\s*:\s*"(' + _STEM + rb')"')
 _IN_HTML = re.compile(rb'href="[^"]*?/?(' + _STEM + rb')/?"')
+
+
+class Limits(NamedTuple):
+    """How long a listing counts, and how much of one is read."""
+
+    kept_s: float = 24 * 3600.0
+    reading_s: float = 120.0  # of a whole listing
+    largest_bytes: int = 512 << 20
+    chunk_bytes: int = 1 << 20
+
+
+LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +61,7 @@ class Listed:
     names: tuple[str, ...]
 
 
-def listed(index: str, *, refresh: bool = False) -> Listed:
+def listed(index: str, *, refresh: bool = False, limits: Limits = LIMITS) -> Listed:
     """Returns the plugins that the index lists, as kept for a day or asked now.
 
     Raises:
@@ -62,12 +70,11 @@ def listed(index: str, *, refresh: bool = False) -> Listed:
     """
     shown, authorization = _parted(index)
     key = hashlib.sha256(index.encode()).hexdigest()
-    kept = None if refresh else _kept(key, shown)
+    kept = None if refresh else _kept(key, shown, limits.kept_s)
     if kept is not None:
         return kept
-    found = Listed(
-        shown, time.time(), tuple(sorted({canonical(name.decode()) for name in _names(shown, authorization)}))
-    )
+    names = {canonical(name.decode()) for name in _names(shown, authorization, limits)}
+    found = Listed(shown, time.time(), tuple(sorted(names)))
     _keep(key, found)
     return found
 
@@ -90,7 +97,7 @@ def _parted(index: str) -> tuple[str, str | None]:
     return shown, "Basic " + base64.b64encode(user.encode()).decode()
 
 
-def _names(url: str, authorization: str | None) -> Iterator[bytes]:
+def _names(url: str, authorization: str | None, limits: Limits) -> Iterator[bytes]:
     """Yields each name of a plugin in the index's listing."""
     from urllib.request import Request, urlopen
 
@@ -101,7 +108,7 @@ def _names(url: str, authorization: str | None) -> Iterator[bytes]:
         with urlopen(request, timeout=_CONNECTION_S) as answer:
             pattern = _IN_JSON if "json" in answer.headers.get_content_type() else _IN_HTML
             tail = b""
-            for chunk in _chunks(answer):
+            for chunk in _chunks(answer, limits):
                 text = tail + chunk
                 yield from (match[1] for match in pattern.finditer(text))
                 tail = text[-_LONGEST_NAME:]  # a name that is cut is found whole with the next chunk
@@ -111,15 +118,15 @@ def _names(url: str, authorization: str | None) -> Iterator[bytes]:
         raise _unreachable(url, str(getattr(problem, "reason", problem)) or type(problem).__name__) from problem
 
 
-def _chunks(answer: HTTPResponse) -> Iterator[bytes]:
+def _chunks(answer: HTTPResponse, limits: Limits) -> Iterator[bytes]:
     plain = gzip.GzipFile(fileobj=answer) if answer.headers.get("Content-Encoding") == "gzip" else answer
     began, size = time.monotonic(), 0
-    while chunk := plain.read(_CHUNK_BYTES):
+    while chunk := plain.read(limits.chunk_bytes):
         size += len(chunk)
-        if size > _LARGEST_BYTES:
-            raise _unreachable(answer.url, f"its listing is larger than {_LARGEST_BYTES >> 20} MiB")
-        if time.monotonic() - began > _READING_S:
-            raise _unreachable(answer.url, f"its listing took more than {_READING_S:g} s")
+        if size > limits.largest_bytes:
+            raise _unreachable(answer.url, f"its listing is larger than {limits.largest_bytes >> 20} MiB")
+        if time.monotonic() - began > limits.reading_s:
+            raise _unreachable(answer.url, f"its listing took more than {limits.reading_s:g} s")
         yield chunk
     if answer.length:  # bytes that were announced and did not come
         raise EOFError("it was cut off")
@@ -137,10 +144,10 @@ def _path() -> str:
     return os.path.join(user_state.location(), FILE)
 
 
-def _kept(key: str, shown: str) -> Listed | None:
+def _kept(key: str, shown: str, kept_s: float) -> Listed | None:
     try:
         data = json.loads(user_state.read_own(_path(), _LARGEST_KEPT_BYTES) or b"")
-        if data["key"] != key or not 0 <= time.time() - data["at"] < _KEPT_S:
+        if data["key"] != key or not 0 <= time.time() - data["at"] < kept_s:
             return None
         return Listed(
             shown, float(data["at"]), tuple(str(name) for name in data["names"] if str(name).startswith(PREFIX))

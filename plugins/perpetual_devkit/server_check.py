@@ -16,7 +16,7 @@ from perpetual.api import Check, Finding
 
 __all__ = ["ServerCheck", "build"]
 
-_PATIENCE_S = 60.0
+PATIENCE_S = 60.0
 
 
 def build(options: Mapping[str, object]) -> ServerCheck:
@@ -25,7 +25,10 @@ def build(options: Mapping[str, object]) -> ServerCheck:
 
 
 class ServerCheck(Check):
-    """Starts the MCP server as a client would, and asks it for its tools."""
+    """Starts the MCP server as a client would, and asks it for its tools; waits `patience_s` for them."""
+
+    def __init__(self, *, patience_s: float = PATIENCE_S) -> None:
+        self._patience_s = patience_s
 
     def examine(self, lab: Lab) -> Finding:
         """Returns how many tools the server offers, or why it does not answer."""
@@ -49,7 +52,7 @@ class ServerCheck(Check):
                 stderr=log,
                 text=True,
             )
-            patience = threading.Timer(_PATIENCE_S, process.kill)
+            patience = threading.Timer(self._patience_s, process.kill)
             patience.start()
             try:
                 count, first_s = _first_answers(process, said, began)
@@ -59,8 +62,8 @@ class ServerCheck(Check):
                 process.communicate()
                 log.seek(0)
                 why = log.read(2000).strip().splitlines()
-                late = time.monotonic() - began >= _PATIENCE_S
-                reason = f"it did not answer within {_PATIENCE_S:g} s" if late else "it ended without an answer"
+                late = time.monotonic() - began >= self._patience_s
+                reason = f"it did not answer within {self._patience_s:g} s" if late else "it ended without an answer"
                 return Finding(False, "; ".join([reason, *why[:1]]), "perpetual mcp < /dev/null")
             finally:
                 patience.cancel()

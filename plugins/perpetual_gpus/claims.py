@@ -23,7 +23,7 @@ from perpetual.toolkit.lock import FileLock, is_locked, open_locked
 __all__ = ["Board", "Claim", "Home", "claims_folder", "deciding", "home_of", "living", "others", "problem"]
 
 _LOCK, _HOST = "lock", "host"
-_PATIENCE_S = 2.0  # a decision holds the lock for milliseconds; a process stopped meanwhile delays others no longer
+PATIENCE_S = 2.0  # a decision holds the lock for milliseconds; a process stopped meanwhile delays others no longer
 
 
 def claims_folder() -> str | None:
@@ -100,7 +100,7 @@ class Board:
 
 
 @contextlib.contextmanager
-def deciding() -> Iterator[Board]:
+def deciding(*, patience_s: float = PATIENCE_S) -> Iterator[Board]:
     """Yields the live claims, while no other launch of this user chooses devices; removes dead ones.
 
     Where the folder cannot be written the board has its `problem`, the claims that can be read, and makes none.
@@ -113,7 +113,7 @@ def deciding() -> Iterator[Board]:
     try:
         _make_folder(folder)
         guard = FileLock(folder / _LOCK)
-        is_mine = guard.acquire(timeout_s=_PATIENCE_S)
+        is_mine = guard.acquire(timeout_s=patience_s)
     except OSError as exc:
         yield Board(None, living(), str(exc))
         return

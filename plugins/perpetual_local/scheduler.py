@@ -33,7 +33,7 @@ from perpetual_supervisor.records import hash_of
 
 __all__ = ["LocalScheduler", "build"]
 
-_UNSEEN_POLL_S = 0.05
+UNSEEN_POLL_S = 0.05
 _FOLDERLESS = "its folder was removed; its supervisor goes on, and can record nothing"
 _CHANGED = "its records were changed; its supervisor goes on, and writes them anew"
 _STRANGE = "its folder holds the records of another run"
@@ -47,8 +47,8 @@ class LocalScheduler(Scheduler):
     lost_is_final = True  # the supervisor writes the record, and it is gone
     inherits_env = True
 
-    def __init__(self, *, max_log_bytes: int) -> None:
-        self._max_log_bytes = max_log_bytes
+    def __init__(self, *, max_log_bytes: int, unseen_poll_s: float = UNSEEN_POLL_S) -> None:
+        self._max_log_bytes, self._unseen_poll_s = max_log_bytes, unseen_poll_s
 
     def check(self, spec: LaunchSpec) -> None:
         """Checks that the platform can supervise, the machine has enough, and working directory and program exist."""
@@ -167,7 +167,7 @@ class LocalScheduler(Scheduler):
                 return over
             # One that cannot be seen from here (it is in a container, or is just being started) is looked at again.
             unseen = [number for number in range(len(runs)) if number not in keepers]
-            gone = platform.wait_any_gone([*keepers.values()], min(left_s, _UNSEEN_POLL_S) if unseen else left_s)
+            gone = platform.wait_any_gone([*keepers.values()], min(left_s, self._unseen_poll_s) if unseen else left_s)
             looked_at = sorted([*([*keepers][place] for place in gone), *unseen])
 
 

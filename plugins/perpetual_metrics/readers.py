@@ -22,16 +22,27 @@ from perpetual.api import MetricReader, MetricValue, RunFolder
 from perpetual.toolkit.confined import UnsafePath, is_inside, open_file
 from perpetual.toolkit.deadline import Deadline
 
-__all__ = ["csv_file", "metrics_log", "results_file", "stdout_json", "stdout_text"]
+__all__ = [
+    "CsvFile",
+    "MetricsLog",
+    "ResultsFile",
+    "StdoutJson",
+    "StdoutText",
+    "csv_file",
+    "metrics_log",
+    "results_file",
+    "stdout_json",
+    "stdout_text",
+]
 
-_LIMIT_BYTES = 32 * 1024 * 1024  # of a log, from its end: the last value counts
+LIMIT_BYTES = 32 * 1024 * 1024  # of a log, from its end: the last value counts
 _PIECE_BYTES = 1024 * 1024
 _LONGEST_LINE = 2000  # characters of a line of text that are looked at
 # A file system keeps times to the tick of the kernel's clock, and a few to whole seconds (FAT: to two of them).
 _TICK_S, _WHOLE_SECONDS_S = 0.02, 2.0
 _LONGEST_INTEGER = 400  # digits; a longer one is beyond a float, and int() is quadratic in them
 _LONGEST_CELL = 1000  # characters of a cell whose number has a value
-_MOST_S = 30.0  # a reader's whole time
+LIMIT_S = 30.0  # a reader's whole time
 _LINES_A_LOOK = 1024  # lines between two looks at the clock
 _NAME = r"[A-Za-z_][\w./-]{0,99}"
 # Possessive: digits that were taken once are never tried in another split, or a long number costs its length squared.
@@ -59,8 +70,8 @@ def _opened(path: Path) -> int:
         return open_file(real)
 
 
-def _content(path: Path, newer_than_s: float | None = None) -> _Content | None:
-    """Returns what a run left at a path; None if that is no file, or an older one. Of a long one the end, 32 MiB.
+def _content(path: Path, newer_than_s: float | None, limit_bytes: int) -> _Content | None:
+    """Returns what a run left at a path; None if that is no file, or an older one. Of a long one the end.
 
     Raises UnsafePath for a link that leads out of the working directory, or any in the run's own folder.
     """
@@ -76,16 +87,16 @@ def _content(path: Path, newer_than_s: float | None = None) -> _Content | None:
     with os.fdopen(descriptor, "rb") as file:
         if newer_than_s is not None and found.st_mtime < newer_than_s - _slack_s(found.st_mtime_ns):
             return None
-        skipped = max(0, found.st_size - _LIMIT_BYTES)
+        skipped = max(0, found.st_size - limit_bytes)
         lines = 0
         left = skipped
         while left and (piece := file.read(min(left, _PIECE_BYTES))):
             lines += piece.count(b"\n")
             left -= len(piece)
         if skipped:
-            file.readline(_LIMIT_BYTES)  # the rest of a line that is cut
+            file.readline(limit_bytes)  # the rest of a line that is cut
             lines += 1
-        return _Content(file.read(_LIMIT_BYTES), lines + 1)
+        return _Content(file.read(limit_bytes), lines + 1)
 
 
 def _slack_s(mtime_ns: int) -> float:
@@ -130,41 +141,46 @@ def _of_typed(text: str) -> int | float:
         return math.nan
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yields the file's lines with their numbers; of a very long file the last ones."""
-    found = _content(path)
-    deadline = Deadline(_MOST_S)
-    for number, line in enumerate(found.data.split(b"\n") if found else (), found.first_line if found else 1):
-        if not number % _LINES_A_LOOK:
-            deadline.check()
-        yield number, line.decode("utf-8", "replace")
+class _Limited(MetricReader):
+    """A reader that stops after `limit_s` seconds, and reads at most the last `limit_bytes` of a file."""
+
+    def __init__(self, *, limit_s: float = LIMIT_S, limit_bytes: int = LIMIT_BYTES) -> None:
+        self._limit_s, self._limit_bytes = limit_s, limit_bytes
+
+    def _lines(self, path: Path) -> Iterator[tuple[int, str]]:
+        """Yields the file's lines with their numbers; of a very long file the last ones."""
+        found = _content(path, None, self._limit_bytes)
+        deadline = Deadline(self._limit_s)
+        for number, line in enumerate(found.data.split(b"\n") if found else (), found.first_line if found else 1):
+            if not number % _LINES_A_LOOK:
+                deadline.check()
+            yield number, line.decode("utf-8", "replace")
+
+    def _from_json_lines(self, path: Path) -> dict[str, MetricValue]:
+        found: dict[str, MetricValue] = {}
+        for number, line in self._lines(path):
+            text = line.strip()
+            if not (text.startswith("{") and text.endswith("}")):
+                continue
+            try:
+                row = _parsed(text)
+            except ValueError:
+                continue  # a line of a program's own output, or the torn last line of a killed run
+            for name, item in row.items() if isinstance(row, dict) else ():
+                if name not in _BOOKKEEPING:
+                    value = _value(item, f"{path.name}:{number}")
+                    if value is not None:
+                        found[name] = value
+        return found
 
 
-def _from_json_lines(path: Path) -> dict[str, MetricValue]:
-    found: dict[str, MetricValue] = {}
-    for number, line in _lines(path):
-        text = line.strip()
-        if not (text.startswith("{") and text.endswith("}")):
-            continue
-        try:
-            row = _parsed(text)
-        except ValueError:
-            continue  # a line of a program's own output, or the torn last line of a killed run
-        for name, item in row.items() if isinstance(row, dict) else ():
-            if name not in _BOOKKEEPING:
-                value = _value(item, f"{path.name}:{number}")
-                if value is not None:
-                    found[name] = value
-    return found
-
-
-class _ResultsFile(MetricReader):
+class ResultsFile(_Limited):
     """`results.json`: {"metrics": {"val_loss": 2.21}} or {"val_loss": 2.21}."""
 
     def read(self, folder: RunFolder) -> Mapping[str, MetricValue]:
         """Reads the first file that belongs to this run: in its own folder, then in its working directory."""
         for path in (folder.log_dir / "results.json", folder.cwd / "results.json"):
-            content = _content(path, folder.started_at_s)
+            content = _content(path, folder.started_at_s, self._limit_bytes)
             if content is None:
                 continue
             try:
@@ -179,14 +195,14 @@ class _ResultsFile(MetricReader):
         return {}
 
 
-class _CsvFile(MetricReader):
+class CsvFile(_Limited):
     """`results.csv` or `metrics.csv`: a row of names, then rows of values, as loggers of training write them."""
 
     def read(self, folder: RunFolder) -> Mapping[str, MetricValue]:
         """Reads the last value in each column of the first file that belongs to this run; empty cells are no values."""
         for place in (folder.log_dir, folder.cwd):
             for name in ("results.csv", "metrics.csv"):
-                content = _content(place / name, folder.started_at_s)
+                content = _content(place / name, folder.started_at_s, self._limit_bytes)
                 if content is not None and content.first_line == 1:  # without its first row nothing has a name
                     return self._table(content.data, name)
         return {}
@@ -195,7 +211,7 @@ class _CsvFile(MetricReader):
         lines = data.decode("utf-8-sig", "replace").replace("\0", "\ufffd").splitlines(keepends=True)
         rows = csv.reader(lines)
         found: dict[str, MetricValue] = {}
-        deadline = Deadline(_MOST_S)
+        deadline = Deadline(self._limit_s)
         try:
             names = [name.strip() for name in next(rows, [])]
             for row in rows:
@@ -215,30 +231,30 @@ class _CsvFile(MetricReader):
         return found
 
 
-class _MetricsLog(MetricReader):
+class MetricsLog(_Limited):
     """The JSON lines of `perpetual.log`."""
 
     def read(self, folder: RunFolder) -> Mapping[str, MetricValue]:
         """Reads the last value of each name."""
-        return _from_json_lines(folder.log_dir / "metrics.jsonl")
+        return self._from_json_lines(folder.log_dir / "metrics.jsonl")
 
 
-class _StdoutJson(MetricReader):
+class StdoutJson(_Limited):
     """JSON objects, one a line, on standard output."""
 
     def read(self, folder: RunFolder) -> Mapping[str, MetricValue]:
         """Reads the last value of each name."""
-        return _from_json_lines(folder.log_dir / "stdout.log")
+        return self._from_json_lines(folder.log_dir / "stdout.log")
 
 
-class _StdoutText(MetricReader):
+class StdoutText(_Limited):
     """`val_loss: 2.21` or `val_loss=2.21`, anywhere on a line of standard output."""
 
     def read(self, folder: RunFolder) -> Mapping[str, MetricValue]:
         """Reads the last value of each name."""
         path = folder.log_dir / "stdout.log"
         found: dict[str, MetricValue] = {}
-        for number, line in _lines(path):
+        for number, line in self._lines(path):
             if ":" not in line and "=" not in line:
                 continue
             piece = line[:_LONGEST_LINE]
@@ -253,24 +269,24 @@ class _StdoutText(MetricReader):
 
 def results_file(options: Mapping[str, object]) -> MetricReader:
     """Builds `results-file`."""
-    return _ResultsFile()
+    return ResultsFile()
 
 
 def metrics_log(options: Mapping[str, object]) -> MetricReader:
     """Builds `metrics-log`."""
-    return _MetricsLog()
+    return MetricsLog()
 
 
 def csv_file(options: Mapping[str, object]) -> MetricReader:
     """Builds `csv-file`."""
-    return _CsvFile()
+    return CsvFile()
 
 
 def stdout_json(options: Mapping[str, object]) -> MetricReader:
     """Builds `stdout-json`."""
-    return _StdoutJson()
+    return StdoutJson()
 
 
 def stdout_text(options: Mapping[str, object]) -> MetricReader:
     """Builds `stdout-text`."""
-    return _StdoutText()
+    return StdoutText()

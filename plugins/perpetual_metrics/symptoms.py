@@ -19,7 +19,7 @@ from perpetual.toolkit.confined import open_file
 __all__ = ["HINTS", "RULES", "hint_of", "last_error", "read", "seen_in", "symptoms_of"]
 
 TAIL_BYTES = 64 * 1024
-_COUNTED_BYTES = 128 * 2**20  # beyond it the line's number is left out: a scan must not read a whole disk
+COUNTED_BYTES = 128 * 2**20  # beyond it the line's number is left out: a scan must not read a whole disk
 _PIECE_BYTES = 2**20
 _EXCERPT = 300  # characters of a line
 _AROUND = 8192  # characters before and after it: more than a private key has
@@ -110,11 +110,11 @@ def hint_of(kind: str, run: Run) -> str | None:
     return None if hint is None else hint.format(run=run.id)
 
 
-def symptoms_of(redactor: Redactor, logs: Iterable[Path]) -> list[Symptom]:
+def symptoms_of(redactor: Redactor, logs: Iterable[Path], *, counted_bytes: int = COUNTED_BYTES) -> list[Symptom]:
     """Returns the last line of each kind, of the first log that has one, in the order of the rules."""
     found: dict[str, Symptom] = {}
     for log in logs:
-        found = read(redactor, log) | found
+        found = read(redactor, log, counted_bytes=counted_bytes) | found
     return [found[rule.kind] for rule in RULES if rule.kind in found]
 
 
@@ -145,8 +145,11 @@ def _tail(log: Path) -> tuple[str, int | None] | None:
         os.close(descriptor)
 
 
-def read(redactor: Redactor, log: Path) -> dict[str, Symptom]:
-    """Returns the symptoms of a log's last 64 KiB by kind; none if it cannot be read."""
+def read(redactor: Redactor, log: Path, *, counted_bytes: int = COUNTED_BYTES) -> dict[str, Symptom]:
+    """Returns the symptoms of a log's last 64 KiB by kind; none if it cannot be read.
+
+    Lines are counted where at most `counted_bytes` come before that end.
+    """
     try:
         # A run may have put a pipe in the log's place, or a link to what is not its own.
         descriptor = open_file(log)
@@ -163,15 +166,15 @@ def read(redactor: Redactor, log: Path) -> dict[str, Symptom]:
             if any(stem in small for stem in rule.stems)
             for match in rule.words.finditer(text)  # the last one stays
         }
-        before = _lines_before(descriptor, begin) if hits else None
+        before = _lines_before(descriptor, begin, counted_bytes) if hits else None
     finally:
         os.close(descriptor)
     return {kind: _symptom(redactor, kind, log.name, text, at, before) for kind, at in hits.items()}
 
 
-def _lines_before(descriptor: int, end: int) -> int | None:
+def _lines_before(descriptor: int, end: int, counted_bytes: int = COUNTED_BYTES) -> int | None:
     """Counts the lines that end before that byte; None if that is too far in to be counted."""
-    if end > _COUNTED_BYTES:
+    if end > counted_bytes:
         return None
     return sum(os.pread(descriptor, min(_PIECE_BYTES, end - at), at).count(b"\n") for at in range(0, end, _PIECE_BYTES))
 

@@ -24,7 +24,7 @@ __all__ = ["DEADLINE_S", "NvmlBackend", "build", "read_devices"]
 
 DEADLINE_S = 5.0
 
-_PROBE = Path(__file__).with_name("probe.py")
+PROBE = Path(__file__).with_name("probe.py")
 _LIBRARY = "libnvidia-ml.so.1"
 _LINKER_CACHE = Path("/etc/ld.so.cache")
 _REAP_S = 0.5  # a killed process goes in milliseconds, or not at all: stuck inside the driver
@@ -43,12 +43,12 @@ def build(options: Mapping[str, object]) -> GpuBackend:
     return NvmlBackend()
 
 
-def read_devices(deadline_s: float = DEADLINE_S) -> Reading:
+def read_devices(deadline_s: float = DEADLINE_S, *, probe: Path = PROBE) -> Reading:
     """Reads all GPUs once. Answers within `deadline_s` + 1 seconds whatever the driver does.
 
     No driver, a broken one and one that does not answer are no exceptions but a `Reading` without GPUs and
-    with a `reason`. Blocks its thread, so an event loop calls it in another. Raises `ValueError` for a
-    deadline that is not a positive, finite number of seconds.
+    with a `reason`. `probe` is the program that asks the driver. Blocks its thread, so an event loop calls it in
+    another. Raises `ValueError` for a deadline that is not a positive, finite number of seconds.
     """
     if not 0 < deadline_s < math.inf:
         raise ValueError(f"deadline_s must be positive and finite, not {deadline_s}")
@@ -58,7 +58,7 @@ def read_devices(deadline_s: float = DEADLINE_S) -> Reading:
     if stuck is not None:
         return _unanswered(f"the NVIDIA driver still holds an earlier question (process {stuck} cannot be ended)")
     try:
-        output = _ask(deadline_s)
+        output = _ask(deadline_s, probe)
     except subprocess.TimeoutExpired:
         return _unanswered(f"the NVIDIA driver did not answer within {deadline_s:g} s")
     except (OSError, _ProbeError) as error:
@@ -102,11 +102,11 @@ class _ProbeError(Exception):
     """The probe ended without an answer."""
 
 
-def _ask(deadline_s: float) -> bytes:
+def _ask(deadline_s: float, probe: Path) -> bytes:
     """Returns the probe's output. Raises `TimeoutExpired`, `_ProbeError`, `OSError` when it cannot be started."""
     until = time.monotonic() + deadline_s
     # -P: nothing from the probe's own folder may stand in for a module of the standard library.
-    command = [sys.executable, "-P", str(_PROBE), str(deadline_s + 1)]
+    command = [sys.executable, "-P", str(probe), str(deadline_s + 1)]
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

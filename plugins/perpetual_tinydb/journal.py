@@ -28,16 +28,23 @@ from perpetual_tinydb.view import FORMAT, SEAL_BYTES, WAY_OUT, OpenFile, View
 
 __all__ = ["Journal"]
 
-_LEAST_BYTES = 1 << 20  # a journal below this is never worth a snapshot
+LEAST_FOLD_BYTES = 1 << 20  # a journal below this is never worth a snapshot
 Batch = Sequence[tuple[str, Row]]
 
 
 class Journal(View):
     """The view of a writer. Callers of methods that change the files hold the lock and have just looked."""
 
-    def __init__(self, folder: Path, fields: Callable[[], Mapping[str, Sequence[str]]]) -> None:
-        """Implements `View`."""
+    def __init__(
+        self,
+        folder: Path,
+        fields: Callable[[], Mapping[str, Sequence[str]]],
+        *,
+        least_fold_bytes: int = LEAST_FOLD_BYTES,
+    ) -> None:
+        """Implements `View`; a journal of fewer than `least_fold_bytes` is not folded into a snapshot."""
         super().__init__(folder, fields)
+        self._least_fold_bytes = least_fold_bytes
         self.compaction_problem: str | None = None
         self._fold_at = 0  # no compaction is tried below this offset
 
@@ -67,7 +74,7 @@ class Journal(View):
             raise
         self._take(number, batch, lines, data)
         self._mtime_ns = os.fstat(descriptor).st_mtime_ns  # or the next look would read what is known
-        least = max(_LEAST_BYTES, self._snapshot.size if self._snapshot else 0)
+        least = max(self._least_fold_bytes, self._snapshot.size if self._snapshot else 0)
         if self._end - self._base > least and self._end >= self._fold_at:
             self._compact_if_it_can_be()
         return file
@@ -136,7 +143,7 @@ class Journal(View):
             self.compact()
         except (OSError, PerpetualError) as problem:
             self.compaction_problem = str(problem)
-            self._fold_at = end + _LEAST_BYTES  # not at every commit anew: each try costs the whole snapshot
+            self._fold_at = end + self._least_fold_bytes  # not at every commit anew: each try costs the whole snapshot
 
     def compact(self) -> None:
         """Replaces snapshot and journal by a new pair that holds the same.

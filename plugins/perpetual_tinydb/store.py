@@ -20,7 +20,7 @@ from tinydb.table import Document as TinyDocument
 from perpetual.api import META, Capabilities, Change, Meta, PerpetualError, Row, StoreBase, TransientError, UsageError
 from perpetual.toolkit.confined import UnsafePath, explain, make_folder
 from perpetual.toolkit.lock import FileLock
-from perpetual_tinydb.journal import Journal
+from perpetual_tinydb.journal import LEAST_FOLD_BYTES, Journal
 from perpetual_tinydb.tables import Database, JournalStorage, JournalTable
 from perpetual_tinydb.view import View
 
@@ -44,13 +44,13 @@ class TinyStore(StoreBase):
     capabilities = Capabilities(multiprocess=True, wait=True, indexes=True, most_records=10_000)
     fresh_rows = True
 
-    def __init__(self, folder: Path, *, lock_timeout_s: float) -> None:
+    def __init__(self, folder: Path, *, lock_timeout_s: float, least_fold_bytes: int = LEAST_FOLD_BYTES) -> None:
         super().__init__()
         self.folder: Path = folder
         self._lock_timeout_s = lock_timeout_s
         self._lock = FileLock(folder / "lock")
         self._guard = threading.RLock()  # of the view in memory; held for a moment, not for a transaction
-        self._journal = Journal(folder, self._fields)
+        self._journal = Journal(folder, self._fields, least_fold_bytes=least_fold_bytes)
         self._storage = JournalStorage(self._journal, self._is_ledger)
         self._db = Database(storage=lambda: self._storage)
         self._written = threading.local()

@@ -13,8 +13,7 @@ from perpetual import Lab
 from perpetual.api import Gate, GateVerdict, MetricReader, MetricValue, Provenance, RunFolder
 from perpetual.lab.runs import measure
 from perpetual.toolkit import deadline
-from perpetual_metrics import readers
-from perpetual_metrics.readers import csv_file, metrics_log, results_file, stdout_json, stdout_text
+from perpetual_metrics.readers import CsvFile, MetricsLog, StdoutJson, StdoutText, csv_file, results_file, stdout_text
 
 CATASTROPHIC = re.compile(r"(a+)+$")
 EVIL = "a" * 40 + "b"
@@ -50,18 +49,15 @@ def test_a_long_cell_costs_its_length(folder: RunFolder) -> None:
 @pytest.mark.parametrize(
     ("name", "reader"),
     [
-        ("stdout.log", stdout_text({})),
-        ("stdout.log", stdout_json({})),
-        ("metrics.jsonl", metrics_log({})),
-        ("metrics.csv", csv_file({})),
+        ("stdout.log", StdoutText),
+        ("stdout.log", StdoutJson),
+        ("metrics.jsonl", MetricsLog),
+        ("metrics.csv", CsvFile),
     ],
 )
-def test_a_reader_stops_at_its_limit(
-    folder: RunFolder, name: str, reader: MetricReader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(readers, "_MOST_S", -1.0)
+def test_a_reader_stops_at_its_limit(folder: RunFolder, name: str, reader: Callable[..., MetricReader]) -> None:
     (folder.log_dir / name).write_text('{"a": 1}, b: 2\n' * 3000)
-    found, notes = measure.read_all([("x/slow", reader)], folder)
+    found, notes = measure.read_all([("x/slow", reader(limit_s=-1.0))], folder)
     assert (found, len(notes)) == ({}, 1)
     assert "the metric reader x/slow stopped after" in notes[0]["text"]
 

@@ -23,7 +23,6 @@ from perpetual.cli.app import run
 from perpetual.cli.fastpath import status_text
 from perpetual.errors import Conflict, NotFound, NotPermitted, PerpetualError
 from perpetual.lab.services import services_check
-from perpetual.testing import services as suites
 from perpetual.testing.services import ServiceContract
 from perpetual.toolkit.lock import FileLock
 from perpetual.toolkit.service_state import path_of, state_of
@@ -308,16 +307,16 @@ BROKEN: list[tuple[type[Service], str]] = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("twin", "name"), BROKEN)
-def test_a_twin_with_one_broken_promise_fails(
-    project: Path, monkeypatch: pytest.MonkeyPatch, twin: type[Service], name: str
-) -> None:
-    monkeypatch.setattr(suites, "_SERVES_S", 0.2)
-    monkeypatch.setattr(suites, "_ENDS_S", 1.0)
+def test_a_twin_with_one_broken_promise_fails(project: Path, twin: type[Service], name: str) -> None:
+    class Quick(ServiceContract):
+        serves_s = 0.2
+        ends_s = 1.0
+
     with Lab.open() as lab:
-        test = vars(ServiceContract)[name]
-        test(ServiceContract(), Whole(), lab)
+        test = getattr(Quick(), name)
+        test(Whole(), lab)
         with pytest.raises(AssertionError):
-            test(ServiceContract(), twin(), lab)
+            test(twin(), lab)
         lab.let_go = True  # type: ignore[attr-defined]
         time.sleep(0.1)
 

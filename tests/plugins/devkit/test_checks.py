@@ -32,9 +32,8 @@ def lab(project: Path) -> Iterator[Lab]:
         yield opened
 
 
-def test_too_little_room_is_named(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "_LEAST_FREE_BYTES", 1 << 80)
-    found = checks.disk({}).examine(lab)
+def test_too_little_room_is_named(lab: Lab) -> None:
+    found = checks.DiskCheck(least_free_bytes=1 << 80).examine(lab)
     assert (found.ok, found.hint) == (False, "free some space")
 
 

@@ -17,7 +17,7 @@ from perpetual.api import TransientError, UsageError
 from perpetual.cli.app import run
 from perpetual_devkit import plugin_index
 from perpetual_devkit.installer import Installer, index_url
-from perpetual_devkit.plugin_index import listed
+from perpetual_devkit.plugin_index import Limits, listed
 
 NAMES = ["perpetual-plugin-slurm", "Perpetual_Plugin.Lmdb", "perpetual-pluginx", "requests", "perpetual-plugin-rocm"]
 FOUND = ("perpetual-plugin-lmdb", "perpetual-plugin-rocm", "perpetual-plugin-slurm")
@@ -64,7 +64,6 @@ class _Answer(BaseHTTPRequestHandler):
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
     monkeypatch.setenv("PERPETUAL_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setattr(plugin_index, "_CHUNK_BYTES", 1000)  # so that names are cut
     server = Index()
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
@@ -77,18 +76,17 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
 @pytest.mark.parametrize("form", ["json", "html", "gzip"])
 def test_the_names_of_a_listing(index: Index, form: str) -> None:
     index.form = form
-    assert listed(index.url).names == FOUND
+    assert listed(index.url, limits=Limits(chunk_bytes=1000)).names == FOUND, "also of names that are cut"
     assert index.asked[0]["path"] == "/simple/"
 
 
-def test_it_is_asked_once_a_day(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_asked_once_a_day(index: Index) -> None:
     first = listed(index.url)
     assert listed(index.url) == first
     assert len(index.asked) == 1
     listed(index.url, refresh=True)
     assert len(index.asked) == 2
-    monkeypatch.setattr(plugin_index, "_KEPT_S", 0.0)
-    listed(index.url)
+    listed(index.url, limits=Limits(kept_s=0.0))
     assert len(index.asked) == 3
 
 
@@ -100,17 +98,15 @@ def test_a_password_is_sent_and_not_shown(index: Index) -> None:
     assert "cret" not in kept
 
 
-def test_what_is_no_listing_is_exit_3(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_listing_is_exit_3(index: Index) -> None:
     index.status = 503
     with pytest.raises(TransientError, match="503"):
         listed(index.url)
     index.status = 200
-    monkeypatch.setattr(plugin_index, "_LARGEST_BYTES", 10_000)
     with pytest.raises(TransientError, match="larger than"):
-        listed(index.url)
-    monkeypatch.setattr(plugin_index, "_READING_S", -1.0)
+        listed(index.url, limits=Limits(largest_bytes=10_000))
     with pytest.raises(TransientError, match="took more"):
-        listed(index.url)
+        listed(index.url, limits=Limits(reading_s=-1.0))
     with pytest.raises(UsageError, match="not asked over HTTP"):
         listed("file:///srv/simple")
 

@@ -21,15 +21,15 @@ class TestCheck(CheckContract):
 
 @pytest.mark.slow
 def test_the_doctor_starts_the_mcp_server_as_a_client_would(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_check, "_PATIENCE_S", 100.0)  # a busy machine takes its time
+    check = server_check.ServerCheck(patience_s=100.0)  # a busy machine takes its time
     with Lab.open(project) as lab:
-        (found,) = [item for item in lab.doctor() if item["check"] == "mcp"]
-        assert found["ok"] is True
-        assert "tools" in found["detail"]
+        found = check.examine(lab)
+        assert found.ok is True
+        assert "tools" in found.detail
         monkeypatch.setenv("PERPETUAL_MCP", "none-of-that-name")
-        (found,) = [item for item in lab.doctor() if item["check"] == "mcp"]
-        assert found["ok"] is False
-        assert "none-of-that-name" in found["detail"]
+        found = check.examine(lab)
+        assert found.ok is False
+        assert "none-of-that-name" in found.detail
 
 
 def test_it_has_its_place_among_the_findings(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,14 +81,14 @@ def test_a_push_that_lands_while_a_commit_is_built_is_built_upon(
     put(notes, 1, "a", b"one")
     work = clone(git, folder)
     pushed: list[str] = []
-    take = notes._branch._take_lock
+    link = os.link
 
-    def push_first(started_s: float) -> None:
-        if len(pushed) < 2:
+    def push_first(source: Path, target: Path) -> None:
+        if target.name == "main.lock" and len(pushed) < 2:
             pushed.append(push_file(git, work, f"hand{len(pushed)}.md", "by hand"))
-        take(started_s)
+        link(source, target)
 
-    monkeypatch.setattr(notes._branch, "_take_lock", push_first)
+    monkeypatch.setattr(os, "link", push_first)
     made = put(notes, 2, "a", b"two")
     assert commits(git, folder, "--first-parent")[:3] == [made, pushed[1], pushed[0]]
     assert [path for path, _ in notes.listing()] == ["a.md", "hand0.md", "hand1.md"]
@@ -99,13 +99,14 @@ def test_a_branch_that_keeps_moving_ends_the_wait(folder: Path, git: Git, monkey
     with NoteRepository.open(folder, lock_wait_s=0.0) as notes:
         put(notes, 1, "a", b"one")
         work = clone(git, folder)
-        take = notes._branch._take_lock
+        link = os.link
 
-        def push_first(started_s: float) -> None:
-            push_file(git, work, "hand.md", "by hand")
-            take(started_s)
+        def push_first(source: Path, target: Path) -> None:
+            if target.name == "main.lock":
+                push_file(git, work, "hand.md", "by hand")
+            link(source, target)
 
-        monkeypatch.setattr(notes._branch, "_take_lock", push_first)
+        monkeypatch.setattr(os, "link", push_first)
         with pytest.raises(RefBusy, match=r"main\.lock"):
             put(notes, 2, "a", b"two")
         assert notes.find_intent(2) is None

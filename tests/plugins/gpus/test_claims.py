@@ -178,9 +178,8 @@ def test_a_claim_that_cannot_be_looked_at_is_left_alone(monkeypatch: pytest.Monk
 # --- deciding --------------------------------------------------------------------------------------------------------
 
 
-def test_one_decides_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(claims, "_PATIENCE_S", 0.05)
-    with deciding() as first, deciding() as second:
+def test_one_decides_at_a_time(tmp_path: Path) -> None:
+    with deciding() as first, deciding(patience_s=0.05) as second:
         assert (first.is_busy, second.is_busy) == (False, True)
         assert second.make(a_claim(tmp_path)) is None
     assert not decided().is_busy

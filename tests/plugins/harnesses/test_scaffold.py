@@ -330,11 +330,11 @@ def test_a_call_that_ended_before_it_wrote_the_files_is_taken_up(
     original = b'{"mcpServers": { } }'  # taking our key out again would lose the space
     (config.root / ".mcp.json").write_bytes(original)
 
-    def end(*_: object) -> None:
+    def end(*_: object, mode: int) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("perpetual_harnesses.scaffold._put", end)
+        patched.setattr("perpetual_harnesses.scaffold.write_atomic", end)
         with pytest.raises(KeyboardInterrupt):
             scaffold(config, _SHARED, ["mcp"])
     assert _actions(scaffold(config, _SHARED))[".mcp.json"] == "merged"

@@ -75,9 +75,9 @@ def test_our_own_record_gives_the_bytes_back(lab: Lab) -> None:
     assert (lab.root / ".mcp.json").read_text() == '{ "mcpServers": {} }\n'
 
 
-def test_a_place_outside_of_the_law_is_refused_by_name(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scaffold_record, "_is_ours", lambda data: True)
-    _bring(lab, _record(lab, "../x", b"", written=b""))
+def test_a_place_outside_of_the_law_is_refused_by_name(lab: Lab) -> None:
+    entry = scaffold_record.Entry(existed=False, original=None, written=None, folders=(), plans=())
+    scaffold_record.write(lab.config.folder, scaffold_record.Record((), ("mcp",), {"../x": entry}))
     with pytest.raises(CorruptData, match=r"\.\./x"):
         read(lab.config.folder)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perpetual_local import scheduler as local
+from perpetual_local.scheduler import LocalScheduler
 from perpetual_supervisor import rundir
 from tests.faults.supervised import Bench
 
@@ -42,10 +42,10 @@ def test_waiting_for_any_does_not_keep_a_processor_busy(bench: Bench, monkeypatc
         return observe(folder)
 
     monkeypatch.setattr(rundir, "observe", counted)
-    monkeypatch.setattr(local, "_UNSEEN_POLL_S", 0.2)
+    scheduler = LocalScheduler(max_log_bytes=1 << 20, unseen_poll_s=0.2)
     for watched in (runs, runs[:1]):
         looks.clear()
-        assert bench.scheduler.wait_any(watched, 0.5) == []
+        assert scheduler.wait_any(watched, 0.5) == []
         assert len(looks) <= 2 * 5, f"it looked {len(looks)} times in half a second"
     bench.open("unseen")
     assert bench.scheduler.wait_any(runs, 30.0) == [0]

@@ -11,8 +11,16 @@ import pytest
 
 from perpetual.api import MetricReader, MetricValue, RunFolder
 from perpetual.toolkit.confined import UnsafePath
-from perpetual_metrics import readers
-from perpetual_metrics.readers import csv_file, metrics_log, results_file, stdout_json, stdout_text
+from perpetual_metrics.readers import (
+    CsvFile,
+    MetricsLog,
+    StdoutText,
+    csv_file,
+    metrics_log,
+    results_file,
+    stdout_json,
+    stdout_text,
+)
 
 ALL = [results_file({}), metrics_log({}), csv_file({}), stdout_json({}), stdout_text({})]
 FILES = ("results.json", "metrics.jsonl", "results.csv", "metrics.csv", "stdout.log")
@@ -183,18 +191,17 @@ def test_what_the_run_s_own_log_keeps_with_its_type(folder: RunFolder, typed: di
     assert metrics_log({}).read(folder) == {"loss": MetricValue(value, "metrics.jsonl:1")}
 
 
-def test_of_a_very_long_log_the_end_is_read(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From a line's start on, and with the lines' own numbers."""
-    lines = [f'{{"loss": {number}.0, "n{number}": 1}}' for number in range(1, 101)]
+def test_of_a_very_long_log_the_end_is_read(folder: RunFolder) -> None:
+    """From a line's start on, and with the lines' own numbers; what comes before is counted in pieces of a MiB."""
+    last = 100_000
+    lines = [f'{{"loss": {number}.0, "n{number}": 1}}' for number in range(1, last + 1)]
     (folder.log_dir / "metrics.jsonl").write_text("\n".join(lines) + "\n")
-    for name in ("_LIMIT_BYTES", "_PIECE_BYTES"):
-        monkeypatch.setattr(readers, name, 100)
-    found = metrics_log({}).read(folder)
-    assert found["loss"] == MetricValue(100.0, "metrics.jsonl:100")
-    assert {"n98", "n99", "n100"} <= found.keys()
-    assert "n90" not in found
+    found = MetricsLog(limit_bytes=100).read(folder)
+    assert found["loss"] == MetricValue(float(last), f"metrics.jsonl:{last}")
+    assert {f"n{last - 1}", f"n{last}"} <= found.keys()
+    assert f"n{last - 10}" not in found
     (folder.log_dir / "stdout.log").write_text("x" * 60 + "loss: 1.0\n" + "y" * 95 + "\n")
-    assert stdout_text({}).read(folder) == {}  # a piece of a line could be a piece of a name
+    assert StdoutText(limit_bytes=100).read(folder) == {}  # a piece of a line could be a piece of a name
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -244,7 +251,6 @@ def test_an_older_table_is_another_run_s(folder: RunFolder) -> None:
     assert csv_file({}).read(folder) == {}
 
 
-def test_a_table_too_long_to_have_its_names_is_none(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers, "_LIMIT_BYTES", 10)
+def test_a_table_too_long_to_have_its_names_is_none(folder: RunFolder) -> None:
     (folder.log_dir / "metrics.csv").write_text("loss,acc\n1.0,2.0\n3.0,4.0\n")
-    assert csv_file({}).read(folder) == {}
+    assert CsvFile(limit_bytes=10).read(folder) == {}

@@ -112,14 +112,11 @@ def test_a_progress_bar_s_line_ends_at_its_return(tmp_path: Path) -> None:
     assert found == Symptom("oom", "MemoryError", "stderr.log:1")
 
 
-def test_only_the_end_is_read_and_lines_are_counted_from_the_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_end_is_read_and_lines_are_counted_from_the_start(tmp_path: Path) -> None:
     early = "MemoryError\n" + "x" * 99 * 1 + "\n"
     path = log(tmp_path, early + ("y" * 99 + "\n") * 2000 + "Segmentation fault\n")
     assert symptoms_of(REDACTOR, [path]) == [Symptom("crash", "Segmentation fault", "stderr.log:2003")]
-    monkeypatch.setattr(symptoms, "_COUNTED_BYTES", 1000)
-    assert symptoms_of(REDACTOR, [path])[0].source == "stderr.log"
+    assert symptoms_of(REDACTOR, [path], counted_bytes=1000)[0].source == "stderr.log"
 
 
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:

@@ -413,12 +413,11 @@ def test_a_probe_that_cannot_be_started(machine: Machine, monkeypatch: pytest.Mo
     assert reading.reason.startswith("the NVIDIA driver could not be asked: ")
 
 
-def test_a_probe_of_another_version(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_probe_of_another_version(machine: Machine, tmp_path: Path) -> None:
     newer = tmp_path / "probe.py"
-    monkeypatch.setattr(devices, "_PROBE", newer)
     for answer in ("", "[]", '{"driver": null, "gpus": [{"index": 0}], "reason": null}'):
         newer.write_text(f"print({answer!r})")
-        reading = read_devices()
+        reading = read_devices(probe=newer)
         assert (reading.driver, reading.gpus) == (None, ())
         assert reading.reason is not None
         assert reading.reason.startswith("the probe's answer cannot be read")

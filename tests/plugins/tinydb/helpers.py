@@ -25,6 +25,7 @@ __all__ = [
     "contents",
     "files",
     "fill",
+    "folding",
     "fresh",
     "ns",
     "python",
@@ -39,6 +40,11 @@ OPTIONS = {"lock_timeout_s": 30.0}
 def fresh(folder: Path) -> TinyStore:
     """The store as a new process would open it."""
     return open_store(OPTIONS, path=folder)
+
+
+def folding(folder: Path) -> TinyStore:
+    """A store that folds its journal into a snapshot after 2,000 bytes."""
+    return TinyStore(folder, lock_timeout_s=30.0, least_fold_bytes=2000)
 
 
 def append(store: StoreBase, n: int) -> None:

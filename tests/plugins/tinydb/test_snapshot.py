@@ -18,7 +18,7 @@ from perpetual.toolkit.atomic import write_atomic
 from perpetual_tinydb import journal as journal_module
 from perpetual_tinydb.journal import Journal
 from perpetual_tinydb.store import TinyStore
-from tests.plugins.tinydb.helpers import append, contents, files, fill, fresh, ns, python, state
+from tests.plugins.tinydb.helpers import append, contents, files, fill, folding, fresh, ns, python, state
 
 # --- compaction -----------------------------------------------------------------------------------------------------
 
@@ -156,10 +156,10 @@ def test_a_journal_that_outgrows_its_snapshot_is_folded(folder: Path, store: Tin
 
 @pytest.mark.parametrize("call", ["open", "fsync", "replace", "write"])
 def test_no_room_for_a_compaction_never_fails_the_commit(
-    folder: Path, store: TinyStore, monkeypatch: pytest.MonkeyPatch, call: str
+    folder: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     """The commit stands, the half snapshot gives its room back, and it is tried again a MiB later."""
-    monkeypatch.setattr(journal_module, "_LEAST_BYTES", 2000)
+    store = folding(folder)
     real, tried = getattr(os, call), []
 
     def refuse(*given: Any, **named: Any) -> Any:
@@ -188,6 +188,7 @@ def test_no_room_for_a_compaction_never_fails_the_commit(
     assert store.describe()["generation"] > 1
     assert store.describe()["compaction_problem"] is None
     assert (ns(fresh(folder)), store.verify()) == ([*range(60)], [])
+    store.close()
 
 
 def test_a_folder_that_does_not_confirm_keeps_the_snapshot_that_is_named(
@@ -323,18 +324,15 @@ def test_a_flipped_bit_in_any_row_is_found_when_it_is_read(folder: Path, store: 
     assert fresh(folder).verify() == []
 
 
-def test_a_damaged_row_stops_the_compaction_and_not_the_commit(
-    folder: Path, store: TinyStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_row_stops_the_compaction_and_not_the_commit(folder: Path, store: TinyStore) -> None:
     fill(store)
     store.compact()
-    monkeypatch.setattr(journal_module, "_LEAST_BYTES", 2000)
     path = folder / "snapshot-2.jsonl"
     begin = _lines(path)[3][0]
     data = bytearray(path.read_bytes())
     data[begin + 20] ^= 1
     path.write_bytes(data)
-    writer = fresh(folder)
+    writer = folding(folder)
     for n in range(60):
         with writer.transaction() as tx:
             tx.put("setting", "x", {"n": n, "text": "x" * 100})
