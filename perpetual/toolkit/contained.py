@@ -12,7 +12,7 @@ from perpetual.toolkit.reserved import is_bundled
 __all__ = ["PartEnded", "contained", "limited"]
 
 T = TypeVar("T")
-_MOST_S = 30.0  # for one call of an analyser, proposer, check or section
+LIMIT_S = 30.0  # for one call of an analyser, proposer, check or section
 
 
 class PartEnded(Exception):
@@ -30,12 +30,12 @@ def contained() -> Iterator[None]:
         raise PartEnded(f"{type(problem).__name__}: {problem}") from problem
 
 
-def limited(name: str, function: Callable[[], T]) -> T:
-    """Returns what a part answers; `name` is its qualified name, and one of another distribution has 30 seconds.
+def limited(name: str, function: Callable[[], T], *, limit_s: float = LIMIT_S) -> T:
+    """Returns what a part answers; `name` is its qualified name, and one of another distribution has `limit_s`.
 
     Raises:
         OutOfTime: see `deadline.call`, which interrupts in the main thread.
         PartEnded: if the part tried to end the process.
     """
     with contained():
-        return function() if is_bundled(name) else call(_MOST_S, function)
+        return function() if is_bundled(name) else call(limit_s, function)

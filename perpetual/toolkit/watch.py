@@ -16,15 +16,15 @@ from typing import Any
 
 __all__ = ["FolderWatch"]
 
-_SWEEP_S = 5.0
+SWEEP_S = 5.0
 _POLL_S = 0.05
 
 
 class FolderWatch:
     """Watches the files of one folder, not its subfolders, from its first `wait` on. Safe in threads."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, *, sweep_s: float = SWEEP_S) -> None:
+        self.folder, self._sweep_s = folder, sweep_s
         self._changed = threading.Condition()
         self._ticks = 0  # grows with every notice
         self._guard = threading.Lock()
@@ -48,7 +48,7 @@ class FolderWatch:
                 time.sleep(min(_POLL_S, left))
                 continue
             with self._changed:  # a notice since the look above has moved the count, and nothing is waited for
-                self._changed.wait_for(lambda seen=ticks: self._ticks != seen, min(_SWEEP_S, left))  # type: ignore[misc]
+                self._changed.wait_for(lambda seen=ticks: self._ticks != seen, min(self._sweep_s, left))  # type: ignore[misc]
 
     def close(self) -> None:
         """Ends the watching; a later `wait` begins it again."""
@@ -92,7 +92,7 @@ class FolderWatch:
                 observer.schedule(Handler(), str(self.folder), event_filter=kinds)
                 observer.start()
             except OSError:  # looked for at intervals instead
-                self._retry_at = time.monotonic() + _SWEEP_S
+                self._retry_at = time.monotonic() + self._sweep_s
                 if observer is not None:
                     observer.stop()  # of its threads some live already
                 return False

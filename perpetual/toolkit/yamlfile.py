@@ -21,7 +21,7 @@ from perpetual.toolkit.lock import FileLock
 
 __all__ = ["place_of", "plain_values", "read_yaml", "remove_value", "set_value", "unreadable", "write_document"]
 
-_PATIENCE_S = 10.0
+PATIENCE_S = 10.0
 _LARGEST_BYTES = 1024 * 1024  # of a file that people write
 _MOST_BITS = 1023  # of a whole number: what fits into a float
 _MOST_TEXTS = 32  # whose values a process remembers
@@ -197,7 +197,7 @@ def _changed(path: Path, change: Callable[[], None]) -> None:
     """Calls `change` under the lock beside the file; raises as `set_value` does."""
     guard = FileLock(path.with_name(f"{path.name}.lock"))
     try:
-        if not guard.acquire(timeout_s=_PATIENCE_S):
+        if not guard.acquire(timeout_s=PATIENCE_S):
             raise TransientError(f"{path} is being changed by another process", hint="the same again")
         try:
             change()

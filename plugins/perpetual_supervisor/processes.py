@@ -18,7 +18,7 @@ from perpetual.toolkit.platform import Identity
 from perpetual.toolkit.run_folder import NONCE_VARIABLE, folder_of, is_locked, supervisor_here
 from perpetual_supervisor.records import Started, read_exit, read_started
 
-__all__ = ["Supervision", "command_of", "is_live", "marked", "supervision_of"]
+__all__ = ["Supervision", "command_of", "environment_of", "is_live", "marked", "supervision_of"]
 
 _FOLDER_VARIABLES = ("PERPETUAL_RUN_DIR", "PERPETUAL_METRICS")
 _METRICS = "/metrics.jsonl"
@@ -159,7 +159,7 @@ def marked(run_dir: Path, nonce: str | None, *, leave_out: Callable[[int], bool]
     blank: set[int] = set()
     given: set[Identity] = set()  # a process that is asked to end twice may take the second for less patience
     for pid in waiting:
-        content = _environment_of(pid)
+        content = environment_of(pid)
         if content == b"" and pid not in blank:  # as of one that is just executing a program: once more, at the end
             blank.add(pid)
             waiting.append(pid)
@@ -176,7 +176,7 @@ def marked(run_dir: Path, nonce: str | None, *, leave_out: Callable[[int], bool]
 
 def _is_of(pid: int, content: bytes | None, run_dir: Path, nonce: str | None, logs: list[os.stat_result]) -> bool:
     """Returns whether a process is the run's; `content` is its environment where that was read just now."""
-    content = _environment_of(pid) if content is None else content
+    content = environment_of(pid) if content is None else content
     has_mark = b"PERPETUAL_" in content and _is_marked(_parsed(content), run_dir, nonce)
     return has_mark or _puts_out(pid, logs)
 
@@ -207,10 +207,11 @@ def _folder_in(variables: Mapping[str, str]) -> str | None:
 
 
 def _variables_of(pid: int) -> dict[str, str]:
-    return _parsed(_environment_of(pid))
+    return _parsed(environment_of(pid))
 
 
-def _environment_of(pid: int) -> bytes:
+def environment_of(pid: int) -> bytes:
+    """Returns the environment of a process; empty where it has gone, shows none, or is another user's."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return file.read()

@@ -18,8 +18,8 @@ from perpetual import Lab, entry
 from perpetual.cli import fastpath
 from perpetual.cli.app import run
 from perpetual.cli.interrupt import is_interrupt
+from perpetual.lab.runs import Runs
 from perpetual.lab.storage import Storage
-from perpetual_cli import runs
 from perpetual_local.scheduler import LocalScheduler
 
 LONG_S = 60.0
@@ -180,7 +180,7 @@ def test_it_is_told_when_it_comes_as_another_error(
         except KeyboardInterrupt as problem:
             raise RuntimeError("Error calling __set_name__") from problem
 
-    monkeypatch.setattr(runs, "_table", broken)
+    monkeypatch.setattr(Runs, "list", broken)
     assert run(["runs"]) == 130
     assert capsys.readouterr().err == "error: interrupted\n"
 

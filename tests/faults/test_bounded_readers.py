@@ -71,12 +71,10 @@ class _Catastrophe(MetricReader):
         return {}
 
 
-def test_a_plugins_catastrophic_expression_is_stopped_and_the_others_read(
-    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(measure, "_MOST_S", 0.2)
+def test_a_plugins_catastrophic_expression_is_stopped_and_the_others_read(folder: RunFolder) -> None:
     (folder.log_dir / "results.json").write_text('{"loss": 2.5}')
-    found, notes = measure.read_all([("x/evil", _Catastrophe()), ("results-file", results_file({}))], folder)
+    readers = [("x/evil", _Catastrophe()), ("results-file", results_file({}))]
+    found, notes = measure.read_all(readers, folder, limit_s=0.2)
     assert found == {"loss": MetricValue(2.5, "results.json:loss")}
     assert notes == [{"kind": "metrics", "text": "the metric reader x/evil stopped after 0.2 s", "source": "x/evil"}]
 
@@ -93,7 +91,7 @@ def test_a_gate_that_does_not_answer_refuses(project: Path, monkeypatch: pytest.
     with Lab.open(project) as lab:
         lab.settings.set_config("plugin_gate_s", "0.2")
         judges = gates.Gates(lab.context)
-        monkeypatch.setattr(judges, "_serving", lambda: [("x/hanging", _Hanging())])
+        monkeypatch.setattr(lab.context, "parts", lambda slot: [("x/hanging", _Hanging())])
         verdict, text = judges.judge("a note", Provenance("a.md", "note", "me"))
     assert (verdict.outcome, verdict.category) == ("reject", "gate_failed")
     assert verdict.findings[0]["excerpt"] == "the gate failed: stopped after 0.2 s"

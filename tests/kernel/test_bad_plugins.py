@@ -213,10 +213,9 @@ def test_a_command_that_raises_is_named(
     assert "the command acme-shout/shout failed: ZeroDivisionError" in capsys.readouterr().err
 
 
-def test_a_part_of_another_distribution_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contained, "_MOST_S", 0.1)
+def test_a_part_of_another_distribution_is_interrupted() -> None:
     with pytest.raises(OutOfTime, match=r"stopped after 0\.1 s"):
-        contained.limited("acme/slow", lambda: time.sleep(600))
+        contained.limited("acme/slow", lambda: time.sleep(600), limit_s=0.1)
     with pytest.raises(contained.PartEnded):
         contained.limited("acme/leaves", sys.exit)
 

@@ -315,7 +315,7 @@ def test_a_further_capture_adds_its_facts(lab: Lab, campaign: Campaign, capsys: 
 def test_a_capture_that_fails_is_noted_and_stops_nothing(
     lab: Lab, campaign: Campaign, monkeypatch: pytest.MonkeyPatch, part: type[Capture], why: str
 ) -> None:
-    monkeypatch.setattr(captures, "_MOST_S", 1.0)
+    monkeypatch.setattr(captures, "LIMIT_S", 1.0)
     (lab.root / "eval.py").write_text("1")
     lab.settings.set_methodology("protected_paths", "eval.py")
     experiment = campaign()[1]

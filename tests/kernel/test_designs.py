@@ -215,7 +215,7 @@ def test_who_is_compared_with_a_baseline_is_known_however_many_experiments_there
         return made.id
 
     monkeypatch.setattr(settle, "refold_users_of", refolded)
-    monkeypatch.setattr(confidence, "_KEEP_EVERY", 5)
+    monkeypatch.setattr(confidence, "KEEP_EVERY", 5)
     first = claim(1)
     for number in range(5):
         lab.experiments.propose(command=f"echo {number}")

@@ -31,6 +31,8 @@ from perpetual.slots.scheduler import Sighting
 from perpetual.slots.store import StoreBase
 from perpetual.toolkit import platform
 from perpetual.toolkit.lock import FileLock
+from perpetual.toolkit.units import finite
+from perpetual_local.scheduler import LocalScheduler
 from tests.faults.run_harness import LONG_S, approved, dead_process, until
 
 Campaign = Callable[..., tuple[Hypothesis, Experiment]]
@@ -110,7 +112,7 @@ def test_who_ended_a_run_is_known_when_it_is_measured(lab: Lab, other: Lab, monk
         platform.signal_process(command, signal.SIGTERM)
         assert other.part("scheduler").wait(run.native_id, other.runs.log_dir(run.id), LONG_S).state == "ended"
 
-    monkeypatch.setattr(reconcile, "_seen_many", _once(meanwhile, reconcile._seen_many))
+    monkeypatch.setattr(LocalScheduler, "poll_many", _once(meanwhile, LocalScheduler.poll_many))
     lab.scan()
     ended = lab.runs.get(run.id)
     assert ended.status == "failed"
@@ -312,8 +314,8 @@ def test_nothing_is_launched_while_it_is_decided_what_to_park(
 
 
 def test_a_first_budget_replaces_none(lab: Lab, other: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    set_ = lab.budget._set
-    monkeypatch.setattr(lab.budget, "_set", _once(_refused(lambda: other.budget.begin(5.0)), set_))
+    deed = _refused(lambda: other.budget.begin(5.0))
+    monkeypatch.setattr("perpetual.lab.budget.finite", _once(deed, finite))
     assert lab.budget.begin(1.0)["limit_gpu_hours"] == 1.0
     with pytest.raises(Conflict):
         other.budget.begin(5.0)

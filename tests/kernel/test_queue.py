@@ -10,6 +10,7 @@ import pytest
 from perpetual import Lab
 from perpetual.errors import TransientError
 from perpetual.lab.engines.placing import Surveys
+from perpetual.lab.kinds import RunRow
 from perpetual.lab.runs import start
 from tests.faults.run_harness import approved, opened
 
@@ -49,14 +50,14 @@ def test_a_run_that_cannot_be_looked_at_is_told_and_holds_up_no_other(
         lab.queue.set_state("paused")
         ids = three_runs(lab)
         lab.queue.set_state("running")
-        real = start._try_start
+        real = start.wanted_gpus
 
-        def busy(ctx: Any, run_id: str, devices: Any) -> Any:
-            if run_id == ids[0]:
+        def busy(run: RunRow) -> Any:
+            if run.id == ids[0]:
                 raise TransientError("another process writes")
-            return real(ctx, run_id, devices)
+            return real(run)
 
-        monkeypatch.setattr(start, "_try_start", busy)
+        monkeypatch.setattr(start, "wanted_gpus", busy)
         told = lab.scan()
         assert told["problems"] == [{"run_id": "r1", "code": TransientError.code, "message": "another process writes"}]
         assert [(change["run_id"], change["to"]) for change in told["changes"]] == [

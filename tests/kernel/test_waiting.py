@@ -33,7 +33,7 @@ def _until(condition: Callable[[], bool]) -> None:
 @pytest.fixture
 def no_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that nobody is woken by the time alone."""
-    monkeypatch.setattr(waiting, "_SWEEP_S", LONG_S)
+    monkeypatch.setattr(waiting, "SWEEP_S", LONG_S)
 
 
 @pytest.mark.usefixtures("no_sweep")

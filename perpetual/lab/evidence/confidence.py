@@ -46,7 +46,7 @@ __all__ = [
 
 _COMPARED = "compared"  # the kept fold of who is compared with what
 _FIGURES = ("confidence", "log_odds", "e_support", "e_refute", "false_alarm_bound", "n_measured")
-_KEEP_EVERY = 64  # experiments
+KEEP_EVERY = 64  # experiments
 _FLOOR_DF = 3  # a noise floor with this many degrees of freedom replaces a declared guess
 _GUESS_DF = 2.0
 # What runs kept back for it must say by themselves before they confirm: as much as all opinions together may.
@@ -509,7 +509,7 @@ def _users(tx: LabTransaction) -> dict[str, list[str]]:
         baseline, user = (found.body["design"]["baseline"], found.body["hypothesis_id"]) if found else (None, None)
         if isinstance(baseline, str) and user and user not in users.setdefault(baseline, []):
             users[baseline].append(user)
-    if total - state["experiments"] >= _KEEP_EVERY:
+    if total - state["experiments"] >= KEEP_EVERY:
         tx.put("fold", _COMPARED, {"experiments": total, "users": users})
     return users
 

@@ -45,7 +45,7 @@ SCHEMA = "perpetual.provenance/1"
 UNREADABLE = "code_unknown"  # the code of an error: code that was approved cannot be read
 
 T = TypeVar("T")
-_MOST_S = 120.0  # one capture's time for one call
+LIMIT_S = 120.0  # one capture's time for one call
 _LARGEST_FACTS = 24_000_000  # bytes of one capture's facts
 _LONGEST_WHY = 300  # characters of a capture's own error
 _DEEPEST = 2 * DEEPEST  # levels of what is read back: what a specification may hold, and its place in the document
@@ -272,7 +272,7 @@ def _serving(ctx: Context) -> list[tuple[str, Capture]]:
 def _ask(function: Callable[[], T]) -> T:
     """Returns what a capture answers; raises whatever it raises, PartEnded, or OutOfTime."""
     with contained():
-        return call_bounded(_MOST_S, function)
+        return call_bounded(LIMIT_S, function)
 
 
 def _bound(method: Callable[..., T], *arguments: object) -> Callable[[], T]:

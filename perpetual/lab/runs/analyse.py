@@ -20,7 +20,7 @@ from perpetual.toolkit.contained import limited
 
 __all__ = ["analyse"]
 
-_PAGE = 1_000
+PAGE_ITEMS = 1_000
 _Record = TypeVar("_Record")
 
 
@@ -87,10 +87,10 @@ def _conclude(ctx: Context, analysers: list[tuple[str, Analyser]], hypothesis: H
 
 def _every(pages: Callable[..., Listing[_Record]], hypothesis_id: str) -> list[_Record]:
     """Returns all of a hypothesis's records: a verdict is described from the whole of its case."""
-    page = pages(hypothesis_id=hypothesis_id, limit=_PAGE)
+    page = pages(hypothesis_id=hypothesis_id, limit=PAGE_ITEMS)
     found = [*page.items]
     while page.next_cursor is not None:
-        page = pages(hypothesis_id=hypothesis_id, limit=_PAGE, cursor=page.next_cursor)
+        page = pages(hypothesis_id=hypothesis_id, limit=PAGE_ITEMS, cursor=page.next_cursor)
         found += page.items
     return found
 

@@ -28,7 +28,7 @@ from perpetual.toolkit.units import posix_of
 
 __all__ = ["did_you_mean", "measure", "read_again", "read_all"]
 
-_MOST_S, _ALL_S = 30.0, 90.0  # of one reader and of all, for one run: the other runs wait meanwhile
+LIMIT_S, _ALL_S = 30.0, 90.0  # of one reader and of all, for one run: the other runs wait meanwhile
 _LONGEST_NAME = 200
 _MOST = 1_000
 _NAMED = 5
@@ -99,14 +99,17 @@ def _folder_of(ctx: Context, run: RunRow, started: str | None) -> RunFolder:
 
 
 def read_all(
-    readers: Sequence[tuple[str, MetricReader]], folder: RunFolder, declared: str | None = None
+    readers: Sequence[tuple[str, MetricReader]],
+    folder: RunFolder,
+    declared: str | None = None,
+    *,
+    limit_s: float = LIMIT_S,
 ) -> tuple[dict[str, MetricValue], list[Json]]:
-    """Returns what the readers, by name, find in a folder, as the record can hold it.
-
-    What was left out, as annotations.
+    """Returns what the readers, by name, find in a folder, and what was left out, as annotations.
 
     Args:
         declared: the metric that is kept, however many there are.
+        limit_s: the time of one reader.
     """
     found: dict[str, MetricValue] = {}
     told: list[Json] = []
@@ -116,7 +119,7 @@ def read_all(
     for name, reader in sorted(readers, key=lambda pair: not is_bundled(pair[0])):
         try:
             with contained():
-                values = call(max(0.1, min(_MOST_S, left.left())), partial(_read, reader, folder))
+                values = call(max(0.1, min(limit_s, left.left())), partial(_read, reader, folder))
         except OutOfTime as problem:
             told.append(_annotation(f"the metric reader {name} {problem}", name))
             continue

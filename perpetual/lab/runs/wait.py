@@ -18,7 +18,7 @@ from perpetual.toolkit.units import finite, identifier
 __all__ = ["named", "wait", "wait_any"]
 
 _TURN_S = 0.1  # how long one of several schedulers is waited on
-_SWEEP_S = 1.0  # how often what other processes did is looked at while a run is waited for
+SWEEP_S = 1.0  # how often what other processes did is looked at while a run is waited for
 
 
 def wait(
@@ -54,7 +54,7 @@ def wait(
                 say(f"{run.id} cannot be looked at now: {message}")
         if live and all(map(is_held, live)):
             raise held_up(ctx, live[0])
-        left = _SWEEP_S if deadline is None else min(_SWEEP_S, deadline - time.monotonic())
+        left = SWEEP_S if deadline is None else min(SWEEP_S, deadline - time.monotonic())
         if not live or left <= 0:
             return {kind_id[1]: ctx.need(*kind_id).body["status"] for kind_id in wanted}
         ended = _sleep(ctx, left)
@@ -83,7 +83,7 @@ def _sleep(ctx: Context, timeout_s: float) -> list[str]:
                 return []
     except (CorruptData, TransientError, PluginError, *HOSTILE):  # spoilt just now: the next look leaves it out
         pass
-    ctx.store.wait(seen, max(0.0, min(deadline - time.monotonic(), _SWEEP_S)))
+    ctx.store.wait(seen, max(0.0, min(deadline - time.monotonic(), SWEEP_S)))
     return []
 
 

@@ -13,16 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from perpetual.toolkit import watch
 from perpetual.toolkit.watch import FolderWatch
 
 _PATIENCE_S = 60.0
-
-
-@pytest.fixture
-def never_swept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only a notice wakes who waits."""
-    monkeypatch.setattr(watch, "_SWEEP_S", 1000.0)
+NEVER_S = 1000.0  # between two looks: only a notice wakes the waiter
 
 
 def _append(path: Path) -> None:
@@ -41,7 +35,7 @@ def _touch(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [_append, _replace, _touch], ids=["appended", "replaced", "a new time"])
-def test_a_change_wakes(tmp_path: Path, never_swept: None, change: Callable[[Path], None]) -> None:
+def test_a_change_wakes(tmp_path: Path, change: Callable[[Path], None]) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"")
     before = path.stat().st_mtime_ns, path.stat().st_ino
@@ -51,7 +45,7 @@ def test_a_change_wakes(tmp_path: Path, never_swept: None, change: Callable[[Pat
         looked.release()
         return (path.stat().st_mtime_ns, path.stat().st_ino) != before
 
-    watched = FolderWatch(tmp_path)
+    watched = FolderWatch(tmp_path, sweep_s=NEVER_S)
     answers: list[bool] = []
     thread = threading.Thread(target=lambda: answers.append(watched.wait(is_changed, _PATIENCE_S)))
     thread.start()
@@ -62,7 +56,7 @@ def test_a_change_wakes(tmp_path: Path, never_swept: None, change: Callable[[Pat
     assert answers == [True]
 
 
-def test_reading_is_no_change(tmp_path: Path, never_swept: None) -> None:
+def test_reading_is_no_change(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"x")
     looks: list[bytes] = []
@@ -71,7 +65,7 @@ def test_reading_is_no_change(tmp_path: Path, never_swept: None) -> None:
         looks.append(path.read_bytes())
         return False
 
-    watched = FolderWatch(tmp_path)
+    watched = FolderWatch(tmp_path, sweep_s=NEVER_S)
     assert not watched.wait(look, 0.3)
     watched.close()
     assert len(looks) <= 3  # at the start and at the end, and not each time because of the time before
@@ -123,9 +117,8 @@ def test_what_cannot_be_watched_leaves_nothing_behind(
         monkeypatch.setattr(InotifyFD, "_create_inotify_fd", refused)
     else:
         monkeypatch.setattr(BaseObserver, "start", refused)
-    monkeypatch.setattr(watch, "_SWEEP_S", 0.01)
     before, descriptors = {*threading.enumerate()}, len(os.listdir("/proc/self/fd"))
-    watched = FolderWatch(tmp_path)
+    watched = FolderWatch(tmp_path, sweep_s=0.01)
     path = tmp_path / "file"
     looks: list[bool] = []
 
@@ -143,8 +136,8 @@ def test_what_cannot_be_watched_leaves_nothing_behind(
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_watches_for_itself(tmp_path: Path, never_swept: None) -> None:
-    watched = FolderWatch(tmp_path)
+def test_a_forked_child_watches_for_itself(tmp_path: Path) -> None:
+    watched = FolderWatch(tmp_path, sweep_s=NEVER_S)
     assert not watched.wait(lambda: False, 0.01)
     child = os.fork()
     if child == 0:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from perpetual.errors import PerpetualError, TransientError
-from perpetual.toolkit import yamlfile
+from perpetual.toolkit import confined, yamlfile
+from perpetual.toolkit.foreign import check_yaml
 from perpetual.toolkit.lock import FileLock
 
 
@@ -24,17 +25,17 @@ def file(tmp_path: Path) -> Path:
 def test_changes_at_the_same_time_are_all_there(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each reads only what the one before has written: all have read before one could write, if nobody waited."""
     everybody = threading.Barrier(4)
-    parse = yamlfile._parse
+    read_bytes = confined.read_bytes
 
-    def parsed(path: Path) -> object:
-        found = parse(path)
+    def read(path: Path, *, limit: int) -> bytes:
+        found = read_bytes(path, limit=limit)
         try:
             everybody.wait(0.05)  # without a lock all four meet here; under it this is only a pause
         except threading.BrokenBarrierError:
             everybody.reset()
         return found
 
-    monkeypatch.setattr(yamlfile, "_parse", parsed)
+    monkeypatch.setattr(confined, "read_bytes", read)
     names = ["a", "b", "c", "d"]
     threads = [threading.Thread(target=yamlfile.set_value, args=(file, (name,), 1)) for name in names]
     for thread in threads:
@@ -49,7 +50,7 @@ def test_changes_at_the_same_time_are_all_there(file: Path, monkeypatch: pytest.
 
 
 def test_who_cannot_have_its_turn_is_told(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yamlfile, "_PATIENCE_S", 0.01)
+    monkeypatch.setattr(yamlfile, "PATIENCE_S", 0.01)
     before = file.read_bytes()
     with (
         FileLock(file.with_name("settings.yaml.lock")),
@@ -83,13 +84,12 @@ def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_a_text_is_parsed_once_wherever_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its parser is slow; and what one caller does with its values, no other sees."""
     parsed: list[str] = []
-    document = yamlfile._document
 
-    def counted(text: str) -> object:
+    def counted(text: str) -> None:
         parsed.append(text)
-        return document(text)
+        check_yaml(text)
 
-    monkeypatch.setattr(yamlfile, "_document", counted)
+    monkeypatch.setattr("perpetual.toolkit.yamlfile.check_yaml", counted)
     text = f"# {tmp_path}\none: [1, 2.5, 'a', null, true]\n"
     places = [tmp_path / f"{number}.yaml" for number in range(3)]
     for place in places:

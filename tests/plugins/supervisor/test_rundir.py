@@ -866,13 +866,13 @@ def drifted(runs: Runs, script: str) -> tuple[Started, Identity]:
 def test_what_shows_no_environment_is_looked_at_again(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     """As one does that is executing a program just now: it gets its TERM with the others."""
     _, stray = drifted(runs, "trap 'echo saved; exit 0' TERM; echo $$; while :; do sleep 0.05; done")
-    real, seen = processes._environment_of, []
+    real, seen = processes.environment_of, []
 
     def at_first_blank(pid: int) -> bytes:
         seen.append(pid)
         return b"" if seen.count(pid) == 1 else real(pid)
 
-    monkeypatch.setattr(processes, "_environment_of", at_first_blank)
+    monkeypatch.setattr(processes, "environment_of", at_first_blank)
     assert [*processes.marked(runs.folder / "run", None, leave_out=lambda pid: False)].count(
         stray
     ) == 1  # by its output, and then by its marks
