@@ -15,7 +15,7 @@ from perpetual.toolkit.readers import agent_steps
 
 TYPE_CHECKING = False  # as typing's, whose import the fast path cannot afford
 if TYPE_CHECKING:
-    from typing import Any
+    from perpetual.documents.status import HypothesisLine, LabStatus, ResultLine, Totals
 
 __all__ = ["DEFAULT_TOKENS", "for_agents", "next_of", "render", "tokens_of"]
 
@@ -23,12 +23,12 @@ DEFAULT_TOKENS = 800
 _HELD = "This project is held: it can be read, and nothing starts until a person accepts it in a terminal."
 
 
-def for_agents(status: dict[str, Any]) -> dict[str, Any]:
+def for_agents(status: LabStatus) -> LabStatus:
     """Returns a kept status document as an agent reads it: with no step that is for a person."""
     return {**status, "next": next_of(status)}
 
 
-def next_of(status: dict[str, Any]) -> list[str]:
+def next_of(status: LabStatus) -> list[str]:
     """Returns the next steps of a kept status document as an agent reads them."""
     steps: list[str] = status["next"]
     if status["brief"].get("agents_may_approve"):
@@ -47,7 +47,7 @@ def _line(text: object, most: int = 110) -> str:
     return plain if len(plain) <= most else plain[: most - 3] + "..."
 
 
-def _bound(item: dict[str, Any]) -> str:
+def _bound(item: HypothesisLine) -> str:
     """Returns the false-alarm bound, or by whose hand it was decided without one."""
     bound = item["false_alarm_bound"]
     if bound is None:
@@ -55,13 +55,13 @@ def _bound(item: dict[str, Any]) -> str:
     return f"false-alarm bound {bound:.2g}"
 
 
-def _rows(item: dict[str, Any]) -> int:
+def _rows(item: HypothesisLine) -> int:
     """Returns how many rows of evidence count."""
     counting = item.get("counting")
     return int(item["evidence_count"] if counting is None else counting)
 
 
-def _hypothesis(item: dict[str, Any], cautions: dict[str, list[str]]) -> str:
+def _hypothesis(item: HypothesisLine, cautions: dict[str, list[str]]) -> str:
     told = "".join(f"; {_line(text, 90)}" for text in cautions.get(item["id"], ())[:2])
     return (
         f"- {item['id']} [{item['status']}] confidence {item['confidence']:.2f} "
@@ -70,7 +70,7 @@ def _hypothesis(item: dict[str, Any], cautions: dict[str, list[str]]) -> str:
     )
 
 
-def _result(item: dict[str, Any]) -> str:
+def _result(item: ResultLine) -> str:
     metrics = ", ".join(f"{_line(name, 30)}={value:.5g}" for name, value in item["metrics"].items())
     ending = "; ".join(text for text in (item["reason"], metrics) if text)
     return (
@@ -78,7 +78,7 @@ def _result(item: dict[str, Any]) -> str:
     )
 
 
-def _budget(budget: dict[str, Any]) -> str:
+def _budget(budget: Totals) -> str:
     if budget["limit_gpu_hours"] is None:
         spent, used = budget["spent_gpu_hours"], budget["run_hours"]
         return f"Budget: unlimited GPU-hours; {spent:.2f} spent, {used:.2f} run-hours used."
@@ -104,7 +104,7 @@ _OWN_SECTIONS = 1  # the first parts, which the lab words itself and which stand
 _EXPAND = "Expand an id: perpetual hypotheses show h1, experiments e1, runs r1, memory show PATH."
 
 
-def _sections(status: dict[str, Any]) -> list[list[str]]:
+def _sections(status: LabStatus) -> list[list[str]]:
     """Returns the brief in parts as they are read: the lab's own first, then what others wrote, each with a heading."""
     extra = status["brief"]
     cautions: dict[str, list[str]] = extra.get("cautions", {})  # what is to be known beside a confidence
@@ -175,7 +175,7 @@ def _chosen(sections: list[list[str]], room: int, fence_bytes: int) -> list[list
     return [section[:count] if count > 1 else [] for section, count in zip(sections, taken, strict=True)]
 
 
-def render(status: dict[str, Any], tokens: int = DEFAULT_TOKENS) -> str:
+def render(status: LabStatus, tokens: int = DEFAULT_TOKENS) -> str:
     """Returns the brief of a status document in at most `tokens` tokens: what is worth most for its size.
 
     Text of others is shown inside a fence with both of its lines, or not at all. The last line counts what was left

@@ -21,7 +21,7 @@ command's exit status). The faces turn one into a line, a JSON document or an MC
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 __all__ = [
@@ -75,7 +75,7 @@ class PerpetualError(Exception):
         *,
         hint: str | None = None,
         code: str | None = None,
-        data: dict[str, Any] | None = None,
+        data: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message

@@ -24,6 +24,8 @@ from perpetual.toolkit.deprecation import announced
 from perpetual.toolkit.fence import fence
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from click.shell_completion import CompletionItem
 
 __all__ = ["is_output", "output_failed", "program", "run"]
@@ -271,7 +273,7 @@ def _check_text(arguments: Sequence[str]) -> None:
             raise UsageError(f"the argument {argument!r} is not UTF-8", hint="write it as UTF-8 text") from problem
 
 
-def _tell(cli: CliContext, error: dict[str, Any], data: dict[str, Any] | None) -> None:
+def _tell(cli: CliContext, error: dict[str, Any], data: Mapping[str, object] | None) -> None:
     error = {**error, "hint": cli.hint(error["hint"])}
     if cli.as_json:
         document = {"schema": "perpetual.error/1", **(data or {}), "error": error}

@@ -14,7 +14,11 @@ from perpetual.toolkit.reserved import known_name
 
 TYPE_CHECKING = False  # as typing's, whose import this path cannot afford
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
+
+    from perpetual.documents.status import Brief, Hook, LabStatus, ServiceNow, Totals
+    from perpetual.documents.trust import TrustNow
 
 __all__ = [
     "HOOKS",
@@ -31,19 +35,19 @@ __all__ = [
 HOOKS = {"session-start": "SessionStart", "user-prompt": "UserPromptSubmit"}
 
 
-def status_document(status: dict[str, Any]) -> dict[str, Any]:
+def status_document(status: LabStatus) -> dict[str, object]:
     """Returns `perpetual status --json`: the kept document without what only the brief needs."""
     return {"schema": "perpetual.status/1", **{key: value for key, value in status.items() if key != "brief"}}
 
 
-def brief_document(text: str, tokens: int) -> dict[str, Any]:
+def brief_document(text: str, tokens: int) -> Brief:
     """Returns `perpetual brief --json`."""
     from perpetual.brief import tokens_of
 
-    return {"schema": "perpetual.brief/1", "text": text, "tokens": tokens_of(text), "limit_tokens": tokens}
+    return {"text": text, "tokens": tokens_of(text), "limit_tokens": tokens}
 
 
-def hook_document(name: str, text: str) -> dict[str, Any]:
+def hook_document(name: str, text: str) -> Hook:
     """Returns what a harness's hook prints: the brief as context of that event."""
     return {"hookSpecificOutput": {"hookEventName": HOOKS[name], "additionalContext": text}}
 
@@ -80,10 +84,12 @@ def answer(arguments: list[str]) -> str | None:
 
         return json.dumps(hook_document(event, render(status, DEFAULT_TOKENS))) + "\n"
     text = render(status, tokens)
-    return _as_json(brief_document(text, tokens), is_agent) if as_json else text + "\n"
+    return (
+        _as_json({"schema": "perpetual.brief/1", **brief_document(text, tokens)}, is_agent) if as_json else text + "\n"
+    )
 
 
-def _as_json(document: dict[str, Any], is_agent: bool) -> str:
+def _as_json(document: Mapping[str, object], is_agent: bool) -> str:
     import json
 
     if is_agent:
@@ -122,7 +128,7 @@ def _parsed(words: list[str]) -> tuple[str, str, int] | None:
 # --- what is kept ---------------------------------------------------------------------------------------------
 
 
-def kept_status() -> dict[str, Any] | None:
+def kept_status() -> LabStatus | None:
     """Returns the kept status document of the project, if it is of the store's present state."""
     found = cache_files.folder()
     config = cache_files.config_of(found) if found else None
@@ -142,7 +148,7 @@ def kept_status() -> dict[str, Any] | None:
         return None  # the full command line says what is wrong
 
 
-def _services(found: str) -> list[dict[str, Any]]:
+def _services(found: str) -> list[ServiceNow]:
     """Returns the services that ran here; whether one still does is asked of the operating system."""
     if not os.path.isdir(os.path.join(found, "services")):
         return []
@@ -209,7 +215,7 @@ def _plain(text: object) -> str:
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in str(text))
 
 
-def _spent(budget: dict[str, Any]) -> str:
+def _spent(budget: Totals) -> str:
     """Returns GPU-hours spent, and reserved if any are, against the limit."""
     limit, spent, reserved = budget["limit_gpu_hours"], budget["spent_gpu_hours"], budget["reserved_gpu_hours"]
     held = f", {reserved:.3g} reserved" if reserved else ""
@@ -224,7 +230,7 @@ def _hours(hours: float) -> str:
     return f"{hours * 60:.1f} min" if hours < 2 else f"{hours:.2f} h"
 
 
-def _held_lines(trust: dict[str, Any] | None) -> list[str]:
+def _held_lines(trust: TrustNow | None) -> list[str]:
     """Returns what of the project does not count here, if anything."""
     if trust is None or (trust["state"] != "held" and not trust["held"]):
         return []
@@ -234,7 +240,7 @@ def _held_lines(trust: dict[str, Any] | None) -> list[str]:
     return [head, *items, *([f"  and {more} more"] if more else [])]
 
 
-def status_text(status: dict[str, Any], *, for_agent: bool = False) -> str:
+def status_text(status: LabStatus, *, for_agent: bool = False) -> str:
     """Returns `perpetual status` as text; for an agent the lab's own lines come first, then fenced foreign text."""
     budget = status["budget"]
     name = [_plain(status["project"])]
@@ -269,18 +275,18 @@ def status_text(status: dict[str, Any], *, for_agent: bool = False) -> str:
         ]
     for item in status.get("services", ()):
         if item["state"] != "stopped":
-            health = item["health"] or {}
-            said = item["reason"] or ("" if health.get("ok") is not False else health.get("detail"))
-            lines.append(f"service {_plain(item['name'])}: {item['state']}" + (f": {_plain(said)}" if said else ""))
-    for name, section in status.get("sections", {}).items():
-        said = section["lines"] if section["error"] is None else [f"failed: {section['error']}"]
-        lines.append(f"{_plain(section['title'] or name)}:")
-        lines += [f"  {_plain(line)}" for line in said]
+            health = item["health"]
+            why = item["reason"] or (health["detail"] if health and health.get("ok") is False else "")
+            lines.append(f"service {_plain(item['name'])}: {item['state']}" + (f": {_plain(why)}" if why else ""))
+    for title, section in status.get("sections", {}).items():
+        words = section["lines"] if section["error"] is None else [f"failed: {section['error']}"]
+        lines.append(f"{_plain(section['title'] or title)}:")
+        lines += [f"  {_plain(line)}" for line in words]
     if not for_agent and status["brief"].get("proposed"):
         lines.append("waiting for approval:")
-        for item in status["brief"]["proposed"]:
-            command = f": {_plain(item['command'])}" if item["command"] else ""
-            lines.append(f"  {item['id']:<5} {_plain(item['title'])}{command}")
+        for proposed in status["brief"]["proposed"]:
+            command = f": {_plain(proposed['command'])}" if proposed["command"] else ""
+            lines.append(f"  {proposed['id']:<5} {_plain(proposed['title'])}{command}")
     steps = ["next:", *(f"  {step}" for step in status["next"])] if status["next"] else []
     if for_agent:
         from perpetual.toolkit.fence import fence

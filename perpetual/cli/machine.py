@@ -5,12 +5,15 @@ Loaded by `perpetual.cli.app` alone.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from perpetual.commands import CliContext, json_option, pass_cli, printable
 from perpetual.errors import PerpetualError, UsageError, unknown
+
+if TYPE_CHECKING:
+    from perpetual.documents.machine import DoctorCheck
 
 __all__ = ["completion", "doctor"]
 
@@ -28,7 +31,7 @@ def doctor(cli: CliContext) -> int:
     return 0 if good else 1
 
 
-def _checks_text(checks: list[dict[str, Any]]) -> str:
+def _checks_text(checks: list[DoctorCheck]) -> str:
     lines = []
     for check in checks:
         mark = {True: "ok", False: "BAD", None: "-"}[check["ok"]]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from perpetual.commands import CliContext, json_option, pass_cli, printable
 from perpetual.commands.offered import OpenGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perpetual.documents.plugins import OptionLine, Plugin, PluginLine, PluginTimed, Timing
 
 __all__ = ["plugins"]
 
@@ -26,7 +31,11 @@ def list_(cli: CliContext, timing: bool) -> None:
     inventory = cli.inventory()
     problems = inventory.problems()
     spent = inventory.timing() if timing else {}
-    items = [{**item, "timing": spent.get(item["qualified_name"])} if timing else item for item in inventory.plugins()]
+    found = inventory.plugins()
+    items: Sequence[PluginLine] = found
+    if timing:
+        timed: list[PluginTimed] = [{**item, "timing": spent.get(item["qualified_name"])} for item in found]
+        items = timed
     cli.items(
         "plugins",
         items,
@@ -37,7 +46,7 @@ def list_(cli: CliContext, timing: bool) -> None:
             item["version"],
             "-" if item["api"] is None else str(item["api"]),
             item["state"],
-            *(_spent(item["timing"]) if timing else ()),
+            *(_spent(spent.get(item["qualified_name"])) if timing else ()),
             _offers(item),
             item["reason"] or "",
         ),
@@ -53,11 +62,11 @@ def list_(cli: CliContext, timing: bool) -> None:
         cli.progress(printable(f"problem: {problem['message']}\n  {cli.hint(problem['hint'])}"))
 
 
-def _spent(timing: dict[str, float] | None) -> tuple[str, str]:
+def _spent(timing: Timing | None) -> tuple[str, str]:
     return ("-", "-") if timing is None else (f"{timing['import_ms']:.1f}", f"{timing['hooks_ms']:.1f}")
 
 
-def _offers(item: dict[str, Any]) -> str:
+def _offers(item: PluginLine) -> str:
     """Returns the plugin's providers, those that are not in force in brackets."""
     by_slot: dict[str, list[str]] = {}
     for one in item["providers"]:
@@ -86,7 +95,7 @@ def show(cli: CliContext, name: str) -> None:
     cli.answer("plugin", document, lambda: _plugin_text(document))
 
 
-def _plugin_text(document: dict[str, Any]) -> str:
+def _plugin_text(document: Plugin) -> str:
     lines = [f"{document['qualified_name']} {document['version']}: {document['state']}"]
     if document["reason"]:
         lines.append(f"  {document['reason']}")
@@ -105,7 +114,7 @@ def _plugin_text(document: dict[str, Any]) -> str:
     return printable("\n".join(lines))
 
 
-def _option_text(owner: str, option: dict[str, Any]) -> str:
+def _option_text(owner: str, option: OptionLine) -> str:
     words = [option["type"], "secret" if option["secret"] else repr(option["default"])]
     words += [f"one of {', '.join(option['choices'])}"] if option["choices"] else []
     words += [f"at least {option['minimum']:g}"] if option["minimum"] is not None else []

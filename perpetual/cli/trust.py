@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,9 @@ from perpetual.commands.offered import OpenGroup
 from perpetual.errors import NotPermitted, UsageError
 from perpetual.toolkit.named_path import named_path
 from perpetual.toolkit.readers import FOR_A_PERSON
+
+if TYPE_CHECKING:
+    from perpetual.documents.trust import Held, Trust
 
 __all__ = ["ask_about_changes", "trust"]
 
@@ -67,11 +70,11 @@ def _ask(cli: CliContext) -> None:
         click.echo("nothing was accepted", err=True)
 
 
-def _answer(cli: CliContext, document: dict[str, Any]) -> None:
+def _answer(cli: CliContext, document: Trust) -> None:
     cli.answer("trust", document, lambda: _text(document))
 
 
-def _text(document: dict[str, Any]) -> str:
+def _text(document: Trust) -> str:
     state = document["state"]
     why = f": {document['why']}" if document["why"] else ""
     lines = [f"project {document['project']} in {document['path']} is {state}{why}"]
@@ -87,7 +90,7 @@ def _text(document: dict[str, Any]) -> str:
     return printable("\n".join(lines))
 
 
-def _item_lines(item: dict[str, Any]) -> list[str]:
+def _item_lines(item: Held) -> list[str]:
     """Returns one held thing as a person reads it: for an approval, exactly what would run."""
     detail, subject = item["detail"], item["subject"]
     if item["kind"] == "approval":

@@ -27,6 +27,7 @@ import click
 from perpetual.errors import ConfigError, CorruptData, NoProject, PerpetualError, UsageError
 
 if TYPE_CHECKING:
+    from perpetual.documents.machine import DoctorCheck
     from perpetual.lab import Lab
     from perpetual.lab.plugin_listing import Inventory
 
@@ -112,11 +113,11 @@ class CliContext:
 
             return Inventory.outside(Path.cwd(), safe=self.safe)
 
-    def checks(self) -> list[dict[str, Any]]:
+    def checks(self) -> list[DoctorCheck]:
         """Returns the doctor's findings; outside a project, or in one whose files are broken, those that need none."""
         return [{**item, "hint": self.hint(item["hint"])} for item in self._checks()]
 
-    def _checks(self) -> list[dict[str, Any]]:
+    def _checks(self) -> list[DoctorCheck]:
         from perpetual.lab.doctor import Doctor
 
         try:

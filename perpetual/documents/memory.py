@@ -7,13 +7,18 @@ from typing import NotRequired
 from perpetual.documents import TypedDict
 
 
-class Finding(TypedDict):
-    """What a gate saw: characters `span[0]` to `span[1]` of the note's `part`, a content or a message."""
+class TextFinding(TypedDict):
+    """What a gate saw: characters `span[0]` to `span[1]` of a text."""
 
-    part: str
     rule: str
     span: list[int]
     excerpt: str
+
+
+class Finding(TextFinding):
+    """What a gate saw of a note's `part`, a content or a message."""
+
+    part: str
 
 
 class VerdictDocument(TypedDict):

@@ -17,6 +17,15 @@ class ProviderLine(TypedDict):
     reason: str | None
 
 
+class Offered(TypedDict):
+    """What can serve in a slot, with its options in force."""
+
+    name: str
+    qualified_name: str
+    factory: str
+    options: dict[str, object]
+
+
 class OptionLine(TypedDict):
     """An option of a provider or a plugin; `key` has dots where it is inside a section."""
 

@@ -11,7 +11,14 @@ from perpetual.records.run import Run
 Change = TypedDict("Change", {"run_id": str, "experiment_id": str, "from": str | None, "to": str, "reason": str | None})
 
 
-class RunPlan(TypedDict):
+class Hours(TypedDict):
+    """GPU-hours and run-hours, of one run at most."""
+
+    gpu_hours: float
+    run_hours: float
+
+
+class RunPlan(Hours):
     """What a dry run would start; the hours are the worst case that each run reserves."""
 
     experiment_id: str
@@ -20,9 +27,7 @@ class RunPlan(TypedDict):
     seeds: list[int]
     argv: list[str]
     cwd: str
-    wall_s: float
-    gpu_hours: float
-    run_hours: float
+    wall_s: float | None
     waits_for: str | None
     code_changed: str | None  # what of the code is not as it was approved
 

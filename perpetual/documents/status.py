@@ -116,6 +116,52 @@ class StatusDocument(TypedDict):
     sections: NotRequired[dict[str, SectionNow]]  # of plugins, by the name of the provider
 
 
+class ResultLine(TypedDict):
+    """A run that has ended, in the brief."""
+
+    id: str
+    experiment_id: str
+    title: str
+    status: str
+    reason: str | None
+    metrics: dict[str, float]
+
+
+class ProposedLine(TypedDict):
+    """An experiment that waits for a person; `command` is null where its title says it."""
+
+    id: str
+    title: str
+    command: str | None
+
+
+class NoteLine(TypedDict):
+    """A note that agents are shown, in the brief."""
+
+    path: str
+    title: str
+    status: str
+
+
+class BriefFacts(TypedDict):
+    """What only the brief needs of the status."""
+
+    proposed: list[ProposedLine]
+    results: list[ResultLine]
+    dead_ends: list[HypothesisLine]
+    cautions: dict[str, list[str]]  # by hypothesis: what is to be known beside its confidence
+    notes: list[NoteLine]
+    strategy: str
+    is_redacted: bool
+    agents_may_approve: bool
+
+
+class LabStatus(StatusDocument):
+    """The status as the lab keeps it: the document, and what the brief needs."""
+
+    brief: BriefFacts
+
+
 class Brief(TypedDict):
     """Where the research stands, for an agent; a token is counted as four UTF-8 bytes."""
 

@@ -39,23 +39,33 @@ class StoreCompact(TypedDict):
     bytes_after: int
 
 
-class StoreExport(TypedDict):
-    """An exported record; the checksum is that of all lines but the last."""
+class StoreWritten(TypedDict):
+    """A record written as JSON lines."""
 
-    path: str
     rows: int
     commit: int
     bytes: int
     sha256: str
 
 
-class StoreImport(TypedDict):
-    """A record taken over; `backup` holds the store before, and is null in a dry run."""
+class StoreExport(StoreWritten):
+    """An exported record; the checksum is that of all lines but the last."""
 
     path: str
+
+
+class StoreMoved(TypedDict):
+    """A store that was put in the place of another, which `backup` holds."""
+
     rows: int
     commit: int
     backup: str | None
+
+
+class StoreImport(StoreMoved):
+    """A record taken over; `backup` holds the store before, and is null in a dry run."""
+
+    path: str
 
 
 StoreMigrate = TypedDict("StoreMigrate", {"from": str, "to": str, "rows": int, "commit": int, "backup": str | None})

@@ -31,6 +31,8 @@ from perpetual.toolkit.named_path import named_path
 
 if TYPE_CHECKING:
     from perpetual.catalogue import Offer
+    from perpetual.documents.machine import DoctorCheck
+    from perpetual.documents.status import LabStatus
     from perpetual.lab.budget import Budget
     from perpetual.lab.events import Feed
     from perpetual.lab.evidence import EvidenceLedger
@@ -293,11 +295,11 @@ class Lab(AbstractContextManager["Lab"]):
 
         return wait.wait(self.context, lambda first: self.scan(first=first), ids, timeout_s=timeout_s, say=say)
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> LabStatus:
         """Returns where the lab stands: the document of `perpetual status`."""
         return self._status.document()
 
-    def brief(self, tokens: int = 800, *, of: dict[str, Any] | None = None) -> str:
+    def brief(self, tokens: int = 800, *, of: LabStatus | None = None) -> str:
         """Returns the status as text for an agent, in at most `tokens` tokens; `of` is a status to use instead."""
         from perpetual.brief import render
 
@@ -364,7 +366,7 @@ class Lab(AbstractContextManager["Lab"]):
             self.context.trust.change(scaffold=words)
         return {**answer}
 
-    def doctor(self) -> list[dict[str, Any]]:
+    def doctor(self) -> list[DoctorCheck]:
         """Checks the machine and the project; returns the findings, each `{check, ok, detail, hint}`."""
         from perpetual.lab.doctor import Doctor
         from perpetual.lab.plugin_sections import plugin_checks

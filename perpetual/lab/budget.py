@@ -7,8 +7,7 @@ go on beyond its limit; one `settle` debits what the run really used, and closes
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 from perpetual.errors import Conflict, CorruptData, Refused
 from perpetual.lab.context import Context
@@ -17,26 +16,44 @@ from perpetual.lab.permissions import person_only
 from perpetual.records import Debit, from_json
 from perpetual.toolkit.units import finite
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perpetual.documents.status import Budget as BudgetDocument
+    from perpetual.documents.status import Spent, Totals
+    from perpetual.lab.bodies import DebitBody, RunBody
+
 __all__ = ["MOST_HOURS", "Budget", "counted"]
 
 _ROUNDING = 1e-9  # hours: sums of amounts that fit exactly may be off in the last digit
 _KEEP_EVERY = 16  # rows
 # What a kept fold was computed by: one of other rules is computed anew.
 _RULES = 2
-_EMPTY: dict[str, Any] = {"rows": 0, "rules": _RULES, "spent_gpu_hours": 0.0, "run_hours": 0.0, "reserved": {}}
 # The most that a row can be: a thousand GPUs for a thousand years. Beyond, sums lose what is added to them.
 MOST_HOURS = 1e10
 
 
-def counted(row: Mapping[str, Any]) -> tuple[float, float]:
+class _Fold(TypedDict):
+    """The ledger added up: of its first `rows` rows, by the rules of that number."""
+
+    rows: int
+    rules: int
+    spent_gpu_hours: float
+    run_hours: float
+    reserved: dict[str, list[float]]  # run -> GPU-hours and run-hours
+
+
+def counted(row: Mapping[str, object]) -> tuple[float, float]:
     """Returns the (GPU-hours, run-hours) of a row of the ledger: none where it holds what cannot have been used."""
     hours = []
     least = -MOST_HOURS if row["kind"] == "correct" else 0.0
     for key in ("gpu_hours", "run_hours"):
         value = row[key]
-        is_possible = isinstance(value, int | float) and least <= value <= MOST_HOURS
-        hours.append(float(value) if is_possible else 0.0)
+        hours.append(float(value) if isinstance(value, int | float) and least <= value <= MOST_HOURS else 0.0)
     return hours[0], hours[1]
+
+
+_EMPTY: _Fold = {"rows": 0, "rules": _RULES, "spent_gpu_hours": 0.0, "run_hours": 0.0, "reserved": {}}
 
 
 class Budget:
@@ -45,7 +62,7 @@ class Budget:
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
 
-    def set_limit(self, gpu_hours: float | None) -> dict[str, Any]:
+    def set_limit(self, gpu_hours: float | None) -> Totals:
         """Sets the limit in GPU-hours; None is unlimited. Runs that hold a reservation go on.
 
         Raises:
@@ -55,7 +72,7 @@ class Budget:
         person_only(self._ctx, "setting the budget")
         return self._set(gpu_hours)
 
-    def begin(self, gpu_hours: float) -> dict[str, Any]:
+    def begin(self, gpu_hours: float) -> Totals:
         """Sets the first limit of a new project and returns `totals`; an agent may: there is none to loosen.
 
         Raises:
@@ -66,7 +83,7 @@ class Budget:
                 raise Conflict("the budget has been set before", hint="perpetual budget set HOURS")
             return self._set(gpu_hours)
 
-    def _set(self, gpu_hours: float | None) -> dict[str, Any]:
+    def _set(self, gpu_hours: float | None) -> Totals:
         if gpu_hours is not None:
             finite(gpu_hours, "the budget", minimum=0.0)
         with self._ctx.store.transaction() as tx:
@@ -81,23 +98,33 @@ class Budget:
         limit: float | None = None if found is None else found.body["limit_gpu_hours"]
         return limit
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> _Fold:
         """Returns the fold of the whole ledger: a kept fold of its beginning, and the rows since."""
         kept = self._ctx.store.get("fold", "budget")
         if kept is None or (kept.body.get("rules") != _RULES and self._was_miscounted(kept.body["rows"])):
-            return self._fold(dict(_EMPTY), None)
-        return self._fold(dict(kept.body), None)
+            return self._fold({**_EMPTY}, None)
+        body = kept.body
+        return self._fold(
+            {
+                "rows": body["rows"],
+                "rules": _RULES,
+                "spent_gpu_hours": body["spent_gpu_hours"],
+                "run_hours": body["run_hours"],
+                "reserved": body["reserved"],
+            },
+            None,
+        )
 
     def _was_miscounted(self, rows: int) -> bool:
         """Returns whether an earlier version has folded the first rows with what cannot have been used."""
         hours = [(row.body, counted(row.body)) for row in self._ctx.store.rows(DEBIT, limit=rows)]
         return any((body["gpu_hours"], body["run_hours"]) != known for body, known in hours)
 
-    def fold_anew(self, rows: int) -> dict[str, Any]:
+    def fold_anew(self, rows: int) -> _Fold:
         """Returns the fold of the ledger's first `rows` rows, from the first one on."""
-        return self._fold(dict(_EMPTY), rows)
+        return self._fold({**_EMPTY}, rows)
 
-    def _fold(self, state: dict[str, Any], limit: int | None) -> dict[str, Any]:
+    def _fold(self, state: _Fold, limit: int | None) -> _Fold:
         state["reserved"], state["rules"] = dict(state["reserved"]), _RULES
         for row in self._ctx.store.rows(DEBIT, since=state["rows"], limit=limit):
             body = row.body
@@ -117,11 +144,11 @@ class Budget:
         rows = self._ctx.store.rows(DEBIT, limit=limit)
         return [from_json(Debit, {**row.body, "id": f"d{row.number}"}) for row in rows]
 
-    def totals(self) -> dict[str, Any]:
+    def totals(self) -> Totals:
         """Returns limit, spent, reserved and left GPU-hours (left is None without a limit), and run-hours used."""
         return self._totals(self._state())
 
-    def _totals(self, state: Mapping[str, Any]) -> dict[str, Any]:
+    def _totals(self, state: _Fold) -> Totals:
         limit = self.limit_gpu_hours()
         reserved = sum(gpu for gpu, _ in state["reserved"].values())
         left = None if limit is None else max(0.0, limit - state["spent_gpu_hours"] - reserved)
@@ -137,7 +164,7 @@ class Budget:
         """Returns the run-hours that `max_run_hours` of the methodology leaves to reserve; None without a bound."""
         return self._room_run_hours(self._state())
 
-    def _room_run_hours(self, state: Mapping[str, Any]) -> float | None:
+    def _room_run_hours(self, state: _Fold) -> float | None:
         bound: float | None = self._ctx.config.methodology["max_run_hours"]
         if bound is None:
             return None
@@ -149,28 +176,30 @@ class Budget:
         held = self._state()["reserved"].get(run_id)
         return None if held is None else (held[0], held[1])
 
-    def show(self) -> dict[str, Any]:
+    def show(self) -> BudgetDocument:
         """Returns the totals, and what was spent by experiment, hypothesis and day."""
-        by: dict[str, dict[str, dict[str, float]]] = {"by_experiment": {}, "by_hypothesis": {}, "by_day": {}}
+        by_experiment: dict[str, Spent] = {}
+        by_hypothesis: dict[str, Spent] = {}
+        by_day: dict[str, Spent] = {}
         for row in self._ctx.store.rows(DEBIT):
             body = row.body
             if body["kind"] == "reserve":
                 continue
-            keys = {
-                "by_experiment": body["experiment_id"],
-                "by_hypothesis": body["hypothesis_id"],
-                "by_day": body["created_at"][:10],
-            }
-            for table, key in keys.items():
+            lines = (
+                (by_experiment, body["experiment_id"]),
+                (by_hypothesis, body["hypothesis_id"]),
+                (by_day, body["created_at"][:10]),
+            )
+            for table, key in lines:
                 if key is not None:
-                    line = by[table].setdefault(key, {"gpu_hours": 0.0, "run_hours": 0.0, "runs": 0})
+                    line = table.setdefault(key, {"gpu_hours": 0.0, "run_hours": 0.0, "runs": 0})
                     gpu_hours, run_hours = counted(body)
                     line["gpu_hours"] += gpu_hours
                     line["run_hours"] += run_hours
                     line["runs"] += body["kind"] == "settle"
-        return {**self.totals(), **by}
+        return {**self.totals(), "by_experiment": by_experiment, "by_hypothesis": by_hypothesis, "by_day": by_day}
 
-    def reserve(self, tx: LabTransaction, run: Mapping[str, Any], *, gpu_hours: float, run_hours: float) -> Debit:
+    def reserve(self, tx: LabTransaction, run: RunBody, *, gpu_hours: float, run_hours: float) -> Debit:
         """Sets aside a run's worst case, for which `require_room` has found room in this transaction.
 
         What is reserved for a run adds up: one that is let go on beyond its limit is charged in the end, whatever is
@@ -201,16 +230,14 @@ class Budget:
                 code="budget",
             )
 
-    def settle(self, tx: LabTransaction, run: Mapping[str, Any], *, gpu_hours: float, run_hours: float) -> Debit | None:
+    def settle(self, tx: LabTransaction, run: RunBody, *, gpu_hours: float, run_hours: float) -> Debit | None:
         """Ends a run's reservation with what it really used; the second time is nothing."""
         rows = tx.find(DEBIT, run_id=run["id"])
         if any(row.body["kind"] == "settle" for row in rows):
             return None
         return self._append(tx, run, "settle", gpu_hours, run_hours)
 
-    def correct(
-        self, tx: LabTransaction, run: Mapping[str, Any], *, gpu_hours: float, run_hours: float
-    ) -> Debit | None:
+    def correct(self, tx: LabTransaction, run: RunBody, *, gpu_hours: float, run_hours: float) -> Debit | None:
         """Changes what a settled run was debited to what it really used; None where that is the same.
 
         What is reserved for it again, since it was found to go on, is closed.
@@ -222,10 +249,8 @@ class Budget:
         is_open = self.reserved_for(run["id"]) is not None
         return self._append(tx, run, "correct", *change) if is_open or any(change) else None
 
-    def _append(
-        self, tx: LabTransaction, run: Mapping[str, Any], kind: str, gpu_hours: float, run_hours: float
-    ) -> Debit:
-        row = {
+    def _append(self, tx: LabTransaction, run: RunBody, kind: str, gpu_hours: float, run_hours: float) -> Debit:
+        row: DebitBody = {
             "kind": kind,
             "run_id": run["id"],
             "experiment_id": run["experiment_id"],

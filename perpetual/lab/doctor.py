@@ -7,7 +7,7 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perpetual.errors import PerpetualError, masked
 from perpetual.lab import lost_store
@@ -24,6 +24,7 @@ from perpetual.toolkit import confined, filesystems, platform
 from perpetual.toolkit.units import counted
 
 if TYPE_CHECKING:
+    from perpetual.documents.machine import DoctorCheck
     from perpetual.lab.events import Feed
 
 __all__ = ["Doctor"]
@@ -41,7 +42,7 @@ class Doctor:
         self._ctx, self._feed = ctx, feed
 
     @staticmethod
-    def outside(problem: PerpetualError | None = None) -> list[dict[str, Any]]:
+    def outside(problem: PerpetualError | None = None) -> list[DoctorCheck]:
         """Returns the checks that need no project.
 
         `problem` is why the project here cannot be opened, if that is so.
@@ -51,7 +52,7 @@ class Doctor:
             findings.append({"check": "project", "ok": False, "detail": problem.message, "hint": problem.hint})
         return findings
 
-    def examine(self, brought: Sequence[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
+    def examine(self, brought: Sequence[tuple[int, DoctorCheck]]) -> list[DoctorCheck]:
         """Returns all findings; a check that raises is one, not the end.
 
         Args:
@@ -239,9 +240,9 @@ class Doctor:
         return found.ok, found.detail, found.hint
 
 
-def _examined(*checks: Callable[[], _Finding]) -> list[dict[str, Any]]:
+def _examined(*checks: Callable[[], _Finding]) -> list[DoctorCheck]:
     """Returns what each check finds; one that raises is a finding, not the end."""
-    findings = []
+    findings: list[DoctorCheck] = []
     for check in checks:
         try:
             ok, detail, hint = check()
@@ -252,8 +253,7 @@ def _examined(*checks: Callable[[], _Finding]) -> list[dict[str, Any]]:
             ok, detail, hint = False, str(known or problem), known.hint if known else None
         except Exception as problem:  # noqa: BLE001 - it is shown, and the other checks go on
             ok, detail, hint = False, f"this check failed: {type(problem).__name__}: {problem}", None
-        found = {"check": check.__name__.strip("_"), "ok": ok, "detail": masked(detail), "hint": hint}
-        findings.append(found)
+        findings.append({"check": check.__name__.strip("_"), "ok": ok, "detail": masked(detail), "hint": hint})
     return findings
 
 

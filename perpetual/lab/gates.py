@@ -6,7 +6,7 @@ Used by `memory` and by imports.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perpetual.errors import PluginError
 from perpetual.lab.context import Context
@@ -19,6 +19,9 @@ from perpetual.toolkit.contained import contained
 from perpetual.toolkit.deadline import OutOfTime, call
 from perpetual.toolkit.helper_process import HelperEnded
 from perpetual.toolkit.reserved import is_bundled
+
+if TYPE_CHECKING:
+    from perpetual.documents.memory import Finding, TextFinding
 
 __all__ = ["Gates"]
 
@@ -62,7 +65,7 @@ class Gates:
         that gate would have taken out is not known.
         """
         worst, clean, failed = GateVerdict("pass"), text, False
-        findings: list[dict[str, Any]] = []
+        findings: list[TextFinding] = []
         for name, gate in self._serving():
             try:
                 with contained():
@@ -73,8 +76,7 @@ class Gates:
                 # Only the error's type: its words may quote the text.
                 why = problem.kind if isinstance(problem, PartRaised) else type(problem).__name__
                 why = str(problem) if isinstance(problem, (OutOfTime, HelperEnded)) else why
-                finding = {"rule": name, "span": [0, 0], "excerpt": f"the gate failed: {why}"}
-                findings.append(finding)
+                findings.append({"rule": name, "span": [0, 0], "excerpt": f"the gate failed: {why}"})
             clean = redacted
             findings += [
                 {"rule": item.rule, "span": [item.start, item.end], "excerpt": item.excerpt}
@@ -107,6 +109,6 @@ class Gates:
         verdict, clean = self.judge(content, provenance)
         of_message, clean_message = self.judge(message, provenance)
         graver = max(verdict, of_message, key=lambda one: OUTCOMES.index(one.outcome))
-        findings = [{"part": "content", **one} for one in verdict.findings]
-        findings += [{"part": "message", **one} for one in of_message.findings]
+        findings: list[Finding] = [{**one, "part": "content"} for one in verdict.findings]
+        findings += [{**one, "part": "message"} for one in of_message.findings]
         return Verdict(graver.outcome, graver.blocked, graver.category, tuple(findings)), clean, clean_message

@@ -6,8 +6,9 @@ configuration and the defaults decide. Nothing is built here but the placement t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perpetual.catalogue import Offer, PluginInfo
 from perpetual.errors import PluginError, UsageError
@@ -20,6 +21,19 @@ from perpetual.slots import API, Option
 from perpetual.slots.gpu import GpuBackend
 from perpetual.slots.placement import GpuStatus, Placement, PlacementView
 from perpetual.slots.table import Slot
+
+if TYPE_CHECKING:
+    from perpetual.documents.plugins import (
+        Offered,
+        OptionLine,
+        Plugin,
+        PluginHead,
+        PluginLine,
+        Problem,
+        ProviderInFull,
+        ProviderLine,
+        Timing,
+    )
 
 __all__ = ["Inventory"]
 
@@ -41,7 +55,7 @@ class Inventory:
 
     # --- plugins --------------------------------------------------------------------------------------------
 
-    def plugins(self) -> list[dict[str, Any]]:
+    def plugins(self) -> list[PluginLine]:
         """Returns every plugin found, bundled ones first.
 
         Returns:
@@ -53,9 +67,9 @@ class Inventory:
         chosen = {key for key, problem in self._choices().items() if not isinstance(problem, PluginError)}
         return [self._plugin(info, chosen) for info in self._registry.plugins]
 
-    def problems(self) -> list[dict[str, Any]]:
+    def problems(self) -> list[Problem]:
         """Returns what the configuration asks for and no plugin can give, as `{slot, name, message, hint}`."""
-        found = [
+        found: list[Problem] = [
             {"slot": slot, "name": name, "message": problem.message, "hint": problem.hint}
             for (slot, name), problem in self._choices().items()
             if isinstance(problem, PluginError)
@@ -69,7 +83,7 @@ class Inventory:
             found.append({"slot": "plugin", "name": name, "message": message, "hint": _NAMES})
         return found
 
-    def plugin(self, name: str) -> dict[str, Any]:
+    def plugin(self, name: str) -> Plugin:
         """Returns one plugin in full: with its hooks, and with summary, factory and options of each provider.
 
         Raises:
@@ -77,16 +91,18 @@ class Inventory:
         """
         (info,) = self.found(name)
         chosen = {key for key, problem in self._choices().items() if not isinstance(problem, PluginError)}
-        document = self._plugin(info, chosen)
-        for shown, offer in zip(document["providers"], info.offers, strict=True):
-            provider = offer.provider
-            shown |= {
-                "summary": provider.summary,
-                "factory": provider.factory,
-                "requires": list(provider.requires),
-                "options": _option_lines(provider.options),
+        providers: list[ProviderInFull] = [
+            {
+                **self._provider(offer, chosen),
+                "summary": offer.provider.summary,
+                "factory": offer.provider.factory,
+                "requires": list(offer.provider.requires),
+                "options": _option_lines(offer.provider.options),
             }
-        return {**document, "hooks": list(info.hooks), "options": _option_lines(info.options)}
+            for offer in info.offers
+        ]
+        head = self._head(info, providers)
+        return {**head, "providers": providers, "hooks": list(info.hooks), "options": _option_lines(info.options)}
 
     def _choices(self) -> dict[tuple[str, str], PluginError | str]:
         """Returns (slot, provider's qualified name) of each choice in force, with its error where the choice fails."""
@@ -100,8 +116,11 @@ class Inventory:
                 found[slot, name] = problem
         return found
 
-    def _plugin(self, info: PluginInfo, chosen: set[tuple[str, str]]) -> dict[str, Any]:
+    def _plugin(self, info: PluginInfo, chosen: set[tuple[str, str]]) -> PluginLine:
         providers = [self._provider(offer, chosen) for offer in info.offers]
+        return {**self._head(info, providers), "providers": providers}
+
+    def _head(self, info: PluginInfo, providers: Sequence[ProviderLine]) -> PluginHead:
         state, reason = info.state, info.reason
         failed = self._ctx.failures.of(info) if self._ctx is not None and state == "loaded" else []
         if failed:
@@ -118,10 +137,9 @@ class Inventory:
             "state": state,
             "reason": reason,
             "deprecations": list(info.deprecations),
-            "providers": providers,
         }
 
-    def _provider(self, offer: Offer, chosen: set[tuple[str, str]]) -> dict[str, Any]:
+    def _provider(self, offer: Offer, chosen: set[tuple[str, str]]) -> ProviderLine:
         slot = offer.provider.slot
         reason = self._registry.why_not(offer)
         note = (
@@ -138,7 +156,7 @@ class Inventory:
             "reason": reason or note,
         }
 
-    def offered(self, slot: str) -> list[dict[str, Any]]:
+    def offered(self, slot: str) -> list[Offered]:
         """Returns what can serve in a slot, as `{name, qualified_name, factory, options}`.
 
         The options are those in force.
@@ -153,14 +171,14 @@ class Inventory:
             for offer in self._registry.serving(slot)
         ]
 
-    def timing(self) -> dict[str, dict[str, float]]:
+    def timing(self) -> dict[str, Timing]:
         """Returns what each plugin costs at discovery, measured now: `{import_ms, hooks_ms}`, by qualified name."""
         return {
             name: {"import_ms": round(1000 * spent["import"], 1), "hooks_ms": round(1000 * spent["hooks"], 1)}
             for name, spent in self._registry.timing().items()
         }
 
-    def retry(self, name: str) -> dict[str, Any]:
+    def retry(self, name: str) -> Plugin:
         """Forgets that a plugin has failed, looks at it anew and returns it as `plugin` does.
 
         Raises:
@@ -255,7 +273,7 @@ class Inventory:
         return self._registry.build(offer, self._options.of(offer))
 
 
-def _option_lines(spec: dict[str, Option] | None) -> list[dict[str, Any]]:
+def _option_lines(spec: dict[str, Option] | None) -> list[OptionLine]:
     """Returns a provider's or plugin's options as `plugins show` lists them, nested ones by dotted keys."""
     return [
         {

@@ -12,6 +12,8 @@ from perpetual.toolkit.contained import limited
 from perpetual.toolkit.jsoncopy import json_copy
 
 if TYPE_CHECKING:
+    from perpetual.documents.machine import DoctorCheck
+    from perpetual.documents.status import SectionNow
     from perpetual.lab import Lab
 
 __all__ = ["plugin_checks", "status_sections"]
@@ -19,7 +21,7 @@ __all__ = ["plugin_checks", "status_sections"]
 _LONGEST = 200  # characters of a line
 
 
-def plugin_checks(lab: Lab) -> list[tuple[int, dict[str, Any]]]:
+def plugin_checks(lab: Lab) -> list[tuple[int, DoctorCheck]]:
     """Returns what each plugin's check found, as its order and `{check, ok, detail, hint}`."""
     orders = {offer.qualified_name: offer.provider.order for offer in lab.registry.offers("check")}
     return [
@@ -42,9 +44,9 @@ def _examined(name: str, part: Check, lab: Lab) -> Finding:
         return Finding(False, f"the check {name} failed: {_words(problem)}", "perpetual plugins list names its plugin")
 
 
-def status_sections(lab: Lab) -> dict[str, dict[str, Any]]:
+def status_sections(lab: Lab) -> dict[str, SectionNow]:
     """Returns `{title, lines, data, error}` of each plugin's section of the status, by its provider's name."""
-    sections: dict[str, dict[str, Any]] = {}
+    sections: dict[str, SectionNow] = {}
     for name, part in _parts(lab, "status_section"):
         shown = _shown(name, part, lab)
         if shown is not None:
@@ -52,7 +54,7 @@ def status_sections(lab: Lab) -> dict[str, dict[str, Any]]:
     return sections
 
 
-def _shown(name: str, part: StatusSection, lab: Lab) -> dict[str, Any] | None:
+def _shown(name: str, part: StatusSection, lab: Lab) -> SectionNow | None:
     try:
         found = limited(name, lambda: part.show(lab))
         if found is None:

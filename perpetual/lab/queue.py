@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perpetual.errors import UsageError, unknown
 from perpetual.lab.context import Context
@@ -12,6 +12,9 @@ from perpetual.lab.ledger.runs import QUEUE_STATES, RunRecords
 from perpetual.lab.permissions import for_agent, is_agent, person_only
 from perpetual.records import Listing, Run, from_json
 from perpetual.toolkit.units import start_of
+
+if TYPE_CHECKING:
+    from perpetual.documents.runs import Place
 
 __all__ = ["Queue"]
 
@@ -35,7 +38,7 @@ class Queue:
         first = start_of(cursor)
         return Listing(tuple(runs[first : first + limit]), str(first + limit) if len(runs) > first + limit else None)
 
-    def places(self, runs: Sequence[Run], *, before: int = 0) -> list[dict[str, Any]]:
+    def places(self, runs: Sequence[Run], *, before: int = 0) -> list[Place]:
         """Returns where each of a page's runs stands, and what it waits for as the last `scan` found it.
 
         Args:

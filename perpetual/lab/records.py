@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perpetual.errors import NotFound, PluginError, UsageError, nearest, unknown
 from perpetual.lab.context import Context
@@ -19,6 +19,9 @@ from perpetual.records import Listing
 from perpetual.slots.kinds import value_problem
 from perpetual.slots.store import Document
 from perpetual.toolkit.units import identifier
+
+if TYPE_CHECKING:
+    from perpetual.documents.kinds import KindOfRecord
 
 __all__ = ["KindRecords", "Record", "Records"]
 
@@ -65,7 +68,7 @@ class Records:
             )
         return KindRecords(self._ctx, known[hits[0]])
 
-    def kinds(self) -> list[dict[str, Any]]:
+    def kinds(self) -> list[KindOfRecord]:
         """Returns `{name, plugin, version, ledger, count, active, reason, fields}` of each kind, by name.
 
         `active` is whether rows can be written; `reason` says why not; `fields` are `{name, type, required, meaning}`.

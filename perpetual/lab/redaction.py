@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from perpetual.errors import UsageError
 
 if TYPE_CHECKING:
+    from perpetual.documents.status import LabStatus
     from perpetual.slots.redactor import Redactor
 
 __all__ = ["CHECKED", "Redaction", "only_removes"]
@@ -127,9 +128,9 @@ class Redaction:
         """Returns a record of another kind for a reader: one that was written before the check without its secrets."""
         return dict(body) if body.get(CHECKED) else self.cleaned(kind, dict(body))
 
-    def shown_status(self, document: dict[str, Any]) -> dict[str, Any]:
+    def shown_status(self, document: LabStatus) -> LabStatus:
         """Returns a document that was made of the record for a reader, without the secrets of older rows."""
-        found: dict[str, Any] = self._cleaned(document)
+        found: LabStatus = self._cleaned(document)
         return found
 
     def shown_event(self, kind: str, body: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perpetual.catalogue import Offer
 from perpetual.config import Config
@@ -17,6 +17,9 @@ from perpetual.lab.trust_questions import DEFAULT_COMMAND, SCAFFOLD
 from perpetual.registry import Registry
 from perpetual.slots.harness import Harness
 from perpetual.slots.scaffolder import OfferedHarness, ScaffoldAnswer, Scaffolder, ScaffoldView
+
+if TYPE_CHECKING:
+    from perpetual.documents.machine import DoctorCheck
 
 __all__ = ["chosen", "examine", "scaffold", "scaffolder_of", "view_of"]
 
@@ -95,7 +98,7 @@ def scaffold(
     return made.scaffold(view, names, remove=remove, command=command, dry_run=dry_run, force=force)
 
 
-def examine(config: Config, registry: Registry) -> list[dict[str, Any]]:
+def examine(config: Config, registry: Registry) -> list[DoctorCheck]:
     """Returns the doctor's findings `{check, ok, detail, hint}` about the entries in agents' files."""
     try:
         found = scaffolder_of(config, registry).examine(view_of(config, registry))

@@ -29,6 +29,11 @@ from perpetual.toolkit.lock import FileLock
 from perpetual.toolkit.service_state import FOLDER, path_of, service_states, state_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perpetual.documents.machine import DoctorCheck
+    from perpetual.documents.services import ServiceLine
+    from perpetual.documents.status import ServiceNow
     from perpetual.lab import Lab
 
 __all__ = ["Services", "services_check"]
@@ -47,27 +52,30 @@ class Services:
     def __init__(self, ctx: Context, feed: Feed, lab: Lab) -> None:
         self._ctx, self._feed, self._lab = ctx, feed, lab
 
-    def list(self) -> list[dict[str, Any]]:
+    def list(self) -> Sequence[ServiceLine]:
         """Returns every service: `{name, qualified_name, summary, state, pid, started_at, ended_at, health, reason}`.
 
         `state` is starting, running, stopped or failed. A service whose plugin has gone is listed while it runs.
         """
         offers = {offer.name: offer for offer in self._ctx.registry.serving("service")}
         states = {state["name"]: state for state in service_states(str(self._ctx.folder))}
-        found = []
+        found: list[ServiceLine] = []
         for name in [*offers, *(name for name in states if name not in offers)]:
             state = states.get(_file_name(name)) or state_of(str(self._ctx.folder), _file_name(name))
             offer = offers.get(name)
             if offer is None and state["state"] != "running":
                 continue
-            about = {
-                "qualified_name": None if offer is None else offer.qualified_name,
-                "summary": "" if offer is None else offer.provider.summary,
-            }
-            found.append({"name": name, **about, **{key: value for key, value in state.items() if key != "name"}})
+            found.append(
+                {
+                    **state,
+                    "name": name,
+                    "qualified_name": None if offer is None else offer.qualified_name,
+                    "summary": "" if offer is None else offer.provider.summary,
+                }
+            )
         return found
 
-    def status(self, name: str) -> dict[str, Any]:
+    def status(self, name: str) -> ServiceLine:
         """Returns one item of `list`; raises NotFound, naming the nearest."""
         items = {item["name"]: item for item in self.list()}
         if name not in items:
@@ -77,7 +85,7 @@ class Services:
             raise NotFound(unknown("service", name, items), hint=hint)
         return items[name]
 
-    def start(self, name: str, *, timeout_s: float = START_S) -> dict[str, Any]:
+    def start(self, name: str, *, timeout_s: float = START_S) -> ServiceLine:
         """Starts a service in a process of its own and returns its state once it runs.
 
         Raises:
@@ -133,7 +141,7 @@ class Services:
         finally:
             lock.release()
 
-    def stop(self, name: str, *, grace_s: float = GRACE_S) -> dict[str, Any]:
+    def stop(self, name: str, *, grace_s: float = GRACE_S) -> ServiceLine:
         """Asks a service to end, waits, and kills its process after `grace_s`; returns its state.
 
         Raises:
@@ -285,7 +293,7 @@ class _Host:
                 return
 
 
-def services_check(states: list[dict[str, Any]]) -> dict[str, Any]:
+def services_check(states: Sequence[ServiceNow]) -> DoctorCheck:
     """Returns the doctor's finding about services, `{check, ok, detail, hint}`."""
     bad = [f"{item['name']}: {item['reason']}" for item in states if item["state"] == "failed"]
     bad += [

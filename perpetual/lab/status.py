@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from heapq import merge
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perpetual.brief import for_agents
 from perpetual.lab.context import Context
@@ -27,10 +27,19 @@ from perpetual.toolkit.service_state import service_states
 from perpetual.toolkit.status_file import STATUS_FILE, read_status
 
 if TYPE_CHECKING:
-    from perpetual.documents.status import HypothesisLine, RunLine
+    from perpetual.documents.status import (
+        BriefFacts,
+        HypothesisLine,
+        LabStatus,
+        ProposedLine,
+        ResultLine,
+        RunLine,
+        SectionNow,
+    )
+    from perpetual.documents.trust import HeldLine
     from perpetual.lab.bodies import HypothesisBody, RunBody
     from perpetual.lab.budget import Budget
-    from perpetual.lab.kinds import KindName
+    from perpetual.lab.kinds import ExperimentRow, KindName
     from perpetual.slots.store_rows import Body
 
 __all__ = ["Status"]
@@ -44,17 +53,17 @@ _OFFERED = 3  # of each sort of step
 class Status:
     """Computes the document and keeps it."""
 
-    def __init__(self, ctx: Context, budget: Budget, sections: Callable[[], dict[str, dict[str, Any]]]) -> None:
+    def __init__(self, ctx: Context, budget: Budget, sections: Callable[[], dict[str, SectionNow]]) -> None:
         self._ctx, self._runs = ctx, RunRecords(ctx)
         self._budget, self._sections = budget, sections
         self._present = Present(ctx)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> LabStatus:
         """Returns `perpetual status` as JSON, with `brief` (what only the brief needs) and the reader's next steps."""
-        found = {**self._document(), "services": service_states(str(self._ctx.folder))}
+        found: LabStatus = {**self._document(), "services": service_states(str(self._ctx.folder))}
         return for_agents(found) if for_agent(self._ctx) else found
 
-    def _document(self) -> dict[str, Any]:
+    def _document(self) -> LabStatus:
         token = self._present.token()  # before anything is read: what changes meanwhile is of a later state
         kept = None if token is None else read_status(str(self._ctx.folder), token)
         if kept is not None:
@@ -65,7 +74,7 @@ class Status:
             self._keep(token, document)
         return document
 
-    def _keep(self, token: str, document: dict[str, Any]) -> None:
+    def _keep(self, token: str, document: LabStatus) -> None:
         from perpetual.toolkit.atomic import dump_json, write_atomic
 
         if self._ctx.trust.is_held:
@@ -77,13 +86,17 @@ class Status:
         except OSError:
             return  # a read-only project can still be looked at
 
-    def _compute(self) -> dict[str, Any]:
+    def _compute(self) -> LabStatus:
         store = self._ctx.store
         live = self._runs.live()
         held = sorted({run.body["experiment_id"] for run in live if run.body.get("code_held")})
         top = self._top()
         by_status = self._counts("experiment", EXPERIMENT_STATES)
-        document = {
+        trust = self._ctx.trust
+        foreign: list[HeldLine] = [
+            {"kind": item.kind, "subject": item.subject, "why": item.why} for item in held_items(self._ctx)
+        ]
+        document: LabStatus = {
             "project": self._ctx.config["project"],
             "seq": store.count("event"),
             "experiments": by_status,
@@ -99,20 +112,14 @@ class Status:
             "memory": self._counts("note", NOTE_STATES),
             "approvals_waiting": by_status.get("proposed", 0) + len(held),
             "queue": self._runs.queue_state(),
-        }
-        trust = self._ctx.trust
-        foreign = [{"kind": item.kind, "subject": item.subject, "why": item.why} for item in held_items(self._ctx)]
-        document["trust"] = {
-            "state": trust.state(),
-            "why": trust.why,
-            "held": foreign[:TOP],
-            "held_total": len(foreign),
+            "trust": {"state": trust.state(), "why": trust.why, "held": foreign[:TOP], "held_total": len(foreign)},
+            "next": [],
+            "sections": self._sections(),
+            "brief": self._brief(top),
         }
         document["next"] = ["perpetual trust"] if trust.is_held else self._next(document, held)
         if foreign and not trust.is_held:
             document["next"].insert(0, "perpetual trust --show")
-        document["sections"] = self._sections()
-        document["brief"] = self._brief(top)
         return document
 
     def _counts(self, kind: str, states: Sequence[str]) -> dict[str, int]:
@@ -146,7 +153,7 @@ class Status:
             return self._ctx.store.page(kind, limit=limit, newest_first=True).items
         return self._ctx.store.page(kind, limit=limit, newest_first=True, status=status).items
 
-    def _next(self, document: dict[str, Any], held: Sequence[str]) -> list[str]:
+    def _next(self, document: LabStatus, held: Sequence[str]) -> list[str]:
         """Returns what to do next, the most useful first.
 
         Each line is a command that works as it stands or names its slot.
@@ -187,10 +194,10 @@ class Status:
             steps.append("perpetual report  (every hypothesis is decided or parked)")
         return steps
 
-    def _brief(self, top: Sequence[HypothesisRow]) -> dict[str, Any]:
+    def _brief(self, top: Sequence[HypothesisRow]) -> BriefFacts:
         """Returns the newest results and the dead ends, for the agent's brief."""
         finished = [run for run in self._newest(RUN, TOP) if run.body["ended_at"]][:_RECENT]
-        results = []
+        results: list[ResultLine] = []
         for run in finished:
             experiment = self._ctx.need(EXPERIMENT, run.body["experiment_id"]).body
             declared = experiment["design"]["metric"]  # what the run was for comes first
@@ -236,7 +243,7 @@ class Status:
                 break
         return found[:_RECENT][::-1]
 
-    def _proposed(self, experiment: ExperimentRow) -> dict[str, str | None]:
+    def _proposed(self, experiment: ExperimentRow) -> ProposedLine:
         """Returns an experiment that waits for a person, with its command where the title does not say it."""
         body = self._ctx.redaction.shown_specification(experiment.body)
         title, command = one_line(body["title"]), one_line(body["command"] or "")

@@ -26,6 +26,7 @@ from perpetual.toolkit.lock import FileLock
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from perpetual.documents.store import StoreMoved
     from perpetual.slots.store import Meta, Row, StoreBase
 
 __all__ = ["LOCK", "MOVING", "STORE", "alone", "check_kinds", "fill", "finish", "is_pending", "move", "rows_of", "wait"]
@@ -186,7 +187,7 @@ def move(
     *,
     now: datetime,
     config: Mapping[str, Any],
-) -> dict[str, Any]:
+) -> StoreMoved:
     """Builds a store anew and puts it in the place of `source`, which stands still meanwhile.
 
     Args:
@@ -241,7 +242,7 @@ def move(
         lock.release()
 
 
-def _built(new: Path, build: Callable[[Path], StoreBase], load: Callable[[StoreBase], int]) -> dict[str, Any]:
+def _built(new: Path, build: Callable[[Path], StoreBase], load: Callable[[StoreBase], int]) -> StoreMoved:
     from perpetual.toolkit.atomic import fsync_dir
 
     target = build(new)
@@ -254,7 +255,7 @@ def _built(new: Path, build: Callable[[Path], StoreBase], load: Callable[[StoreB
             problems.append(f"{rows} rows were written and {held} are there")
         if problems:
             raise CorruptData(f"the new store is not what was written: {problems[0]}", hint="the old one is in force")
-        made = {"rows": rows, "commit": target.seq()}
+        made: StoreMoved = {"rows": rows, "commit": target.seq(), "backup": None}
     finally:
         target.close()
     if not new.exists():

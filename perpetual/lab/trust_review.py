@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perpetual.errors import Conflict, NotFound, NotPermitted, UsageError
 from perpetual.lab.context import Context
@@ -24,6 +24,9 @@ from perpetual.toolkit.readers import FOR_A_PERSON
 from perpetual.toolkit.trust_record import Record
 from perpetual.toolkit.units import iso
 
+if TYPE_CHECKING:
+    from perpetual.documents.trust import Held, Trust, Trusted
+
 __all__ = ["VARIABLE", "HeldItem", "Review", "TrustReview", "revoke", "trusted_projects"]
 
 
@@ -37,9 +40,19 @@ class Review(NamedTuple):
     digest: str
     held: tuple[HeldItem, ...]
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Trust:
         """Returns the document of `perpetual trust --show`."""
-        return {**self._asdict(), "held": [item._asdict() for item in self.held]}
+        held: list[Held] = [
+            {"kind": item.kind, "subject": item.subject, "why": item.why, "detail": item.detail} for item in self.held
+        ]
+        return {
+            "project": self.project,
+            "path": self.path,
+            "state": self.state,
+            "why": self.why,
+            "digest": self.digest,
+            "held": held,
+        }
 
 
 class TrustReview:
@@ -205,7 +218,7 @@ class TrustReview:
                 self.accept()  # new work only: what came along is not what the digest names
 
 
-def trusted_projects() -> list[dict[str, Any]]:
+def trusted_projects() -> list[Trusted]:
     """Returns the projects that this user created or accepted here: `{project_id, path, state, at, is_there}`."""
     return [
         {

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perpetual.records.states import NoteStatus, Outcome
 
 __all__ = ["Note", "Verdict"]
 
-Json = dict[str, Any]
+if TYPE_CHECKING:
+    from perpetual.documents.memory import TextFinding
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,4 +34,4 @@ class Verdict:
     outcome: Outcome
     blocked: bool
     category: str | None
-    findings: tuple[Json, ...] = ()
+    findings: tuple[TextFinding, ...] = ()

@@ -14,7 +14,7 @@ from perpetual.toolkit.lock import is_locked
 
 TYPE_CHECKING = False  # as typing's, whose import the fast path cannot afford
 if TYPE_CHECKING:
-    from typing import Any
+    from perpetual.documents.status import ServiceNow
 
 __all__ = ["FOLDER", "path_of", "service_states", "state_of"]
 
@@ -28,7 +28,7 @@ def path_of(folder: str, name: str, extension: str) -> str:
     return os.path.join(folder, FOLDER, f"{name}.{extension}")
 
 
-def service_states(folder: str) -> list[dict[str, Any]]:
+def service_states(folder: str) -> list[ServiceNow]:
     """Returns the state of every service that ever ran in the project directory `folder`, by name."""
     try:
         names = sorted(os.listdir(os.path.join(folder, FOLDER)))
@@ -37,7 +37,7 @@ def service_states(folder: str) -> list[dict[str, Any]]:
     return [state_of(folder, name[: -len(_EXTENSION)]) for name in names if name.endswith(_EXTENSION)]
 
 
-def state_of(folder: str, name: str) -> dict[str, Any]:
+def state_of(folder: str, name: str) -> ServiceNow:
     """Returns `{name, state, pid, started_at, ended_at, health, reason}` of one service.
 
     `state` is starting, running, stopped or failed; `health` is `{ok, detail, hint}` as the service said last, null

@@ -13,7 +13,7 @@ from perpetual.toolkit import confined
 
 TYPE_CHECKING = False  # as typing's, whose import the fast path cannot afford
 if TYPE_CHECKING:
-    from typing import Any
+    from perpetual.documents.status import LabStatus
 
 __all__ = ["RULES", "RULES_FILE", "STATUS_FILE", "read_status", "token_of"]
 
@@ -41,7 +41,7 @@ def token_of(folder: str, head: str) -> str:
     return "/".join(parts)
 
 
-def read_status(folder: str, token: str) -> dict[str, Any] | None:
+def read_status(folder: str, token: str) -> LabStatus | None:
     """Returns the kept status document of the `.perpetual/` folder, if it is of exactly the state of that token."""
     try:
         kept = json.loads(confined.read_bytes(os.path.join(folder, STATUS_FILE), limit=_LARGEST_BYTES))
@@ -49,7 +49,7 @@ def read_status(folder: str, token: str) -> dict[str, Any] | None:
         return None
     if not isinstance(kept, dict) or kept.get("token") != token:
         return None
-    document = kept.get("document")
+    document: LabStatus | None = kept.get("document")
     brief = document.get("brief") if isinstance(document, dict) else None
     if not isinstance(brief, dict) or "is_redacted" not in brief:
         return None  # of an earlier version: it does not say what agents are shown, and may hold secrets

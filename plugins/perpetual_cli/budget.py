@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from perpetual.api import CliContext, OpenGroup, json_option, pass_cli
 from perpetual.toolkit.units import hours_of, shown_hours, shown_number
+
+if TYPE_CHECKING:
+    from perpetual.documents.status import Spent, Totals
 
 __all__ = ["budget"]
 
@@ -46,13 +49,17 @@ def _show(cli: CliContext) -> None:
     cli.answer("budget", shown, lambda: _totals(shown, cli.lab.budget.room_run_hours()))
     if cli.as_json:
         return
-    for name in ("hypothesis", "experiment", "day"):
-        lines = shown[f"by_{name}"]
+    tables = (
+        ("hypothesis", shown["by_hypothesis"]),
+        ("experiment", shown["by_experiment"]),
+        ("day", shown["by_day"]),
+    )
+    for name, lines in tables:
         if lines:
             cli.table((name, "runs", "GPU-hours", "run time"), [_row(key, line) for key, line in lines.items()])
 
 
-def _totals(shown: dict[str, Any], room_run_hours: float | None) -> str:
+def _totals(shown: Totals, room_run_hours: float | None) -> str:
     limit = shown["limit_gpu_hours"]
     left = "unlimited" if limit is None else f"{shown['left_gpu_hours']:.3f} left of {limit:g}"
     over = 0.0 if limit is None else shown["spent_gpu_hours"] + shown["reserved_gpu_hours"] - limit
@@ -64,6 +71,6 @@ def _totals(shown: dict[str, Any], room_run_hours: float | None) -> str:
     )
 
 
-def _row(key: str, line: dict[str, Any]) -> tuple[str, ...]:
+def _row(key: str, line: Spent) -> tuple[str, ...]:
     gpu_hours = shown_number(line["gpu_hours"]) if line["gpu_hours"] else ""  # a column of nothing is not shown
     return key, str(line["runs"]), gpu_hours, shown_hours(line["run_hours"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +19,9 @@ from perpetual.api import (
     to_json,
 )
 from perpetual.toolkit.units import shown_time
+
+if TYPE_CHECKING:
+    from perpetual.documents.memory import MemoryDecision, MemoryWrite
 
 __all__ = ["memory"]
 
@@ -81,12 +84,12 @@ def _from_stdin(content: str | None) -> str:
         raise UsageError("standard input is not UTF-8", hint="write the note as UTF-8 text") from problem
 
 
-def _written_text(answer: dict[str, Any]) -> str:
+def _written_text(answer: MemoryWrite) -> str:
     commit = f"  commit {_short(answer['commit'])}" if answer["commit"] else ""
     return "\n".join([f"{printable(answer['path'])}  {answer['status']}{commit}", *_finding_lines(answer)])
 
 
-def _finding_lines(answer: dict[str, Any]) -> list[str]:
+def _finding_lines(answer: MemoryWrite | MemoryDecision) -> list[str]:
     return [
         f"  {printable(finding['rule'])} in its {finding['part']}: {printable(finding['excerpt'])}"
         for finding in answer["verdict"]["findings"]
@@ -213,7 +216,7 @@ def reject(cli: CliContext, path: str, why: str) -> None:
     cli.answer("memory_decision", answer, lambda: _decision_text(answer))
 
 
-def _decision_text(answer: dict[str, Any]) -> str:
+def _decision_text(answer: MemoryDecision) -> str:
     done = "would be" if answer["dry_run"] else "is"
     was = "already" if answer["was"] == answer["status"] else f"was {answer['was']}"
     head = f"{printable(answer['path'])}  {done} {answer['status']} ({was})  version {answer['blob'][:10]}"

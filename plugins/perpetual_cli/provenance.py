@@ -9,6 +9,7 @@ from perpetual.api import CorruptData, NotFound, printable
 if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Run
+    from perpetual.documents.provenance import Interpreter, Provenance, ProvenanceCode
 
 __all__ = ["provenance_lines", "provenance_text"]
 
@@ -57,7 +58,7 @@ def provenance_lines(lab: Lab, run: Run) -> list[str]:
     return lines
 
 
-def provenance_text(kept: Json) -> str:
+def provenance_text(kept: Provenance) -> str:
     """Returns all of it that a person reads; the lists in full are in the JSON.
 
     Raises CorruptData if a run has replaced it by other JSON.
@@ -71,7 +72,7 @@ def provenance_text(kept: Json) -> str:
         ) from problem
 
 
-def _text(kept: Json) -> str:
+def _text(kept: Provenance) -> str:
     git, python, machine, protected = kept["git"], kept["interpreter"], kept["machine"], kept["protected"]
     altered = {None: "", True: ", as it was written at the start", False: ", ALTERED since the start"}[kept["intact"]]
     lines = [
@@ -104,7 +105,7 @@ def _text(kept: Json) -> str:
     return "\n".join(printable(line) for line in lines)
 
 
-def _of_code(git: Json) -> list[str]:
+def _of_code(git: ProvenanceCode) -> list[str]:
     files = [entry for entry in git["untracked"] if entry["kept"]]
     lines = [f"  code: {_code(git)}"]
     lines += [f"  remote: {git['remote']}"] if git["remote"] else []
@@ -114,7 +115,7 @@ def _of_code(git: Json) -> list[str]:
     return lines
 
 
-def _of_python(python: Json) -> list[str]:
+def _of_python(python: Interpreter) -> list[str]:
     lines = []
     if python["path"]:
         count = f", {len(python['packages'])} packages" if python["packages"] is not None else ""
@@ -132,7 +133,7 @@ def _shown(value: object) -> str:
     return text if len(text) <= _LONGEST_FACT else f"{text[:_LONGEST_FACT]}... (in full with --json)"
 
 
-def _code(git: Json) -> str:
+def _code(git: ProvenanceCode) -> str:
     if git["commit"] is None:
         return f"unknown ({git['why']})" if git["why"] and not git["patch"] else "no commit yet"
     if git["dirty"] is None:

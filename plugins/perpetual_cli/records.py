@@ -59,7 +59,12 @@ def _kinds(cli: CliContext) -> None:
         cli.lab.records.kinds(),
         None,
         ("kind", "records", "plugin", "state"),
-        lambda item: (item["name"], str(item["count"]), item["plugin"], "active" if item["active"] else item["reason"]),
+        lambda item: (
+            item["name"],
+            str(item["count"]),
+            item["plugin"],
+            "active" if item["active"] else item["reason"] or "",
+        ),
         empty="no plugin brings a kind of record",
     )
 

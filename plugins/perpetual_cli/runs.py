@@ -28,6 +28,7 @@ from perpetual.toolkit.units import counted, identifier, seconds_of, shown_bound
 if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Run
+    from perpetual.documents.runs import RunPlan
 
 __all__ = ["kill", "logs", "queue", "retry", "run", "runs", "scan", "wait"]
 
@@ -147,14 +148,15 @@ def _tell_verdicts(cli: CliContext, ended: Sequence[Run]) -> None:
             click.echo(f"{id}  {status}: confidence {found.confidence:.3f}, {bound}; perpetual hypotheses show {id}")
 
 
-def _plan_text(plan: Json) -> str:
+def _plan_text(plan: RunPlan) -> str:
     import shlex
 
     replicates = ", ".join(map(str, plan["replicates"]))
+    limit = "no wall limit" if plan["wall_s"] is None else f"wall limit {shown_hours(plan['wall_s'] / 3600)}"
     lines = [
         f"would start replicate {replicates} of {plan['experiment_id']} (attempt {plan['attempt']})",
         f"  command: {printable(shlex.join(plan['argv']))}",
-        f"  in {printable(plan['cwd'])}, wall limit {shown_hours(plan['wall_s'] / 3600)}",
+        f"  in {printable(plan['cwd'])}, {limit}",
         f"  reserves {plan['gpu_hours']:.3f} GPU-hours and {plan['run_hours']:.3f} run-hours each",
     ]
     if plan["code_changed"]:

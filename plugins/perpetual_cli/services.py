@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from perpetual.api import CliContext, OpenGroup, json_option, pass_cli
 from perpetual.toolkit.units import seconds_of
+
+if TYPE_CHECKING:
+    from perpetual.documents.services import ServiceLine
 
 __all__ = ["services"]
 
@@ -64,10 +67,10 @@ def _list(cli: CliContext) -> None:
     )
 
 
-def _show(cli: CliContext, item: dict[str, Any]) -> None:
+def _show(cli: CliContext, item: ServiceLine) -> None:
     words = f"{item['name']} {item['state']}" + (f" (process {item['pid']})" if item["pid"] else "")
     cli.answer("service", item, words + (f": {item['reason']}" if item["reason"] else ""))
 
 
-def _health(item: dict[str, Any]) -> str:
-    return str(item["reason"] or (item["health"] or {}).get("detail") or "-")
+def _health(item: ServiceLine) -> str:
+    return item["reason"] or (item["health"]["detail"] if item["health"] else "") or "-"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from perpetual.api import CliContext, OpenGroup, UsageError, json_option, pass_cli, printable
+
+if TYPE_CHECKING:
+    from perpetual.documents.store import StoreMoved, StoreStats
 
 __all__ = ["store"]
 
@@ -28,7 +31,7 @@ def stats(cli: CliContext) -> None:
     cli.answer("store_stats", told, lambda: _stats_text(told))
 
 
-def _stats_text(told: dict[str, Any]) -> str:
+def _stats_text(told: StoreStats) -> str:
     mode = f" ({told['mode']}: {told['why']})" if told["mode"] else ""
     lines = [
         f"store {told['store']}{mode}",
@@ -109,7 +112,7 @@ def migrate(cli: CliContext, name: str, dry_run: bool) -> None:
     cli.answer("store_migrate", told, lambda: _moved_text(told, dry_run))
 
 
-def _moved_text(told: dict[str, Any], dry_run: bool) -> str:
+def _moved_text(told: StoreMoved, dry_run: bool) -> str:
     if dry_run:
         return f"{told['rows']} rows would be taken over"
     return printable(f"{told['rows']} rows taken over; the store before is kept in {told['backup']}")

@@ -99,11 +99,15 @@ def perpetual_budget(lab: Lab) -> Answer:
     """GPU-hours spent, reserved and left, run-hours, and what each hypothesis, experiment and day has cost."""
     shown = lab.budget.show()
     document: dict[str, Any] = {"schema": "perpetual.budget/1", **shown}
-    for name in ("by_experiment", "by_hypothesis"):
-        lines = sorted(shown[name].items(), key=lambda item: -item[1]["run_hours"])
+    for name, spent in (("by_experiment", shown["by_experiment"]), ("by_hypothesis", shown["by_hypothesis"])):
+        lines = sorted(spent.items(), key=lambda item: -item[1]["run_hours"])
         document[name] = dict(lines[:_BUDGET_LINES])
     document["by_day"] = dict(sorted(shown["by_day"].items(), reverse=True)[:_BUDGET_LINES])
-    document["truncated"] = any(len(document[name]) < len(shown[name]) for name in shown if name.startswith("by_"))
+    document["truncated"] = any(
+        len(document[name]) < len(table)
+        for name, table in shown.items()
+        if name.startswith("by_") and isinstance(table, dict)
+    )
     limit = shown["limit_gpu_hours"]
     left = "unlimited" if limit is None else f"{shown['left_gpu_hours']:.3f} left of {limit:g}"
     told = [

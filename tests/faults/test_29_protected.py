@@ -118,7 +118,7 @@ def test_an_honest_run_is_not_tainted(lab: Lab, ran: Campaign) -> None:
     assert written["text"].endswith("hold what they held: eval/test.csv")
     assert lab.evidence.list().items[0].weight == 1.0
     kept = lab.runs.provenance(run.id)["protected"]
-    assert [entry["path"] for entry in kept["files"]] == [
+    assert [entry["path"] for entry in kept["files"] or ()] == [
         ".perpetual/methodology.yaml",
         "eval/score.py",
         "eval/test.csv",

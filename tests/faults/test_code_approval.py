@@ -164,7 +164,7 @@ def test_an_untracked_program_and_one_without_git_are_bound(tmp_path: Path, lab:
             made = _approved(one, "sh -c 'sh new.sh'")
             assert one.runs.plan(made.id)["code_changed"] is None
             (one.root / "new.sh").write_text("echo 2")
-            assert one.runs.plan(made.id)["code_changed"].endswith(": new.sh")
+            assert str(one.runs.plan(made.id)["code_changed"]).endswith(": new.sh")
 
 
 @pytest.mark.slow
@@ -184,5 +184,5 @@ def test_no_program_of_the_repository_is_started(lab: Lab) -> None:
     _edit(lab)
     made = _approved(lab)
     _edit(lab, "width = 3\n")
-    assert "model.cfg" in lab.runs.plan(made.id)["code_changed"]
+    assert "model.cfg" in str(lab.runs.plan(made.id)["code_changed"])
     assert not (lab.root / "fired").exists()

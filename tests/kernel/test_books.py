@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +15,7 @@ import pytest
 from perpetual import Lab
 from perpetual.cli.app import run as program
 from perpetual.errors import CorruptData, Refused
+from perpetual.lab.kinds import RUN
 from perpetual.slots.store import Transaction
 from perpetual.toolkit import platform
 from perpetual_supervisor import rundir
@@ -204,7 +205,7 @@ def test_what_is_over_and_what_is_left_is_shown(
     lab.settings.set_methodology("max_run_hours", "0.5")
     assert program(["budget"]) == 0
     assert "1.000 left of 1\n" in capsys.readouterr().out
-    body = lab.context.need("run", run.id).body
+    body = lab.context.need(RUN, run.id).body
     with lab.context.store.transaction() as tx:
         lab.budget.reserve(tx, body, gpu_hours=1.25, run_hours=1.25)
     assert program(["budget"]) == 0
@@ -218,7 +219,7 @@ def test_what_is_over_and_what_is_left_is_shown(
 Spoil = Callable[[Transaction, dict[str, Any], dict[str, Any]], object]
 
 
-def _debit(run: dict[str, Any], kind: str, hours: float = 0.0, **other: Any) -> dict[str, Any]:
+def _debit(run: Mapping[str, Any], kind: str, hours: float = 0.0, **other: Any) -> dict[str, Any]:
     given = {"run_id": run["id"], "experiment_id": run["experiment_id"], "hypothesis_id": run["hypothesis_id"]}
     return {"kind": kind, **given, "gpu_hours": 0.0, "run_hours": hours, "created_at": "2026-01-01T00:00:00Z", **other}
 
@@ -296,7 +297,7 @@ def test_an_impossible_row_of_an_earlier_version_counts_for_nothing(lab: Lab, ca
     used = lab.budget.totals()["run_hours"]
     store = lab.context.store
     with store.transaction() as tx:
-        run = lab.context.need("run", ended.id).body
+        run = lab.context.need(RUN, ended.id).body
         number = tx.append("debit", _debit(run, "settle", hours))
         tx.put("fold", "budget", {"rows": number, "spent_gpu_hours": 0.0, "run_hours": hours, "reserved": {}})
     assert lab.budget.totals()["run_hours"] == used

@@ -35,7 +35,7 @@ def _result(number: int, title: str = "a title") -> dict[str, Any]:
     }
 
 
-def _status(**parts: Any) -> dict[str, Any]:
+def _status(**parts: Any) -> Any:
     return {
         "project": parts.get("project", "demo"),
         "seq": 7,
@@ -51,7 +51,7 @@ def _status(**parts: Any) -> dict[str, Any]:
     }
 
 
-def _full() -> dict[str, Any]:
+def _full() -> Any:
     return _status(
         hypotheses=[_hypothesis(n) for n in range(1, 9)] + [_hypothesis(9, "supported"), _hypothesis(10, "refuted")],
         next=["perpetual approve e4", "perpetual run e2"],

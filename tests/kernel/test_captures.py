@@ -62,7 +62,8 @@ def test_a_run_keeps_what_it_was_started_from(lab: Lab, campaign: Campaign, monk
     monkeypatch.setenv("CUDA_HIDDEN", "ghp_" + "a1B2" * 9)
     _, experiment = campaign(f"{sys.executable} train.py --lr 0.1", env={"MY_LR": "0.1"})
     id = _one(lab, experiment)
-    kept, run = lab.runs.provenance(id), lab.runs.get(id)
+    kept: dict[str, Any] = {**lab.runs.provenance(id)}
+    run = lab.runs.get(id)
     assert run.tainted is False
     folder = lab.root / run.log_dir
     assert {name: kept[name] for name in ("schema", "run", "experiment", "spec_hash", "seed", "gpus", "perpetual")} == {
@@ -295,7 +296,7 @@ def test_a_further_capture_adds_its_facts(lab: Lab, campaign: Campaign, capsys: 
     experiment = campaign(f"{sys.executable} -Sc 'print(1)'")[1]  # a Python, whose packages are known
     with Lab.open(lab.root, registry=_registry(Dvc)) as other:
         run = _ran(other, experiment.id)
-    kept = lab.runs.provenance(run.id)
+    kept: dict[str, Any] = {**lab.runs.provenance(run.id)}
     assert (kept["dvc"], kept["git"]["commit"], run.tainted) == ({"md5": "abc"}, None, False)
     assert kept["problems"][-1] == "the capture acme/dvc answered git, which is answered already"
     assert (run.versions["data"], run.versions["environment"] == "mine") == ("dvc:abc", False)

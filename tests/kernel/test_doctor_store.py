@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from perpetual import Lab
 from perpetual.toolkit import filesystems
+
+if TYPE_CHECKING:
+    from perpetual.documents.machine import DoctorCheck
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +27,7 @@ def lab(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
         yield opened
 
 
-def _store(lab: Lab) -> dict[str, Any]:
+def _store(lab: Lab) -> DoctorCheck:
     (found,) = [check for check in lab.doctor() if check["check"] == "store"]
     return found
 
@@ -43,7 +46,7 @@ def test_a_folder_of_another_machine(lab: Lab, monkeypatch: pytest.MonkeyPatch) 
     found = _store(lab)
     assert found["ok"] is None
     assert "nfs4" in found["detail"]
-    assert "local disk" in found["hint"]
+    assert "local disk" in str(found["hint"])
 
 
 def test_a_folder_that_knows_no_case(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

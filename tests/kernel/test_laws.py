@@ -22,6 +22,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.errors import Conflict
+from perpetual.lab.kinds import RUN
 from perpetual.records import Experiment, Hypothesis
 from perpetual.registry import Registry
 
@@ -416,7 +417,7 @@ def test_settling_twice_is_settling_once(lab: Lab, campaign: Campaign) -> None:
     lab.wait([run.id], timeout_s=20)
     spent = lab.budget.show()
     assert spent["by_experiment"][experiment.id]["runs"] == 1
-    ctx, document = lab.context, lab.context.need("run", run.id)
+    ctx, document = lab.context, lab.context.need(RUN, run.id)
     with ctx.store.transaction() as tx:
         assert lab.budget.settle(tx, document.body, gpu_hours=9.0, run_hours=9.0) is None
     assert lab.budget.show() == spent

@@ -148,7 +148,7 @@ def test_a_backup_that_is_put_back_is_in_force(program: Program, tmp_path: Path)
     """Its mark is taken off by the first write."""
     folder = tmp_path / "project" / ".perpetual"
     with Lab.open(folder.parent) as lab:
-        backup = Path(lab.storage.migrate("sqlite")["backup"])
+        backup = Path(lab.storage.migrate("sqlite")["backup"] or "")
     shutil.move(folder / "store", tmp_path / "away")
     backup.rename(folder / "store")
     with Lab.open(folder.parent) as lab:

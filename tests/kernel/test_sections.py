@@ -89,7 +89,7 @@ def test_the_status_shows_the_sections_of_plugins(project: Path, registry: Calla
         assert (shown["title"], shown["data"], shown["error"]) == ("Claims", {"open": 1}, None)
         assert TOKEN not in json.dumps(status)
         assert status["sections"]["exits"]["error"] == "PartEnded: SystemExit: 3"
-        assert "instead of a Section" in status["sections"]["words"]["error"]
+        assert "instead of a Section" in str(status["sections"]["words"]["error"])
         text = status_text(status)
         assert "\nClaims:\n  1 open\n" in text
         assert "\nexits:\n  failed: PartEnded: SystemExit: 3\n" in text

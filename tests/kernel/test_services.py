@@ -123,7 +123,7 @@ def test_a_service_is_started_shown_and_stopped(lab: Lab) -> None:
     assert services_check(lab.services.list())["detail"] == "running: bell"
     stopped = lab.services.stop("bell")
     assert (stopped["state"], stopped["pid"], stopped["reason"]) == ("stopped", None, None)
-    assert stopped["ended_at"] >= stopped["started_at"]
+    assert (stopped["ended_at"] or "") >= (stopped["started_at"] or "?")
     assert [item.statement for item in lab.hypotheses.list().items] == ["it was asked to stop"]
     assert Path(lab.services.log("bell")).read_text() == "ringing\n"
     assert lab.services.stop("bell")["state"] == "stopped"  # twice is once
@@ -141,6 +141,7 @@ def test_observers_hear_at_once_while_a_service_runs(lab: Lab, acme: Path) -> No
 @pytest.mark.slow
 def test_a_killed_service_is_seen_at_once(lab: Lab) -> None:
     pid = lab.services.start("bell")["pid"]
+    assert pid is not None
     os.kill(pid, signal.SIGKILL)
     until(lambda: lab.services.status("bell")["state"] != "running")
     assert lab.services.status("bell")["state"] == "failed"
@@ -157,7 +158,7 @@ def test_a_service_that_does_not_hear_is_killed(lab: Lab) -> None:
     started = lab.services.start("deaf")
     ended = lab.services.stop("deaf", grace_s=0.2)
     assert (ended["state"], ended["pid"]) == ("failed", None)
-    until(lambda: not psutil.pid_exists(started["pid"]))
+    until(lambda: not psutil.pid_exists(started["pid"] or 0))
 
 
 @pytest.mark.slow

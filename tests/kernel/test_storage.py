@@ -232,7 +232,7 @@ def test_migration_takes_everything_along(worked: Lab) -> None:
     assert (worked.config["store"], Config(worked.root)["store"]) == ("sqlite", "sqlite")
     assert exported(worked) == before
     assert worked.storage.verify() == []
-    assert (Path(told["backup"]) / "journal.jsonl").exists()
+    assert (Path(told["backup"] or "") / "journal.jsonl").exists()
     worked.hypotheses.add("a third one")
     back = worked.storage.migrate("tinydb")
     assert back["backup"] != told["backup"]

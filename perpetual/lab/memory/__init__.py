@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perpetual.errors import Conflict, NotFound, Refused, UsageError, nearest, unknown
 from perpetual.lab.context import Context
@@ -19,6 +19,9 @@ from perpetual.slots.gate import Provenance
 from perpetual.slots.memory import Memory, NoteCommit
 from perpetual.toolkit.crashpoints import step
 from perpetual.toolkit.units import start_of
+
+if TYPE_CHECKING:
+    from perpetual.documents.memory import MemoryDecision, MemoryWrite
 
 __all__ = ["STATUSES", "TYPES", "Hit", "Notes", "Waiting"]
 
@@ -69,7 +72,7 @@ class Notes:
         type: str = "note",
         message: str | None = None,
         idempotency_key: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> MemoryWrite:
         """Writes a note: judged, kept in the store, then committed to git.
 
         Returns:
@@ -99,7 +102,7 @@ class Notes:
         self.flush()
         return self._answer(made)
 
-    def _answer(self, number: str) -> dict[str, Any]:
+    def _answer(self, number: str) -> MemoryWrite:
         """Returns what a write answers, from its row in the ledger of verdicts; raises Refused for a rejected one."""
         row = self._ctx.store.get(VERDICT, number)
         assert row is not None, number
@@ -107,7 +110,7 @@ class Notes:
         status, blocked = _STATUS_OF[verdict["outcome"]], verdict["outcome"] == "reject"
         note = self._ctx.store.get(NOTE, verdict["path"])
         ours = note is not None and note.body["blob"] == verdict["blob"] and not blocked
-        answer = {
+        answer: MemoryWrite = {
             "path": verdict["path"],
             "status": status,
             "verdict": {
@@ -292,7 +295,7 @@ class Notes:
     def _shown(self, document: NoteRow) -> int | None:
         return shown_version(document.body, self._ctx.config.methodology)
 
-    def promote(self, path: str, why: str, *, blob: str | None = None, dry_run: bool = False) -> dict[str, Any]:
+    def promote(self, path: str, why: str, *, blob: str | None = None, dry_run: bool = False) -> MemoryDecision:
         """Shows agents the newest accepted version of the note from now on, until another one is promoted.
 
         The gates are asked again. A person judges what they would only quarantine; a promoted note is answered as is.
@@ -309,7 +312,7 @@ class Notes:
         person_only(self._ctx, "promoting a note")
         return promotion.promote(self._ctx, self._gates, self._need(path), why, blob=blob, dry_run=dry_run)
 
-    def reject(self, path: str, why: str) -> dict[str, Any]:
+    def reject(self, path: str, why: str) -> MemoryDecision:
         """Hides the newest version from agents; one that was promoted before it stays shown.
 
         Raises:

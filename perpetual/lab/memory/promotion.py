@@ -6,7 +6,7 @@ note's status is the store's. Used by `Notes` alone.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perpetual.errors import Conflict, Refused, UsageError
 from perpetual.lab.context import Context
@@ -16,21 +16,31 @@ from perpetual.lab.permissions import person_only
 from perpetual.slots.gate import Provenance
 from perpetual.toolkit.units import bounded
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perpetual.documents.memory import Finding, MemoryDecision, VerdictDocument
+
 __all__ = ["promote", "reject", "title_of"]
 
 # Of text that a gate has turned down there is no accepted version to vouch for.
 _PROMOTABLE = ("candidate", "quarantined", "expired")
 
 
-def promote(ctx: Context, gates: Gates, note: NoteRow, why: str, *, blob: str | None, dry_run: bool) -> dict[str, Any]:
+def promote(ctx: Context, gates: Gates, note: NoteRow, why: str, *, blob: str | None, dry_run: bool) -> MemoryDecision:
     """Shows agents the newest accepted version of the note from now on, as `Notes.promote` says."""
     _check_reason("a promotion", why)
     _check_promotable(note, blob)
     text = _text(ctx, note)
     verdict, _ = gates.judge(text, Provenance(note.id, note.body["type"], ctx.actor))
-    findings = [{"part": "content", **finding} for finding in verdict.findings]
-    told = {"outcome": verdict.outcome, "blocked": verdict.blocked, "category": verdict.category, "findings": findings}
-    answer = {**_answer(note, "promoted", why, dry_run), "verdict": told}
+    findings: list[Finding] = [{**found, "part": "content"} for found in verdict.findings]
+    verdict_now: VerdictDocument = {
+        "outcome": verdict.outcome,
+        "blocked": verdict.blocked,
+        "category": verdict.category,
+        "findings": findings,
+    }
+    answer = _answer(note, "promoted", why, verdict_now, dry_run=dry_run)
     if verdict.blocked:
         raise Refused(
             f"the note {note.id} is not promoted: {verdict.category}",
@@ -50,25 +60,25 @@ def promote(ctx: Context, gates: Gates, note: NoteRow, why: str, *, blob: str | 
             "promoted": shown,
             "exposed": shown,
         }
-        _decide(ctx, tx, note, body, verdict=told, why=why)
+        _decide(ctx, tx, note, body, verdict=verdict_now, why=why)
     return answer
 
 
-def reject(ctx: Context, note: NoteRow, why: str) -> dict[str, Any]:
+def reject(ctx: Context, note: NoteRow, why: str) -> MemoryDecision:
     """Hides the newest version from agents, as `Notes.reject` says."""
     _check_reason("a rejection", why)
     if note.body["status"] == "rejected":
         raise Conflict(f"{note.id} is rejected already", hint=f"perpetual memory write {note.id} with another text")
     if note.body["status"] == "promoted":
         person_only(ctx, "taking a promotion back")
-    told = {"outcome": "reject", "blocked": True, "category": "decision", "findings": []}
+    decision: VerdictDocument = {"outcome": "reject", "blocked": True, "category": "decision", "findings": []}
     with ctx.store.transaction() as tx:
         _check_unchanged(tx, note)
         kept = note.body.get("promoted")
         kept = None if kept == note.body["intent"] else kept
         body = {**note.body, "status": "rejected", "promoted": kept, "exposed": kept}
-        _decide(ctx, tx, note, body, verdict=told, why=why)
-    return {**_answer(note, "rejected", why, dry_run=False), "verdict": told}
+        _decide(ctx, tx, note, body, verdict=decision, why=why)
+    return _answer(note, "rejected", why, decision, dry_run=False)
 
 
 def _check_reason(deed: str, why: str) -> None:
@@ -105,7 +115,7 @@ def _text(ctx: Context, note: NoteRow) -> str:
     return str(row.body["content"])
 
 
-def _answer(note: NoteRow, status: str, why: str, dry_run: bool) -> dict[str, Any]:
+def _answer(note: NoteRow, status: str, why: str, verdict: VerdictDocument, *, dry_run: bool) -> MemoryDecision:
     return {
         "path": note.id,
         "type": note.body["type"],
@@ -114,11 +124,12 @@ def _answer(note: NoteRow, status: str, why: str, dry_run: bool) -> dict[str, An
         "blob": note.body["blob"],
         "why": why,
         "dry_run": dry_run,
+        "verdict": verdict,
     }
 
 
 def _decide(
-    ctx: Context, tx: LabTransaction, note: NoteRow, body: dict[str, Any], *, verdict: dict[str, Any], why: str
+    ctx: Context, tx: LabTransaction, note: NoteRow, body: Mapping[str, object], *, verdict: VerdictDocument, why: str
 ) -> None:
     tx.append(
         VERDICT,

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from perpetual import __version__
 from perpetual.errors import CorruptData, NotFound, PluginError
@@ -37,6 +37,9 @@ from perpetual.toolkit.contained import contained
 from perpetual.toolkit.deadline import call_bounded
 from perpetual.toolkit.foreign import DEEPEST, check_depth, parse_json
 from perpetual.toolkit.reserved import is_bundled
+
+if TYPE_CHECKING:
+    from perpetual.documents.provenance import Provenance
 
 __all__ = ["FILE", "UNREADABLE", "Codes", "Ended", "Kept", "capture", "kept_of", "provenance", "taint_of"]
 
@@ -158,7 +161,7 @@ def _kept(document: Mapping[str, Any], data: bytes) -> Kept:
     return Kept(state, sha256(data).hexdigest(), tuple(notes), document.get("versions"))
 
 
-def provenance(ctx: Context, run_id: str) -> dict[str, Any]:
+def provenance(ctx: Context, run_id: str) -> Provenance:
     """Returns a run's provenance, as `Runs.provenance` says."""
     run = ctx.need(RUN, run_id)
     path = RunRecords(ctx).log_dir(run.id) / FILE
@@ -188,9 +191,7 @@ def provenance(ctx: Context, run_id: str) -> dict[str, Any]:
             f"{path}: it does not hold what is written at a start",
             hint="something has changed it since the run started",
         )
-    found: dict[str, Any] = _as_text(
-        {**document, "intact": None if noted is None else sha256(data).hexdigest() == noted}
-    )
+    found: Provenance = _as_text({**document, "intact": None if noted is None else sha256(data).hexdigest() == noted})
     return found
 
 

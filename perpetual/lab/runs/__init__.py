@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perpetual.lab.context import Context
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.records import Listing, Run, from_json
 
 if TYPE_CHECKING:
+    from perpetual.documents.provenance import Provenance
+    from perpetual.documents.runs import Logs, RunPlan
     from perpetual.slots.analyser import MetricValue
 
 __all__ = ["Runs"]
@@ -87,7 +89,7 @@ class Runs:
         every: bool = False,
         seed: int | None = None,
         gpus: Sequence[int] = (),
-    ) -> dict[str, Any]:
+    ) -> RunPlan:
         """Returns what `launch` would do with the same arguments, or raises what it would raise, without doing it.
 
         Returns:
@@ -112,7 +114,7 @@ class Runs:
         reconcile.catch_up(self._ctx)
         return launch.retry(self._ctx, run_id, idempotency_key=idempotency_key)
 
-    def plan_retry(self, run_id: str) -> dict[str, Any]:
+    def plan_retry(self, run_id: str) -> RunPlan:
         """Returns what `retry` would do, without doing it, as `plan` answers."""
         from perpetual.lab.runs import launch
 
@@ -137,7 +139,7 @@ class Runs:
 
         return symptoms.hints(self._ctx, run)
 
-    def provenance(self, run_id: str) -> dict[str, Any]:
+    def provenance(self, run_id: str) -> Provenance:
         """Returns what a run was started from, with `intact`: whether it is as it was written (None: not known).
 
         Raises:
@@ -154,7 +156,7 @@ class Runs:
 
         return measure.read_again(self._ctx, run_id)
 
-    def logs(self, run_id: str, *, stderr: bool = False, tail: int | None = None, raw: bool = False) -> dict[str, Any]:
+    def logs(self, run_id: str, *, stderr: bool = False, tail: int | None = None, raw: bool = False) -> Logs:
         """Returns the last `tail` lines of a run's output (None: all), at most its last MiB, line ends as newlines.
 
         Args:

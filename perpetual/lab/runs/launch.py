@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.errors import Conflict, NotPermitted, PerpetualError, Refused, UsageError
 from perpetual.lab.budget import Budget
@@ -24,6 +24,9 @@ from perpetual.records import ENDED, Run, from_json
 from perpetual.slots.placement import Waits
 from perpetual.slots.scheduler import LaunchSpec, Sighting
 from perpetual.toolkit.crashpoints import step
+
+if TYPE_CHECKING:
+    from perpetual.documents.runs import Hours, RunPlan
 
 __all__ = ["launch", "plan", "plan_retry", "requeued", "reserve", "retry", "try_again"]
 
@@ -183,7 +186,7 @@ def plan(
     every: bool = False,
     seed: int | None = None,
     gpus: Sequence[int] = (),
-) -> dict[str, Any]:
+) -> RunPlan:
     """Returns what `launch` would do, its refusals included, without doing it, as `Runs.plan` says."""
     ctx.redaction.refuse_command(command)
     _check_seed(seed, every)
@@ -197,7 +200,7 @@ def plan(
     return _planned(ctx, experiment, spec, missing if every else missing[:1], wish, surveys)
 
 
-def plan_retry(ctx: Context, run_id: str) -> dict[str, Any]:
+def plan_retry(ctx: Context, run_id: str) -> RunPlan:
     """Returns what `retry` would do, its refusals included, without doing it; answers as `plan`."""
     old, experiment = _retryable(ctx, run_id)
     _require_gone(ctx, old)
@@ -377,7 +380,7 @@ def _require_gone(ctx: Context, run: RunRow) -> None:
         )
 
 
-def _worst_case(experiment: ExperimentRow, gpus: Sequence[int]) -> dict[str, float]:
+def _worst_case(experiment: ExperimentRow, gpus: Sequence[int]) -> Hours:
     resources = experiment.body["resources"]
     hours, count = (resources["wall_s"] or 0.0) / 3600.0, max(len(gpus), resources["gpus"])
     return {"gpu_hours": hours * count, "run_hours": hours * max(1, count)}
@@ -405,7 +408,7 @@ def _planned(
     replicates: Sequence[int],
     wish: _Wish,
     surveys: Surveys,
-) -> dict[str, Any]:
+) -> RunPlan:
     worst = _worst_case(experiment, wish.gpus)
     Budget(ctx).require_room(**worst)
     got = room(ctx, experiment, wish.gpus, surveys, Moment(ctx))

@@ -7,7 +7,7 @@ import io
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from perpetual.errors import NotFound, NotPermitted, PluginError, TransientError, UsageError
 from perpetual.lab.context import Context
@@ -22,6 +22,9 @@ from perpetual.slots.scheduler import LIVING, Scheduler
 from perpetual.toolkit.confined import check_file, explain, open_file
 from perpetual.toolkit.redact_stream import RedactedStream
 
+if TYPE_CHECKING:
+    from perpetual.documents.runs import Logs
+
 __all__ = ["logs", "stream"]
 
 _LIMIT_BYTES = 1024 * 1024  # of a log that is answered as one text, from its end
@@ -32,9 +35,7 @@ _FETCH_S = 1.0  # how often one that is written elsewhere is fetched
 _CUT = "\n[the middle of this log was dropped meanwhile: it has reached its limit]\n"
 
 
-def logs(
-    ctx: Context, run_id: str, *, stderr: bool = False, tail: int | None = None, raw: bool = False
-) -> dict[str, Any]:
+def logs(ctx: Context, run_id: str, *, stderr: bool = False, tail: int | None = None, raw: bool = False) -> Logs:
     """Returns the end of a run's output, as `Runs.logs` says."""
     _check_raw(ctx, raw)
     run = ctx.need(RUN, run_id)

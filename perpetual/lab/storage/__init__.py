@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from perpetual.errors import Conflict, CorruptData, PerpetualError, UsageError
 from perpetual.lab import lost_store, store_migration
@@ -30,6 +30,17 @@ from perpetual.toolkit.foreign import DEEPEST, parse_json
 from perpetual.toolkit.jsoncopy import json_copy
 from perpetual.toolkit.named_path import named_path
 from perpetual.toolkit.readers import agent_hint
+
+if TYPE_CHECKING:
+    from perpetual.documents.store import (
+        StoreCompact,
+        StoreExport,
+        StoreImport,
+        StoreMigrate,
+        StoreMoved,
+        StoreStats,
+        StoreWritten,
+    )
 
 __all__ = ["EXPORT_SCHEMA", "Storage"]
 
@@ -54,7 +65,7 @@ class Storage:
             problems = audit.examine(self._ctx)
         return [str(agent_hint(problem)) for problem in problems] if withholds(self._ctx) else problems
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> StoreStats:
         """Returns what the store holds and weighs, in which mode it works and why."""
         store = self._ctx.store
         details = {**store.describe()}
@@ -73,13 +84,13 @@ class Storage:
             "details": details,
         }
 
-    def compact(self) -> dict[str, Any]:
+    def compact(self) -> StoreCompact:
         """Gives back the room that older states take; answers the bytes before and after."""
         before = self.stats()["bytes"]
         self._ctx.store.compact()
         return {"bytes_before": before, "bytes_after": self.stats()["bytes"]}
 
-    def export(self, stream: BinaryIO) -> dict[str, Any]:
+    def export(self, stream: BinaryIO) -> StoreWritten:
         """Writes the whole record as JSON lines; answers `{rows, commit, bytes, sha256}`.
 
         Raises:
@@ -90,7 +101,7 @@ class Storage:
         with store.exclusive():
             return self._export(store, stream)
 
-    def _export(self, store: StoreBase, stream: BinaryIO) -> dict[str, Any]:
+    def _export(self, store: StoreBase, stream: BinaryIO) -> StoreWritten:
         store_migration.check_kinds(store)
         digest, size, rows = hashlib.sha256(), 0, 0
 
@@ -137,7 +148,7 @@ class Storage:
         stream.flush()
         return {"rows": rows, "commit": meta.commit, "bytes": size, "sha256": digest.hexdigest()}
 
-    def export_file(self, path: str | Path) -> dict[str, Any]:
+    def export_file(self, path: str | Path) -> StoreExport:
         """Writes the same into a file, which is there whole or not at all; answers its `path` too.
 
         Raises:
@@ -160,7 +171,7 @@ class Storage:
             ) from problem
         return {"path": str(target), **answer}
 
-    def import_file(self, path: str | Path, *, dry_run: bool = False) -> dict[str, Any]:
+    def import_file(self, path: str | Path, *, dry_run: bool = False) -> StoreImport:
         """Takes over an exported record into a project that has done nothing yet.
 
         Answers `{path, rows, commit, backup}`. The project takes over the id that its seeds derive from too. Notes come
@@ -203,7 +214,7 @@ class Storage:
                 hint="import into a fresh project: perpetual init -t FOLDER",
             )
 
-    def migrate(self, name: str, *, dry_run: bool = False) -> dict[str, Any]:
+    def migrate(self, name: str, *, dry_run: bool = False) -> StoreMigrate:
         """Moves the record into another store and chooses that one; answers `{from, to, rows, commit, backup}`.
 
         Raises:
@@ -230,7 +241,7 @@ class Storage:
 
         return {"from": present, "to": name, **self._move(name, load, {"store": name})}
 
-    def _move(self, name: str, load: Callable[[StoreBase], int], config: dict[str, Any]) -> dict[str, Any]:
+    def _move(self, name: str, load: Callable[[StoreBase], int], config: dict[str, Any]) -> StoreMoved:
         ctx = self._ctx
 
         def build(path: Path) -> StoreBase:
@@ -239,7 +250,7 @@ class Storage:
         with ctx.restoring():
             made = store_migration.move(ctx.folder, ctx.store, build, load, now=ctx.clock(), config=config)
         ctx.forget_store()
-        return {**made, "backup": str(ctx.folder / made["backup"])}
+        return {**made, "backup": str(ctx.folder / (made["backup"] or ""))}
 
     def examine(self) -> list[str]:
         """Returns what is wrong with the store: its files, numbers, ids, commits and references; each a sentence."""

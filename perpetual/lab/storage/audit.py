@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import fsum, isclose
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perpetual.errors import PerpetualError
 from perpetual.lab.budget import Budget, counted
@@ -19,6 +19,10 @@ from perpetual.lab.ledger.experiments import ExperimentRecords
 from perpetual.lab.runs.time_limit import is_told
 from perpetual.lab.storage import Storage
 from perpetual.records import LIVE
+
+if TYPE_CHECKING:
+    from perpetual.documents.status import Spent
+    from perpetual.lab.bodies import DebitBody, RunBody
 
 __all__ = ["examine"]
 
@@ -97,7 +101,7 @@ def _examine_budget(ctx: Context) -> list[str]:
     That every row names a run which exists was looked at before.
     """
     runs = {run.id: run.body for run in ctx.store.find(RUN)}
-    books: dict[str, list[Mapping[str, Any]]] = {id: [] for id in runs}
+    books: dict[str, list[DebitBody]] = {id: [] for id in runs}
     problems = []
     for row in ctx.store.rows(DEBIT):
         problems += [f"debit {row.id}: {problem}" for problem in _examine_row(row.body, runs, books)]
@@ -107,9 +111,7 @@ def _examine_budget(ctx: Context) -> list[str]:
     return [*problems, *_examine_sums(ctx)]
 
 
-def _examine_row(
-    row: Mapping[str, Any], runs: Mapping[str, Mapping[str, Any]], books: Mapping[str, Sequence[Mapping[str, Any]]]
-) -> list[str]:
+def _examine_row(row: DebitBody, runs: Mapping[str, RunBody], books: Mapping[str, Sequence[DebitBody]]) -> list[str]:
     """Returns what is wrong with a row by itself, or with its coming after those of `books`."""
     id, kind = row["run_id"], row["kind"]
     problems = []
@@ -166,6 +168,10 @@ def _examine_books(id: str, run: Mapping[str, Any], rows: Sequence[Mapping[str, 
     return problems
 
 
+def _hours_of(line: Spent) -> tuple[float, float]:
+    return line["gpu_hours"], line["run_hours"]
+
+
 def _examine_sums(ctx: Context) -> list[str]:
     shown = Budget(ctx).show()
     spent = {"gpu_hours": shown["spent_gpu_hours"], "run_hours": shown["run_hours"]}
@@ -174,10 +180,10 @@ def _examine_sums(ctx: Context) -> list[str]:
     for key, words in _HOURS.items():
         place = [*_HOURS].index(key)
         sums = {"the settlements": fsum(counted(row)[place] for row in rows)}
-        for table in ("by_experiment", "by_day"):
-            sums[table] = fsum(line[key] for line in shown[table].values())
+        sums["by_experiment"] = fsum(_hours_of(line)[place] for line in shown["by_experiment"].values())
+        sums["by_day"] = fsum(_hours_of(line)[place] for line in shown["by_day"].values())
         without = fsum(counted(row)[place] for row in rows if row["hypothesis_id"] is None)
-        sums["by_hypothesis"] = fsum(line[key] for line in shown["by_hypothesis"].values()) + without
+        sums["by_hypothesis"] = fsum(_hours_of(line)[place] for line in shown["by_hypothesis"].values()) + without
         problems += [
             f"the budget says {spent[key]!r} {words}, and {name} add up to {total!r}"
             for name, total in sums.items()

@@ -6,16 +6,19 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
 from perpetual import Lab
 from perpetual_harnesses import scaffold_check
 
+if TYPE_CHECKING:
+    from perpetual.documents.machine import DoctorCheck
+
 pytestmark = pytest.mark.slow  # each asks the doctor, which starts an MCP server
 
-Finding = dict[str, Any]
+Finding: TypeAlias = "DoctorCheck"
 
 
 @pytest.fixture
