@@ -5,7 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-__all__ = ["LONG_S", "until"]
+from perpetual import Lab
+from perpetual.lab.doctor import Doctor
+
+__all__ = ["LONG_S", "finding", "until"]
 
 LONG_S = 60.0  # never reached, unless the test fails
 _LOOK_S = 0.005
@@ -17,3 +20,9 @@ def until(condition: Callable[[], object], problem: str = "it did not come about
     while not condition():
         assert time.monotonic() < deadline, problem
         time.sleep(_LOOK_S)
+
+
+def finding(lab: Lab, check: str) -> tuple[bool | None, str, str | None]:
+    """What one of the kernel's own checks finds, as (ok, detail, hint); no other distribution's check is asked."""
+    (found,) = [item for item in Doctor(lab.context, lab.feed).examine([]) if item["check"] == check]
+    return found["ok"], found["detail"], found["hint"]

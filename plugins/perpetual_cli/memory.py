@@ -85,7 +85,7 @@ def _from_stdin(content: str | None) -> str:
 
 
 def _written_text(answer: MemoryWrite) -> str:
-    commit = f"  commit {_short(answer['commit'])}" if answer["commit"] else ""
+    commit = f"  commit {short_commit(answer['commit'])}" if answer["commit"] else ""
     return "\n".join([f"{printable(answer['path'])}  {answer['status']}{commit}", *_finding_lines(answer)])
 
 
@@ -153,7 +153,7 @@ def history(cli: CliContext, path: str, limit: int) -> None:
         found[:limit],
         None,
         ("commit", "when", "author", "message"),
-        lambda item: (_short(item["commit"]), item["when"], item["author"], item["message"]),
+        lambda item: (short_commit(item["commit"]), item["when"], item["author"], item["message"]),
         empty="the memory holds no version of it: it was never accepted",
         extra={"truncated": len(found) > limit},
     )
@@ -223,7 +223,7 @@ def _decision_text(answer: MemoryDecision) -> str:
     return "\n".join([head, *_finding_lines(answer)])
 
 
-def _short(commit: str) -> str:
+def short_commit(commit: str) -> str:
     """Returns a commit as people read it: a long hash by its beginning, any other name whole."""
     is_hash = len(commit) >= 40 and all(c in "0123456789abcdef" for c in commit)
     return printable(commit[:10] if is_hash else commit)

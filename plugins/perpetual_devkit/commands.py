@@ -174,7 +174,7 @@ def check(cli: CliContext, name: str | None, suites: bool | None, test_limit_s: 
                 if one.check == "names":
                     click.echo(printable(f"deprecated: {item.qualified_name}: {one.detail}"))
             if item.suite is not None:
-                click.echo(_suite_text(item))
+                click.echo(suite_text(item))
     return 0 if good else 1
 
 
@@ -184,7 +184,7 @@ def _holds(checks: Sequence[ContractCheck], ok: bool) -> str:
     return "; ".join(f"{one['check']}: {one['detail']}" for one in checks if one["ok"] is False)
 
 
-def _suite_text(item: ProviderChecked) -> str:
+def suite_text(item: ProviderChecked) -> str:
     """Returns each promise with what became of it."""
     lines = [f"{item.slot} {item.name}, by {item.suite}:"]
     for one in item.promises:

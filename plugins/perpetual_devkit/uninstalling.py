@@ -22,8 +22,8 @@ from perpetual_devkit.plugin_index import FILE
 
 __all__ = ["Left", "Uninstalled", "uninstall"]
 
-_FILES = ("place", "secret", "trust.lock", FILE)
-_FOLDERS = ("approve-tokens", "mcp", "moves", "plugin-failures", "trust")
+FILES = ("place", "secret", "trust.lock", FILE)
+FOLDERS = ("approve-tokens", "mcp", "moves", "plugin-failures", "trust")
 _IN_FOLDER = re.compile(r"\.?[0-9a-f]{8,}[.-].*|\..*\.tmp")  # records and tokens are named by a hash or a nonce
 _TEMPORARY = re.compile(r"\.(place|secret)\.[0-9a-f]+")
 _CACHED = re.compile(r"[a-z]+-[0-9a-f]{8}\.json(\.\d+)?")
@@ -117,7 +117,7 @@ def _state(*, dry_run: bool) -> Iterator[Left]:
     folder = user_state.location()
     names = _names(folder)
     left = len(names)
-    for name in [name for name in names if name in _FOLDERS]:
+    for name in [name for name in names if name in FOLDERS]:
         place = os.path.join(folder, name)
         if os.path.islink(place) or not os.path.isdir(place):
             continue
@@ -125,7 +125,7 @@ def _state(*, dry_run: bool) -> Iterator[Left]:
         ours = [each for each in inside if _IN_FOLDER.fullmatch(each)]
         left -= len(ours) == len(inside)
         yield from _taken(place, ours, len(ours) == len(inside), name, dry_run=dry_run)
-    files = [name for name in names if name in _FILES or _TEMPORARY.fullmatch(name)]
+    files = [name for name in names if name in FILES or _TEMPORARY.fullmatch(name)]
     yield from _taken(folder, files, left == len(files), "state", dry_run=dry_run)
 
 

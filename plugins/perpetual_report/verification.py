@@ -273,11 +273,11 @@ def _values(claims: Claims, book: Book) -> Iterator[Problem]:
         known = book.numbers.get(key)
         if known is not None and claimed != exact(known.value):
             yield Problem(key, f"line {line}", claimed, exact(known.value), known.source)
-        elif not _rounds(words, claimed):
+        elif not rounds(words, claimed):
             yield Problem(key, f"line {line}", words, claimed, values.get("data-source", "") or "no source")
 
 
-def _rounds(words: str, value: str) -> bool:
+def rounds(words: str, value: str) -> bool:
     """Returns whether the words are the value, to the digits that they have; hours may be in a smaller unit."""
     found = _QUANTITY.fullmatch(words)
     try:

@@ -31,7 +31,7 @@ class StrategyScorer(Scorer):
             raise ConfigError(f"explore_fraction is a share of the picks, 0 to 1, not {explore:g}")
         if not 0 <= exponent <= 10:
             raise ConfigError(f"cost_exponent must be 0 (cost is ignored) to 10, not {exponent:g}")
-        self._knobs: dict[str, object] = {
+        self.knobs: dict[str, object] = {
             "strategy": self.strategy,
             "explore_fraction": explore,
             "cost_exponent": exponent,
@@ -49,7 +49,7 @@ class StrategyScorer(Scorer):
         return propose(state, k, self._config(state))
 
     def _config(self, state: State) -> dict[str, object]:
-        return self._knobs | {key: state[key] for key in _OF_THE_STATE if key in state}
+        return self.knobs | {key: state[key] for key in _OF_THE_STATE if key in state}
 
 
 class InformationGain(StrategyScorer):

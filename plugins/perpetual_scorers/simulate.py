@@ -50,7 +50,7 @@ class Broken(Exception):
     """A policy broke the contract of its slot; says how."""
 
 
-class _Design:
+class Design:
     """One way to test a hypothesis: what is declared of it, and the outcomes it has in store."""
 
     def __init__(self, id: str, kind: str, world: str, effect: float, rng: Random) -> None:
@@ -90,12 +90,12 @@ class _Claim:
         effect = float(self.is_true)
         if world == "misdeclared-effect":
             effect = rng.uniform(0.5, 2.0) if self.is_true else rng.uniform(-1.0, 0.25)
-        self.designs = [_Design(f"{id}-{kind}", kind, world, effect, Random(f"{seed}:{kind}")) for kind in _KINDS]
+        self.designs = [Design(f"{id}-{kind}", kind, world, effect, Random(f"{seed}:{kind}")) for kind in _KINDS]
         self.rows: list[_Measured] = []
         self.runs = 0
         self.confidence = 0.5
 
-    def observe(self, design: _Design) -> None:
+    def observe(self, design: Design) -> None:
         value = design.run()
         self.runs += 1
         if value is not None:

@@ -157,7 +157,7 @@ def open_reading(path: Path, timeout_s: float) -> Opened:
         sqlite3.Error: for what is no database; with the code of a lock if it did not stand still to be copied.
     """
     opened = _in_place(path, timeout_s)
-    return _copy(path, timeout_s) if opened is None else opened
+    return open_copy(path, timeout_s) if opened is None else opened
 
 
 def _in_place(path: Path, timeout_s: float) -> Opened | None:
@@ -237,7 +237,7 @@ def _why(path: Path, mode: str) -> str:
     return why if wanted == mode else f"the file is in {mode} mode until a writer opens it; then: {why}"
 
 
-def _copy(path: Path, timeout_s: float) -> Opened:
+def open_copy(path: Path, timeout_s: float) -> Opened:
     """Returns, in memory, the state that a reader sees after recovery; or the file, once a writer has recovered it."""
     from shutil import copyfileobj
     from tempfile import TemporaryDirectory

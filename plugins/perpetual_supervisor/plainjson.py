@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class _Context:
+class Context:
     """What the scanner asks for: Python's own kinds of values."""
 
     strict = True
@@ -23,18 +23,19 @@ class _Context:
 
     @staticmethod
     def parse_constant(name: str) -> object:
+        """Refuses NaN and infinities."""
         raise ValueError(f"{name} is not JSON")
 
 
 def _accelerated() -> tuple[Callable[[str, int], tuple[object, int]], Callable[[str], str]]:
     """Returns the scanner that reads a value from a text at a position, and the encoder of strings."""
-    context: Any = _Context()
+    context: Any = Context()
     try:
         import _json
     except ImportError:  # no CPython
         from json import decoder, encoder
 
-        ordinary: Any = decoder.JSONDecoder(parse_constant=_Context.parse_constant)
+        ordinary: Any = decoder.JSONDecoder(parse_constant=Context.parse_constant)
         return ordinary.scan_once, encoder.encode_basestring
     return _json.make_scanner(context), _json.encode_basestring
 

@@ -43,7 +43,7 @@ def descendants(pid: int, *, leave_out: Callable[[int], bool] | None = None) -> 
     """
     if sys.platform == "darwin":
         return _descendants_by_psutil(pid)
-    return _walk(pid, _children, leave_out) if _lists_children() else _descendants_by_scan(pid, leave_out)
+    return _walk(pid, _children, leave_out) if _lists_children() else descendants_by_scan(pid, leave_out)
 
 
 def count_children(*, leave_out: Callable[[int], bool]) -> int:
@@ -182,7 +182,8 @@ def _walk(
     return [each for each in seen if platform.start_ticks(each) is not None]
 
 
-def _descendants_by_scan(pid: int, leave_out: Callable[[int], bool] | None = None) -> list[int]:
+def descendants_by_scan(pid: int, leave_out: Callable[[int], bool] | None = None) -> list[int]:
+    """Returns what `descendants` does where the kernel lists no children: by a look at every process."""
     children = _children_by_scan()
     return _walk(pid, lambda parent: children.get(parent, []), leave_out)
 

@@ -89,7 +89,7 @@ class Journal(View):
             self._seal = data[-SEAL_BYTES:]
             self.commit = max(self.commit, number)
         except BaseException:
-            self._forget()
+            self.forget()
             raise
 
     def settle(self, file: object = None) -> None:
@@ -170,7 +170,7 @@ class Journal(View):
             raise
         if legacy.exists(self.folder):
             legacy.retire(self.folder)
-        self._forget()
+        self.forget()
         self.refresh()
         self.compaction_problem, self._fold_at = None, 0
         self._unlink_snapshots(lambda stem: stem != name)

@@ -66,7 +66,7 @@ def key_of(value: object) -> Key:
     return SHARED if isinstance(value, (list, dict)) else value
 
 
-class _Columns:
+class Columns:
     """What the index knows of one kind while it is being built; rows arrive in order of their numbers."""
 
     def __init__(self, fields: Sequence[str]) -> None:
@@ -102,12 +102,12 @@ def write_snapshot(
         rows: (kind, row, line with its line feed), all of a kind together in order of their numbers.
         fields: the indexed fields of each kind.
     """
-    columns: dict[str, _Columns] = {}
+    columns: dict[str, Columns] = {}
     offset = 0
     with open(_open_new(stem.with_suffix(".jsonl")), "wb", buffering=_BLOCK_BYTES) as file:
         for kind, row, line in rows:
             file.write(line)
-            columns.setdefault(kind, _Columns(fields.get(kind, ()))).add(row, offset, len(line) - 1)
+            columns.setdefault(kind, Columns(fields.get(kind, ()))).add(row, offset, len(line) - 1)
             offset += len(line)
         file.flush()
         os.fsync(file.fileno())
@@ -124,7 +124,7 @@ def _open_new(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
 
 
-def _index_bytes(commit: int, size: int, columns: Mapping[str, _Columns]) -> bytes:
+def _index_bytes(commit: int, size: int, columns: Mapping[str, Columns]) -> bytes:
     blobs: list[bytes] = []
     at = 0
 
@@ -287,10 +287,10 @@ class Snapshot:
 
     def _rebuild(self, fields: Mapping[str, Sequence[str]]) -> tuple[_Table, memoryview]:
         """Returns the index from the rows themselves."""
-        columns: dict[str, _Columns] = {}
+        columns: dict[str, Columns] = {}
         commit = 0
         for kind, row, offset, length in self.scan():
-            columns.setdefault(kind, _Columns(fields.get(kind, ()))).add(row, offset, length)
+            columns.setdefault(kind, Columns(fields.get(kind, ()))).add(row, offset, length)
             commit = max(commit, row["_seq"])
         data = _index_bytes(commit, self.size, columns)
         end = data.find(b"\n")

@@ -50,9 +50,9 @@ class TinyStore(StoreBase):
         self._lock_timeout_s = lock_timeout_s
         self._lock = FileLock(folder / "lock")
         self._guard = threading.RLock()  # of the view in memory; held for a moment, not for a transaction
-        self._journal = Journal(folder, self._fields, least_fold_bytes=least_fold_bytes)
-        self._storage = JournalStorage(self._journal, self._is_ledger)
-        self._db = Database(storage=lambda: self._storage)
+        self.journal = Journal(folder, self._fields, least_fold_bytes=least_fold_bytes)
+        self.storage = JournalStorage(self.journal, self._is_ledger)
+        self.database = Database(storage=lambda: self.storage)
         self._written = threading.local()
         self._holder: int | None = None  # the thread that holds the lock, once its view is the present one
 
@@ -62,8 +62,9 @@ class TinyStore(StoreBase):
     def _is_ledger(self, kind: str) -> bool:
         return kind in self.kinds and self.kinds[kind].ledger
 
-    def _table(self, kind: str) -> JournalTable:
-        table = self._db.table(kind)
+    def table(self, kind: str) -> JournalTable:
+        """Returns the TinyDB table of a kind."""
+        table = self.database.table(kind)
         assert isinstance(table, JournalTable)
         return table
 
@@ -105,7 +106,7 @@ class TinyStore(StoreBase):
 
     def _look(self) -> None:
         try:
-            self._journal.refresh()
+            self.journal.refresh()
         except UnsafePath as problem:
             raise explain(problem) or problem from problem
         except OSError as problem:
@@ -121,16 +122,16 @@ class TinyStore(StoreBase):
             self._refresh()
             if kind == META:
                 return self._own_row()
-            number = self._journal.number(kind, id)
+            number = self.journal.number(kind, id)
             if number is None:
                 return None
-            found = self._table(kind).get(doc_id=number)
+            found = self.table(kind).get(doc_id=number)
             return found if isinstance(found, TinyDocument) else None
 
     def _own_row(self) -> Row | None:
         """Returns the base's counters, which the journal knows by itself."""
-        commit = self._journal.commit
-        return Meta(commit, self._journal.counters()).row if commit else None
+        commit = self.journal.commit
+        return Meta(commit, self.journal.counters()).row if commit else None
 
     def scan(self, kind: str, equals: Mapping[str, object]) -> Iterable[Row]:
         """Returns the matching rows in order, by index and TinyDB query."""
@@ -148,46 +149,46 @@ class TinyStore(StoreBase):
         """Implements the base's method; a page costs a page."""
         with self._guard:
             self._refresh()
-            numbers, used = self._journal.candidates(kind, equals)
+            numbers, used = self.journal.candidates(kind, equals)
             rest = {field: value for field, value in equals.items() if field != used}
             if newest_first:
                 numbers = numbers[: bisect_left(numbers, after) if after else len(numbers)][::-1]
             elif after:
                 numbers = numbers[bisect_right(numbers, after) :]
-            return list(islice(self._table(kind).among(numbers, rest), limit))
+            return list(islice(self.table(kind).among(numbers, rest), limit))
 
     def tally(self, kind: str, equals: Mapping[str, object]) -> int:
         """Implements the base's method; where one field is asked for, by its index."""
         with self._guard:
             self._refresh()
-            numbers, used = self._journal.candidates(kind, equals)
+            numbers, used = self.journal.candidates(kind, equals)
             return len(numbers) if [*equals] == [used] else super().tally(kind, equals)
 
     def changes(self, since: int) -> list[Change]:
         """Implements the base's method; costs what has changed."""
         with self._guard:
             self._refresh()
-            return [Change(*found) for found in sorted(self._journal.changes(since))]
+            return [Change(*found) for found in sorted(self.journal.changes(since))]
 
     def write(self, batch: Sequence[tuple[str, str, Row]]) -> None:
         """Stages the rows in TinyDB's tables, then appends them to the journal as one commit."""
         with self._guard:
             try:
                 self._refresh()
-                commit = self._journal.commit
+                commit = self.journal.commit
                 for kind, id, row in batch:
                     if kind == META:
                         commit = row["commit"]
                         continue
-                    if row["_no"] != (self._journal.number(kind, id) or row["_no"]):
+                    if row["_no"] != (self.journal.number(kind, id) or row["_no"]):
                         raise UsageError(f"{kind} {id} has another number")
-                    self._table(kind).replace(TinyDocument(row, doc_id=row["_no"]))
-                staged = [(kind, row) for (kind, _), row in self._storage.staged.items()]
-                self._written.file = self._journal.append(commit, staged)
+                    self.table(kind).replace(TinyDocument(row, doc_id=row["_no"]))
+                staged = [(kind, row) for (kind, _), row in self.storage.staged.items()]
+                self._written.file = self.journal.append(commit, staged)
             except OSError as problem:
                 raise self._not_written(problem) from problem
             finally:
-                self._storage.staged.clear()
+                self.storage.staged.clear()
 
     def _not_written(self, problem: OSError) -> PerpetualError:
         unsafe = explain(problem) if isinstance(problem, UnsafePath) else None
@@ -203,7 +204,7 @@ class TinyStore(StoreBase):
     def settle(self) -> None:
         """Waits for the disk without the lock, so that the waits of several processes become one."""
         try:
-            self._journal.settle(self._written.__dict__.pop("file", None))
+            self.journal.settle(self._written.__dict__.pop("file", None))
         except OSError as problem:
             raise PerpetualError(
                 f"{self.folder}: the disk has not confirmed the last write: {problem.strerror or problem}",
@@ -240,8 +241,8 @@ class TinyStore(StoreBase):
                 self.fence()  # the lock may be that of a folder that was put aside while it was waited for
             try:
                 self._refresh()
-                if self._journal.commit:
-                    self._journal.compact()
+                if self.journal.commit:
+                    self.journal.compact()
             except OSError as problem:
                 raise self._not_written(problem) from problem
 
@@ -252,9 +253,9 @@ class TinyStore(StoreBase):
             return {
                 "mode": "journal",
                 "why": "append-only JSON lines over a snapshot, each commit synced",
-                "generation": self._journal.generation,
-                "files": self._journal.sizes(),
-                "compaction_problem": self._journal.compaction_problem,
+                "generation": self.journal.generation,
+                "files": self.journal.sizes(),
+                "compaction_problem": self.journal.compaction_problem,
             }
 
 

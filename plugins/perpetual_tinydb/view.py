@@ -102,9 +102,10 @@ class View:
         """`fields` answers the indexed fields of each kind. Nothing is opened yet."""
         self.folder, self.path = folder, folder / FILE
         self.fields = fields
-        self._forget()
+        self.forget()
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Drops what was read: the next look reads the files from their beginning."""
         self._file: OpenFile | None = None
         self.generation = 0
         self._base = self._end = 0  # offsets behind the header, and behind the last whole commit
@@ -130,7 +131,7 @@ class View:
         try:
             self._look()
         except BaseException:
-            self._forget()  # cut off between two steps (Ctrl-C, a file that cannot be read) it is no state at all
+            self.forget()  # cut off between two steps (Ctrl-C, a file that cannot be read) it is no state at all
             raise
 
     def _look(self) -> None:
@@ -152,7 +153,7 @@ class View:
         token = head(os.fspath(self.folder))
         if self._file is None and token == self._legacy:
             return
-        self._forget()
+        self.forget()
         rows: list[tuple[str, Row]] = []
         try:
             if token:
@@ -172,7 +173,7 @@ class View:
     def _load(self) -> None:
         """Loads a generation from its start; again if it is replaced meanwhile."""
         for _ in range(100):
-            self._forget()
+            self.forget()
             try:
                 self._file = OpenFile(self.path)
                 header = self._header()

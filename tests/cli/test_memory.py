@@ -331,8 +331,8 @@ def test_a_search_finds_words_and_shows_where(project: Path, capsys: pytest.Capt
 
 
 def test_a_commit_that_is_no_hash_is_shown_whole() -> None:
-    from perpetual_cli.memory import _short
+    from perpetual_cli.memory import short_commit
 
-    assert _short("a" * 40) == "a" * 10
-    assert _short("0000000000000001") == "0000000000000001"
-    assert _short("note-7\x1b[2J") == "note-7\\x1b[2J"
+    assert short_commit("a" * 40) == "a" * 10
+    assert short_commit("0000000000000001") == "0000000000000001"
+    assert short_commit("note-7\x1b[2J") == "note-7\\x1b[2J"

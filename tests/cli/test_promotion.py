@@ -12,6 +12,7 @@ import pytest
 from perpetual import Lab
 from perpetual.api import GateVerdict, NotFound, PerpetualError
 from perpetual.cli.app import run
+from perpetual.lab.gates import Gates
 from perpetual.lab.permissions import harness
 
 AGENT = "mcp:client 1"
@@ -157,19 +158,21 @@ def test_a_promotion_is_of_the_version_that_was_read(project: Path, capsys: pyte
     assert shown(project, "a.md") == "second"
 
 
-def test_who_writes_in_between_is_noticed(project: Path) -> None:
+def test_who_writes_in_between_is_noticed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Lab.open(project) as lab, Lab.open(project) as other:
         lab.memory.write("a.md", "first", type="skill_card")
-        judge = lab.memory._gates.judge
+        judge = Gates.judge
 
         def and_then(*arguments: Any) -> Any:
             found = judge(*arguments)
+            patched.undo()
             other.memory.write("a.md", "second", type="skill_card")
             return found
 
-        lab.memory._gates.judge = and_then  # type: ignore[assignment, method-assign]
-        with pytest.raises(PerpetualError, match="changed while it was being decided on") as problem:
-            lab.memory.promote("a.md", "read it")
+        with monkeypatch.context() as patched:
+            patched.setattr(Gates, "judge", and_then)
+            with pytest.raises(PerpetualError, match="changed while it was being decided on") as problem:
+                lab.memory.promote("a.md", "read it")
         assert problem.value.exit == 6
     assert shown(project, "a.md") is None
 

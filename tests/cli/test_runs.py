@@ -394,7 +394,7 @@ def test_a_log_that_is_cut_while_it_is_followed(call: Call, approved: Approved, 
         assert next(pieces) == "0123456789\n"
         os.truncate(project / ".perpetual/runs/r1/stdout.log", 4)
         (project / "go").touch()
-        assert "".join(pieces) == log_reading._CUT
+        assert "".join(pieces) == log_reading.CUT
 
 
 def test_a_run_without_output_says_why(call: Call, approved: Approved) -> None:

@@ -86,7 +86,7 @@ def run_page(page: str, folder: Path) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(block.text)
             if target.name == "pyproject.toml":
-                _lay_entry_points(target)
+                lay_entry_points(target)
 
 
 def shell(line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -181,7 +181,7 @@ def _data(block: Block, folder: Path) -> None:
 _DATA = ("json", "toml", "yaml")
 
 
-def _lay_entry_points(pyproject: Path) -> None:
+def lay_entry_points(pyproject: Path) -> None:
     """What an editable installation leaves behind: the distribution's name and entry points on the import path."""
     project = tomllib.loads(pyproject.read_text())["project"]
     info = pyproject.parent / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"

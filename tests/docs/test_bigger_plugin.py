@@ -38,7 +38,7 @@ def lay(site: Path, files: dict[str, str]) -> None:
     for name, text in files.items():
         (site / name).parent.mkdir(parents=True, exist_ok=True)
         (site / name).write_text(text, "utf-8")
-    BLOCKS._lay_entry_points(site / "pyproject.toml")
+    BLOCKS.lay_entry_points(site / "pyproject.toml")
 
 
 @pytest.fixture

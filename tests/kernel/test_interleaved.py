@@ -137,10 +137,10 @@ def test_a_run_that_another_launcher_starts_by_now_is_left_to_it(
     stale = lab.context.need(RUN, run.id)
     launching(other, platform.identity_of(os.getpid()))
     if state == "absent":
-        reconcile._back_to_queue(lab.context, stale, reconcile.no_changes())
+        reconcile.back_to_queue(lab.context, stale, reconcile.no_changes())
     else:
         seen = Sighting("running", pid=os.getpid(), started_at="2026-01-01T00:00:00Z")
-        reconcile._adopt(lab.context, stale, seen, reconcile.no_changes())
+        reconcile.adopt(lab.context, stale, seen, reconcile.no_changes())
     assert lab.runs.get(run.id).status == "launching"
     launching(other, dead_process())
 

@@ -18,13 +18,13 @@ import pytest
 from perpetual import Lab
 from perpetual.api import Provider, hookimpl
 from perpetual.errors import Conflict, CorruptData, NotPermitted, PerpetualError, Refused, UsageError
-from perpetual.lab.doctor import Doctor
 from perpetual.lab.kinds import EXPERIMENT, RUN
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.records import Event, Experiment, Hypothesis, Run
 from perpetual.registry import Registry
 from perpetual.toolkit import platform
 from perpetual.toolkit.agents import AGENT_VARIABLES
+from tests.support import finding
 
 Campaign = Callable[..., tuple[Hypothesis, Experiment]]
 
@@ -753,7 +753,7 @@ class _Observer:
 
 
 def _of_observers(lab: Lab) -> tuple[bool | None, str]:
-    ok, detail, _ = Doctor(lab.context, lab.feed)._observers()  # alone: the others start a server
+    ok, detail, _ = finding(lab, "observers")
     return ok, detail
 
 

@@ -27,11 +27,11 @@ from perpetual.api import (
     hookimpl,
 )
 from perpetual.config import Config
-from perpetual.lab.doctor import Doctor
 from perpetual.lab.options import PluginOptions, asked, with_defaults
 from perpetual.registry import Registry
 from perpetual.toolkit import trust_record
 from perpetual.toolkit.secret import carried, uncarried
+from tests.support import finding
 
 SPEED = Option("int", 1, "metres per second")
 CONFIG = ".perpetual/config.yaml"
@@ -79,7 +79,7 @@ def shown(lab: Lab) -> dict[str, tuple[Any, str]]:
 
 
 def doctor(lab: Lab) -> tuple[bool | None, str, str | None]:
-    return Doctor(lab.context, lab.feed)._options()
+    return finding(lab, "options")
 
 
 @pytest.fixture

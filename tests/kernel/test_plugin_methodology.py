@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -19,10 +20,14 @@ KEYS = {
 }
 
 
-def registry(keys: object = KEYS, *, distribution: str = "acme") -> Registry:
-    plugin = ModuleType("bell")
-    plugin.perpetual_methodology = hookimpl(lambda: keys)  # type: ignore[attr-defined]
-    return Registry(extra=[(distribution, "bell", "1.0", lambda: plugin)])
+def plugin(keys: object = KEYS, *, distribution: str = "acme") -> tuple[str, str, str, Callable[[], ModuleType]]:
+    made = ModuleType("bell")
+    made.perpetual_methodology = hookimpl(lambda: keys)  # type: ignore[attr-defined]
+    return distribution, "bell", "1.0", lambda: made
+
+
+def registry(keys: object = KEYS) -> Registry:
+    return Registry(extra=[plugin(keys)])
 
 
 def test_a_key_is_shown_set_and_read(project: Path) -> None:
@@ -99,7 +104,7 @@ def test_keys_that_can_be_none_fail_their_plugin_alone(keys: object, words: str)
 
 
 def test_two_plugins_of_one_name() -> None:
-    found = Registry(extra=[*registry()._extra, *registry(distribution="zebra")._extra])
+    found = Registry(extra=[plugin(), plugin(distribution="zebra")])
     assert [info.reason for info in found.plugins if info.state == "failed"] == [
         "acme/bell brings keys named bell.* already"
     ]

@@ -113,6 +113,6 @@ def test_another_distribution_of_the_same_package_is_named(
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n")
     (about / file).write_text(content)
     monkeypatch.syspath_prepend(tmp_path)
-    ok, detail, _ = doctor._import()
-    assert ok is not is_named
-    assert ("stranger also installs a package called perpetual" in detail) == is_named
+    (found,) = [item for item in doctor.Doctor.outside() if item["check"] == "import"]
+    assert found["ok"] is not is_named
+    assert ("stranger also installs a package called perpetual" in found["detail"]) == is_named

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
@@ -36,10 +36,16 @@ RANG = EventKind("rang", "subject: the alarm; payload: loudness")
 TOKEN = "ghp_" + "a1B2" * 9
 
 
-def registry(*kinds: object, version: str = "1.0", name: str = "bell", distribution: str = "acme") -> Registry:
-    plugin = ModuleType("bell")
-    plugin.perpetual_kinds = hookimpl(lambda: list(kinds))  # type: ignore[attr-defined]
-    return Registry(extra=[(distribution, name, version, lambda: plugin)])
+def plugin(
+    *kinds: object, version: str = "1.0", name: str = "bell", distribution: str = "acme"
+) -> tuple[str, str, str, Callable[[], ModuleType]]:
+    made = ModuleType("bell")
+    made.perpetual_kinds = hookimpl(lambda: list(kinds))  # type: ignore[attr-defined]
+    return distribution, name, version, lambda: made
+
+
+def registry(*kinds: object, version: str = "1.0") -> Registry:
+    return Registry(extra=[plugin(*kinds, version=version)])
 
 
 def bell(version: str = "1.0") -> Registry:
@@ -152,10 +158,10 @@ def test_names(lab: Lab, place: Path) -> None:
     with pytest.raises(NotFound) as caught:
         lab.records("alarm").get("alarm-7")
     assert caught.value.hint == "there is none yet"
-    both = Registry(extra=[*registry(ALARM)._extra, *registry(ALARM, name="gong")._extra])
+    both = Registry(extra=[plugin(ALARM), plugin(ALARM, name="gong")])
     with Lab.open(place, registry=both) as other, pytest.raises(UsageError, match=r"bell\.alarm and gong\.alarm"):
         other.records("alarm")
-    same = Registry(extra=[*registry(ALARM)._extra, *registry(ALARM, distribution="other")._extra])
+    same = Registry(extra=[plugin(ALARM), plugin(ALARM, distribution="other")])
     assert [info.reason for info in same.plugins if info.state == "failed"] == [
         "acme/bell brings kinds named bell.* already"
     ]

@@ -19,6 +19,7 @@ import pytest
 from perpetual.api import Option, Provider, hookimpl, hookspec
 from perpetual.catalogue import PluginInfo
 from perpetual.cli.table import ORDER
+from perpetual.discovery import discover
 from perpetual.errors import PluginError
 from perpetual.registry import Registry
 from perpetual.toolkit.cache_files import commands
@@ -292,13 +293,25 @@ def test_a_plugin_that_is_worked_on_is_seen(folder: Path, own_cache: Path, monke
     assert any("another" in str(name) for name in after)
 
 
-def test_what_was_kept_is_the_same_as_what_was_found(own_cache: Path) -> None:
-    cold = Registry()
-    found = cold.plugins
-    assert cold._live is not None
+@pytest.fixture
+def discoveries(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What was discovered, rather than answered from the cache."""
+    made: list[object] = []
+
+    def counted(*given: Any, **named: Any) -> object:
+        made.append(discover(*given, **named))
+        return made[-1]
+
+    monkeypatch.setattr("perpetual.discovery.discover", counted)
+    return made
+
+
+def test_what_was_kept_is_the_same_as_what_was_found(own_cache: Path, discoveries: list[object]) -> None:
+    found = Registry().plugins
+    assert len(discoveries) == 1
     warm = Registry()
     assert warm.plugins == found
-    assert warm._live is None
+    assert len(discoveries) == 1
     options = warm.choose("store", "tinydb").provider.options
     assert options is not None
     assert options["lock_timeout_s"] == Option("float", 30.0, options["lock_timeout_s"].meaning)
@@ -575,14 +588,16 @@ def test_a_family_that_cannot_be_brought_is_its_plugin_s_fault() -> None:
     assert "no family" in (_info(registry, "acme/p").reason or "")
 
 
-def test_a_hook_that_nobody_fills_costs_nothing(own_cache: Path) -> None:
+def test_a_hook_that_nobody_fills_costs_nothing(own_cache: Path, discoveries: list[object]) -> None:
     assert Registry().plugins
-    registry = Registry()
-    assert registry.call("perpetual_event", event=None, lab=None, options={}) == []
-    assert registry._live is None
+    discoveries.clear()
+    assert Registry().call("perpetual_event", event=None, lab=None, options={}) == []
+    assert discoveries == []
 
 
-def test_calls_can_be_traced(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_calls_can_be_traced(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], discoveries: list[object]
+) -> None:
     ear = _Ear(ValueError("deaf"))
     extra = [("acme", "ear", "1", lambda: ear)]
     assert Registry(extra=extra).plugins
@@ -594,9 +609,9 @@ def test_calls_can_be_traced(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert any(line.startswith("hook perpetual_stores <- perpetual-lab/tinydb: [Provider(") for line in lines)
     assert lines[-1] == "hook perpetual_event <- acme/ear: 'ValueError: deaf'"
     # What is kept would hide the calls, so a trace always discovers.
-    traced = Registry()
-    assert traced.plugins
-    assert traced._live is not None
+    discoveries.clear()
+    assert Registry().plugins
+    assert len(discoveries) == 1
 
 
 def test_bundled_plugins_are_all_well() -> None:

@@ -103,12 +103,12 @@ class Model:
         """A block."""
         draft = deepcopy(self)
         draft.commit += 1
-        answers = draft._block(ops, ends)
+        answers = draft.block(ops, ends)
         if ends == "commit" and draft.rows != self.rows:
             self.rows, self.counters, self.commit = draft.rows, draft.counters, draft.commit
         return answers
 
-    def _block(self, ops: list[Op], ends: str) -> list[Any]:
+    def block(self, ops: list[Op], ends: str) -> list[Any]:
         before = deepcopy((self.rows, self.counters))
         answers = [self._do(op) for op in ops]
         if ends == "raise":
@@ -118,7 +118,7 @@ class Model:
     def _do(self, op: Op) -> Any:
         name, *given = op
         if name == "nested":
-            return self._block(*given)
+            return self.block(*given)
         kind = given[0]
         if name == "look":
             seen = self.all(kind)

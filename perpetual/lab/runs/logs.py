@@ -32,7 +32,7 @@ _CHUNK_BYTES = 64 * 1024
 _CONTEXT_BYTES = 20_000  # before the start of a tail
 _TURN_S = 0.1  # how often a followed log is looked at
 _FETCH_S = 1.0  # how often one that is written elsewhere is fetched
-_CUT = "\n[the middle of this log was dropped meanwhile: it has reached its limit]\n"
+CUT = "\n[the middle of this log was dropped meanwhile: it has reached its limit]\n"
 
 
 def logs(ctx: Context, run_id: str, *, stderr: bool = False, tail: int | None = None, raw: bool = False) -> Logs:
@@ -206,7 +206,7 @@ def _pieces(ctx: Context, run: RunRow, path: Path, position: int, follow: bool) 
         with _opened(path) as file:
             if file.seek(0, io.SEEK_END) < position:
                 position = file.tell()  # cut to its limit meanwhile; what is left was shown already
-                yield _CUT
+                yield CUT
             file.seek(position)
             while data := file.read(_CHUNK_BYTES):
                 position += len(data)

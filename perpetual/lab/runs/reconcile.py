@@ -303,7 +303,7 @@ def look_at(ctx: Context, run: RunRow, answer: Changes, *, seen: Sighting | Exce
         return False
     if seen.state == "running":
         if run.body["status"] == "launching":
-            _adopt(ctx, run, seen, answer)
+            adopt(ctx, run, seen, answer)
         else:
             told = note_overrun(ctx, run, seen)
             if told is not None:
@@ -313,7 +313,7 @@ def look_at(ctx: Context, run: RunRow, answer: Changes, *, seen: Sighting | Exce
                 answer["problems"].append({"run_id": run.id, "code": "folder_removed", "message": message})
         return seen.overdue
     if seen.state == "absent" and run.body["status"] == "launching" and not run.body.get("pending"):
-        _back_to_queue(ctx, run, answer)
+        back_to_queue(ctx, run, answer)
         return False
     step("scan:ended")
     end = found_end(ctx, run, seen)
@@ -405,7 +405,7 @@ def _change(run: RunRow, before: str) -> dict[str, Any]:
     }
 
 
-def _adopt(ctx: Context, run: RunRow, seen: Sighting, answer: Changes) -> None:
+def adopt(ctx: Context, run: RunRow, seen: Sighting, answer: Changes) -> None:
     """Takes over a run whose launcher died between starting it and noting so."""
     if is_in_hand(run) or seen.started_at is None:  # a supervisor that has started nothing yet may still fail
         return
@@ -424,7 +424,7 @@ def _adopt(ctx: Context, run: RunRow, seen: Sighting, answer: Changes) -> None:
             ExperimentRecords(ctx).fold(tx, fresh.body["experiment_id"])
 
 
-def _back_to_queue(ctx: Context, run: RunRow, answer: Changes) -> None:
+def back_to_queue(ctx: Context, run: RunRow, answer: Changes) -> None:
     """Puts a run back into the queue of which nothing ever ran, unless its launcher is just about to start it."""
     if _launcher_lives(run):
         return

@@ -16,7 +16,7 @@ import pytest
 
 from perpetual.cli.app import run
 from perpetual.slots.table import SLOTS
-from perpetual_devkit.commands import _suite_text
+from perpetual_devkit.commands import suite_text
 from perpetual_devkit.contract_runner import SuiteResult, end_left, has_suite, run_suite
 from perpetual_devkit.provider_checks import ProviderChecked
 
@@ -242,7 +242,7 @@ def test_what_says_nothing_has_a_verdict_of_its_own(tmp_path: Path, monkeypatch:
     assert vacuous["something is found"] == (None, nothing)
     assert {one.verdict for one in found.promises} == {"holds", "vacuous"}
     item = ProviderChecked("acme", "gate", "blind", "acme/blind", True, (), found.suite, found.reason, found.promises)
-    assert f"\n  vacuous  something is found ({nothing})\n" in _suite_text(item)
+    assert f"\n  vacuous  something is found ({nothing})\n" in suite_text(item)
 
 
 @pytest.mark.slow

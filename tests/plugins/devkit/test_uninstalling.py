@@ -136,5 +136,5 @@ def test_every_entry_of_the_state_folder_is_known() -> None:
     assert found.pop("plugins/perpetual_mcp/http.py") == set()  # mcp
     assert found.pop("plugins/perpetual_devkit/uninstalling.py") == set()
     names = {name.strip('"') for names in found.values() for name in names}
-    assert names <= {*uninstalling._FOLDERS, *uninstalling._FILES}
+    assert names <= {*uninstalling.FOLDERS, *uninstalling.FILES}
     assert all(found.values()), found

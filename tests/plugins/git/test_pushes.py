@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from dulwich.object_store import DiskObjectStore
 from dulwich.objects import ObjectID
 
 from perpetual_git.errors import RefBusy, RepositoryError
@@ -327,14 +328,13 @@ def test_an_object_that_is_packed_while_it_is_looked_for(
 ) -> None:
     """Not in the packs when they were looked into, and no file of its own any more: it is there all the same."""
     made = put(notes, 1, "notes/a", b"one")
-    store, once = notes._repo.object_store, iter([True])
-    get_raw = store.get_raw
+    once, get_raw = iter([True]), DiskObjectStore.get_raw
 
-    def packed_meanwhile(name: ObjectID) -> tuple[int, bytes]:
+    def packed_meanwhile(store: DiskObjectStore, name: ObjectID) -> tuple[int, bytes]:
         if next(once, False):
             git(folder, "gc", "-q", "--prune=now")
             raise KeyError(name)
-        return get_raw(name)
+        return get_raw(store, name)
 
-    monkeypatch.setattr(store, "get_raw", packed_meanwhile)
+    monkeypatch.setattr(DiskObjectStore, "get_raw", packed_meanwhile)
     assert notes.read("notes/a.md", made) == b"one"

@@ -45,14 +45,14 @@ def _boxes(draw: st.DrawFn, depth: int = 0) -> str:
     return ("{\n" + "".join(f"{line}\n" for line in lines) + margin + "}").replace("\n", end if depth == 0 else "\n")
 
 
-_TEXTS = st.tuples(
+TEXTS = st.tuples(
     st.sampled_from(["", "// the settings\n", "/* a */ "]), _boxes(), st.sampled_from(["", "\n", " // end"])
 )
 _PATHS = st.sampled_from([("mcp", "perpetual"), ("new",), ("theme", "b", "c"), ("é", "perpetual")])
 _VALUES = st.sampled_from([{"command": ["perpetual", "mcp"], "enabled": True}, {}, [1, "//"], 3])
 
 
-def _comments(text: str) -> list[str]:
+def comments_of(text: str) -> list[str]:
     """The comments in their order, found apart from the code under test."""
     tokens = re.finditer(r'"(?:[^"\\]|\\.)*"|(//[^\r\n]*|/\*.*?\*/)', text, re.S)
     return [token[1].rstrip() for token in tokens if token[1]]
@@ -69,7 +69,7 @@ def _blocked(document: Any, keys: tuple[str, ...]) -> bool:
 
 
 @settings(max_examples=120, deadline=None)
-@given(parts=_TEXTS, keys=_PATHS, value=_VALUES)
+@given(parts=TEXTS, keys=_PATHS, value=_VALUES)
 def test_comments_and_other_keys_survive_and_removal_gives_the_text_back(
     parts: tuple[str, str, str], keys: tuple[str, ...], value: Any
 ) -> None:
@@ -90,16 +90,16 @@ def test_comments_and_other_keys_survive_and_removal_gives_the_text_back(
     assert jsonedit.same(jsonedit.load(edited, comments=True), wanted)
     assert jsonedit.put(edited, keys, value, comments=True) == edited
     if not present:
-        assert _comments(edited) == _comments(text)
+        assert comments_of(edited) == comments_of(text)
         undone = jsonedit.drop(edited, keys, floor=floor, comments=True)
         assert jsonedit.same(jsonedit.load(undone, comments=True), document)
-        assert _comments(undone) == _comments(text)
+        assert comments_of(undone) == comments_of(text)
         # an object that was empty may lose the space between its braces, and nothing else changes
         assert undone == text or "".join(undone.split()) == "".join(text.split())
 
 
 @settings(max_examples=60, deadline=None)
-@given(parts=_TEXTS, value=_VALUES)
+@given(parts=TEXTS, value=_VALUES)
 def test_any_entry_can_be_taken_out_and_the_comments_stay(parts: tuple[str, str, str], value: Any) -> None:
     text = "".join(parts)
     document = jsonedit.load(text, comments=True)
@@ -110,7 +110,7 @@ def test_any_entry_can_be_taken_out_and_the_comments_stay(parts: tuple[str, str,
         assert jsonedit.same(jsonedit.load(left, comments=True), rest)
         outside = document[key]
         if not isinstance(outside, dict):  # comments inside of what goes, go
-            assert _comments(left) == _comments(text)
+            assert comments_of(left) == comments_of(text)
 
 
 def test_the_place_of_a_new_entry() -> None:

@@ -57,7 +57,7 @@ def config() -> Iterator[Config]:
 
 
 @settings(max_examples=12, deadline=None)
-@given(parts=_JSONC._TEXTS, name=st.sampled_from(["opencode.json", "opencode.jsonc"]))
+@given(parts=_JSONC.TEXTS, name=st.sampled_from(["opencode.json", "opencode.jsonc"]))
 def test_opencode_json_with_comments_survives_and_comes_back(parts: tuple[str, str, str], name: str) -> None:
     text = "".join(parts)
     before = jsonedit.load(text, comments=True)
@@ -73,7 +73,7 @@ def test_opencode_json_with_comments_survives_and_comes_back(parts: tuple[str, s
         merged = path.read_bytes().decode()
         wanted = {**before, "mcp": {**before.get("mcp", {}), "perpetual": ENTRY}}
         assert jsonedit.same(jsonedit.load(merged, comments=True), wanted)
-        assert _JSONC._comments(merged) == _JSONC._comments(text)
+        assert _JSONC.comments_of(merged) == _JSONC.comments_of(text)
         assert set(_actions(scaffold(config, _SHARED, ["opencode"])).values()) == {"unchanged"}
         assert path.read_bytes().decode() == merged
         scaffold(config, _SHARED, remove=["opencode"])
@@ -81,7 +81,7 @@ def test_opencode_json_with_comments_survives_and_comes_back(parts: tuple[str, s
 
 
 @settings(max_examples=12, deadline=None)
-@given(text=_TOML._texts(), edited=st.booleans())
+@given(text=_TOML.texts(), edited=st.booleans())
 def test_codex_configuration_survives_and_comes_back(text: str, edited: bool) -> None:
     before = tomllib.loads(text)
     with _folder() as config:

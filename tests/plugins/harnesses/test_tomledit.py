@@ -25,7 +25,7 @@ def _key(name: str) -> str:
 
 
 @st.composite
-def _texts(draw: st.DrawFn) -> str:
+def texts(draw: st.DrawFn) -> str:
     """A configuration as people write it: tables, inline tables, dotted keys, notes anywhere."""
     lines = [draw(_BLANK), draw(st.sampled_from(["", 'model = "x" # a model\n', "level = 1_000\n"]))]
     servers, form = draw(_SERVERS), draw(st.sampled_from(["tables", "inline", "dotted", "one table"]))
@@ -48,7 +48,7 @@ def _texts(draw: st.DrawFn) -> str:
 
 
 @settings(max_examples=60, deadline=None)
-@given(text=_texts())
+@given(text=texts())
 def test_put_changes_the_one_table_and_drop_gives_the_text_back(text: str) -> None:
     before = tomllib.loads(text)
     floor = tomledit.depth(text, KEYS)
@@ -61,7 +61,7 @@ def test_put_changes_the_one_table_and_drop_gives_the_text_back(text: str) -> No
 
 
 @settings(max_examples=60, deadline=None)
-@given(text=_texts(), behind=_texts())
+@given(text=texts(), behind=texts())
 def test_what_was_written_behind_ours_stays(text: str, behind: str) -> None:
     edited = tomledit.put(text, KEYS, TABLE) + "# a person's note\n[later]\nx = 1 # one\n"
     left = tomledit.drop(edited, KEYS, floor=1)

@@ -13,7 +13,7 @@ from perpetual import Lab
 from perpetual.cli.app import run
 from perpetual_report.document import UNVERIFIED, render, render_html
 from perpetual_report.snapshot import take
-from perpetual_report.verification import _rounds, claims_of, derive, differences, verify
+from perpetual_report.verification import claims_of, derive, differences, rounds, verify
 
 _DIGIT = re.compile(r"\d")
 
@@ -350,4 +350,4 @@ def test_a_report_in_another_form_is_held_to_its_values(lab: Lab, study: Path, p
      ("-", "1", False), ("0.5", "nonsense", False)],
 )  # fmt: skip
 def test_words_are_a_rounding_of_their_value_or_not(words: str, value: str, fits: bool) -> None:
-    assert _rounds(words, value) is fits
+    assert rounds(words, value) is fits

@@ -114,7 +114,7 @@ def test_a_projects_options_reach_its_scorer(project: Path) -> None:
         lab.settings.set_config("plugins.decisive.explore_fraction", "0.25")
     with Lab.open(project) as lab:
         assert isinstance(lab.proposals.scorer, Decisive)
-        assert lab.proposals.scorer._knobs["explore_fraction"] == 0.25
+        assert lab.proposals.scorer.knobs["explore_fraction"] == 0.25
 
 
 def _with_a_grid(lab: Lab, **design: Any) -> None:

@@ -13,11 +13,11 @@ from perpetual_scorers.simulate import (
     WORLDS,
     Broken,
     Cell,
+    Design,
     Episode,
     Result,
     Said,
     StrategyPolicy,
-    _Design,
     bench,
     brier_score,
     calibration_error,
@@ -67,7 +67,7 @@ def test_half_the_hypotheses_are_true_and_a_twelfth_of_the_runs_crash() -> None:
     played = [episode(StrategyPolicy("random"), CELL, 1, number) for number in range(20)]
     truths = [is_true for one in played for is_true, _ in one.said]
     assert 0.4 < sum(truths) / len(truths) < 0.6
-    design = _Design("d", "standard", "standard", 1.0, random.Random(1))
+    design = Design("d", "standard", "standard", 1.0, random.Random(1))
     outcomes = [design.run() for _ in range(4000)]
     assert 0.07 < outcomes.count(None) / 4000 < 0.09
     assert (design.crashes, design.n_seen) == (outcomes.count(None), 4000 - outcomes.count(None))

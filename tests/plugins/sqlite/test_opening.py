@@ -272,7 +272,7 @@ def test_a_copy_takes_no_lock_away(database: Path, fit_for_wal: Callable[[bool],
     mine = opening.open_writing(database, 5.0).connection
     mine.execute("BEGIN IMMEDIATE")
     os.utime(database, (0, 0))  # at rest: it is copied at once
-    opened = opening._copy(database, 5.0)
+    opened = opening.open_copy(database, 5.0)
     assert opened.copied
     opened.connection.close()
     code = f"import sqlite3\nsqlite3.connect({str(database)!r}, timeout=0).execute('BEGIN IMMEDIATE')"

@@ -38,7 +38,7 @@ def test_what_is_no_json_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".") as caught:
         plainjson.load(text)
     with pytest.raises(ValueError, match=r"."):
-        json.loads(text, parse_constant=plainjson._Context.parse_constant)
+        json.loads(text, parse_constant=plainjson.Context.parse_constant)
     assert str(caught.value)
 
 

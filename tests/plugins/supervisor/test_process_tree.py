@@ -85,7 +85,7 @@ def tree() -> Iterator[tuple[int, list[int]]]:
 
 def test_descendants_are_found_whole_in_both_ways() -> None:
     with tree() as (root, below):
-        for found in (process_tree.descendants(root), process_tree._descendants_by_scan(root)):
+        for found in (process_tree.descendants(root), process_tree.descendants_by_scan(root)):
             assert sorted(found) == sorted(below)
             assert found.index(below[1]) < found.index(below[2]), "parents come first"
 
@@ -111,7 +111,7 @@ def test_what_is_left_out_is_so_with_all_below_it() -> None:
             return pid == nested
 
         assert process_tree.descendants(root, leave_out=leave_out) == [first]
-        assert process_tree._descendants_by_scan(root, leave_out) == [first]
+        assert process_tree.descendants_by_scan(root, leave_out) == [first]
         assert process_tree.signal_descendants(root, signal.SIGKILL, leave_out=leave_out) == 1
         while first in process_tree.descendants(root):
             time.sleep(0.001)
@@ -165,7 +165,7 @@ def test_what_is_hidden_from_us_is_as_if_it_were_not_there(monkeypatch: pytest.M
         monkeypatch.setattr(platform, "open", guarded, raising=False)
         assert platform.identity_of(hidden) is None
         assert process_tree.descendants(root) == below[1:]
-        assert sorted(process_tree._descendants_by_scan(root)) == sorted(below[1:])
+        assert sorted(process_tree.descendants_by_scan(root)) == sorted(below[1:])
 
 
 def test_a_subreaper_adopts_orphans() -> None:

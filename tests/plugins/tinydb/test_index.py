@@ -97,7 +97,7 @@ def test_an_index_that_misses_a_row_is_found_by_verify(
 ) -> None:
     """Of a defect in the program that wrote it: its checksums are right."""
     fill(store)
-    real = snapshot_module._Columns.add
+    real = snapshot_module.Columns.add
 
     def forgets_row(self: Any, row: dict[str, Any], offset: int, length: int) -> None:
         if row["_id"] != "h3":
@@ -111,7 +111,7 @@ def test_an_index_that_misses_a_row_is_found_by_verify(
         (forgets_row, "the index misses hypothesis h3"),
     ):
         with monkeypatch.context() as patched:
-            patched.setattr(snapshot_module._Columns, "add", defect)
+            patched.setattr(snapshot_module.Columns, "add", defect)
             store.compact()
         problems = fresh(folder).verify()
         assert any(expected in problem for problem in problems), problems

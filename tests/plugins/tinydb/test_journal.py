@@ -293,7 +293,7 @@ def test_a_view_that_is_lost_inside_a_block_is_no_empty_store(folder: Path, stor
     append(store, 1)
     with store.transaction() as tx:
         tx.append("event", {"n": 2})
-        store._journal._forget()
+        store.journal.forget()
     assert ns(store) == ns(fresh(folder)) == [1, 2]
 
 

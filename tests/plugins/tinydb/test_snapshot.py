@@ -97,7 +97,7 @@ def test_a_reader_of_the_generation_before_goes_on(folder: Path, store: TinyStor
     append(store, 8)
     reader = fresh(folder)
     assert reader.seq() == 9
-    view = reader._journal
+    view = reader.journal
     store.compact()
     append(store, 9)
     assert [row["n"] for number in range(1, 9) if (row := view.row("event", number))] == [*range(1, 9)]

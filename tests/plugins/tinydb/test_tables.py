@@ -41,7 +41,7 @@ def test_the_tables_are_queried_with_tinydb(store: TinyStore, is_compacted: bool
     """Any of its queries, over all that is committed, in order."""
     if is_compacted:
         store.compact()
-    table = store._db.table("hypothesis")
+    table = store.database.table("hypothesis")
     assert isinstance(table, JournalTable)
     found = table.search((where("status") == "open") & (where("n") > 1))
     assert [(row.doc_id, row["_id"], row["n"]) for row in found] == [(3, "h3", 3)]
@@ -54,12 +54,12 @@ def test_the_tables_are_queried_with_tinydb(store: TinyStore, is_compacted: bool
     assert isinstance(one, Document)
     assert (one.doc_id, one["status"]) == (2, "parked")
     assert [row.doc_id for row in table.get(doc_ids=[3, 1]) or []] == [1, 3]
-    assert store._db.tables() == {"hypothesis", "event"}
+    assert store.database.tables() == {"hypothesis", "event"}
 
 
 def test_a_query_sees_other_processes_commits(folder: Path, store: TinyStore) -> None:
     """TinyDB answers from its cache where the same question was asked before."""
-    table = store._db.table("hypothesis")
+    table = store.database.table("hypothesis")
     query = where("status") == "open"
     assert len(table.search(query)) == 2
     with fresh(folder).transaction() as tx:
@@ -81,14 +81,14 @@ def test_finding_is_done_with_tinydb_queries(store: TinyStore, monkeypatch: pyte
     assert [item.body["n"] for item in store.find("hypothesis", status="open")] == [1, 3]
     assert [(name, numbers) for name, numbers, _ in asked] == [("hypothesis", [1, 3])]
     assert [item.body["n"] for item in store.find("event", kind="a", subject=None)] == [1, 2]
-    rows = list(among(store._table("hypothesis"), [2, 3, 9, 1], {"status": "open"}))
+    rows = list(among(store.table("hypothesis"), [2, 3, 9, 1], {"status": "open"}))
     assert [(type(row), row.doc_id) for row in rows] == [(Document, 3), (Document, 1)]
 
 
 def test_updates_of_tinydb_touch_what_they_change(store: TinyStore) -> None:
     """Staged beside the journal, and nothing of it is seen in the file."""
-    table = store._db.table("hypothesis")
-    staged = store._storage.staged
+    table = store.database.table("hypothesis")
+    staged = store.storage.staged
     assert table.update({"status": "refuted"}, doc_ids=[2]) == [2]
     assert {key: row["status"] for key, row in staged.items()} == {("hypothesis", 2): "refuted"}
     assert table.update(increment("n"), where("n") == 3) == [3]
@@ -102,7 +102,7 @@ def test_updates_of_tinydb_touch_what_they_change(store: TinyStore) -> None:
 
 
 def test_an_update_that_fails_stages_nothing(store: TinyStore) -> None:
-    table = store._db.table("hypothesis")
+    table = store.database.table("hypothesis")
 
     def fails(row: Any) -> None:
         row["n"] = 99
@@ -111,27 +111,27 @@ def test_an_update_that_fails_stages_nothing(store: TinyStore) -> None:
 
     with pytest.raises(ZeroDivisionError):
         table.update(fails, doc_ids=[1, 2, 3])
-    assert store._storage.staged == {}
+    assert store.storage.staged == {}
     assert ns(store, "hypothesis") == [1, 2, 3]
 
 
 def test_nothing_is_removed_and_ledgers_only_grow(store: TinyStore) -> None:
     """Through none of TinyDB's doors."""
-    hypotheses, events = store._db.table("hypothesis"), store._db.table("event")
+    hypotheses, events = store.database.table("hypothesis"), store.database.table("event")
     deeds: list[Callable[[], object]] = [
         lambda: hypotheses.remove(doc_ids=[1]),
         lambda: hypotheses.remove(where("n") == 1),
         hypotheses.truncate,
-        lambda: store._db.drop_table("hypothesis"),
-        store._db.drop_tables,
+        lambda: store.database.drop_table("hypothesis"),
+        store.database.drop_tables,
         lambda: events.update({"n": 9}, doc_ids=[1]),
         lambda: events.upsert(Document({"n": 9}, doc_id=1)),
-        lambda: store._table("event").replace(Document({"n": 9}, doc_id=2)),
+        lambda: store.table("event").replace(Document({"n": 9}, doc_id=2)),
     ]
     for deed in deeds:
         with pytest.raises(UsageError):
             deed()
-        assert store._storage.staged == {}
+        assert store.storage.staged == {}
     assert (ns(store), ns(store, "hypothesis")) == ([1, 2], [1, 2, 3])
     append(store, 3)
     assert ns(store) == [1, 2, 3]
@@ -142,7 +142,7 @@ def test_what_a_table_hands_out_is_the_callers_own(store: TinyStore) -> None:
     with store.transaction() as tx:
         tx.put("setting", "x", {"n": 1, "deep": {"list": [1]}})
     for _ in range(2):
-        row = store._db.table("setting").get(doc_id=1)
+        row = store.database.table("setting").get(doc_id=1)
         assert isinstance(row, Document)
         assert row["deep"] == {"list": [1]}
         row["deep"]["list"].append(2)
