@@ -19,7 +19,7 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual import Lab
 from perpetual.lab.budget import Budget
@@ -27,6 +27,9 @@ from perpetual.lab.evidence.confidence import add_evidence
 from perpetual.lab.kinds import EXPERIMENT, LabTransaction
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.toolkit.agents import AGENT_VARIABLES
+
+if TYPE_CHECKING:
+    from perpetual.lab.bodies import NewEvidence
 
 ROUNDS = 3
 GOAL_S = 5.0
@@ -94,8 +97,8 @@ def _run(lab: Lab, tx: LabTransaction, experiment_id: str, replicate: int, loss:
     budget.settle(tx, run.body, gpu_hours=hours, run_hours=hours)
     hypothesis = experiment.body["hypothesis_id"]
     if hypothesis is not None:
-        row = {"kind": "measured", "experiment_id": experiment_id, "run_id": run.id, "metric": "loss", "value": loss,
-               "status": "done", "replicate": replicate, "seed": run.body["seed"],
+        row: NewEvidence = {"kind": "measured", "experiment_id": experiment_id, "run_id": run.id, "metric": "loss",
+               "value": loss, "status": "done", "replicate": replicate, "seed": run.body["seed"],
                "source": "stdout.log:2"}  # fmt: skip
         add_evidence(lab.context, tx, hypothesis, row)
 

@@ -41,6 +41,20 @@ class Init(TypedDict):
     dry_run: NotRequired[bool]
 
 
+class Effect(TypedDict):
+    """What a design measured against its baseline, with its interval; positive is better, in the metric's units."""
+
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+    n_baseline: int | None
+    metric: str
+    experiments: list[str]
+    baseline: float | str
+    how: str
+
+
 class Fold(TypedDict):
     """What a ledger amounts to."""
 

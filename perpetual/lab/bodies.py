@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
+from perpetual.documents.ledger import Effect
 from perpetual.documents.memory import Finding
 from perpetual.documents.provenance import CodeStateDocument, Versions
 from perpetual.records.states import (
@@ -37,20 +38,6 @@ class PredictionBody(TypedDict):
     direction: str | None
     mde: float | None
     baseline: float | str | None
-
-
-class Effect(TypedDict):
-    """What a design measured against its baseline, with its interval; positive is better, in the metric's units."""
-
-    value: float
-    low: float | None
-    high: float | None
-    n: int
-    n_baseline: int | None
-    metric: str
-    experiments: list[str]
-    baseline: float | str
-    how: str
 
 
 class FoldKeys(TypedDict):
@@ -159,11 +146,23 @@ class Seal(TypedDict):
     approved_mark: str
 
 
-class ExperimentBody(SpecificationBody):
+class SeenBefore(TypedDict, total=False):
+    """What had been measured when a claim was proposed, as `perpetual.lab.evidence.warnings.seen_before` says."""
+
+    seen_before: list[str]
+    passed_over: list[str]
+
+
+class DraftBody(SpecificationBody, SeenBefore):
+    """An experiment that is to be proposed."""
+
+    hypothesis_id: str | None
+
+
+class ExperimentBody(DraftBody):
     """A row of the kind `experiment`; `status` and `runs` are folds of its runs."""
 
     id: str
-    hypothesis_id: str | None
     title: str
     status: ExperimentStatus
     notes: str
@@ -184,8 +183,6 @@ class ExperimentBody(SpecificationBody):
     extended_by: NotRequired[list[str]]
     renews: NotRequired[str | None]
     renewed_by: NotRequired[list[str]]
-    seen_before: NotRequired[list[str]]
-    passed_over: NotRequired[list[str]]
     checked_for_secrets: NotRequired[bool]
 
 
@@ -258,19 +255,10 @@ class RunBody(TypedDict):
     checked_for_secrets: NotRequired[bool]
 
 
-class EvidenceBody(TypedDict):
-    """A row of the ledger `evidence`."""
+class _EvidenceFacts(TypedDict):
+    """What rows of evidence say, each sort some of it."""
 
-    hypothesis_id: str
-    experiment_id: str | None
-    run_id: str | None
     kind: EvidenceKind
-    value: float | None
-    log_bayes_factor: float | None
-    weight: float
-    actor: str
-    created_at: str
-    reason: str | None
     metric: NotRequired[str | None]
     verdict: NotRequired[str | None]
     strength: NotRequired[float | None]
@@ -283,6 +271,65 @@ class EvidenceBody(TypedDict):
     status: NotRequired[RunStatus]
     versions: NotRequired[Versions | None]
     post_hoc: NotRequired[bool]
+    judge: NotRequired[str]  # this one and the next two are the fold's own, and never written
+    bounded: NotRequired[bool]
+    content_hash: NotRequired[str]
+
+
+class NewEvidence(_EvidenceFacts):
+    """A row of evidence before the ledger has taken it."""
+
+    experiment_id: NotRequired[str | None]
+    run_id: NotRequired[str | None]
+    value: NotRequired[float | None]
+    weight: NotRequired[float]
+    reason: NotRequired[str | None]
+
+
+class EvidenceBody(_EvidenceFacts):
+    """A row of the ledger `evidence`."""
+
+    hypothesis_id: str
+    experiment_id: str | None
+    run_id: str | None
+    value: float | None
+    log_bayes_factor: float | None
+    weight: float
+    actor: str
+    created_at: str
+    reason: str | None
+
+
+class FoldRow(EvidenceBody):
+    """A row of evidence as the fold takes it: numbered, and with the owner of an opinion."""
+
+    id: str
+    no: int
+    design_id: str | None
+
+
+class Model(TypedDict, total=False):
+    """A design as `perpetual.science.confidence` takes it."""
+
+    model: str
+    metric: str | None
+    mu1: float | None
+    mu0: float
+    mde: float | None
+    sigma: float | None
+    tau: float | None
+    s0: float | None
+    nu0: float
+    claim: str
+    on_crash: str | None
+    one_sided: bool
+    baseline_n: int
+    baseline_ss: float
+    equal: str
+    baseline_equal: str
+    share: float
+    stale: list[str]
+    told: list[str]
 
 
 class DebitBody(TypedDict):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from perpetual.errors import UsageError
 from perpetual.lab.context import Context
@@ -42,7 +41,7 @@ class Hypotheses:
         direction: str | None = None,
         mde: float | None = None,
         baseline: float | str | None = None,
-        params: Mapping[str, Any] | None = None,
+        params: Mapping[str, object] | None = None,
         tags: Sequence[str] = (),
         created_at: str | None = None,
         idempotency_key: str | None = None,
@@ -135,11 +134,13 @@ class Hypotheses:
                              tags=tags, why=why)  # fmt: skip
 
 
-def _grid(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _grid(params: Mapping[str, object] | None) -> dict[str, object] | None:
     if params is None:
         return None
     fits(params, "params", _LARGEST_PARAMS)
+    found: dict[str, object] = {}
     for name, values in params.items():
         if not isinstance(values, (list, tuple)) or not values:
             raise UsageError(f"params: {name} must be a list of values to try", hint='for example {"lr": [0.1, 0.01]}')
-    return {name: list(values) for name, values in params.items()}
+        found[name] = [*values]
+    return found

@@ -18,6 +18,8 @@ from perpetual.toolkit.units import shown_number
 
 if TYPE_CHECKING:
     from perpetual import Lab
+    from perpetual.documents.ledger import Effect
+    from perpetual_report.documents import ComparedPair
 
 __all__ = ["Table", "compare", "markdown_of", "tables_of"]
 
@@ -269,10 +271,10 @@ def _flat(name: str, value: Any) -> dict[str, Any]:
 # --- pairs ----------------------------------------------------------------------------------------------------------
 
 
-def _effects(lab: Lab, arms: Sequence[Arm]) -> dict[str, dict[str, Any]]:
+def _effects(lab: Lab, arms: Sequence[Arm]) -> dict[str, Effect]:
     """Returns, by experiment, the effect of its design, for the claims whose baseline is compared too."""
     ids = {arm.id for arm in arms if arm.run is None}
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Effect] = {}
     for id in {arm.experiment.hypothesis_id for arm in arms if arm.run is None}:
         for effect in lab.evidence.effects(id).values() if id is not None else ():
             if effect["baseline"] in ids:
@@ -280,7 +282,7 @@ def _effects(lab: Lab, arms: Sequence[Arm]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _claimed(a: Arm, b: Arm, metric: str, effects: Mapping[str, dict[str, Any]]) -> dict[str, Any] | None:
+def _claimed(a: Arm, b: Arm, metric: str, effects: Mapping[str, Effect]) -> ComparedPair | None:
     """Returns the pair of a claim and its baseline, whichever was named first: the effect that its hypothesis shows."""
     for claim, base in ((a, b), (b, a)):
         effect = None if claim.run or base.run else effects.get(claim.id)
@@ -292,7 +294,7 @@ def _claimed(a: Arm, b: Arm, metric: str, effects: Mapping[str, dict[str, Any]])
         better = None
         if folded.excludes_zero and direction is not None:
             better = claim.id if value > 0 else base.id
-        paired, n_b = claim.experiment.design.paired, effect["n_baseline"]
+        paired, n_b = claim.experiment.design.paired, effect["n_baseline"] or 0  # against an experiment it is known
         raw = (value, low, high) if direction != "min" else (-value, _minus(high), _minus(low))
         return {
             "metric": metric, "direction": direction, "a": claim.id, "b": base.id, "n_a": effect["n"], "n_b": n_b,

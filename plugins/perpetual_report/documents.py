@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from perpetual.documents import TypedDict
+from perpetual.documents.ledger import Effect
 
 __all__ = [
     "ArmMetric",
@@ -120,7 +121,7 @@ class ComparedPair(TypedDict):
     separable: bool
     better: str | None
     verdict: str
-    effect: dict[str, Any] | None
+    effect: Effect | None
 
 
 class Comparison(TypedDict):

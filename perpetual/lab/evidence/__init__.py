@@ -12,7 +12,7 @@ from perpetual.lab.ledger.evidence import EvidenceRecords
 from perpetual.records import Evidence, Listing
 
 if TYPE_CHECKING:
-    from perpetual.documents.ledger import Refolded
+    from perpetual.documents.ledger import Effect, Refolded
     from perpetual.lab.evidence.partial_record import PartialRecord
 
 __all__ = ["EvidenceLedger"]
@@ -75,7 +75,7 @@ class EvidenceLedger:
         with self._ctx.trust.lifted() if check else nullcontext():  # a check locks the store, and writes nothing
             return manual.refold_all(self._ctx, check=check)
 
-    def effects(self, hypothesis_id: str) -> dict[str, dict[str, Any]]:
+    def effects(self, hypothesis_id: str) -> dict[str, Effect]:
         """Returns what each design measured, with its interval, by the experiment whose prediction holds."""
         from perpetual.lab.evidence import confidence
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from perpetual.lab.context import Context
 from perpetual.lab.evidence.effects import effect_of, headline
@@ -25,6 +25,10 @@ from perpetual.lab.ledger.experiments import ExperimentRecords, design_key
 from perpetual.lab.ledger.hypotheses import PRIORS
 from perpetual.lab.permissions import is_agent
 from perpetual.science.evidence import bound_of, confidence, live_rows
+
+if TYPE_CHECKING:
+    from perpetual.documents.ledger import Effect
+    from perpetual.lab.bodies import DesignBody, DraftBody, FoldRow, Model, NewEvidence
 
 __all__ = [
     "add_evidence",
@@ -64,8 +68,8 @@ _NEEDS = {
 
 
 def oriented(
-    experiment: ExperimentRow, baseline: dict[int, float] | float | None, rows: Sequence[Mapping[str, Any]]
-) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
+    experiment: ExperimentRow, baseline: dict[int, float] | float | None, rows: Sequence[FoldRow]
+) -> tuple[Model, list[FoldRow]] | None:
     """Returns the design and its rows as the science wants them: differences from the baseline, bigger is better.
 
     None if they are unknown yet: no claim, or a baseline that has not run.
@@ -74,13 +78,18 @@ def oriented(
     if design["claim"] is None or baseline is None or baseline == {}:
         return None
     sign = -1.0 if design["direction"] == "min" else 1.0  # some effect, of no direction, is shown as it was measured
-    model: dict[str, Any]
+    model: Model
     if design["kind"] == "binary":
         assert isinstance(baseline, float), experiment.id
         assert design["mde"] is not None, experiment.id
-        rates = {"mu1": baseline + sign * design["mde"], "mu0": baseline}
-        model = {"model": "binary", **rates, "metric": design["metric"], "on_crash": design.get("on_crash")}
-        return model, [dict(row) for row in rows]
+        model = {
+            "model": "binary",
+            "mu1": baseline + sign * design["mde"],
+            "mu0": baseline,
+            "metric": design["metric"],
+            "on_crash": design.get("on_crash"),
+        }
+        return model, [*rows]
     if design["claim"] == "any":
         model = {"model": "any", "metric": design["metric"], "one_sided": design["direction"] is not None}
         sampled = {} if design["paired"] else _sampled(baseline)
@@ -105,7 +114,7 @@ def oriented(
     return model, _shifted(rows, baseline, sign, paired=design["paired"])
 
 
-def _sampled(baseline: dict[int, float] | float) -> dict[str, Any]:
+def _sampled(baseline: dict[int, float] | float) -> Model:
     """Returns how well a baseline that was run itself is known; nothing for a number."""
     if not isinstance(baseline, dict):
         return {}
@@ -117,13 +126,13 @@ def _sampled(baseline: dict[int, float] | float) -> dict[str, Any]:
 
 
 def _shifted(
-    rows: Sequence[Mapping[str, Any]], baseline: dict[int, float] | float, sign: float, *, paired: bool
-) -> list[dict[str, Any]]:
+    rows: Sequence[FoldRow], baseline: dict[int, float] | float, sign: float, *, paired: bool
+) -> list[FoldRow]:
     """Returns the rows with their values as differences from the baseline.
 
     Paired ones without their partner are left out.
     """
-    shifted = []
+    shifted: list[FoldRow] = []
     for row in rows:
         against: float | None
         if isinstance(baseline, dict):
@@ -137,17 +146,17 @@ def _shifted(
 
 
 def designs_of(
-    ctx: Context, hypothesis: HypothesisRow, rows: Sequence[Mapping[str, Any]]
-) -> tuple[dict[str, Any], list[Mapping[str, Any]], dict[str, str]]:
+    ctx: Context, hypothesis: HypothesisRow, rows: Sequence[FoldRow]
+) -> tuple[dict[str, Model], list[FoldRow], dict[str, str]]:
     """Returns what `perpetual.science.confidence` takes: the designs that were measured, and the rows in their order.
 
     A design goes by the id of the experiment that was measured first of those that share it, and its prediction holds
     for all of them: once an implementation was seen, what is predicted of it comes too late, and another metric of it
     says nothing. If all that counts of it is taken back, the next one's holds. Also the sort of each design.
     """
-    designs: dict[str, Any] = {}
+    designs: dict[str, Model] = {}
     sorts: dict[str, str] = {}
-    ready: list[Mapping[str, Any]] = [row for row in rows if row["kind"] != "measured"]
+    ready: list[FoldRow] = [row for row in rows if row["kind"] != "measured"]
     for group in _groups(ctx, hypothesis.id, rows).values():
         first = group.first
         told = (*_PREDICTION, *_SPREAD)
@@ -179,10 +188,13 @@ def designs_of(
     return designs, ready, sorts
 
 
-def _equal_values(ctx: Context, design: Mapping[str, Any], compared: Comparison) -> dict[str, str]:
+def _equal_values(ctx: Context, design: DesignBody, compared: Comparison) -> Model:
     """Returns a note for runs that all measured the same, where another metric shows that their seeds differ."""
-    metric, found = design["metric"], {}
-    runs = [ctx.need(RUN, row["run_id"]) for row in compared.rows if row.get("run_id")]
+    metric = design["metric"]
+    found: Model = {}
+    if metric is None:
+        return found
+    runs = [ctx.need(RUN, id) for row in compared.rows if (id := row["run_id"]) is not None]
     if _show_other_seeds(runs, metric):
         found["equal"] = _counted_as_one("runs", runs, metric)
     if _show_other_seeds(compared.against, metric):
@@ -201,18 +213,16 @@ def _counted_as_one(words: str, runs: Sequence[RunRow], metric: str) -> str:
     return f"{len(runs)} {words} measured exactly {runs[0].body['metrics'][metric]:.6g}: counted as one"
 
 
-def _on_shared_seeds(compared: Comparison) -> list[Mapping[str, Any]]:
+def _on_shared_seeds(compared: Comparison) -> list[FoldRow]:
     """Returns a paired design's rows without those whose partner ran on another seed, as across versions."""
     seeds = {run.body["replicate"]: run.body["seed"] for run in compared.against}
     return [row for row in compared.rows if row.get("seed") is None or seeds.get(row["replicate"]) == row["seed"]]
 
 
-def effects_of(
-    ctx: Context, hypothesis_id: str, rows: Sequence[Mapping[str, Any]] | None = None
-) -> dict[str, dict[str, Any]]:
+def effects_of(ctx: Context, hypothesis_id: str, rows: Sequence[FoldRow] | None = None) -> dict[str, Effect]:
     """Returns the effect of each design that was measured, by the experiment whose prediction holds."""
     rows = rows_of(ctx, hypothesis_id) if rows is None else rows
-    found = {}
+    found: dict[str, Effect] = {}
     for group in _groups(ctx, hypothesis_id, rows).values():
         design = group.first.body["design"]
         own = [row for row in group.counting if pools_with(_design_of(group, row), design)]
@@ -226,12 +236,11 @@ def effects_of(
     return found
 
 
-def _design_of(group: _Group, row: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = next(m.body["design"] for m in group.members if m.id == row["experiment_id"])
-    return found
+def _design_of(group: _Group, row: FoldRow) -> DesignBody:
+    return next(m.body["design"] for m in group.members if m.id == row["experiment_id"])
 
 
-def cautioned(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def cautioned(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[FoldRow]) -> list[str]:
     """Returns what is to be known beside the confidence: comparisons across versions first, then the other cautions."""
     found = []
     for group in _groups(ctx, hypothesis.id, rows).values():
@@ -245,11 +254,11 @@ class _Group(NamedTuple):
 
     first: ExperimentRow  # whose prediction holds
     members: list[ExperimentRow]
-    rows: list[Mapping[str, Any]]
-    counting: list[Mapping[str, Any]]  # those that stand
+    rows: list[FoldRow]
+    counting: list[FoldRow]  # those that stand
 
 
-def _groups(ctx: Context, hypothesis_id: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, _Group]:
+def _groups(ctx: Context, hypothesis_id: str, rows: Sequence[FoldRow]) -> dict[str, _Group]:
     """Returns the designs of a hypothesis of which something was measured, by their keys."""
     members_of: dict[str, list[ExperimentRow]] = {}
     for experiment in ctx.store.find(EXPERIMENT, hypothesis_id=hypothesis_id):
@@ -260,17 +269,17 @@ def _groups(ctx: Context, hypothesis_id: str, rows: Sequence[Mapping[str, Any]])
     return {key: group for key, group in found.items() if group is not None}
 
 
-def _standing(rows: Sequence[Mapping[str, Any]], hypothesis_id: str) -> set[Any]:
+def _standing(rows: Sequence[FoldRow], hypothesis_id: str) -> set[str]:
     """Returns the ids of the rows that are not taken back, given all retractions."""
     return {row["id"] for row in live_rows(rows, hypothesis_id)}
 
 
-def _group(members: list[ExperimentRow], rows: Sequence[Mapping[str, Any]], standing: set[Any]) -> _Group | None:
+def _group(members: list[ExperimentRow], rows: Sequence[FoldRow], standing: set[str]) -> _Group | None:
     """Returns what was measured of experiments that share a design, given their rows (and perhaps others)."""
     known = {member.id: member for member in members}
     own = [row for row in rows if row["kind"] == "measured" and row["experiment_id"] in known]
     counting = [row for row in own if row["id"] in standing]
-    return _Group(known[(counting or own)[0]["experiment_id"]], members, own, counting) if own else None
+    return _Group(known[(counting or own)[0]["experiment_id"] or ""], members, own, counting) if own else None
 
 
 def predictions_of(ctx: Context, hypothesis_id: str) -> dict[str, ExperimentRow]:
@@ -279,7 +288,7 @@ def predictions_of(ctx: Context, hypothesis_id: str) -> dict[str, ExperimentRow]
     return {key: group.first for key, group in groups.items()}
 
 
-def prediction_of(ctx: Context, hypothesis_id: str, body: Mapping[str, Any]) -> ExperimentRow | None:
+def prediction_of(ctx: Context, hypothesis_id: str, body: DraftBody) -> ExperimentRow | None:
     """Returns the same for the one design of an experiment or a draft.
 
     Reads that design's experiments and rows alone.
@@ -302,7 +311,7 @@ def prediction_of(ctx: Context, hypothesis_id: str, body: Mapping[str, Any]) -> 
     return group.first if group is not None else None
 
 
-def _compute(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _compute(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[FoldRow]) -> dict[str, Any]:
     """Returns `perpetual.science.confidence` of the hypothesis, its experiments' designs and these rows."""
     designs, ready, sorts = designs_of(ctx, hypothesis, rows)
     methodology = ctx.config.methodology
@@ -318,42 +327,44 @@ def _compute(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[Mapping[str
     }
 
 
-def pools_with(design: Mapping[str, Any], first: Mapping[str, Any]) -> bool:
+def pools_with(design: DesignBody, first: DesignBody) -> bool:
     """Returns whether a design's runs count under the prediction that was measured first of the same command."""
     if first["paired"]:  # another prediction does not share the baseline's seeds either
         return _agree(design, first, _PREDICTION)
     return bool(design["metric"] == first["metric"])
 
 
-def _agree(one: Mapping[str, Any], other: Mapping[str, Any], names: Sequence[str]) -> bool:
+def _agree(one: Mapping[str, object], other: Mapping[str, object], names: Sequence[str]) -> bool:
     return all(one.get(name) == other.get(name) for name in names)
 
 
-def _sort(design: Mapping[str, Any]) -> str:
+def _sort(design: DesignBody) -> str:
     if design.get("confirmation"):
         return "confirmation"
     return "proxy" if design.get("proxy_of") else "full"
 
 
-def _pooled(row: Mapping[str, Any], design_id: str) -> dict[str, Any]:
+def _pooled(row: FoldRow, design_id: str) -> FoldRow:
     """Returns the row as one of its design's; the same seed with the same value is the same run, seen again."""
-    known = row.get("seed") is not None
-    return {**row, "design_id": design_id, **({"content_hash": f"{row['seed']}={row['value']!r}"} if known else {})}
+    pooled: FoldRow = {**row, "design_id": design_id}
+    if row.get("seed") is not None:
+        pooled["content_hash"] = f"{row['seed']}={row['value']!r}"
+    return pooled
 
 
-def rows_of(ctx: Context, hypothesis_id: str, **more: str) -> list[dict[str, Any]]:
+def rows_of(ctx: Context, hypothesis_id: str, **more: str) -> list[FoldRow]:
     """Returns the hypothesis's ledger, oldest row first, as the fold takes it.
 
     `more` are fields that rows must have too.
     """
     rows = []
     for row in ctx.store.find(EVIDENCE, hypothesis_id=hypothesis_id, **more):
-        body = {**row.body, "id": f"v{row.id}", "no": row.number, "design_id": row.body["experiment_id"]}
+        body: FoldRow = {**row.body, "id": f"v{row.id}", "no": row.number, "design_id": row.body["experiment_id"]}
         rows.append(_opined(body))
     return rows
 
 
-def _opined(row: dict[str, Any]) -> dict[str, Any]:
+def _opined(row: FoldRow) -> FoldRow:
     """Returns the row with the owner of its opinion.
 
     What an agent sets by hand is an opinion, and all opinions together are bounded.
@@ -371,14 +382,12 @@ class _Verdict(NamedTuple):
     decided_by: str | None = None
 
 
-def _status(
-    ctx: Context, hypothesis: HypothesisRow, result: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
-) -> _Verdict:
+def _status(ctx: Context, hypothesis: HypothesisRow, result: Mapping[str, Any], rows: Sequence[FoldRow]) -> _Verdict:
     methodology = ctx.config.methodology
     taken_back = {row["target"] for row in rows if row["kind"] == "retraction"}
     by_hand = [row for row in rows if row["kind"] == "manual" and row.get("verdict") and row["id"] not in taken_back]
-    if by_hand and by_hand[-1]["verdict"] != "open":
-        return _Verdict(by_hand[-1]["verdict"], None, "agent" if is_agent(by_hand[-1]["actor"]) else "person")
+    if by_hand and (said := by_hand[-1]["verdict"]) is not None and said != "open":
+        return _Verdict(said, None, "agent" if is_agent(by_hand[-1]["actor"]) else "person")
     needs = None
     if result["past"] is not None and result["n_measured"] >= methodology["min_replicates"]:
         needs = _needs(result, confirm=methodology["require_confirmation"])
@@ -404,7 +413,7 @@ def _needs(result: Mapping[str, Any], *, confirm: bool) -> str | None:
     return None
 
 
-def folded(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[Mapping[str, Any]]) -> EvidenceFold:
+def folded(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[FoldRow]) -> EvidenceFold:
     """Returns all that follows from a hypothesis's ledger: the figures, the status and what it lacks, the flags."""
     result = _compute(ctx, hypothesis, rows)
     status, needs, decided_by = _status(ctx, hypothesis, result, rows)
@@ -434,9 +443,7 @@ def _clipped_prior(prior: float) -> list[str]:
     return [] if counted == prior else [f"its prior of {prior:g} counts as {counted:g}"]
 
 
-def refold(
-    ctx: Context, tx: LabTransaction, hypothesis_id: str, rows: Sequence[Mapping[str, Any]] | None = None
-) -> str:
+def refold(ctx: Context, tx: LabTransaction, hypothesis_id: str, rows: Sequence[FoldRow] | None = None) -> str:
     """Computes the hypothesis from its ledger, writes what changed, and answers its status.
 
     Args:
@@ -514,25 +521,26 @@ def _users(tx: LabTransaction) -> dict[str, list[str]]:
     return users
 
 
-def add_evidence(ctx: Context, tx: LabTransaction, hypothesis_id: str, row: Mapping[str, Any]) -> str:
+def add_evidence(ctx: Context, tx: LabTransaction, hypothesis_id: str, row: NewEvidence) -> str:
     """Appends a row with the change in log odds that it makes, refolds, and answers its id."""
     hypothesis = tx.get(HYPOTHESIS, hypothesis_id)
     assert hypothesis is not None, hypothesis_id
     before = rows_of(ctx, hypothesis_id)
     number = tx.count("evidence") + 1
-    new = {
+    new: FoldRow = {
         "weight": 1.0,
         "run_id": None,
         "experiment_id": None,
         "value": None,
+        "reason": None,
+        "log_bayes_factor": None,
         "actor": ctx.actor,
+        "created_at": ctx.now(),
         **row,
-    }
-    new |= {
         "id": f"v{number}",
         "no": number,
         "hypothesis_id": hypothesis_id,
-        "design_id": new["experiment_id"],
+        "design_id": row.get("experiment_id"),
     }
     new = _opined(new)
     earlier = _compute(ctx, hypothesis, before)["log_odds"]

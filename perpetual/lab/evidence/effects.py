@@ -7,17 +7,19 @@ and `compare` show one interval for one effect.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perpetual.lab.evidence.stale import Comparison
 from perpetual.science.intervals import effect_interval
 
+if TYPE_CHECKING:
+    from perpetual.documents.ledger import Effect
+    from perpetual.lab.bodies import DesignBody, FoldRow
+
 __all__ = ["effect_of", "headline"]
 
-Json = dict[str, Any]
 
-
-def effect_of(design: Mapping[str, Any], members: Sequence[str], compared: Sequence[Comparison]) -> Json | None:
+def effect_of(design: DesignBody, members: Sequence[str], compared: Sequence[Comparison]) -> Effect | None:
     """Returns the effect of the version that has most rows, positive where it is better; None without a baseline.
 
     Args:
@@ -38,8 +40,8 @@ def effect_of(design: Mapping[str, Any], members: Sequence[str], compared: Seque
         against = [sign * value for value in others]
     else:
         against = sign * each.baseline
-    own = [sign * row["value"] for row in rows]
-    if not own:
+    own = [sign * value for row in rows if (value := row["value"]) is not None]
+    if not own or design["metric"] is None or design["baseline"] is None:
         return None
     interval, how = effect_interval(own, against, paired=design["paired"])
     is_rate = design["kind"] == "binary"
@@ -57,7 +59,7 @@ def effect_of(design: Mapping[str, Any], members: Sequence[str], compared: Seque
     }
 
 
-def headline(effects: Mapping[str, Json]) -> Json | None:
+def headline(effects: Mapping[str, Effect]) -> Effect | None:
     """Returns the effect that stands for a hypothesis: of its design with most runs, the oldest of equals.
 
     Never the one with the largest effect: which one is shown must not depend on how it came out.
@@ -65,9 +67,9 @@ def headline(effects: Mapping[str, Json]) -> Json | None:
     return min(effects.values(), key=lambda one: (-one["n"], int(one["experiments"][0][1:])), default=None)
 
 
-def _distinct(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _distinct(rows: Sequence[FoldRow]) -> list[FoldRow]:
     """Returns the rows that have a value; the same value on the same seed is the same run, seen again."""
-    seen: set[tuple[Any, Any]] = set()
+    seen: set[tuple[int | None, float | None]] = set()
     kept = []
     for row in rows:
         content = (row.get("seed"), row["value"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perpetual.errors import Conflict, NotPermitted, UsageError, unknown
 from perpetual.lab.context import Context
@@ -18,7 +18,7 @@ from perpetual.toolkit.units import bounded, finite
 
 if TYPE_CHECKING:
     from perpetual.documents.ledger import Fold, Refolded
-    from perpetual.lab.bodies import HypothesisBody
+    from perpetual.lab.bodies import HypothesisBody, NewEvidence
     from perpetual.lab.kinds import HypothesisRow
 
 __all__ = ["judge", "refold_all", "retract", "update"]
@@ -40,7 +40,7 @@ def judge(
     hypothesis = ctx.need(HYPOTHESIS, hypothesis_id)
     EvidenceRecords(ctx).check_judgement(verdict, strength, bounded(why, "the reason"))
     run = ctx.need(RUN, run_id) if run_id is not None else None
-    row: dict[str, Any] = {"kind": "judged", "verdict": verdict, "strength": strength, "reason": why}
+    row: NewEvidence = {"kind": "judged", "verdict": verdict, "strength": strength, "reason": why}
     if run is not None:
         row |= {"run_id": run.id, "experiment_id": run.body["experiment_id"]}
     with ctx.store.transaction() as tx:
@@ -60,7 +60,7 @@ def retract(ctx: Context, evidence_id: str, *, why: str) -> Evidence:
         target = EvidenceRecords(ctx).check_retractable(evidence_id)
         if target.body["kind"] == "measured" or not is_agent(target.body["actor"]):
             _by_person(ctx, f"taking back v{target.id}", _SAY)
-        row = {"kind": "retraction", "target": f"v{target.id}", "reason": why,
+        row: NewEvidence = {"kind": "retraction", "target": f"v{target.id}", "reason": why,
                "experiment_id": target.body["experiment_id"], "run_id": target.body["run_id"]}  # fmt: skip
         id = add_evidence(ctx, tx, target.body["hypothesis_id"], row)
     return EvidenceRecords(ctx).get(id)
@@ -92,7 +92,7 @@ def update(
         if any(value is not None for value in (statement, prior, tags, parked)):
             id = HypothesisRecords(ctx).edit(id, statement=statement, prior=prior, tags=tags, parked=parked).id
         hypothesis = ctx.need(HYPOTHESIS, id)
-        row: dict[str, Any] | None = None
+        row: NewEvidence | None = None
         if confidence is not None:
             row = {"kind": "manual", "log_odds": _shift(hypothesis.body, confidence), "reason": why}
         if status in ("supported", "refuted"):

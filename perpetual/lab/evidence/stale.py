@@ -8,21 +8,21 @@ Beside a comparison that is not stale a stale one counts for nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.lab.context import Context
 from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, RunRow
 from perpetual.science.versions import Sample, declared, matched, nearest, samples_of
 
 if TYPE_CHECKING:
-    from perpetual.lab.bodies import RunBody
+    from perpetual.documents.provenance import Versions
+    from perpetual.lab.bodies import DesignBody, FoldRow, RunBody
 
 __all__ = ["Comparison", "baseline_values", "comparisons", "root_of", "sentences"]
 
 _LISTED = 3
 _SHOWN = 7  # digits of a commit
 
-Json = Mapping[str, Any]
 Values = dict[int, float]
 _Sampled = tuple[int, float, RunRow]  # number, value, run
 
@@ -30,14 +30,14 @@ _Sampled = tuple[int, float, RunRow]  # number, value, run
 class Comparison(NamedTuple):
     """Rows of one version, and what they are compared with."""
 
-    rows: list[Json]
+    rows: list[FoldRow]
     baseline: Values | float | None
     against: tuple[RunRow, ...]  # the baseline's runs among them
     stale: tuple[str, ...]  # aspects in which they differ, beyond what is declared
     counts: bool
 
 
-def baseline_values(ctx: Context, design: Json, version: Json | None = None) -> Values | float | None:
+def baseline_values(ctx: Context, design: DesignBody, version: Versions | None = None) -> Values | float | None:
     """Returns the number that a design is compared with, or its baseline experiment's values by replicate, or None.
 
     What extends a baseline adds replicates to it, numbered on; a paired design knows only the seeds that it shares.
@@ -52,7 +52,7 @@ def baseline_values(ctx: Context, design: Json, version: Json | None = None) -> 
     return _values(nearest(samples, version, declared(design.get("changes")))) if samples else {}
 
 
-def comparisons(ctx: Context, design: Json, rows: Sequence[Json]) -> list[Comparison]:
+def comparisons(ctx: Context, design: DesignBody, rows: Sequence[FoldRow]) -> list[Comparison]:
     """Returns the rows of one design by version, each with its baseline; those that count are never pooled."""
     own = samples_of((row.get("versions"), row) for row in rows)
     if not isinstance(design["baseline"], str):
@@ -107,7 +107,7 @@ def sentences(ctx: Context, experiment: ExperimentRow, compared: Sequence[Compar
     return said
 
 
-def _of_baseline(ctx: Context, design: Json, counting: Sequence[Comparison]) -> list[str]:
+def _of_baseline(ctx: Context, design: DesignBody, counting: Sequence[Comparison]) -> list[str]:
     """Returns what is left out of the baseline since it is of another version."""
     if not isinstance(design["baseline"], str) or not counting:
         return []
@@ -124,13 +124,16 @@ def _of_baseline(ctx: Context, design: Json, counting: Sequence[Comparison]) -> 
     ]
 
 
-def _sampled(ctx: Context, design: Json) -> list[Sample[_Sampled]]:
+def _sampled(ctx: Context, design: DesignBody) -> list[Sample[_Sampled]]:
     """Returns the values of a baseline experiment by version."""
     found: list[_Sampled] = []
-    for id in _parts(ctx, design["baseline"], paired=design["paired"]):
+    baseline, metric = design["baseline"], design["metric"]
+    if not isinstance(baseline, str) or metric is None:
+        return []
+    for id in _parts(ctx, baseline, paired=design["paired"]):
         start = 0 if design["paired"] else max((number for number, _, _ in found), default=0)
         for run in ctx.store.find(RUN, experiment_id=id):
-            value = run.body["metrics"].get(design["metric"])
+            value = run.body["metrics"].get(metric)
             if run.body["status"] == "done" and value is not None and not _is_mute(run.body):
                 found.append((start + run.body["replicate"], value, run))
     return samples_of((each[2].body.get("versions"), each) for each in found)

@@ -7,8 +7,8 @@ it is evidence, and each of it can make evidence look better than it is. Folded 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from perpetual.lab.context import Context
 from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, HypothesisRow, RunRow
@@ -16,15 +16,18 @@ from perpetual.lab.ledger.experiments import ExperimentRecords, design_key
 from perpetual.lab.permissions import is_agent
 from perpetual.records import ENDED
 
+if TYPE_CHECKING:
+    from perpetual.lab.bodies import DraftBody, FoldRow, SeenBefore
+
 __all__ = ["cautions", "killed_by_agents", "seen_before"]
 
 _LISTED = 3
 _WITHOUT = {"done": "without the metric"}
 
 
-def cautions(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def cautions(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[FoldRow]) -> list[str]:
     """Sentences to be shown with the hypothesis's confidence, given its ledger's rows; most are shown none."""
-    measured = {row["run_id"] for row in rows if row["kind"] == "measured"}
+    measured = {run for row in rows if row["kind"] == "measured" and (run := row["run_id"]) is not None}
     claims = [
         item
         for item in ctx.store.find(EXPERIMENT, hypothesis_id=hypothesis.id)
@@ -117,7 +120,7 @@ def _ended(ctx: Context, experiment_id: str) -> list[RunRow]:
     return [run for run in runs if run.body["status"] in ENDED and run.body["started_at"] is not None]
 
 
-def _left_out(runs: Sequence[RunRow], measured: set[Any], name: str) -> list[str]:
+def _left_out(runs: Sequence[RunRow], measured: set[str], name: str) -> list[str]:
     """Returns how many runs gave no value: ending runs that look bad early biases the sample.
 
     And how many weigh nothing.
@@ -209,7 +212,7 @@ def _shared_baselines(weighed: Sequence[ExperimentRow]) -> list[str]:
     ]
 
 
-def seen_before(ctx: Context, draft: Mapping[str, Any]) -> dict[str, list[str]]:
+def seen_before(ctx: Context, draft: DraftBody) -> SeenBefore:
     """Returns what had been measured when a claim was proposed and does not count.
 
     The proposer may have chosen by it.
@@ -220,22 +223,25 @@ def seen_before(ctx: Context, draft: Mapping[str, Any]) -> dict[str, list[str]]:
     design = draft["design"]
     if design["claim"] is None or draft["command"] is None:
         return {}
-    found = {
-        "seen_before": [
-            item.id
-            for item in _alike(ctx, draft, {design["baseline"]})
-            if item.body["hypothesis_id"] != draft["hypothesis_id"] or item.body["design"]["claim"] is None
-        ]
-    }
+    found: SeenBefore = {}
+    seen = [
+        item.id
+        for item in _alike(ctx, draft, {design["baseline"]})
+        if item.body["hypothesis_id"] != draft["hypothesis_id"] or item.body["design"]["claim"] is None
+    ]
+    if seen:
+        found["seen_before"] = seen
     if isinstance(design["baseline"], str):
         baseline = ctx.need(EXPERIMENT, design["baseline"])
         further = [*baseline.body.get("extended_by", []), *baseline.body.get("renewed_by", [])]
-        but = {baseline.id, baseline.body.get("extends"), baseline.body.get("renews"), *further}
-        found["passed_over"] = [item.id for item in _alike(ctx, baseline.body, but)]
-    return {name: ids for name, ids in found.items() if ids}
+        but: set[object] = {baseline.id, baseline.body.get("extends"), baseline.body.get("renews"), *further}
+        passed = [item.id for item in _alike(ctx, baseline.body, but)]
+        if passed:
+            found["passed_over"] = passed
+    return found
 
 
-def _alike(ctx: Context, body: Mapping[str, Any], but: set[Any]) -> list[ExperimentRow]:
+def _alike(ctx: Context, body: DraftBody, but: set[object]) -> list[ExperimentRow]:
     """Returns other experiments with the same command and settings of which a run was measured in the same metric."""
     metric = body["design"]["metric"]
     return [

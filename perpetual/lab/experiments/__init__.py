@@ -53,7 +53,7 @@ class Experiments:
         dry_run: bool = False,
         command: str | None = None,
         title: str | None = None,
-        config: Mapping[str, Any] | None = None,
+        config: Mapping[str, object] | None = None,
         notes: str = "",
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
@@ -70,7 +70,7 @@ class Experiments:
         claim: str | None = None,
         on_crash: str | None = None,
         confirmation: bool = False,
-        proxy: Mapping[str, Any] | None = None,
+        proxy: Mapping[str, object] | None = None,
         proxy_of: str | None = None,
         changes: str | None = None,
         extends: str | None = None,
@@ -84,7 +84,7 @@ class Experiments:
         memory_bytes: int | None = None,
         nodes: int | None = None,
         scheduler: str | None = None,
-        engine: Mapping[str, Any] | None = None,
+        engine: Mapping[str, object] | None = None,
     ) -> Experiment:
         """Proposes an experiment; what its `Specification` leaves out comes from the hypothesis's prediction.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perpetual.errors import UsageError, unknown
 from perpetual.lab.context import Context
@@ -181,7 +181,9 @@ def _on_crash(on_crash: str | None, kind: str, claim: str | None) -> str | None:
     return on_crash
 
 
-def _proxy(proxy: Mapping[str, Any] | None, mde: float | None, against: float | str | None) -> dict[str, Any] | None:
+def _proxy(
+    proxy: Mapping[str, object] | None, mde: float | None, against: float | str | None
+) -> dict[str, object] | None:
     """Returns the declared stand-in, complete: its spread between implementations is a whole mde unless it says so."""
     if proxy is None:
         return None
@@ -198,9 +200,11 @@ def _proxy(proxy: Mapping[str, Any] | None, mde: float | None, against: float | 
     args = proxy.get("args")
     if not isinstance(args, str) or not args.strip():
         raise UsageError("a proxy needs the words that make the command cheaper", hint='{"args": "--steps 500", ...}')
-    cost, tau = proxy.get("cost_run_hours", 0.0), proxy.get("tau", mde)
-    for name, value in (("cost_run_hours", cost), ("tau", tau)):
+    numbers = {"cost_run_hours": proxy.get("cost_run_hours", 0.0), "tau": proxy.get("tau", mde)}
+    found: dict[str, object] = {"args": args}
+    for name, value in numbers.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise UsageError(f"the proxy's {name} must be a number, not {value!r}")
         finite(value, f"the proxy's {name}", minimum=0.0, maximum=_MOST_RUN_HOURS if name != "tau" else None)
-    return {"args": args, "cost_run_hours": float(cost), "tau": float(tau)}
+        found[name] = float(value)
+    return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 from posixpath import basename
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perpetual.errors import PluginError
 from perpetual.lab.context import Context
@@ -16,6 +16,9 @@ from perpetual.lab.kinds import EXPERIMENT, ExperimentRow
 from perpetual.lab.ledger.experiments import words_of
 from perpetual.lab.provenance.captures import Codes
 from perpetual.slots.capture import CodeState
+
+if TYPE_CHECKING:
+    from perpetual.lab.bodies import ExperimentBody, ResourcesBody
 
 __all__ = ["differences"]
 
@@ -44,7 +47,7 @@ def differences(ctx: Context, id: str) -> dict[str, Any] | None:
     }
 
 
-def _code(ctx: Context, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any] | None:
+def _code(ctx: Context, was: ExperimentBody, now: ExperimentBody) -> dict[str, Any] | None:
     """Returns the commits of two approvals whose code differs; None where it is the same, or where one is not known."""
     before, after = CodeState.of(was.get("approved_code")), CodeState.of(now.get("approved_code"))
     if before is None or after is None:
@@ -110,7 +113,7 @@ def _words(was: Sequence[str], now: Sequence[str]) -> list[dict[str, str | None]
     ]
 
 
-def _names(was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _names(was: Mapping[str, object], now: Mapping[str, object]) -> dict[str, dict[str, object]]:
     return {
         name: {"was": was.get(name), "now": now.get(name)}
         for name in sorted({*was, *now})
@@ -118,14 +121,14 @@ def _names(was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, dict[str
     }
 
 
-def _asked_for(resources: Mapping[str, Any]) -> dict[str, Any]:
+def _asked_for(resources: ResourcesBody) -> dict[str, object]:
     """Returns the resources and engine options that an experiment declares, by dotted names."""
     return _flat({name: value for name, value in resources.items() if value != {}})
 
 
-def _flat(config: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+def _flat(config: Mapping[str, object], before: str = "") -> dict[str, object]:
     """Returns a configuration with the settings of its sections by dotted names."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for name, value in config.items():
         if isinstance(value, dict) and value:
             found |= _flat(value, f"{before}{name}.")

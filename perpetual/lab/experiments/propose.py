@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perpetual.errors import Conflict, UsageError
 from perpetual.lab.budget import Budget
@@ -22,6 +22,9 @@ from perpetual.records import ENDED, Experiment, Resources, Score, from_json, on
 from perpetual.toolkit.jsoncopy import json_copy
 from perpetual.toolkit.limits import LONGEST_COMMAND, fits, fits_tags, fits_text
 from perpetual.toolkit.units import LONGEST_S, bounded, finite
+
+if TYPE_CHECKING:
+    from perpetual.lab.bodies import DesignBody, DraftBody, ExperimentBody
 
 __all__ = ["as_weighed", "ended_elsewhere", "propose", "serves", "state_of", "written"]
 
@@ -75,7 +78,7 @@ def _propose(
     cwd = spec.cwd
     if cwd is not None and (cwd.startswith(("/", "~")) or ".." in cwd.split("/")):
         raise UsageError(f"the working directory must lie inside the project, not {cwd}", hint="a relative path")
-    draft: dict[str, Any] = {
+    draft: DraftBody = {
         "command": spec.command,
         "env": dict(spec.env or {}),
         "cwd": cwd,
@@ -85,7 +88,7 @@ def _propose(
         "hypothesis_id": hypothesis.id if hypothesis else None,
     }
     _check_new(ctx, draft, idempotency_key)
-    draft |= seen_before(ctx, draft)
+    draft = {**draft, **seen_before(ctx, draft)}
     spec = replace(spec, title=spec.title or _title(hypothesis, spec.command, draft["config"]))
     return written(ctx, draft, spec, hypothesis, idempotency_key, dry_run)
 
@@ -124,8 +127,7 @@ def _extend(
             f"{source.id} is {body['status']}, and has replicates of its own to run",
             hint=f"perpetual run {source.id}",
         )
-    draft = {key: body[key] for key in ("command", "env", "cwd", "config", "resources", "hypothesis_id")}
-    draft["design"] = {**body["design"], "replicates": spec.replicates}
+    draft = draft_like(body, replicates=spec.replicates)
     title = spec.title or one_line(f"more of {source.id}: {body['title']}")
     spec = replace(spec, title=title[:_LONGEST_TITLE])
     root = body.get("extends") or source.id
@@ -140,9 +142,22 @@ def _extend(
     return made
 
 
+def draft_like(body: ExperimentBody, *, replicates: int) -> DraftBody:
+    """Returns a draft with the specification of an experiment, in another number of replicates."""
+    return {
+        "command": body["command"],
+        "env": body["env"],
+        "cwd": body["cwd"],
+        "config": body["config"],
+        "resources": body["resources"],
+        "design": {**body["design"], "replicates": replicates},
+        "hypothesis_id": body["hypothesis_id"],
+    }
+
+
 def written(
     ctx: Context,
-    draft: Mapping[str, Any],
+    draft: DraftBody,
     spec: Specification,
     hypothesis: HypothesisRow | None,
     key: str | None,
@@ -227,7 +242,7 @@ def _check_sizes(spec: Specification) -> None:
         raise UsageError(f"the priority lies between -{_HIGHEST_PRIORITY:,} and {_HIGHEST_PRIORITY:,}")
 
 
-def _check_new(ctx: Context, draft: Mapping[str, Any], key: str | None) -> None:
+def _check_new(ctx: Context, draft: DraftBody, key: str | None) -> None:
     """Refuses a claim with the specification of an experiment that exists: that would be a replicate of it."""
     if draft["design"]["claim"] is None or draft["command"] is None:
         return
@@ -239,7 +254,7 @@ def _check_new(ctx: Context, draft: Mapping[str, Any], key: str | None) -> None:
             continue
         if key is not None and ctx.store.get(KEY, key) is not None:
             return  # the same request again; its key answers it
-        hypothesis = HypothesisRecords(ctx).get(draft["hypothesis_id"])
+        hypothesis = HypothesisRecords(ctx).get(draft["hypothesis_id"] or "")
         raise Conflict(
             f"tried before as {earlier.id} ({earlier.body['status']}); {hypothesis.id} is {hypothesis.status} "
             f"at confidence {hypothesis.confidence:.2f}",
@@ -248,7 +263,7 @@ def _check_new(ctx: Context, draft: Mapping[str, Any], key: str | None) -> None:
         )
 
 
-def _first_score(ctx: Context, draft: Mapping[str, Any], hypothesis: HypothesisRow | None) -> Score:
+def _first_score(ctx: Context, draft: DraftBody, hypothesis: HypothesisRow | None) -> Score:
     cost = draft["design"]["cost_run_hours"]
     if hypothesis is None or draft["design"]["claim"] is None:
         return Score(
@@ -317,7 +332,7 @@ def state_of(ctx: Context, hypotheses: Sequence[HypothesisRow]) -> dict[str, Any
     return state
 
 
-def as_weighed(body: Mapping[str, Any], first: ExperimentRow | None) -> Mapping[str, Any] | None:
+def as_weighed(body: DraftBody, first: ExperimentRow | None) -> DraftBody | None:
     """Returns the experiment as its runs will be weighed: under the prediction that was measured `first` of its design.
 
     None where they will say nothing: in another metric, or on other seeds than a paired design's.
@@ -326,11 +341,16 @@ def as_weighed(body: Mapping[str, Any], first: ExperimentRow | None) -> Mapping[
         return body
     if not pools_with(body["design"], first.body["design"]):
         return None
-    own = {name: body["design"][name] for name in ("replicates", "cost_run_hours")}
-    return {**body, "design": {**first.body["design"], **own}}
+    own = body["design"]
+    design: DesignBody = {
+        **first.body["design"],
+        "replicates": own["replicates"],
+        "cost_run_hours": own["cost_run_hours"],
+    }
+    return {**body, "design": design}
 
 
-def serves(design: Mapping[str, Any], needs: str) -> bool:
+def serves(design: DesignBody, needs: str) -> bool:
     """Returns whether a run of this design is what a hypothesis past a threshold still lacks."""
     if needs == "killed_runs":
         return False  # no further run can say what those would have measured
@@ -339,7 +359,7 @@ def serves(design: Mapping[str, Any], needs: str) -> bool:
     return needs != "full_scale" or not design.get("proxy_of")
 
 
-def ended_elsewhere(ctx: Context, body: Mapping[str, Any], id: str | None) -> list[RunRow]:
+def ended_elsewhere(ctx: Context, body: DraftBody, id: str | None) -> list[RunRow]:
     """Returns ended runs of the hypothesis's other experiments with the same design: they count as known."""
     key = design_key(body)
     return [

@@ -13,7 +13,7 @@ from perpetual.lab.context import Context
 from perpetual.lab.evidence.confidence import users_of
 from perpetual.lab.evidence.stale import root_of
 from perpetual.lab.experiments.design import check_replicates
-from perpetual.lab.experiments.propose import written
+from perpetual.lab.experiments.propose import draft_like, written
 from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS
 from perpetual.lab.ledger.experiments import ExperimentRecords
 from perpetual.lab.ledger.hypotheses import HypothesisRecords
@@ -44,8 +44,7 @@ def rebaseline(
     count = body["design"]["replicates"] if replicates is None else replicates
     check_replicates(count)
     hypothesis = ctx.need(HYPOTHESIS, body["hypothesis_id"]) if body["hypothesis_id"] else None
-    draft = {key: body[key] for key in ("command", "env", "cwd", "config", "resources", "hypothesis_id")}
-    draft["design"] = {**body["design"], "replicates": count}
+    draft = draft_like(body, replicates=count)
     title = f"{root.id} anew: {body['title']}"[:_LONGEST_TITLE]
     spec = replace(Specification(notes=notes, replicates=count), title=title, tags=tuple(body["tags"]))
     with ctx.store.transaction() as tx:

@@ -39,7 +39,7 @@ class EvidenceRecords:
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
 
-    def append(self, tx: LabTransaction, row: Mapping[str, Any]) -> str:
+    def append(self, tx: LabTransaction, row: Mapping[str, object]) -> str:
         """Adds a row (its hypothesis is refolded by the caller, in the same transaction) and answers its id."""
         number = tx.append(
             EVIDENCE,

@@ -26,6 +26,7 @@ from perpetual.toolkit.units import bounded
 
 if TYPE_CHECKING:
     from perpetual.documents.provenance import CodeStateDocument
+    from perpetual.lab.bodies import DraftBody
 
 __all__ = ["STATUSES", "ExperimentRecords", "argv_of", "command_key", "design_key", "spec_hash", "words_of"]
 
@@ -142,7 +143,7 @@ class ExperimentRecords:
         """Returns the index of experiments by command and settings."""
         return self._ctx.cached(_alike)
 
-    def drafted(self, draft: Mapping[str, Any], spec: Specification, score: Score) -> dict[str, Any]:
+    def drafted(self, draft: DraftBody, spec: Specification, score: Score) -> dict[str, object]:
         """Returns the record of a new proposed experiment.
 
         Args:
@@ -166,7 +167,7 @@ class ExperimentRecords:
             "spec_hash": spec_hash(draft),
         }
 
-    def create(self, tx: LabTransaction, body: Mapping[str, Any]) -> ExperimentRow:
+    def create(self, tx: LabTransaction, body: Mapping[str, object]) -> ExperimentRow:
         """Writes a new proposed experiment, as `drafted`."""
         document = tx.create(EXPERIMENT, dict(body))
         payload = {key: body[key] for key in ("hypothesis_id", "spec_hash", "title")}

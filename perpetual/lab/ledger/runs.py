@@ -131,7 +131,7 @@ class RunRecords:
         self._ctx.emit(tx, "run_created", document.id, payload)
         return document
 
-    def change(self, tx: LabTransaction, document: RunRow, values: Mapping[str, Any]) -> RunRow:
+    def change(self, tx: LabTransaction, document: RunRow, values: Mapping[str, object]) -> RunRow:
         """Writes changed fields of a run; a new status is an event."""
         body = {**document.body, **values}
         stored = tx.put(RUN, document.id, body, expect_revision=document.revision)

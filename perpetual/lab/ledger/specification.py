@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from typing import Any
 
 __all__ = ["Specification"]
 
@@ -25,7 +24,7 @@ class Specification:
 
     command: str | None = None
     title: str | None = None
-    config: Mapping[str, Any] | None = None
+    config: Mapping[str, object] | None = None
     notes: str = ""
     cwd: str | None = None  # inside the project
     env: Mapping[str, str] | None = None
@@ -42,7 +41,7 @@ class Specification:
     claim: str | None = None  # at_least (by default, with an mde), value, any (some effect, without an mde) or none
     on_crash: str | None = None  # of a binary claim that it runs at all: a failed run `supports` or `refutes` it
     confirmation: bool = False  # on data that no earlier experiment has looked at; see `require_confirmation`
-    proxy: Mapping[str, Any] | None = None  # a cheaper stand-in: {"args": more words, "cost_run_hours", "tau"}
+    proxy: Mapping[str, object] | None = None  # a cheaper stand-in: {"args": more words, "cost_run_hours", "tau"}
     proxy_of: str | None = None  # the experiment that this one is a proxy of
     changes: str | None = None  # code, data or environment, where that difference from the baseline is the treatment
     extends: str | None = None  # the experiment of which this is more replicates
@@ -56,7 +55,7 @@ class Specification:
     memory_bytes: int | None = None  # main memory, on each node
     nodes: int | None = None
     scheduler: str | None = None  # that starts its runs, by its provider's name; by default the configured one
-    engine: Mapping[str, Any] | None = None  # options of that scheduler; see `Scheduler.engine_options`
+    engine: Mapping[str, object] | None = None  # options of that scheduler; see `Scheduler.engine_options`
 
     def beside_extension(self) -> list[str]:
         """Returns what is given although more replicates of another experiment take it over from that one."""

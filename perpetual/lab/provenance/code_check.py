@@ -8,7 +8,7 @@ approves again. Reading a repository takes time, so nothing here is called insid
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perpetual.errors import NotPermitted, PerpetualError, PluginError, UsageError
@@ -21,6 +21,7 @@ from perpetual.slots.capture import CodeState
 
 if TYPE_CHECKING:
     from perpetual.documents.provenance import CodeStateDocument
+    from perpetual.lab.bodies import ExperimentBody
 
 __all__ = [
     "KIND",
@@ -161,7 +162,7 @@ class CodeCheck:
             self._compared[experiment.id] = self._its_codes.now(before, argv, experiment.body["cwd"])
         return self._compared[experiment.id]
 
-    def _command_of(self, body: Mapping[str, Any]) -> Sequence[str] | None:
+    def _command_of(self, body: ExperimentBody) -> Sequence[str] | None:
         """Returns the command's words; None without one, or for adopted work, which does not run here."""
         if body["command"] is None:
             return None
@@ -170,7 +171,7 @@ class CodeCheck:
         except UsageError:
             return None
 
-    def _read(self, body: Mapping[str, Any]) -> CodeState | None:
+    def _read(self, body: ExperimentBody) -> CodeState | None:
         argv = self._command_of(body)
         return None if argv is None else self._its_codes.read(argv, body["cwd"])
 

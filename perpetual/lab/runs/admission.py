@@ -5,9 +5,9 @@ Used by launches and starts. What the driver must be asked for comes last.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perpetual.errors import PluginError
 from perpetual.lab.context import Context
@@ -19,6 +19,9 @@ from perpetual.slots.placement import Lease, QueuedRun, Waits
 from perpetual.slots.scheduler import LaunchError
 from perpetual.toolkit.platform import available_cpus, memory_bytes
 from perpetual.toolkit.units import shown_bytes
+
+if TYPE_CHECKING:
+    from perpetual.lab.bodies import ExperimentBody
 
 __all__ = ["Moment", "check_machine", "held_back", "room"]
 
@@ -93,7 +96,7 @@ def room(
     return surveys.of(experiment).reserve(view, request_of(ctx, experiment, need, run), take=take)
 
 
-def _rank(experiment: Mapping[str, Any], number: float) -> tuple[float, float, float]:
+def _rank(experiment: ExperimentBody, number: float) -> tuple[float, float, float]:
     return (-experiment["priority"], -(experiment["score"]["score"] or 0.0), number)
 
 

@@ -192,7 +192,7 @@ def find_again(ctx: Context, run: RunRow, answer: Changes, *, seen: Sighting) ->
     if seen.elsewhere is not None or not (seen.state in LIVING or is_requeued(run, seen)):
         return False
     text = f"its scheduler shows it again; it was recorded as lost: {run.body['reason']}"
-    values: dict[str, Any] = {**_ALIVE, "found_again": True}
+    values: dict[str, object] = {**_ALIVE, "found_again": True}
     if seen.state == "running":
         values |= {"status": "running", "pid": seen.pid or run.body["pid"], "reason": None}
         values |= {"started_at": seen.started_at or run.body["started_at"]}
@@ -364,7 +364,7 @@ def _note_pending(ctx: Context, run: RunRow, seen: Sighting, answer: Changes) ->
             answer["changes"].append(_change(RunRecords(ctx).change(tx, fresh, values), "launching"))
 
 
-def _has(run: RunRow, values: Mapping[str, Any]) -> bool:
+def _has(run: RunRow, values: Mapping[str, object]) -> bool:
     return all(run.body.get(key) == value for key, value in values.items())
 
 
@@ -412,7 +412,7 @@ def adopt(ctx: Context, run: RunRow, seen: Sighting, answer: Changes) -> None:
     with ctx.store.transaction() as tx:
         fresh = ctx.need(RUN, run.id)
         if fresh.body["status"] == "launching" and not is_in_hand(fresh):
-            values: dict[str, Any] = {"status": "running", "pid": seen.pid, "started_at": seen.started_at}
+            values: dict[str, object] = {"status": "running", "pid": seen.pid, "started_at": seen.started_at}
             values |= {"host": seen.host}
             if fresh.body.get("pending"):
                 values |= {"pending": False, "reason": None}
@@ -432,7 +432,7 @@ def back_to_queue(ctx: Context, run: RunRow, answer: Changes) -> None:
         fresh = ctx.need(RUN, run.id)
         # Another process may have queued it before us, and another launcher be about to start it.
         if fresh.body["status"] == "launching" and not _launcher_lives(fresh):
-            values: dict[str, Any] = {"status": "queued", "reason": fresh.body["reason"] or _NEVER, "gpus": []}
+            values: dict[str, object] = {"status": "queued", "reason": fresh.body["reason"] or _NEVER, "gpus": []}
             answer["changes"].append(_change(RunRecords(ctx).change(tx, fresh, values), "launching"))
             ExperimentRecords(ctx).fold(tx, fresh.body["experiment_id"])
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perpetual.errors import PerpetualError
 from perpetual.lab.budget import Budget
@@ -26,6 +26,9 @@ from perpetual.records import LIVE, Json, to_json
 from perpetual.slots.analyser import MetricValue
 from perpetual.slots.scheduler import Sighting
 from perpetual.toolkit.units import posix_of, shown_hours
+
+if TYPE_CHECKING:
+    from perpetual.lab.bodies import NewEvidence
 
 __all__ = ["Ending", "found_end", "refold_cautions", "settle", "verdict_of"]
 
@@ -220,7 +223,7 @@ def _evidence(
         return None
     overtaken = _overtaken_by(tx, run)
     weightless = run.body["chosen_seed"] or run.body["tainted"] or overtaken is not None
-    row = {
+    row: NewEvidence = {
         "kind": "measured",
         "experiment_id": experiment.id,
         "run_id": run.id,
@@ -233,8 +236,9 @@ def _evidence(
         "spec_hash": run.body["spec_hash"],
         "source": run.body["metric_sources"].get(metric or ""),
         "reason": _why_weightless(run) or overtaken,
-        **({"versions": run.body["versions"]} if run.body.get("versions") else {}),
     }
+    if run.body.get("versions"):
+        row["versions"] = run.body["versions"]
     return add_evidence(ctx, tx, body["hypothesis_id"], row)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from perpetual.errors import PerpetualError, PluginError, TransientError
 from perpetual.lab.budget import Budget
@@ -114,7 +114,7 @@ def _held_by_code(ctx: Context, run: RunRow, check: CodeCheck) -> bool:
     """
     experiment = ctx.need(EXPERIMENT, run.body["experiment_id"])
     found = check.changed(experiment, by_queue=True, accepted=accepted_of(ctx, run))
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     if found is not None and found.rule == "ask":
         values = {"reason": reason_of(found), "code_held": True}
     elif found is not None:
@@ -401,7 +401,7 @@ def _note_launch(ctx: Context, prepared: _Prepared, answer: Launched | Perpetual
     """Notes what came of a launch; raises why it failed."""
     turn, kept = prepared.turn, prepared.kept
     failure = answer if isinstance(answer, PerpetualError) else None
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     if isinstance(answer, Launched):
         values = {
             "status": "running",
@@ -448,7 +448,7 @@ def _make_room(ctx: Context, run: RunRow) -> None:
 
 
 def _noted(
-    ctx: Context, run: RunRow, values: dict[str, Any], kept: Kept | None, failure: PerpetualError | None
+    ctx: Context, run: RunRow, values: dict[str, object], kept: Kept | None, failure: PerpetualError | None
 ) -> RunRow:
     """Returns the run after its start, or the failure to start it, is on record."""
     if failure is not None:

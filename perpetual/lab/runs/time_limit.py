@@ -7,8 +7,7 @@ reservation of a run that went on has several rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perpetual.lab.budget import Budget
 from perpetual.lab.context import Context
@@ -18,6 +17,9 @@ from perpetual.lab.ledger.runs import RunRecords
 from perpetual.records import Json
 from perpetual.slots.scheduler import Sighting
 from perpetual.toolkit.units import posix_of, shown_hours
+
+if TYPE_CHECKING:
+    from perpetual.lab.bodies import RunBody
 
 __all__ = ["end_overdue", "is_told", "note_overrun"]
 
@@ -85,7 +87,7 @@ def end_overdue(ctx: Context, run: RunRow) -> None:
     scheduler.cancel(fresh.body["native_id"], RunRecords(ctx).log_dir(run.id), by="its wall limit", grace_s=grace_s)
 
 
-def is_told(run: Mapping[str, Any]) -> bool:
+def is_told(run: RunBody) -> bool:
     """Returns whether the body of a run says that it went past its limit."""
     return any(item["kind"] == OVERRUN for item in run.get("annotations", ()))
 
