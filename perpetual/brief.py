@@ -55,17 +55,17 @@ def _bound(item: HypothesisLine) -> str:
     return f"false-alarm bound {bound:.2g}"
 
 
-def _rows(item: HypothesisLine) -> int:
-    """Returns how many rows of evidence count."""
-    counting = item.get("counting")
-    return int(item["evidence_count"] if counting is None else counting)
+def _rows(item: HypothesisLine) -> str:
+    """Returns how many rows of evidence count, in words."""
+    count = item["evidence_count"] if (counting := item.get("counting")) is None else counting
+    return f"{count} row{'s' * (count != 1)}"
 
 
 def _hypothesis(item: HypothesisLine, cautions: dict[str, list[str]]) -> str:
     told = "".join(f"; {_line(text, 90)}" for text in cautions.get(item["id"], ())[:2])
     return (
         f"- {item['id']} [{item['status']}] confidence {item['confidence']:.2f} "
-        f"({_bound(item)}, {_rows(item)} rows{told}): "
+        f"({_bound(item)}, {_rows(item)}{told}): "
         f"{_line(item['statement'])}"
     )
 

@@ -271,7 +271,7 @@ def demo_svg(folder: Path) -> str:
             Text(item["status"], style=colours[item["status"]]),
             f"{item['confidence']:.3f}",
             "none" if item["false_alarm_bound"] is None else f"{item['false_alarm_bound']:.2g}",
-            f"{item['evidence']} runs, {item['nats']:+.1f} nats",
+            f"{item['evidence']} runs",
         )
     console.print("$ perpetual demo")
     console.print(table)

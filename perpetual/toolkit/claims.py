@@ -11,13 +11,19 @@ from typing import Any
 
 from perpetual.toolkit.units import shown_number
 
-__all__ = ["MEANING", "claim_in_words", "effect_in_words", "effect_word"]
+__all__ = ["WORDS", "claim_in_words", "effect_in_words", "effect_word"]
 
-_WORDS = {"max": "higher", "min": "lower"}
-MEANING = (
-    "Supported means that an effect of the size that was weighed fits what was measured better than no effect does, "
-    "and refuted that no effect fits better; the interval says how large the effect is, positive where it is better."
-)
+_WAYS = {"max": "higher", "min": "lower"}
+# Every face explains these words of its answers with these lines; docs/concepts.md has them too.
+WORDS = {
+    "supported": "the predicted effect fits the runs better than none; it need not be as large",
+    "refuted": "no effect fits the runs better than the predicted one",
+    "confidence": "how likely the claim is, from 0 to 1, by prior and evidence",
+    "effect": "the change against the baseline; positive is better",
+    "interval": "the effects that the runs agree with, at 95 %",
+    "evidence": "rows that are only added: one for each run that counts, each opinion",
+    "false-alarm bound": "if the verdict were wrong, evidence this strong would come up at most this often",
+}
 
 
 def effect_word(value: float, low: float | None, high: float | None, direction: str | None) -> str:
@@ -26,19 +32,19 @@ def effect_word(value: float, low: float | None, high: float | None, direction: 
         return "not separable from none"
     if value == 0:
         return "no change"
-    if direction not in _WORDS:
+    if direction not in _WAYS:
         return "different"
     return "better" if value > 0 else "worse"
 
 
 def effect_in_words(effect: Mapping[str, Any], direction: str | None) -> str:
-    """Returns a hypothesis' effect on one line: the size, its 95 % interval, and the runs that it rests on."""
+    """Returns a hypothesis' effect on one line: size, way, 95 % interval, and the runs that it rests on."""
     value, low, high = effect["value"], effect["low"], effect["high"]
-    interval = "" if low is None else f" ({shown_number(low, '+.3g')} to {shown_number(high, '+.3g')})"
+    interval = "" if low is None else f", interval {shown_number(low, '+.3g')} to {shown_number(high, '+.3g')}"
     against = f"{effect['n_baseline']} of {effect['baseline']}" if effect["n_baseline"] else f"{effect['baseline']:g}"
     runs = "1 run" if effect["n"] == 1 else f"{effect['n']} runs"
-    size = f"an effect of {shown_number(value, '+.3g')} {effect['metric']}{interval}"
-    return f"{size}, {effect_word(value, low, high, direction)}; {runs} against {against}"
+    size = f"{shown_number(value, '+.3g')} {effect['metric']} ({effect_word(value, low, high, direction)})"
+    return f"{size}{interval}; {runs} against {against}"
 
 
 def claim_in_words(
@@ -50,17 +56,12 @@ def claim_in_words(
     claim: str | None = "at_least",
     kind: str = "gaussian",
 ) -> str:
-    """Returns the claim, and after a semicolon what is weighed for it."""
-    word = _WORDS.get(direction or "", "other")
+    """Returns what the claim predicts; the mde is weighed against none, so it is the change that is named."""
+    way = _WAYS.get(direction or "", "higher or lower")
     against = "" if baseline is None else f" than {baseline if isinstance(baseline, str) else f'{baseline:g}'}"
     name = f"rate of {metric}" if kind == "binary" else metric
-    said = f"{name} {word}{against}"
-    if claim == "any":
-        return f"{said}, by any amount"
-    if mde is None:
-        return said
-    if kind == "binary" and isinstance(baseline, float | int):
-        expected = baseline + mde if direction == "max" else baseline - mde
-        return f"{said}; weighed: {shown_number(expected)} against {shown_number(float(baseline))}"
-    size = "exactly " if claim == "value" else ""
-    return f"{said}; weighed: an effect of {size}{mde:g} against none"
+    if claim == "any" or mde is None:
+        return f"{name} {way}{against}" + (", by any amount" if claim == "any" else "")
+    if claim == "value":
+        return f"{name} exactly {mde:g} {way}{against}"
+    return f"{name} {mde:g} {way}{against} (the smallest effect worth having)"

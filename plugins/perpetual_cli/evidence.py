@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perpetual.api import CliContext, OpenGroup, json_option, key_option, page_options, pass_cli, printable
+from perpetual.toolkit.claims import WORDS
 from perpetual.toolkit.units import counted, shown_bound
+from perpetual_cli.words import speaks, verbose_option
 
 if TYPE_CHECKING:
     from perpetual.documents.ledger import Fold
@@ -25,10 +27,11 @@ def evidence() -> None:
 @evidence.command(name="list")
 @click.option("--hypothesis", "hypothesis_id", metavar="ID", help="Only the rows of this one.")
 @page_options
+@verbose_option("The weight of each row in nats, and its actor, too.")
 @json_option
 @pass_cli
-def list_(cli: CliContext, hypothesis_id: str | None, limit: int, cursor: str | None) -> None:
-    """List the rows of the ledger, oldest first; nats are the change in log odds that each one made."""
+def list_(cli: CliContext, hypothesis_id: str | None, limit: int, cursor: str | None, verbose: bool) -> None:
+    """List the rows of the ledger, oldest first: what each one says, and whether it speaks for its hypothesis."""
     from perpetual.api import to_json
 
     page = cli.lab.evidence.list(hypothesis_id=hypothesis_id, limit=limit, cursor=cursor)
@@ -36,22 +39,26 @@ def list_(cli: CliContext, hypothesis_id: str | None, limit: int, cursor: str | 
         "evidence_list",
         [to_json(item) for item in page.items],
         page.next_cursor,
-        ("id", "hypothesis", "kind", "says", "nats", "weight", "run", "actor", "retracted", "reason"),
+        ("id", "hypothesis", "kind", "says", "speaks", "nats", "weight", "run", "actor", "retracted", "reason"),
         lambda item: (
             item["id"],
             item["hypothesis_id"],
             item["kind"],
             _says(item),
-            _nats(item),
-            f"{item['weight']:g}",
+            speaks(item["log_bayes_factor"]),
+            _nats(item) if verbose else "",
+            f"{item['weight']:g}" if verbose else "",
             item["run_id"] or "",
-            item["actor"],
+            item["actor"] if verbose else "",
             f"by {item['retracted_by']}" if item["retracted_by"] else "",
             item["reason"] or "",
         ),
         empty="no evidence yet: runs of a claim, opinions and retractions make rows",
     )
-    if not cli.as_json:
+    if not cli.as_json and page.items:
+        click.echo(f"evidence: {WORDS['evidence']}")
+        if verbose:
+            click.echo("nats: how far a row moved the log odds when it was added; +0.69 doubles the odds")
         _tell_flags(cli, list(dict.fromkeys(item.hypothesis_id for item in page.items)))
 
 
@@ -73,7 +80,7 @@ def add(
     run_id: str | None,
     idempotency_key: str | None,
 ) -> None:
-    """Add an opinion on HYPOTHESIS: at most ln 2 nats, all opinions together at most ln 3.
+    """Add an opinion on HYPOTHESIS: it at most doubles the odds, all opinions together at most triple them.
 
     It can never decide a hypothesis by itself.
     """
@@ -133,7 +140,7 @@ def _says(item: Json) -> str:
         return f"{item['verdict']} ({item['strength']:g})"
     if item["kind"] == "retraction":
         return f"takes back {item['target']}"
-    return item["verdict"] or f"{item['log_odds']:+.3f} nats by hand"
+    return item["verdict"] or "a shift by hand"
 
 
 def _tell_flags(cli: CliContext, ids: list[str]) -> None:
@@ -147,7 +154,7 @@ def _tell_flags(cli: CliContext, ids: list[str]) -> None:
 def _text(cli: CliContext, row: Json) -> str:
     subject = cli.lab.hypotheses.get(row["hypothesis_id"])
     return (
-        f"{row['id']}  {row['kind']}: {printable(_says(row))}, {_nats(row)} nats\n"
+        f"{row['id']}  {row['kind']}: {printable(_says(row))}\n"
         f"  {subject.id} is {subject.status} at confidence {subject.confidence:.3f}"
         f" (false-alarm bound {shown_bound(subject.false_alarm_bound)})"
     )

@@ -23,6 +23,7 @@ from perpetual.science.versions import is_stale
 from perpetual.toolkit.claims import claim_in_words
 from perpetual.toolkit.units import bytes_of, counted, hours_of, seconds_of, shown_hours, shown_number, shown_time
 from perpetual_cli.approval import approved_text, needs, other_command
+from perpetual_cli.words import STATES, states_explained, verbose_option
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -47,7 +48,7 @@ _LONGEST_LISTED = 200  # characters of a command in a list
 @click.option("--title", help="A line to know it by; by default the command.")
 @click.option("--metric", help="What its runs measure, as they print it; by default the hypothesis's.")
 @click.option("--direction", metavar="max|min", help="Whether more or less of it is better.")
-@click.option("--mde", type=float, help="The effect that is weighed against none, in the metric's units.")
+@click.option("--mde", type=float, help="The smallest effect worth having, in the metric's units.")
 @click.option("--noise", type=float, help="Spread (sd) between seeds, as far as it is known.")
 @click.option("--tau", type=float, help="Spread (sd) between implementations of the idea.  [default: a quarter of mde]")
 @click.option("--baseline", metavar="B", help="What it is compared with: a number or an experiment's id.")
@@ -84,12 +85,14 @@ _LONGEST_LISTED = 200  # characters of a command in a list
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable for the run; may be repeated.")
 @click.option("--dry-run", is_flag=True, help="Show what would be proposed, and write nothing.")
 @key_option
+@verbose_option("Its score too: what a run is expected to teach for its cost.")
 @json_option
 @pass_cli
 def propose(
     cli: CliContext,
     auto: int | None,
     dry_run: bool,
+    verbose: bool,
     idempotency_key: str | None,
     hypothesis_id: str | None,
     command: str | None,
@@ -178,12 +181,12 @@ def propose(
         idempotency_key=idempotency_key,
     )
     document = {**to_json(made), **({"id": None} if dry_run else {})}
-    cli.answer("experiment", document, lambda: _proposed_text(document))
+    cli.answer("experiment", document, lambda: _proposed_text(document, verbose=verbose))
 
 
 def _refuse_design() -> None:
     """Raises UsageError where `--auto` comes with an option of one proposal."""
-    taken = ("auto", "dry_run", "idempotency_key")
+    taken = ("auto", "dry_run", "idempotency_key", "verbose")
     given = click.get_current_context().params.items()
     flags = [
         "--" + name.removesuffix("_id").replace("_", "-")
@@ -220,13 +223,12 @@ def _engine(given: Sequence[str]) -> Json:
     return found
 
 
-def _proposed_text(item: Json) -> str:
+def _proposed_text(item: Json, *, verbose: bool = False) -> str:
+    what = [*_command(item), _design(item), *([_score(item)] if verbose else [])]
     if item["id"] is None:
-        head = f"would propose: {line(item['title'])}"
-        return "\n".join([head, *_command(item), _design(item), _score(item), "nothing was written"])
+        return "\n".join([f"would propose: {line(item['title'])}", *what, "nothing was written"])
     whom = f" for {item['hypothesis_id']}" if item["hypothesis_id"] else ""
-    first = f"{item['id']}  {item['status']}{whom}: {line(item['title'])}"
-    return "\n".join([first, *_command(item), _design(item), _score(item), *_next(item)])
+    return "\n".join([f"{item['id']}  {item['status']}{whom}: {line(item['title'])}", *what, *_next(item)])
 
 
 def _command(item: Json) -> list[str]:
@@ -383,10 +385,17 @@ def _changed_text(item: Json) -> str:
 @click.option("--status", metavar="S", help="Only these: proposed, approved, rejected, expired, active, ...")
 @click.option("--hypothesis", "hypothesis_id", metavar="ID", help="Only those that test it.")
 @page_options
+@verbose_option("The scores too: what a run is expected to teach for its cost.")
 @json_option
 @pass_cli
 def experiments(
-    cli: CliContext, id: str | None, status: str | None, hypothesis_id: str | None, limit: int, cursor: str | None
+    cli: CliContext,
+    id: str | None,
+    status: str | None,
+    hypothesis_id: str | None,
+    limit: int,
+    cursor: str | None,
+    verbose: bool,
 ) -> None:
     """Show the experiment ID; without ID, list experiments, oldest first."""
     from perpetual.api import to_json
@@ -395,7 +404,7 @@ def experiments(
         if status or hypothesis_id:
             raise UsageError("an ID names one experiment; --status and --hypothesis are for the list")
         found = to_json(cli.lab.experiments.get(id))
-        cli.answer("experiment", found, lambda: _text(found))
+        cli.answer("experiment", found, lambda: _text(found, verbose=verbose))
         return
     page = cli.lab.experiments.list(status=status, hypothesis_id=hypothesis_id, limit=limit, cursor=cursor)
     cli.items(
@@ -408,21 +417,24 @@ def experiments(
             item["status"] + (", stale" if is_stale(item["cautions"]) else ""),
             item["hypothesis_id"] or "",
             _runs(item),
-            _number(item["score"]["score"]),
+            _number(item["score"]["score"]) if verbose else "",
             _titled(item),
         ),
         empty="no such experiment" if status or hypothesis_id else "no experiment yet: perpetual propose --help",
     )
+    if not cli.as_json and page.items:
+        click.echo("\n".join(states_explained(item.status for item in page.items)))
 
 
-def _text(item: Json) -> str:
+def _text(item: Json, *, verbose: bool) -> str:
     whom = f"  of {item['hypothesis_id']}" if item["hypothesis_id"] else ""
-    lines = [f"{item['id']}  {item['status']}{whom}", f"  {line(item['title'])}"]
-    lines.append(f"  command: {line(item['command'] or 'none yet')}")
+    lines = [f"{item['id']}  {item['status']}{whom} ({STATES[item['status']]})", f"  {line(item['title'])}"]
+    if item["command"] is None or other_command(item):  # else the title says it
+        lines.append(f"  command: {line(item['command'] or 'none yet')}")
     lines += [f"  {name}: {line(item[name])}" for name in ("cwd", "env", "config") if item[name]]
     if item["notes"]:
         lines.append("  notes: " + "\n    ".join(printable(item["notes"]).splitlines()))
-    lines += [f"  needs: {needs(item)}", _design(item), _score(item)]
+    lines += [f"  needs: {needs(item)}", _design(item), *([_score(item)] if verbose else [])]
     lines.append(f"  runs: {_runs(item)}")
     lines += [f"  flag: {printable(text)}" for text in item["cautions"]]
     approved = f", approved by {printable(item['approved_by'])}" if item["approved_by"] else ""

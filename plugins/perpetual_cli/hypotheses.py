@@ -8,8 +8,9 @@ import click
 
 from perpetual.api import CliContext, OpenGroup, json_object, json_option, key_option, page_options, pass_cli, printable
 from perpetual.science.versions import is_stale
-from perpetual.toolkit.claims import claim_in_words, effect_in_words
+from perpetual.toolkit.claims import WORDS, claim_in_words, effect_in_words
 from perpetual.toolkit.units import counted, shown_bound, shown_number
+from perpetual_cli.words import verbose_option
 
 if TYPE_CHECKING:
     from perpetual.api import Prediction
@@ -27,7 +28,7 @@ def hypotheses() -> None:
 @click.option("--prior", type=float, default=0.5, show_default=True, help="0.25 to 0.75: how likely it is beforehand.")
 @click.option("--metric", help="What its experiments measure, as their runs print it.")
 @click.option("--direction", metavar="max|min", help="Whether more or less of the metric is better.")
-@click.option("--mde", type=float, help="The effect that is weighed against none, in the metric's units.")
+@click.option("--mde", type=float, help="The smallest effect worth having, in the metric's units.")
 @click.option("--baseline", metavar="B", help="What it is compared with: a number or an experiment's id.")
 @click.option("--params", metavar="JSON", help="""A grid of values to try, as in '{"lr": [0.1, 0.01]}'.""")
 @click.option("--tag", "tags", multiple=True, help="A word to find it by; may be repeated.")
@@ -76,9 +77,10 @@ def _next(id: str, prediction: Prediction) -> str:
 @hypotheses.command(name="list")
 @click.option("--status", metavar="S", help="Only these: open, supported, refuted or parked.")
 @page_options
+@verbose_option("The tags too.")
 @json_option
 @pass_cli
-def list_(cli: CliContext, status: str | None, limit: int, cursor: str | None) -> None:
+def list_(cli: CliContext, status: str | None, limit: int, cursor: str | None, verbose: bool) -> None:
     """List hypotheses, oldest first."""
     from perpetual.api import to_json
 
@@ -95,7 +97,7 @@ def list_(cli: CliContext, status: str | None, limit: int, cursor: str | None) -
             shown_bound(item["false_alarm_bound"]),
             str(item["evidence_count"] if item["counting"] is None else item["counting"]),
             item["statement"],
-            " ".join(item["tags"]),
+            " ".join(item["tags"]) if verbose else "",
         ),
         empty=f"no hypothesis is {status}" if status else "no hypothesis yet: perpetual hypotheses add STATEMENT",
     )
@@ -103,14 +105,15 @@ def list_(cli: CliContext, status: str | None, limit: int, cursor: str | None) -
 
 @hypotheses.command()
 @click.argument("id")
+@verbose_option("The e-values behind the bound too.")
 @json_option
 @pass_cli
-def show(cli: CliContext, id: str) -> None:
+def show(cli: CliContext, id: str, verbose: bool) -> None:
     """Show the hypothesis ID: what is believed of it and why."""
     from perpetual.api import to_json
 
     found = to_json(cli.lab.hypotheses.get(id))
-    cli.answer("hypothesis", found, lambda: _text(cli, found))
+    cli.answer("hypothesis", found, lambda: "\n".join([_text(cli, found, verbose=verbose), *_explained(found)]))
 
 
 @hypotheses.command()
@@ -161,20 +164,27 @@ def _by_hand(item: dict[str, Any]) -> str:
     return f" (by {item['decided_by']})" if item["decided_by"] not in (None, "evidence") else ""
 
 
-def _text(cli: CliContext, item: dict[str, Any]) -> str:
+def _explained(item: dict[str, Any]) -> list[str]:
+    """Returns a line for each word of the answer that a newcomer does not know."""
+    used = [item["status"], "confidence", *(("effect", "interval") if item["effect"] else ())]
+    used += ["evidence", "false-alarm bound"]
+    return ["words:", *(f"  {word}: {WORDS[word]}" for word in used if word in WORDS)]
+
+
+def _text(cli: CliContext, item: dict[str, Any], *, verbose: bool = False) -> str:
+    prediction = item["prediction"]
     lines = [
         f"{item['id']}  {item['status']}{_by_hand(item)}  "
         f"confidence {item['confidence']:.3f} (prior {item['prior']:g})",
         f"  {printable(item['statement'])}",
-        f"  evidence: {_rows(item)}; e-values {shown_number(item['e_support'])} for, "
-        f"{shown_number(item['e_refute'])} "
-        f"against; false-alarm bound {shown_bound(item['false_alarm_bound'])}",
     ]
-    prediction = item["prediction"]
     if prediction["metric"]:
         lines.append("  predicts: " + printable(claim_in_words(**prediction)))
     if item["effect"]:
-        lines.append("  measured: " + printable(effect_in_words(item["effect"], prediction["direction"])))
+        lines.append("  effect: " + printable(effect_in_words(item["effect"], prediction["direction"])))
+    lines.append(f"  evidence: {_rows(item)}; false-alarm bound {shown_bound(item['false_alarm_bound'])}")
+    if verbose:
+        lines.append(f"  e-values: {shown_number(item['e_support'])} for, {shown_number(item['e_refute'])} against")
     if item["params"]:
         grid = "; ".join(f"{name} in {values}" for name, values in item["params"].items())
         lines.append(f"  to try: {printable(grid)}")

@@ -24,6 +24,7 @@ from perpetual.api import (
 )
 from perpetual.toolkit.causes import reason_with_cause
 from perpetual.toolkit.units import counted, identifier, seconds_of, shown_bound, shown_hours, shown_time, start_of
+from perpetual_cli.words import speaks
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -145,7 +146,8 @@ def _tell_verdicts(cli: CliContext, ended: Sequence[Run]) -> None:
             found = cli.lab.hypotheses.get(id)
             bound = f"false-alarm bound {shown_bound(found.false_alarm_bound)}"
             status = found.status + (", stale" if is_stale(found.flags) else "")
-            click.echo(f"{id}  {status}: confidence {found.confidence:.3f}, {bound}; perpetual hypotheses show {id}")
+            click.echo(f"{id}  {status}: confidence {found.confidence:.3f}, {bound}")
+            click.echo(f"next: perpetual hypotheses show {id}")
 
 
 def _plan_text(plan: RunPlan) -> str:
@@ -359,7 +361,7 @@ def _scan_text(found: Json) -> str:
     ]
     lines += map(_debit_text, found["debits"])
     lines += [
-        f"{item['id']}: {item['hypothesis_id']} {item['log_bayes_factor']:+.3f} nats from {item['run_id']}"
+        f"{item['id']}: {item['run_id']} speaks {speaks(item['log_bayes_factor'])} {item['hypothesis_id']}"
         for item in found["evidence"]
     ]
     lines += [printable(f"{item['run_id']} {item['where']}") for item in found.get("elsewhere", ())]

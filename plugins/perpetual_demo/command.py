@@ -144,7 +144,7 @@ def _verdict_table(cli: CliContext, verdicts: list[DemoVerdict]) -> None:
                 item["status"],
                 f"{item['confidence']:.3f}",
                 shown_bound(item["false_alarm_bound"]),
-                f"{item['evidence']} runs, {item['nats']:+.2f} nats",
+                f"{item['evidence']} runs",
                 f"{item['run_hours'] * 3600:.1f} s in {item['runs']} runs",
             )
             for item in verdicts
@@ -164,8 +164,7 @@ def _lines(cli: CliContext, lab: Lab, began: float) -> Callable[[Cycle], None]:
         for row in done.evidence:
             hypothesis = lab.hypotheses.get(row["hypothesis_id"])
             cli.progress(
-                f"{at}  {row['id']}: {row['log_bayes_factor']:+.2f} nats for {hypothesis.id}, "
-                f"now {hypothesis.confidence:.3f} ({hypothesis.status})"
+                f"{at}  {row['id']}: {hypothesis.id} is {hypothesis.status}, confidence {hypothesis.confidence:.3f}"
             )
         if done.launched:
             started = [lab.runs.get(id) for id in done.launched]

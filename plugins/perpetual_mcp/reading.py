@@ -12,7 +12,7 @@ from perpetual import Lab
 from perpetual.api import Experiment, Hypothesis, Run, UsageError, to_json
 from perpetual.science.versions import is_stale
 from perpetual.toolkit.claims import claim_in_words, effect_in_words
-from perpetual.toolkit.units import shown_bound, start_of
+from perpetual.toolkit.units import counted, shown_bound, start_of
 from perpetual_mcp.bounds import MOST_TOKENS, SMALL_TOKENS, Answer, end, fit, fitted, listed, piece, plain, size
 
 __all__ = [
@@ -133,7 +133,7 @@ def list_hypotheses(lab: Lab, status: str | None, limit: int | None, cursor: str
         lambda item: {**_pick(item, _OF_HYPOTHESIS), "stale": is_stale(item.flags)},
         lambda item: (
             f"{item['id']} {item['status']}{', stale,' if item['stale'] else ''} confidence {item['confidence']:.3f} "
-            f"({item['evidence_count']} rows): {plain(item['statement'], 240)}"
+            f"({counted(item['evidence_count'], 'row')}): {plain(item['statement'], 240)}"
         ),
         limit=limit,
         empty=f"no hypothesis is {status}" if status else "no hypothesis yet: add one with its prediction",
@@ -160,14 +160,13 @@ def show_hypothesis(lab: Lab, id: str) -> Answer:
     lines = [
         f"{item.id} {item.status}{_by_hand(item)}, confidence {item.confidence:.3f} (prior {item.prior:g}): "
         f"{plain(item.statement, 1000)}",
-        f"evidence: {item.evidence_count} rows, e-values {item.e_support:.3g} for and {item.e_refute:.3g} against, "
-        f"false-alarm bound {shown_bound(item.false_alarm_bound)}",
+        f"evidence: {counted(item.evidence_count, 'row')}; false-alarm bound {shown_bound(item.false_alarm_bound)}",
     ]
     lines += [f"to be known: {plain('; '.join(item.flags), 600)}"] if item.flags else []
     if said.metric:
         lines.append(f"predicts: {plain(claim_in_words(said.metric, said.direction, said.baseline, said.mde), 300)}")
     if item.effect:
-        lines.append(f"measured: {plain(effect_in_words(item.effect, said.direction), 300)}")
+        lines.append(f"effect: {plain(effect_in_words(item.effect, said.direction), 300)}")
     if experiments:
         told = ", ".join(f"{found.id} {found.status}" for found in experiments[:_BUDGET_LINES])
         lines.append(f"experiments: {told}{' ...' if len(experiments) > _BUDGET_LINES else ''}")
@@ -239,7 +238,7 @@ def say_experiment(line: dict[str, Any]) -> str:
     runs = ", ".join(f"{count} {name}" for name, count in line["runs"].items()) or "no run yet"
     stale = ", stale" if line["stale"] else ""
     head = f"{line['id']} {line['status']}{stale}{of}: {plain(line['title'], 80)}"
-    return f"{head}; {line['replicates']} replicates, {runs}; {plain(line['reason'], 120)}"
+    return f"{head}; {counted(line['replicates'], 'replicate')}, {runs}; {plain(line['reason'], 120)}"
 
 
 # --- runs -------------------------------------------------------------------------------------------------------
@@ -346,12 +345,13 @@ def list_evidence(lab: Lab, hypothesis: str | None, limit: int | None, cursor: s
 
 def say_evidence(row: dict[str, Any]) -> str:
     """Returns a row of the ledger on one line."""
-    nats = "" if row["log_bayes_factor"] is None else f" {row['log_bayes_factor']:+.3f} nats"
+    shift = row["log_bayes_factor"]
+    speaks = "" if shift is None else " for" if shift > 0 else " against" if shift < 0 else " neither way"
     of = f" from {row['run_id']}" if row["run_id"] else ""
     value = "" if row["value"] is None else f", value {row['value']:.6g}"
     gone = f" (taken back by {row['retracted_by']})" if row["retracted_by"] else ""
     why = f": {plain(row['reason'], 120)}" if row["reason"] else ""
-    return f"{row['id']} {row['kind']} on {row['hypothesis_id']}{nats}{of}{value}{gone}{why}"
+    return f"{row['id']} {row['kind']} on {row['hypothesis_id']}{',' * bool(speaks)}{speaks}{of}{value}{gone}{why}"
 
 
 # --- memory -----------------------------------------------------------------------------------------------------

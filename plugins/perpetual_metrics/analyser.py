@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from perpetual.api import Analyser, Analysis, Evidence, Experiment, Hypothesis, Run, RunOutput, Symptom
 from perpetual.toolkit.causes import reason_with_cause
+from perpetual.toolkit.units import counted
 
 __all__ = ["RuleAnalyser", "build"]
 
@@ -42,7 +43,7 @@ class RuleAnalyser(Analyser):
             f"# {hypothesis.id} {hypothesis.status}: {hypothesis.statement}",
             "",
             f"Confidence {hypothesis.confidence:.3f} from a prior of {hypothesis.prior:g}; "
-            f"{_bound(hypothesis)}; {len(rows)} measured runs.",
+            f"{_bound(hypothesis)}; {counted(len(rows), 'measured run')}.",
             "",
         ]
         lines += [f"To be known: {'; '.join(hypothesis.flags)}.", ""] if hypothesis.flags else []
@@ -51,10 +52,9 @@ class RuleAnalyser(Analyser):
             if own:
                 values = [row.value for row in own if row.value is not None]
                 mean = math.fsum(values) / len(values)
-                nats = math.fsum(row.log_bayes_factor or 0.0 for row in own)
                 lines.append(
                     f"- {experiment.id} ({experiment.title}): mean {experiment.design.metric} {mean:.5g} over "
-                    f"{len(own)} runs against baseline {experiment.design.baseline}, {nats:+.2f} nats "
+                    f"{counted(len(own), 'run')} against baseline {experiment.design.baseline} "
                     f"({', '.join(row.run_id or '?' for row in own)})"
                 )
         summary = f"{hypothesis.id} is {hypothesis.status} at confidence {hypothesis.confidence:.2f}"

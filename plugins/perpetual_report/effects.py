@@ -41,11 +41,6 @@ class Effect:
     points: tuple[float, ...]
     how: str
 
-    @property
-    def nats(self) -> float:
-        """Returns what its rows changed in log odds when they were added, together."""
-        return sum(row.log_bayes_factor or 0.0 for row in self.rows)
-
 
 def effects_of(snapshot: Snapshot) -> dict[str, Effect]:
     """Returns the effect of each design, by the experiment whose prediction holds, as the fold pools them.

@@ -14,7 +14,7 @@ from typing import Any
 from perpetual.api import Evidence, Experiment, Hypothesis, Run
 from perpetual.science.discoveries import discoveries
 from perpetual.toolkit.causes import cause_of
-from perpetual.toolkit.claims import MEANING, effect_word
+from perpetual.toolkit.claims import WORDS, effect_word
 from perpetual_report.book import Book, Number
 from perpetual_report.effects import effects_of, same_prediction
 from perpetual_report.snapshot import ADOPTED, ENDED, Snapshot, number_of
@@ -34,7 +34,7 @@ LIMITS = {
     "metrics": 6,
 }
 _REMARKS = 8  # of one run
-_WAYS = {"max": "higher", "min": "lower"}
+_WAYS = {"max": "higher", "min": "lower"}  # as `claim_in_words` has it
 _FAILED = ("failed", "killed", "timeout", "lost")
 
 
@@ -50,7 +50,7 @@ def facts_of(snapshot: Snapshot, book: Book) -> dict[str, Any]:
         "time": snapshot.time,
         "seq": book.count("record.seq", snapshot.seq, f"record{snapshot.at}"),
         "thresholds": _thresholds(snapshot, book),
-        "meaning": MEANING,
+        "words": WORDS,
         "causes": {run.id: cause_of(run.annotations) for run in snapshot.runs if run.status in _FAILED},
         "counts": _counts(snapshot, book),
         "budget": _budget(snapshot, book),
@@ -378,7 +378,7 @@ class _Designs:
             "experiment": experiment,
             "config": json.dumps(experiment.config, sort_keys=True) if experiment.config else None,
             "metric": design.metric,
-            "way": _WAYS.get(design.direction or "", "other"),
+            "way": _WAYS.get(design.direction or "", "higher or lower"),
             "mde": book.number(f"{id}.design.mde", design.mde, id),
             "baseline_id": baseline,
             "baseline": book.number(f"{id}.design.baseline", level, id),
@@ -406,7 +406,6 @@ class _Designs:
             **self._effect(id),
             "judged": self._judged(id),
             "how": effect.how,
-            "nats": book.number(f"{id}.nats", effect.nats, source, form="+.2f"),
             "rows": [_row(book, row, self._runs.by_id.get(row.run_id or "")) for row in kept],
             "rows_left": _left(book, f"{id}.rows", self._snapshot, len(effect.rows) - len(kept)),
             "drawn": effect,

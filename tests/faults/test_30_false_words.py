@@ -18,7 +18,7 @@ from perpetual.records import Experiment
 from perpetual.science import confidence
 from perpetual.science.discoveries import discoveries
 from perpetual.science.evidence import jzs_log_bayes_factor
-from perpetual.toolkit.claims import MEANING, claim_in_words
+from perpetual.toolkit.claims import WORDS, claim_in_words
 
 AGENT = "mcp:c/1"
 NOISE = {"mu1": 1.0, "mu0": 0.0, "tau": 0.25, "sigma": 1.0}
@@ -307,21 +307,22 @@ def test_at_least_is_said_of_nothing_that_was_not_tested(lab: Lab) -> None:
     ran(lab, claim.id, "2.10", 3, noise=0.01)
     found = lab.hypotheses.get(claim.id)
     assert found.status == "supported"
-    shown = [render(lab), lab.brief(), claim_in_words("loss", "min", 3.0, 1.0), MEANING]
+    shown = [render(lab), lab.brief(), claim_in_words("loss", "min", 3.0, 1.0), *WORDS.values()]
     for text in shown:
         assert "by at least" not in text
         assert "at least 1" not in text.replace("at least 1 measured", "")
-    assert "weighed: an effect of 1 against none" in shown[0]
+    assert "Predicted: loss 1 lower than 3 (the smallest effect worth having)" in shown[0]
     assert "(better)" in shown[0]
 
 
 @pytest.mark.parametrize(("design", "words"), [
-    (("acc", "max", "e1", 0.05, "at_least", "gaussian"), "acc higher than e1; weighed: an effect of 0.05 against none"),
+    (("acc", "max", "e1", 0.05, "at_least", "gaussian"), "acc 0.05 higher than e1 (the smallest effect worth having)"),
     (("acc", "max", "e1", 0.05, "value", "gaussian"),
-     "acc higher than e1; weighed: an effect of exactly 0.05 against none"),
+     "acc exactly 0.05 higher than e1"),
     (("acc", "min", 0.5, None, "any", "gaussian"), "acc lower than 0.5, by any amount"),
-    (("acc", None, 0.5, None, "any", "gaussian"), "acc other than 0.5, by any amount"),
-    (("ok", "max", 0.2, 0.6, "at_least", "binary"), "rate of ok higher than 0.2; weighed: 0.8 against 0.2"),
+    (("acc", None, 0.5, None, "any", "gaussian"), "acc higher or lower than 0.5, by any amount"),
+    (("ok", "max", 0.2, 0.6, "at_least", "binary"),
+     "rate of ok 0.6 higher than 0.2 (the smallest effect worth having)"),
     (("acc", "max", None, None, "at_least", "gaussian"), "acc higher"),
 ])  # fmt: skip
 def test_a_claim_is_said_in_words_that_hold(design: tuple[Any, ...], words: str) -> None:

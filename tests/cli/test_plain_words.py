@@ -1,0 +1,140 @@
+"""What people read: one vocabulary, explained; numbers that agree with their nouns; states and steps in plain words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from perpetual import Lab
+from perpetual.cli.app import run
+from perpetual.toolkit.claims import WORDS
+from perpetual_cli.words import STATES
+
+ROOT = Path(__file__).parents[2]
+CLAIM = ("--metric", "m", "--direction", "max", "--mde", "0.5")
+Text = Callable[..., str]
+
+
+@pytest.fixture
+def text(project: Path, capsys: pytest.CaptureFixture[str]) -> Text:
+    """Runs one command for people and answers its standard output."""
+
+    def run_text(*arguments: str, code: int = 0) -> str:
+        capsys.readouterr()
+        assert run(arguments) == code, capsys.readouterr()
+        return capsys.readouterr().out
+
+    return run_text
+
+
+@pytest.fixture
+def decided(project: Path, text: Text) -> Text:
+    """A project with a refuted hypothesis h1, measured by three runs of e1 against a number."""
+    text("hypotheses", "add", "it raises m", *CLAIM, "--baseline", "1")
+    text("propose", "-h", "h1", "--command", "sh -c 'echo m=0.1$PERPETUAL_SEED'", "--replicates", "3", "--noise", "0.1")
+    text("approve", "e1")
+    text("run", "e1", "--all", "--wait")
+    return text
+
+
+# --- one vocabulary ----------------------------------------------------------------------------------------------
+
+
+def test_a_claim_is_a_sentence_with_the_smallest_effect_worth_having(text: Text) -> None:
+    said = text("hypotheses", "add", "it raises m", *CLAIM, "--baseline", "1")
+    assert "  predicts: m 0.5 higher than 1 (the smallest effect worth having)\n" in said
+    assert "weighed" not in said
+    assert re.search(r"--mde FLOAT +The smallest effect worth having", text("hypotheses", "add", "--help"))
+
+
+@pytest.mark.slow
+def test_a_verdict_comes_before_its_numbers_and_each_word_is_explained(decided: Text) -> None:
+    shown = decided("hypotheses", "show", "h1")
+    assert shown.startswith("h1  refuted  confidence 0.")
+    assert re.search(r"\n  effect: -0\.\d+ m \(worse\), interval -0\.\d+ to -0\.\d+; 3 runs against 1\n", shown)
+    for word in ("refuted", "confidence", "effect", "interval", "evidence", "false-alarm bound"):
+        assert f"\n  {word}: {WORDS[word]}\n" in shown + "\n"
+    assert "e-values" not in shown
+    assert "e-values: " in decided("hypotheses", "show", "h1", "--verbose")
+
+
+def test_a_word_that_is_not_used_is_not_explained(text: Text) -> None:
+    text("hypotheses", "add", "it is so")
+    assert "interval" not in text("hypotheses", "show", "h1")
+
+
+@pytest.mark.slow
+def test_the_report_explains_the_same_words(decided: Text, project: Path) -> None:
+    from perpetual_report.document import render, render_html
+
+    with Lab.open(project) as lab:
+        written, page = render(lab), render_html(lab)
+    for word, said in WORDS.items():
+        assert f"- *{word}*: {said}\n" in written
+        assert f"<li><em>{word}</em>: {said}</li>" in page
+    assert "Predicted: m 0.5 higher than 1 (the smallest effect worth having)." in written
+    assert "weighed:" not in written + page
+
+
+def test_the_glossary_has_the_same_words() -> None:
+    page = (ROOT / "docs" / "concepts.md").read_text("utf-8")
+    for word, said in (WORDS | STATES).items():
+        assert f"| {word} | {said} |" in page
+
+
+# --- nats and scores where there is a choice ---------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_nats_and_scores_are_for_those_who_ask(decided: Text) -> None:
+    assert "nats" not in decided("evidence", "list")
+    assert "against" in decided("evidence", "list")
+    weights = decided("evidence", "list", "--verbose")
+    assert "nats: how far a row moved the log odds" in weights
+    assert f"evidence: {WORDS['evidence']}" in weights
+    assert "bits" not in decided("experiments") + decided("experiments", "e1")
+    assert "bits/run-hour" in decided("experiments", "--verbose")
+    assert "bits per run-hour" in decided("experiments", "e1", "--verbose")
+
+
+def test_a_proposal_is_not_rebuked(text: Text) -> None:
+    assert "score" not in text("propose", "--command", "true")
+    assert "score: none: a baseline" in text("propose", "--command", "false", "--verbose")
+    assert "score" not in text("propose", "--command", "true x", "--dry-run")
+
+
+# --- states and numbers ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_states_of_experiments_are_explained_where_they_are_shown(decided: Text) -> None:
+    decided("propose", "--command", "true")
+    listed = decided("experiments")
+    assert "\nanalysed: all its runs have ended and were weighed\n" in listed
+    assert "\nproposed: waits for approval\n" in listed
+    assert "active:" not in listed  # none is
+    assert decided("experiments", "e1").startswith("e1  analysed  of h1 (all its runs have ended and were weighed)\n")
+    assert decided("experiments", "e2").startswith("e2  proposed (waits for approval)\n")
+
+
+def test_numbers_agree_with_their_nouns(text: Text) -> None:
+    text("hypotheses", "add", "it is so")
+    text("evidence", "add", "h1", "--verdict", "supports", "--why", "said so")
+    assert "evidence: 1 row;" in text("hypotheses", "show", "h1")
+    brief = text("brief")
+    assert ", 1 row)" in brief
+    assert "1 rows" not in brief
+
+
+# --- steps -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_command_to_go_on_with_has_a_line_of_its_own(decided: Text) -> None:
+    ended = decided("wait", "e1")
+    assert "\nnext: perpetual hypotheses show h1\n" in ended
+    for line in ended.splitlines():
+        assert "perpetual " not in line.removeprefix("next: perpetual ")
