@@ -222,7 +222,7 @@ OUTPUTS = {
 
 @lanes("name", *OUTPUTS)
 def test_what_a_run_prints(count: int, name: str, tmp_path: Path) -> None:
-    parts = [(one, getattr(readers, one)({})) for one in readers.__all__]
+    parts = [(one, getattr(readers, one)({})) for one in readers.__all__ if one.islower()]  # the factories
 
     def deed(content: bytes) -> None:
         (tmp_path / name).write_bytes(content)
