@@ -25,7 +25,7 @@ def test_own_words_stand_outside_and_the_order_is_kept() -> None:
     assert out.getvalue().index("one") < out.getvalue().index("our") < out.getvalue().index("two")
 
 
-def test_what_goes_on_is_not_held_back() -> None:
+def test_output_that_goes_on_is_not_held_back() -> None:
     out = io.StringIO()
     shown = FencedOutput(out)
     shown.write("first\n")
@@ -51,7 +51,7 @@ def test_standard_output_is_put_back_after_an_error(capsys: pytest.CaptureFixtur
     assert outside(capsys.readouterr().out) == ""
 
 
-def test_what_waits_for_a_person_is_said_outside_of_the_fence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_steps_for_a_person_are_named_outside_the_fence(capsys: pytest.CaptureFixture[str]) -> None:
     cli = CliContext()
     cli.for_agent = True
     line = "Waiting for a person: e1. You may propose more or end your turn."

@@ -324,7 +324,9 @@ def test_an_agent_may_where_the_methodology_says_so(
         assert lab.budget.limit_gpu_hours() == 2.0
 
 
-def test_outside_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_outside_a_project_exit_5(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     for arguments in (["hypotheses", "list"], ["run", "e1"], ["budget"], ["scan"], ["evidence", "list"]):
         assert run(arguments) == 5

@@ -150,7 +150,7 @@ def test_a_pending_run_is_shown_and_costs_nothing(call: Call, batch: Batch, proj
 
 
 @pytest.mark.slow
-def test_many_are_one_call(call: Call, batch: Batch) -> None:
+def test_many_runs_are_submitted_in_one_call(call: Call, batch: Batch) -> None:
     e1 = propose(call, "--command", "true", "--replicates", "43")
     batch.hold()
     (batch.state / "refuse").write_text("r7")
@@ -253,7 +253,7 @@ def test_a_requeued_job_is_a_new_attempt(call: Call, batch: Batch, project: Path
     assert call("store", "verify")["problems"] == []
 
 
-def test_late_truth_is_believed(call: Call, batch: Batch, project: Path) -> None:
+def test_a_late_end_replaces_the_status_lost(call: Call, batch: Batch, project: Path) -> None:
     hypothesis = call("hypotheses", "add", "acc rises")["id"]
     e1 = propose(call, "--command", "sh -c 'echo acc=1.2; while [ ! -e go ]; do sleep 0.01; done'", "--gpus", "1",
                  "--hypothesis", hypothesis, *CLAIM)  # fmt: skip
@@ -284,7 +284,7 @@ def test_late_truth_is_believed(call: Call, batch: Batch, project: Path) -> None
 
 
 @pytest.mark.slow
-def test_what_keeps_a_run_from_being_seen_is_said(
+def test_the_reason_a_run_cannot_be_seen_is_shown(
     call: Call, batch: Batch, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An engine out of reach is waited for; a run whose scheduler is not installed is not."""
@@ -311,7 +311,7 @@ def test_what_keeps_a_run_from_being_seen_is_said(
 
 
 @pytest.mark.slow
-def test_of_two_attempts_one_counts(call: Call, batch: Batch, project: Path) -> None:
+def test_one_of_two_attempts_counts(call: Call, batch: Batch, project: Path) -> None:
     """A lost run was tried again before its end came to be known."""
     lost_and_tried_again(call, batch)
     (project / "go").touch()

@@ -113,7 +113,7 @@ def test_two_plugins_with_one_subcommand_have_their_full_names(
     assert run(["store", "weigh"]) == 2
 
 
-def test_names_of_subcommands() -> None:
+def test_the_name_of_a_command_says_its_group() -> None:
     assert subcommand_of("store.weigh") == ("store", "weigh")
     assert subcommand_of("acme/store.weigh") == ("store", "acme/weigh")
     assert [subcommand_of(name) for name in ("weigh", "acme/weigh", "shop.weigh", "a.b/weigh")] == [None] * 4
@@ -129,7 +129,7 @@ def test_a_subcommand_that_cannot_be_loaded_is_an_error_of_its_plugin(
     assert run(["store", "stats"]) == 0
 
 
-def test_without_plugins_of_others_there_is_none(weigh: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_group_command_exists_without_foreign_plugins(weigh: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--safe", "store", "weigh"]) == 2
     assert run(["--safe", "store", "--help"]) == 0
     assert "Weigh the record" not in capsys.readouterr().out

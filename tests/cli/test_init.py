@@ -82,7 +82,7 @@ def test_a_second_run_changes_nothing(folder: Path, init: Any) -> None:
     assert _snapshot(folder) == before
 
 
-def test_what_an_existing_project_keeps_is_said(folder: Path, init: Any) -> None:
+def test_init_names_what_an_existing_project_keeps(folder: Path, init: Any) -> None:
     init("-p", "one", "--budget", "5")
     status, document = init("-p", "two", "--budget", "7")
     assert status == 0
@@ -269,7 +269,7 @@ def test_a_program_that_is_not_found_is_noted(
 
 
 @pytest.mark.slow
-def test_what_init_wrote_starts_the_server(folder: Path, init: Any) -> None:
+def test_the_files_that_init_wrote_start_the_server(folder: Path, init: Any) -> None:
     init("-H", "mcp", "--command", f"{sys.executable} -m perpetual")
     entry = json.loads((folder / ".mcp.json").read_text())["mcpServers"]["perpetual"]
     client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}

@@ -199,7 +199,7 @@ def test_scan_tells_what_has_ended(call: Call, project: Path) -> None:
     assert found["evidence"][0]["value"] == 2.0
 
 
-def test_the_ledger_by_hand(call: Call) -> None:
+def test_manual_rows_opinions_and_retractions_fold_into_the_confidence(call: Call) -> None:
     """Opinions, retractions and manual rows; each is a row, and the confidence is their fold."""
     call("hypotheses", "add", "it helps")
     row = call("evidence", "add", "h1", "--verdict", "supports", "--strength", "0.5", "--why", "read it", "--json")
@@ -324,7 +324,7 @@ def test_a_secret_in_the_specification_is_refused(
     assert variable.split("=")[1] not in err
 
 
-def test_reject_turns_down(call: Call) -> None:
+def test_reject_ends_a_proposal(call: Call) -> None:
     for word in "abc":
         call("propose", "--command", f"echo {word}")
     one = call("reject", "e1", "--why", "too dear")
@@ -370,7 +370,7 @@ def test_people_are_shown_the_next_step(text: Callable[..., str]) -> None:
     assert "experiments: e1 active" in text("hypotheses", "show", "h1")
 
 
-def test_the_program_itself(project: Path) -> None:
+def test_each_command_prints_one_document_in_its_own_process(project: Path) -> None:
     """The same through processes of its own: one document on standard output, nothing else; -h is the hypothesis."""
 
     def perpetual(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -235,7 +235,7 @@ def test_a_secret_in_the_path_is_refused(project: Path, capsys: pytest.CaptureFi
     assert GITHUB.encode() not in everything(project)
 
 
-def test_without_its_required_gate_nothing_is_written(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_note_is_written_without_the_required_gate(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ask(capsys, "config", "set", "plugins.disabled", "immune")[0] == 0
     code, answer = ask(capsys, "memory", "write", "notes/a.md", "text")
     assert (code, answer["error"]["code"]) == (1, "gate_missing")
@@ -258,7 +258,7 @@ def test_without_its_required_gate_nothing_is_written(project: Path, capsys: pyt
         (("history", "notes/adm.md"), 5, "no note notes/adm.md"),
     ],
 )
-def test_bad_input_is_named(
+def test_bad_input_of_memory_is_named(
     project: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], exit_: int, words: str
 ) -> None:
     assert ask(capsys, "memory", "write", "notes/adam.md", "x")[0] == 0

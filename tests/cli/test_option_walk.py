@@ -123,7 +123,7 @@ def test_every_method_of_a_noun_writes_its_arguments_out() -> None:
         ("def f(cli, wall): cli.lab.runs.begin(wall)", "has no begin"),
     ],
 )
-def test_the_walk_bites(source: str, ends: str) -> None:
+def test_the_walk_of_options_notices_a_break(source: str, ends: str) -> None:
     tree = ast.parse(f"@click.command()\n@click.option('--wall')\n{source}")
     function = tree.body[0]
     assert isinstance(function, ast.FunctionDef)

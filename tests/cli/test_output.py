@@ -55,7 +55,9 @@ def test_a_document_is_alone_on_standard_output(noisy: Path, capsys: pytest.Capt
     assert capsys.readouterr().out.startswith(NOISE)
 
 
-def test_so_is_an_error(noisy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_is_json_where_the_environment_asks_for_json(
+    noisy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("PERPETUAL_OUTPUT", "json")
     assert run(["run", "e1", "--dry-run", "--seed", "-1"]) == 2
     assert run(["run", "e1", "false", "--dry-run"]) == 6
@@ -149,7 +151,7 @@ def sigint() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("words", [["status"], ["status", "--json"]])
-def test_it_is_told_while_the_program_starts(
+def test_an_interrupt_is_named_while_the_program_starts(
     words: list[str], sigint: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def answer(arguments: list[str]) -> str:
@@ -169,7 +171,7 @@ def test_it_is_told_while_the_program_starts(
         assert (shown.out, shown.err) == ("", "error: interrupted\n")
 
 
-def test_it_is_told_when_it_comes_as_another_error(
+def test_an_interrupt_is_named_when_another_error_wraps_it(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As where a class is made during an import: the interrupt is the cause of what is raised."""
@@ -185,7 +187,7 @@ def test_it_is_told_when_it_comes_as_another_error(
     assert capsys.readouterr().err == "error: interrupted\n"
 
 
-def test_what_is_no_interrupt_is_none() -> None:
+def test_other_errors_are_no_interrupt() -> None:
     loop = ValueError("its own context")
     loop.__context__ = TypeError("between")
     loop.__context__.__context__ = loop

@@ -82,7 +82,7 @@ def test_the_scorer_of_the_methodology_is_the_active_one(
 
 
 @pytest.mark.slow
-def test_it_works_outside_a_project_but_not_in_one_that_was_named_and_is_none(
+def test_plugins_list_works_outside_a_project_unless_one_was_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

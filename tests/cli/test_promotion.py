@@ -158,7 +158,7 @@ def test_a_promotion_is_of_the_version_that_was_read(project: Path, capsys: pyte
     assert shown(project, "a.md") == "second"
 
 
-def test_who_writes_in_between_is_noticed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_during_a_promotion_is_noticed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Lab.open(project) as lab, Lab.open(project) as other:
         lab.memory.write("a.md", "first", type="skill_card")
         judge = Gates.judge
@@ -194,7 +194,7 @@ def test_the_gates_are_asked_again(
     assert shown(project, "a.md") is None
 
 
-def test_what_was_only_quarantined_a_person_may_promote(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_person_may_promote_a_quarantined_note(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     secret = "the token is ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     assert ask(capsys, "write", "a.md", secret)[1]["status"] == "quarantined"
     assert shown(project, "a.md") is None
@@ -225,7 +225,9 @@ def test_the_queue_is_paged_and_says_what_agents_see(project: Path, capsys: pyte
     assert found == [("0.md", True), ("2.md", True), ("3.md", False), ("4.md", True)]
 
 
-def test_where_agents_see_promoted_notes_only(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_agents_see_promoted_notes_only_where_the_methodology_says_so(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for path in ("a.md", "b.md"):
         ask(capsys, "write", path, f"text of {path}")
     assert run(["methodology", "set", "memory_exposure", "promoted"]) == 0
@@ -250,7 +252,7 @@ def test_where_agents_see_promoted_notes_only(project: Path, capsys: pytest.Capt
         (("promote", "bad.md", "--why", "x"), 6, "conflict"),
     ],
 )
-def test_what_cannot_be_decided_is_named(
+def test_a_note_that_cannot_be_decided_is_named(
     project: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], exit_: int, code: str
 ) -> None:
     ask(capsys, "write", "a.md", "x")
@@ -267,7 +269,7 @@ def test_a_promoted_note_stays_promoted_and_told_once(project: Path, capsys: pyt
         assert sum(event.kind == "note_promoted" for event in lab.events()) == 1
 
 
-def test_the_text_for_people(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_promote_prints_the_version_that_counts(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ask(capsys, "write", "a.md", "x")
     capsys.readouterr()
     assert run(["memory", "promote", "a.md", "--why", "read it", "--dry-run"]) == 0

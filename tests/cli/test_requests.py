@@ -112,7 +112,7 @@ def test_the_record_keeps_it_whatever_is_configured(call: Call, cluster: Path, p
     call("kill", "r2")
 
 
-def test_what_a_scheduler_does_not_understand_is_refused(call: Call) -> None:
+def test_a_request_that_the_scheduler_does_not_know_is_refused(call: Call) -> None:
     cluster = ("--scheduler", "acme-cluster", "--engine")
     for words, told in (
         (("--scheduler", "acme-clutser"), "scheduler: unknown provider 'acme-clutser': did you mean acme-cluster"),
@@ -132,7 +132,7 @@ def test_what_a_scheduler_does_not_understand_is_refused(call: Call) -> None:
     assert call("experiments")["items"] == []
 
 
-def test_what_cannot_be_honoured_is_refused(call: Call) -> None:
+def test_a_request_that_cannot_be_honoured_is_refused(call: Call) -> None:
     for number, (words, told) in enumerate((
         (("--nodes", "2"), "it needs 2 nodes, and its scheduler runs it on this machine"),
         (("--cpus", "99999"), "needs 99999 CPUs, and "),
@@ -144,7 +144,7 @@ def test_what_cannot_be_honoured_is_refused(call: Call) -> None:
     assert call("runs")["items"] == []
 
 
-def test_memory_is_waited_for(call: Call) -> None:
+def test_a_run_waits_for_the_memory_it_declares(call: Call) -> None:
     """As CPUs are: a run starts where those that are live leave as much as it declares."""
     from perpetual.toolkit.platform import memory_bytes
 

@@ -119,7 +119,7 @@ def test_a_signal_ends_a_run_as_failed(call: Call, approved: Approved) -> None:
     assert f"signal {int(signal.SIGSEGV)}" in failed["reason"]
 
 
-def test_over_its_wall_limit_it_is_a_timeout(call: Call, approved: Approved) -> None:
+def test_a_run_over_its_wall_limit_is_a_timeout(call: Call, approved: Approved) -> None:
     approved("exec sleep 600", "--wall", "0.2s")
     ended = call("run", "e1", "--wait", code=1)
     assert ended["status"] == "timeout"
@@ -478,7 +478,7 @@ def test_more_runs_than_may_live_at_once(call: Call, approved: Approved, project
 # --- the budget -------------------------------------------------------------------------------------------------------
 
 
-def test_what_does_not_fit_the_run_hours_is_refused_with_numbers(
+def test_a_run_that_exceeds_the_run_hours_is_refused_with_numbers(
     call: Call, approved: Approved, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """--all starts what fits, and a refused run leaves no trace."""

@@ -34,7 +34,7 @@ def _wrong(text: str) -> Iterator[str]:
         yield from (f"{path} has no {name}" for name in re.findall(r"`([^`]+)`", names) if name not in known)
 
 
-def test_what_the_page_names_is_there() -> None:
+def test_every_name_on_the_page_exists() -> None:
     text = PAGE.read_text()
     assert len(_PATH.findall(text)) > 40
     assert len(_NAMED.findall(text)) >= 12
@@ -56,7 +56,7 @@ def test_the_page_has_enough_changes() -> None:
     assert len([row for row in rows if row.startswith("| ")]) >= _LEAST_CHANGES
 
 
-def test_the_check_bites() -> None:
+def test_the_check_of_names_notices_a_wrong_one() -> None:
     planted = "`perpetual/lab/nowhere.py` and `perpetual/lab/hypotheses.py`, `Hypotheses.adopt`"
     found = ["perpetual/lab/nowhere.py is not there", "perpetual/lab/hypotheses.py has no Hypotheses.adopt"]
     assert [*_wrong(planted)] == found

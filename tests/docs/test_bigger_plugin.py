@@ -28,7 +28,7 @@ SIREN = Path(__file__).parents[1] / "fixtures" / "third_party" / "acme-siren"
 FILES = {block.title: block.text for block in BLOCKS.blocks(PAGE) if block.title is not None}
 
 
-def test_it_has_a_hundred_lines_at_most() -> None:
+def test_the_plugin_has_a_hundred_lines_at_most() -> None:
     lines = [line for name, text in FILES.items() if name.endswith(".py") for line in text.splitlines() if line.strip()]
     assert 50 < len(lines) < 100
 
@@ -83,7 +83,7 @@ def test_a_stranger_fills_its_slot(program: Any) -> None:
     assert found["mute"]["suite"] == "perpetual_bell.testing.RingerContract"
 
 
-def test_without_the_family_it_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_provider_does_no_harm_without_its_family(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(SIREN))
     acme_siren_plugin = import_module("acme_siren_plugin")
 

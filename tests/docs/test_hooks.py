@@ -63,7 +63,7 @@ def test_every_hook_that_offers_is_here() -> None:
 
 
 @pytest.mark.parametrize("hook", OFFERS)
-def test_what_a_hook_offers_serves(hook: str) -> None:
+def test_each_hook_s_worked_example_serves(hook: str) -> None:
     registry = _registry(hook, OFFERS[hook])
     offer = registry.choose(OFFERS[hook], "acme")
     assert (offer.qualified_name, offer.provider.factory) == ("acme/acme", "acme.part:build")

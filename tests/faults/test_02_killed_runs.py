@@ -35,7 +35,7 @@ def _lost(name: str, patch: str, ran: int, state: str) -> object:
     return pytest.param(patch, ran, state, id=name, marks=pytest.mark.slow)
 
 
-def test_a_killed_command(bench: Bench) -> None:
+def test_a_killed_command_keeps_its_signal_and_last_words(bench: Bench) -> None:
     """Its signal and its last words are kept, and it leaves no zombie."""
     launched = bench.shell("echo first; echo last; echo error >&2; exec sleep 600")
     until(lambda: bench.text("stderr.log"), "it did not come so far")
@@ -149,7 +149,7 @@ rundir.launch(folder, argv=["sh", "-c", sys.argv[2]], cwd=folder.parent / "cwd",
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("step", "starts"), [("launch:spec", False), ("launch:forked", True)])
-def test_a_launcher_that_dies(bench: Bench, step: str, starts: bool) -> None:
+def test_a_dead_launcher_leaves_a_run_that_starts_once(bench: Bench, step: str, starts: bool) -> None:
     """Before there is a supervisor nothing has run and the next launch starts it; afterwards it runs its course."""
     spec = bench.spec("sh", "-c", f"{bench.count()} exit 4")
     environment = {**os.environ, "PERPETUAL_DIE_AT": step, "PYTHONPATH": os.pathsep.join(sys.path)}

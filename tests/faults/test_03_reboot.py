@@ -78,7 +78,7 @@ def test_a_held_lock_is_of_this_boot(bench: Bench, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("same_ticks", [True, False])
-def test_who_has_the_pids_now_is_left_alone(
+def test_processes_that_have_the_pids_now_are_left_alone(
     bench: Bench, stranger: tuple[subprocess.Popen[bytes], platform.Identity], same_ticks: bool
 ) -> None:
     """Even where it was started at the same tick after its boot."""
@@ -101,7 +101,7 @@ def test_who_has_the_pids_now_is_left_alone(
     assert process.returncode == 0
 
 
-def test_what_a_launcher_left_before_the_restart_is_replaced(bench: Bench) -> None:
+def test_remains_of_a_launcher_before_the_restart_are_replaced(bench: Bench) -> None:
     """Though a process lives that has its pid and its ticks."""
     spec = bench.spec("sh", "-c", f"{bench.count()} exit 2")
     mine = platform.identity_of(os.getpid())

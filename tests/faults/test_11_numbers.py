@@ -124,7 +124,7 @@ def test_the_run_s_own_log(lab: Lab, ask: Ask, value: str) -> None:
 @pytest.mark.parametrize(
     ("text", "value"), [("-0.0", -0.0), ("5e-324", 5e-324), ("123456789012345678901", 1.2345678901234568e20)]
 )
-def test_odd_numbers_are_numbers(lab: Lab, ask: Ask, text: str, value: float) -> None:
+def test_odd_numbers_are_recorded_exactly(lab: Lab, ask: Ask, text: str, value: float) -> None:
     run = _measured(lab, _PLACES["metrics.jsonl"].format(text))
     assert run.metrics["acc"] == value
     assert math.copysign(1, run.metrics["acc"]) == math.copysign(1, value)
@@ -170,7 +170,7 @@ _NO_NAMES = ("", "x" * 201, "a\nb", "\x1b[31mred", "tab\t", "half \ud800", "nul\
     "place",
     ["results.json", *(pytest.param(place, marks=pytest.mark.slow) for place in ("metrics.jsonl", "stdout.log"))],
 )
-def test_names_of_every_kind(lab: Lab, ask: Ask, place: str) -> None:
+def test_metric_names_of_every_kind_are_recorded(lab: Lab, ask: Ask, place: str) -> None:
     names = {name: float(at) for at, name in enumerate((*_NAMES, *_NO_NAMES, "acc"))}
     say = {
         "results.json": "open('results.json', 'w').write(text)",
@@ -188,7 +188,7 @@ def test_names_of_every_kind(lab: Lab, ask: Ask, place: str) -> None:
 
 
 @pytest.mark.slow
-def test_ten_thousand_names(lab: Lab, ask: Ask) -> None:
+def test_a_thousand_of_ten_thousand_metrics_are_recorded(lab: Lab, ask: Ask) -> None:
     """A thousand are recorded, the declared metric among them."""
     code = "import json\nprint(json.dumps({**{f'm{n}': n for n in range(10_000)}, 'acc': 0.5}))\n"
     run = _measured(lab, code)
@@ -200,7 +200,7 @@ def test_ten_thousand_names(lab: Lab, ask: Ask) -> None:
     assert command_line(["runs"]) == 0
 
 
-def test_garbage_in_every_place(lab: Lab, ask: Ask) -> None:
+def test_a_number_after_garbage_is_found(lab: Lab, ask: Ask) -> None:
     """And after it a number where a program would print it."""
     deep = "'{\"a\":' * 100_000"
     code = (

@@ -121,7 +121,7 @@ def test_a_run_over_a_limit_is_gone_after_its_grace(bench: Bench, limit: str) ->
 
 
 @pytest.mark.slow
-def test_what_a_command_leaves_behind_is_gone_too(bench: Bench) -> None:
+def test_processes_that_a_command_leaves_behind_are_ended(bench: Bench) -> None:
     """Also where the command itself was killed by somebody."""
     launched = bench.python(PROGRAM, *ALL, grace_s=0.3)
     _up(bench, *ALL)

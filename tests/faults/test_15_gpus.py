@@ -120,7 +120,7 @@ def test_a_killed_program_frees_its_device(machine: GpuMachine, gpu_lab: Lab) ->
         ("init_error 18\ngpu A\n", "of different versions"),
     ],
 )
-def test_without_devices_a_gpu_run_is_refused_at_once(
+def test_a_gpu_run_is_refused_at_once_without_devices(
     machine: GpuMachine, gpu_lab: Lab, state: str | None, told: str
 ) -> None:
     if state is not None:

@@ -153,7 +153,9 @@ DEATHS = [
     ("step", "starts"),
     [pytest.param(step, starts, marks=() if step == "launch:forked" else pytest.mark.slow) for step, starts in DEATHS],
 )
-def test_a_launcher_that_dies(machine: GpuMachine, gpu_lab: Lab, other_lab: Lab, step: str, starts: bool) -> None:
+def test_a_dead_launcher_holds_its_device_only_with_a_supervisor(
+    machine: GpuMachine, gpu_lab: Lab, other_lab: Lab, step: str, starts: bool
+) -> None:
     """From the moment that its supervisor exists the device is its run's; before, it is free."""
     machine.becomes(gpus(1))
     assert launched(gpu_lab, approved(gpu_lab), PERPETUAL_DIE_AT=step) == -signal.SIGKILL
@@ -174,7 +176,9 @@ def test_a_launcher_that_dies(machine: GpuMachine, gpu_lab: Lab, other_lab: Lab,
 
 
 @pytest.mark.slow
-def test_a_supervisor_that_dies(machine: GpuMachine, gpu_lab: Lab, other_lab: Lab) -> None:
+def test_a_claim_lasts_as_long_as_the_command_of_a_dead_supervisor(
+    machine: GpuMachine, gpu_lab: Lab, other_lab: Lab
+) -> None:
     """The command goes on, and so does the claim; it is over when the command is."""
     machine.becomes(gpus(1))
     run = launch(gpu_lab, SLEEP, gpus=1)
@@ -293,7 +297,7 @@ def test_gpu_status_names_the_other_project(
 
 
 @pytest.mark.slow
-def test_without_gpus_no_file_is_made(machine: GpuMachine, gpu_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_claim_file_is_made_without_gpus(machine: GpuMachine, gpu_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     assert launch(gpu_lab, SLEEP).status == "running"
     machine.becomes(gpus(1))
     gpu_lab.scan()
@@ -359,7 +363,7 @@ def test_a_small_run_does_not_overtake_a_large_one_that_it_would_hold_up(machine
 
 
 @pytest.mark.slow
-def test_what_goes_before_is_not_held_back(machine: GpuMachine, gpu_lab: Lab) -> None:
+def test_an_earlier_run_is_not_held_back(machine: GpuMachine, gpu_lab: Lab) -> None:
     """Devices are kept from those behind in the queue; a run of a higher priority is none of them."""
     machine.becomes(gpus(2))
     launch(gpu_lab, SLEEP, gpus=1)

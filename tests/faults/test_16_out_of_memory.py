@@ -20,7 +20,7 @@ from tests.faults.run_harness import LONG_S, approved, die, opened, single_books
 CUDA = "echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.' >&2; exit 1"
 
 
-def test_it_is_told_beside_the_record_with_a_way_out(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_out_of_memory_end_is_shown_with_a_way_out(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with opened(project) as lab:
         (started,) = lab.runs.launch(approved(lab, f"echo step 1 >&2; {CUDA}"))
         lab.wait([started.id], timeout_s=LONG_S)
@@ -75,7 +75,7 @@ def test_the_kernel_s_killer_as_the_supervisor_saw_it(project: Path, monkeypatch
 # --- tried again by itself --------------------------------------------------------------------------------------------
 
 
-def test_it_is_tried_again_with_the_same_seed_as_often_as_is_said(project: Path) -> None:
+def test_a_run_out_of_memory_is_retried_with_its_seed_as_often_as_configured(project: Path) -> None:
     with opened(project, auto_retry="oom", max_attempts="3") as lab:
         experiment = approved(lab, CUDA)
         (first,) = lab.runs.launch(experiment)
@@ -103,7 +103,7 @@ def test_other_failures_are_not_tried_again(project: Path) -> None:
         assert len(lab.runs.list().items) == 1
 
 
-def test_what_the_budget_does_not_hold_is_told_and_left(project: Path) -> None:
+def test_a_retry_beyond_the_budget_is_named_and_left(project: Path) -> None:
     """Two runs of which each reserves nearly all that is left: the second attempt finds no room."""
     with opened(project, auto_retry="oom", max_run_hours="1.0") as lab:
         (first,) = lab.runs.launch(approved(lab, f"while test ! -e go; do sleep 0.02; done; {CUDA}", wall_s=1800.0))
@@ -166,7 +166,7 @@ def test_two_scans_at_once_try_it_again_once(project: Path) -> None:
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_a_lost_run(project: Path, wanted: bool) -> None:
+def test_a_lost_run_is_retried_only_where_configured(project: Path, wanted: bool) -> None:
     """Lost with its supervisor: tried again if that is wanted, and never otherwise; its charge is called a bound."""
     with opened(project, auto_retry="lost" if wanted else "") as lab:
         experiment = approved(lab, "echo up; exec sleep 600")
@@ -207,7 +207,7 @@ def test_a_reboot_with_a_queue(project: Path, monkeypatch: pytest.MonkeyPatch) -
         assert [item.attempt for item in single_books(lab)] == [1, 1]
 
 
-def test_what_somebody_has_killed_is_not_tried_again(project: Path) -> None:
+def test_a_run_killed_by_hand_is_not_retried(project: Path) -> None:
     """Also where its supervisor had died before, so that it can only be called lost."""
     with opened(project, auto_retry="lost,oom") as lab:
         (started,) = lab.runs.launch(approved(lab, "echo MemoryError; exec sleep 600"))

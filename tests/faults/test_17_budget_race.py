@@ -106,7 +106,7 @@ def test_ten_launches_for_the_last_hour(project: Path, store: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("store", ["tinydb", "sqlite"])
-def test_as_many_start_as_fit(project: Path, store: str) -> None:
+def test_as_many_racing_runs_start_as_the_budget_holds(project: Path, store: str) -> None:
     with opened(project, store, max_run_hours="3", max_concurrent_runs="10") as lab:
         answers = _race(project, [("launch", id) for id in _experiments(lab, RACERS, wall_s=3600.0)])
         assert sum("runs" in answer for answer in answers) == 3, answers

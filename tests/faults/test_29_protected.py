@@ -169,7 +169,7 @@ def test_a_person_s_change_meanwhile_taints_as_well(lab: Lab, tmp_path: Path) ->
     _weightless(lab, lab.runs.get(run.id), "eval/score.py was changed")
 
 
-def test_commands_show_it(lab: Lab, ran: Campaign, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_show_changed_protected_paths(lab: Lab, ran: Campaign, capsys: pytest.CaptureFixture[str]) -> None:
     run = ran(f"open('eval/score.py', 'a').write('#')\n{_SCORE}")
     capsys.readouterr()
     assert command_line(["runs", run.id]) == 0
@@ -229,7 +229,7 @@ def _paths(root: Path, *patterns: str) -> list[str]:
         ("nothing", []),
     ],
 )
-def test_patterns(tree: Path, pattern: str, paths: list[str]) -> None:
+def test_a_pattern_matches_its_paths(tree: Path, pattern: str, paths: list[str]) -> None:
     found = look_at(tree, [pattern])
     assert [entry["path"] for entry in found["files"]] == paths
     assert found["unmatched"] == ([] if paths else [pattern])
@@ -237,7 +237,7 @@ def test_patterns(tree: Path, pattern: str, paths: list[str]) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["/etc", "../x", "a/../../x", "~/x", ".", "", "a/[z-a]", "a\0b"])
-def test_patterns_that_are_none(tree: Path, pattern: str) -> None:
+def test_an_unusable_pattern_protects_nothing(tree: Path, pattern: str) -> None:
     found = look_at(tree, [pattern, "eval.py"])
     assert [entry["path"] for entry in found["files"]] == ["eval.py"]
     assert "protects nothing" in found["problems"][0]
@@ -308,7 +308,7 @@ def test_beyond_the_bounds_it_is_told(tree: Path) -> None:
     assert unlike(tree, found, most=10, limits=two) == ([], [])
 
 
-def test_what_can_be_seen_no_more_taints(tree: Path) -> None:
+def test_a_protected_path_that_becomes_another_kind_taints(tree: Path) -> None:
     found = look_at(tree, ["a", "eval.py"])
     shutil.rmtree(tree / "a")
     (tree / "a").write_text("a file")

@@ -299,7 +299,7 @@ def test_waiting_for_a_run_that_measured_nothing_fails(
 
 
 @pytest.mark.slow
-def test_at_least_is_said_of_nothing_that_was_not_tested(lab: Lab) -> None:
+def test_no_claim_at_least_is_made_of_an_untested_effect(lab: Lab) -> None:
     """An effect of 0.9 of the mde supports the claim, whose interval excludes the mde."""
     from perpetual_report.document import render
 

@@ -165,7 +165,7 @@ def test_a_configured_mark_reaches_the_fast_path(
         _check(text, "status")
 
 
-def test_where_agents_may_approve_they_are_shown_how(
+def test_agents_that_may_approve_are_shown_how(
     waiting: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["methodology", "set", "agents_may_approve", "true"]) == 0
@@ -174,7 +174,7 @@ def test_where_agents_may_approve_they_are_shown_how(
     assert "perpetual approve e1 e2" in capsys.readouterr().out
 
 
-def test_over_mcp(waiting: Path) -> None:
+def test_no_mcp_text_names_a_right_of_persons(waiting: Path) -> None:
     """Every tool with what tempts it, every resource and prompt, and the words of the server itself."""
 
     async def deed(client: Client) -> list[tuple[str, str]]:
@@ -216,7 +216,7 @@ def test_over_mcp(waiting: Path) -> None:
         _check(text, where)
 
 
-def test_what_a_scaffold_writes_for_agents_names_no_right(waiting: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scaffolded_files_name_no_right(waiting: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = ["claude-code", "codex", "cursor", "opencode", "mcp"]
     assert run(["--json", "init", *(word for name in names for word in ("-H", name))]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -243,11 +243,11 @@ def test_what_a_scaffold_writes_for_agents_names_no_right(waiting: Path, capsys:
         ("perpetual trust", "tell the person what you propose and why; then propose more or end your turn"),
     ],
 )
-def test_hints(hint: str, shown: str) -> None:
+def test_a_hint_for_agents_names_no_right(hint: str, shown: str) -> None:
     assert agent_hint(hint) == shown
 
 
-def test_steps_and_lines() -> None:
+def test_steps_for_agents_name_no_right() -> None:
     steps = ["perpetual scan", "perpetual approve e1 e12", "perpetual budget set 4", "perpetual run e2"]
     ahead = "Waiting for a person: e1, e12. You may propose more or end your turn."
     assert agent_steps(steps) == ["perpetual scan", ahead, "perpetual run e2"]

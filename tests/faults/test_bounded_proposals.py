@@ -80,7 +80,7 @@ def _deeds(lab: Lab, size: int) -> dict[str, Callable[[], object]]:
     }
 
 
-def test_what_is_read_does_not_grow_with_the_record(lab: Lab) -> None:
+def test_a_proposal_reads_no_more_as_the_record_grows(lab: Lab) -> None:
     lab.hypotheses.add("it helps", metric="loss", direction="min", mde=0.1, baseline=1.0)
     _propose(lab, 1)
     read: dict[str, list[int]] = {}

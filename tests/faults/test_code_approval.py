@@ -115,7 +115,7 @@ def test_a_queued_run_waits_for_a_person_and_holds_up_no_other(lab: Lab) -> None
 
 
 @pytest.mark.slow
-def test_what_a_person_started_with_changed_code_goes_on_with_that_code(lab: Lab) -> None:
+def test_runs_that_a_person_started_with_changed_code_keep_it(lab: Lab) -> None:
     lab.settings.set_methodology("max_concurrent_runs", "1")
     made = _approved(lab, replicates=2)
     _edit(lab)

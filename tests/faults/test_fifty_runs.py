@@ -56,11 +56,11 @@ def _check(project: Path, count: int) -> None:
         assert lab.scan() == {"changes": [], "debits": [], "evidence": [], "problems": []}
 
 
-def test_one_of_each(project: Path) -> None:
+def test_one_run_of_each_end_is_recorded(project: Path) -> None:
     _check(project, len(ENDS))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_fifty(project: Path) -> None:
+def test_fifty_runs_are_recorded(project: Path) -> None:
     _check(project, 50)

@@ -157,7 +157,7 @@ def test_a_spoilt_file_of_a_project(count: int, name: str, whole: dict[str, Path
 
 
 @lanes("resealed", False, True)
-def test_a_spoilt_export(count: int, resealed: bool, whole: dict[str, Path], tmp_path: Path) -> None:
+def test_a_damaged_export_crashes_no_import(count: int, resealed: bool, whole: dict[str, Path], tmp_path: Path) -> None:
     import hashlib
 
     data = whole["export.jsonl"].read_bytes()
@@ -198,7 +198,7 @@ STARTED = {
 
 
 @lanes("name", "exit.json", "started.json")
-def test_a_supervisors_record(count: int, name: str, tmp_path: Path) -> None:
+def test_a_damaged_supervisor_s_record_is_refused_by_name(count: int, name: str, tmp_path: Path) -> None:
     read: Callable[[Path], object] = read_exit if name == "exit.json" else read_started
 
     def deed(content: bytes) -> None:
@@ -221,7 +221,7 @@ OUTPUTS = {
 
 
 @lanes("name", *OUTPUTS)
-def test_what_a_run_prints(count: int, name: str, tmp_path: Path) -> None:
+def test_any_output_of_a_run_is_read(count: int, name: str, tmp_path: Path) -> None:
     parts = [(one, getattr(readers, one)({})) for one in readers.__all__ if one.islower()]  # the factories
 
     def deed(content: bytes) -> None:
@@ -237,7 +237,7 @@ def test_what_a_run_prints(count: int, name: str, tmp_path: Path) -> None:
 
 
 @lanes("name", "plain", "packed")
-def test_a_strangers_repository(count: int, name: str, tmp_path: Path) -> None:
+def test_a_damaged_repository_crashes_no_memory(count: int, name: str, tmp_path: Path) -> None:
     from dulwich.porcelain import repack
 
     origin = tmp_path / "origin.git"
@@ -279,7 +279,7 @@ def test_a_strangers_repository(count: int, name: str, tmp_path: Path) -> None:
 
 
 @lanes("name", "mlruns", "mlflow.db", "agent", "table")
-def test_earlier_work(count: int, name: str, tmp_path: Path) -> None:
+def test_damaged_earlier_work_crashes_no_adoption(count: int, name: str, tmp_path: Path) -> None:
     origin = tmp_path / "origin"
     if name == "table":
         origin.mkdir()
@@ -342,7 +342,7 @@ def test_a_text_of_a_stranger(count: int, name: str) -> None:
 
 
 @lanes("frame", '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"perpetual_status","arguments":{}}}')
-def test_a_frame(count: int, frame: str) -> None:
+def test_a_damaged_frame_of_the_protocol_is_answered(count: int, frame: str) -> None:
     def deed(line: bytes) -> None:
         answer = refusal_of(line)
         assert answer is None or answer["error"]["message"]
@@ -351,7 +351,9 @@ def test_a_frame(count: int, frame: str) -> None:
 
 
 @lanes("flag", "--config", "--params")
-def test_json_of_an_option(count: int, flag: str, whole: dict[str, Path], tmp_path: Path) -> None:
+def test_damaged_json_of_an_option_crashes_no_command(
+    count: int, flag: str, whole: dict[str, Path], tmp_path: Path
+) -> None:
     from perpetual.commands import json_object
 
     shutil.copytree(whole["tinydb"], tmp_path / "project")
@@ -372,7 +374,7 @@ def test_json_of_an_option(count: int, flag: str, whole: dict[str, Path], tmp_pa
 
 
 @lanes("name", "status.json")
-def test_the_kept_status(count: int, name: str, tmp_path: Path) -> None:
+def test_a_damaged_cached_status_is_ignored(count: int, name: str, tmp_path: Path) -> None:
     def deed(content: bytes) -> None:
         (tmp_path / name).write_bytes(content)
         found = read_status(str(tmp_path), "token")

@@ -129,7 +129,7 @@ def test_an_import_into_the_place_of_its_own_export_brings_none_either(victim: P
     assert not started(victim)
 
 
-def test_what_was_shown_is_accepted_and_nothing_else(victim: Path) -> None:
+def test_only_the_items_shown_are_accepted(victim: Path) -> None:
     copy = copy_of(victim)
     with Lab.open(copy) as lab:
         review = lab.trust.review()
@@ -184,7 +184,7 @@ def test_an_agent_trusts_nothing(
         assert "perpetual trust" not in str(caught.value.hint)
 
 
-def test_without_a_terminal_the_options_are_named(victim: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_options_are_named_without_a_terminal(victim: Path, capsys: pytest.CaptureFixture[str]) -> None:
     copy = copy_of(victim)
     assert run(["--project", str(copy), "--json", "trust"]) == 2
     assert "--yes" in json.loads(capsys.readouterr().out)["error"]["hint"]

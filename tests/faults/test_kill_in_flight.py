@@ -63,7 +63,7 @@ def _check_gone(lab: Lab) -> None:
     assert found.reason in (f"cancelled by {lab.actor}", f"cancelled by {lab.actor} before it started")
 
 
-def test_who_kills_waits_for_the_launcher(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kill_waits_for_the_launcher(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(project) as lab, _halted_launch(project, lab, monkeypatch) as go_on:
         scheduler = lab.part("scheduler")
         cancel = scheduler.cancel
@@ -102,7 +102,7 @@ supervisor.read_cancellation = read
 """
 
 
-def test_what_is_called_off_on_its_way_is_killed_and_has_not_failed(
+def test_a_run_cancelled_while_launching_is_killed_and_not_failed(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where its launcher is the first to hear of it."""

@@ -72,7 +72,7 @@ def test_a_launcher_that_is_killed(project: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_killed_before_it_ever_ran_stays_killed(project: Path) -> None:
+def test_a_run_killed_before_it_ran_stays_killed(project: Path) -> None:
     """Its launcher died first: nobody has looked since, and no later scan may start it."""
     with opened(project) as lab:
         _dies_at("launch:prepared", project, "run", approved(lab, WORK))

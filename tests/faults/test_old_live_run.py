@@ -96,7 +96,7 @@ def test_a_live_run_of_an_earlier_version_can_be_ended(old: tuple[Lab, subproces
     assert supervisor.wait(LONG_S) < 0, "it got its signal, and left no record"
 
 
-def test_without_its_supervisor_it_is_lost(tmp_path: Path) -> None:
+def test_an_old_run_without_its_supervisor_is_lost(tmp_path: Path) -> None:
     shutil.copytree(KEPT, tmp_path / ".perpetual")
     trust_project(tmp_path)
     with Lab.open(tmp_path) as lab:

@@ -144,7 +144,7 @@ def _try_all(root: Path, name: str, kind: str, outside: Path, capsys: pytest.Cap
 
 
 @pytest.mark.slow
-def test_what_stands_in_the_place_of_a_file_is_refused_by_name(
+def test_anything_but_a_file_in_its_place_is_refused_by_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One kind for each place; all kinds in the soak lane."""

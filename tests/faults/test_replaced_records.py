@@ -67,7 +67,7 @@ def test_the_queue_starts_no_code_that_the_record_alone_calls_accepted(tmp_path:
     assert not (tmp_path / "started").exists()
 
 
-def test_what_is_said_of_a_proposal_rests_on_approvals_made_here_and_quotes_no_name(tmp_path: Path) -> None:
+def test_the_comparison_of_a_proposal_uses_approvals_made_here_and_quotes_no_name(tmp_path: Path) -> None:
     with Lab.init(tmp_path / "own") as lab:
         for number in (1, 2):
             lab.experiments.propose(command=f"prog {number}")
@@ -143,7 +143,7 @@ def test_odd_lists_in_a_configuration_are_named_and_break_nothing(
     assert (cache_files.commands() is None) or not is_refused
 
 
-def test_what_was_shown_is_not_accepted_for_other_code(tmp_path: Path) -> None:
+def test_an_accepted_review_does_not_cover_other_code(tmp_path: Path) -> None:
     with Lab.init(tmp_path / "own") as lab:
         _queued(lab, "true")
         _rewritten(lab, "experiment", "e1", approved_mark="0" * 64)

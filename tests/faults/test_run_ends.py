@@ -127,7 +127,7 @@ def test_an_end_that_cannot_have_been_is_a_problem_of_that_run_alone(project: Pa
         single_books(lab)
 
 
-def test_what_another_record_left_is_no_evidence(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_another_record_are_no_evidence(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An older store is restored, and a launcher dies between `launching` and the start."""
     with Lab.open(project) as lab:
         lab.hypotheses.add("it matters", metric="score", direction="max", mde=1.0, baseline=0.0)
@@ -208,7 +208,7 @@ def test_a_moved_project_is_followed(project: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("left", ["sleep 600", "env -i sleep 600", "env PERPETUAL_RUN_DIR=/ setsid sleep 600"])
-def test_what_a_lost_run_left_is_named_and_can_be_killed(project: Path, left: str) -> None:
+def test_processes_of_a_lost_run_are_named_and_can_be_killed(project: Path, left: str) -> None:
     """Also without the marks in its environment: it writes to the logs."""
     with opened(project, auto_retry="lost") as lab:
         id = _launched(lab, f"{AFTER_THE_LAUNCH}; {left} & echo $!; kill -9 $PPID; exit 0")

@@ -41,7 +41,7 @@ def _left_behind(folder: Path, launcher: platform.Identity | None, script: str) 
     (folder / "launch.json").write_text(json.dumps(spec))
 
 
-def test_what_a_dead_launcher_left_behind_is_replaced(tmp_path: Path) -> None:
+def test_remains_of_a_dead_launcher_are_replaced(tmp_path: Path) -> None:
     _left_behind(tmp_path, dead_process(), "echo old")
     _launch(tmp_path, "echo new")
     seen = rundir.wait(tmp_path, LONG_S)

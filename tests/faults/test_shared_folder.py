@@ -60,7 +60,7 @@ def test_one_after_another_they_may_use_the_same_folder(lab: Lab) -> None:
         assert not any(run.shares_folder for run in runs)
 
 
-def test_what_waits_is_not_overtaken(tmp_path: Path) -> None:
+def test_a_waiting_run_is_not_overtaken(tmp_path: Path) -> None:
     with Lab.init(tmp_path / "project", name="queue", methodology={"max_concurrent_runs": 1}) as lab:
         made = [lab.experiments.propose(command=f"sh -c '{_HELD % 'go'} true'", wall_s=60.0) for _ in range(2)]
         for item in made:

@@ -92,7 +92,7 @@ def test_a_default_that_changed_in_between_is_said_everywhere(
 
 
 @pytest.mark.slow
-def test_what_changes_no_code_is_not_said(lab: Lab) -> None:
+def test_a_change_that_is_no_code_is_not_named(lab: Lab) -> None:
     """Committing what was run, a text, a report and a file that git does not know."""
     _edit(lab, "1.0 ", commit=False)
     base = _baseline(lab)
@@ -175,7 +175,7 @@ def test_data_and_environment_are_versions_too(lab: Lab) -> None:
 
 
 @pytest.mark.slow
-def test_without_git_the_programs_are_compared(tmp_path: Path) -> None:
+def test_programs_are_compared_without_git(tmp_path: Path) -> None:
     with Lab.init(tmp_path / "plain", name="t", project_id="fixed", methodology={"max_concurrent_runs": 8}) as lab:
         _edit(lab, "1.0", commit=False)
         base = _baseline(lab)
@@ -198,7 +198,7 @@ def test_unknown_versions_are_said_to_differ_from_nothing(lab: Lab) -> None:
         assert _stale(plain, hypothesis) == []
 
 
-def test_what_cannot_be_run_anew_is_refused(lab: Lab) -> None:
+def test_a_baseline_that_cannot_run_anew_is_refused(lab: Lab) -> None:
     made = lab.experiments.propose(command="sh score.sh", metric="score")
     with pytest.raises(Conflict, match="has not run yet"):
         lab.experiments.rebaseline(made.id)

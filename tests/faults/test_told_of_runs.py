@@ -30,7 +30,7 @@ sys.exit(run(sys.argv[1:]))
 """
 
 
-def test_what_outlived_the_command_is_told(project: Path) -> None:
+def test_processes_that_outlived_the_command_are_named(project: Path) -> None:
     """The run lasted longer than its command did, and nothing else says why."""
     with opened(project, kill_grace_s="0.1") as lab:
         left = "(trap '' TERM; echo up; exec sleep 600) &"
@@ -45,7 +45,7 @@ def test_what_outlived_the_command_is_told(project: Path) -> None:
         }
 
 
-def test_who_supervises_no_more_is_told(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_without_its_supervisor_is_named(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with opened(project) as lab:
         (made,) = lab.runs.launch(approved(lab, "echo up; sleep 600"))
         says(lab, made.id, "up")

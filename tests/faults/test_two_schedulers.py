@@ -115,7 +115,7 @@ def test_every_run_is_started_settled_and_counted_once(project: Path, store: str
 
 @pytest.mark.slow
 @pytest.mark.parametrize("store", ["tinydb", "sqlite"])
-def test_two_loops(project: Path, store: str) -> None:
+def test_two_loops_launch_each_run_once(project: Path, store: str) -> None:
     with opened(project, store, max_concurrent_runs="2", max_run_hours="100") as lab:
         lab.hypotheses.add("acc rises")
         for n in range(3):

@@ -196,7 +196,9 @@ def test_two_programs_that_write_at_once(library: Path, folder: Path, tmp_path: 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("part", "turns"), [*((store, 25) for store in STORES), ("git", 25)])
-def test_a_long_log(library: Path, folder: Path, tmp_path: Path, part: str, turns: int) -> None:
+def test_a_long_write_log_loses_nothing_after_any_power_cut(
+    library: Path, folder: Path, tmp_path: Path, part: str, turns: int
+) -> None:
     states = _states(library, folder, part, turns, mixed=4, holes=part not in REFUSES_HOLES, most=2000)
     assert _problems(part, states, tmp_path / "left") == []
 

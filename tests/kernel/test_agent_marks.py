@@ -63,7 +63,7 @@ def test_every_mark_makes_the_shell_an_agents(variable: str, actor: str, monkeyp
         ({"TERM_PROGRAM": "vscode", "CURSOR_TRACE_ID": "1", "SSH_AGENT_PID": "4"}, None),  # an editor's terminal
     ],
 )
-def test_generic_marks(environment: dict[str, str], agent: str | None) -> None:
+def test_generic_variables_mark_an_agent(environment: dict[str, str], agent: str | None) -> None:
     assert harness(environment) == agent
     assert mark(unmarked(environment)) is None
 

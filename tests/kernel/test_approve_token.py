@@ -69,7 +69,7 @@ def test_a_token_starts_one_server_that_may_approve(
 
 
 @pytest.mark.parametrize("wrong", ["", "nonsense", None, "../../x", "\udcff"])
-def test_without_a_valid_token_no_server_that_may_approve_starts(
+def test_no_approving_server_starts_without_a_valid_token(
     project: Path,
     wrong: str | None,
     served: list[tuple[bool, str | None]],
@@ -87,7 +87,7 @@ def test_without_a_valid_token_no_server_that_may_approve_starts(
     assert served == [(False, None)]
 
 
-def test_of_several_servers_one_gets_it(project: Path) -> None:
+def test_one_of_several_servers_gets_the_token(project: Path) -> None:
     with Lab.open(project) as lab:
         token = lab.experiments.approval_token()["token"]
         barrier, got = threading.Barrier(8), []
@@ -110,7 +110,7 @@ def test_of_several_servers_one_gets_it(project: Path) -> None:
     assert sorted(got) == ["taken", *[f"the token in {VARIABLE} is unknown or was used"] * 7]
 
 
-def test_it_ends_and_is_of_one_project(project: Path, tmp_path: Path) -> None:
+def test_a_token_expires_and_counts_for_one_project(project: Path, tmp_path: Path) -> None:
     now = datetime(2030, 1, 1, tzinfo=UTC)
     with Lab.open(project, clock=lambda: now) as lab:
         token = lab.experiments.approval_token()["token"]
@@ -173,7 +173,7 @@ def test_a_run_never_inherits_it(project: Path, monkeypatch: pytest.MonkeyPatch)
         assert lab.runs.logs(done.id)["text"].strip() == "xnonex"
 
 
-def test_words(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_approve_token_prints_only_the_token(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["approve", "--token"]) == 0
     told = capsys.readouterr()
     assert re.fullmatch(r"[\w-]{32}\n", told.out)  # so that TOKEN=$(perpetual approve --token) holds it

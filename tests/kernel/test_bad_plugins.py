@@ -224,7 +224,7 @@ def test_a_part_of_another_distribution_is_interrupted() -> None:
 # --- left out by name -----------------------------------------------------------------------------------------------
 
 
-def test_without_leaves_out_by_bare_or_full_name(
+def test_the_option_without_takes_bare_and_full_names(
     install: Install, no_failures: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     install("acme-bad", "acme_bad", "raise ValueError('no')", name="bad")
@@ -235,7 +235,7 @@ def test_without_leaves_out_by_bare_or_full_name(
     assert [info.name for info in Registry().plugins if info.state == "disabled"] == ["report", "bad"]
 
 
-def test_without_names_what_is_no_plugin(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_option_without_names_an_unknown_plugin(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--without", "imune", "status"]) == 2
     assert "unknown plugin 'imune': did you mean immune?" in capsys.readouterr().err
 

@@ -117,7 +117,7 @@ def test_a_reservation_grows_ahead_of_the_run(lab: Lab, campaign: Campaign, monk
     monkeypatch.setattr(scheduler, "poll", poll)
 
 
-def test_what_was_started_under_a_limit_keeps_it(lab: Lab, campaign: Campaign) -> None:
+def test_a_run_keeps_the_limit_it_was_started_under(lab: Lab, campaign: Campaign) -> None:
     """The rule may change while it runs: its supervisor still ends it, and nobody says that it goes on."""
     _, experiment = campaign("sleep 60", wall_s=0.2, replicates=1)
     (run,) = lab.runs.launch(experiment.id)
@@ -195,7 +195,7 @@ def test_the_kept_sums_are_those_of_the_rows(lab: Lab, campaign: Campaign) -> No
     assert reads == [(kept.body["rows"], store.count("debit") - kept.body["rows"])]
 
 
-def test_what_is_over_and_what_is_left_is_shown(
+def test_overruns_and_remaining_budget_are_shown(
     lab: Lab, campaign: Campaign, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lab.queue.set_state("paused")

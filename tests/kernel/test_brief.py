@@ -69,7 +69,7 @@ def _full() -> Any:
     steps=st.lists(st.text(max_size=120), max_size=6),
     project=_WORDS,
 )
-def test_it_is_never_longer_than_asked(
+def test_a_brief_is_never_longer_than_asked(
     tokens: int, statements: list[str], titles: list[str], steps: list[str], project: str
 ) -> None:
     status = _status(
@@ -90,7 +90,7 @@ def test_all_of_it_is_shown_where_there_is_room() -> None:
 
 
 @pytest.mark.parametrize("tokens", [120, 160, 250, 400])
-def test_what_is_left_out_is_counted_and_can_be_asked_for(tokens: int) -> None:
+def test_omitted_parts_of_a_brief_are_counted(tokens: int) -> None:
     text = render(_full(), tokens)
     shown = sum(line.startswith("- ") for line in text.splitlines())
     everything = sum(line.startswith("- ") for line in render(_full(), 5000).splitlines())

@@ -343,7 +343,7 @@ def test_a_taint_of_a_further_capture_counts(lab: Lab, campaign: Campaign, monke
     assert _notes(run, "tainted") == ["the data set \\udcff was changed"]
 
 
-def test_without_the_plugin_what_cannot_be_said_is_null(
+def test_facts_are_null_without_the_bundled_capture(
     lab: Lab, campaign: Campaign, capsys: pytest.CaptureFixture[str]
 ) -> None:
     git(lab.root, "init", "-q")

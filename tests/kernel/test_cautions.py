@@ -93,7 +93,7 @@ def test_a_run_that_was_ended_before_it_was_measured_is_told(
     assert len(json.loads(capsys.readouterr().out)["items"]) == 2
 
 
-def test_what_was_taken_from_the_queue_nobody_had_seen(lab: Lab) -> None:
+def test_a_run_taken_from_the_queue_counts_as_unseen(lab: Lab) -> None:
     hypothesis = lab.hypotheses.add("it matters")
     claim = _propose(lab, hypothesis)
     lab.queue.set_state("paused")
@@ -145,7 +145,7 @@ def test_an_experiment_that_claims_less_than_its_hypothesis_is_told(lab: Lab) ->
     assert _flags(lab, hypothesis)[-1] == "e3 claims baseline -3.0 where h1 predicts 0.0"
 
 
-def test_what_had_been_measured_before_it_was_claimed_is_told(lab: Lab) -> None:
+def test_a_command_measured_before_its_claim_is_named(lab: Lab) -> None:
     """An exploration, another hypothesis's claim; not more of the same claim, and not what came later."""
     lab.experiments.approve(lab.experiments.propose(command="echo score=1.2", wall_s=60.0).id)
     _measure(lab, lab.experiments.get("e1"))
@@ -247,7 +247,7 @@ def test_a_proposer_that_fails_holds_up_no_other(lab: Lab, monkeypatch: pytest.M
     ]  # fmt: skip
 
 
-def test_what_the_loop_launches_says_what_would_decide(lab: Lab) -> None:
+def test_launches_of_the_loop_name_the_deciding_outcome(lab: Lab) -> None:
     hypothesis = lab.hypotheses.add("it matters")
     claim = _propose(lab, hypothesis, tau=0.1)
     lab.wait([*lab.loop.launch().runs], timeout_s=60)
@@ -265,7 +265,7 @@ def test_some_effect_has_an_outlook_too(lab: Lab) -> None:
     assert "would support h1" in pick.score.reason
 
 
-def test_what_is_written_once_the_run_has_ended_is_not_its_word(lab: Lab) -> None:
+def test_text_written_after_the_end_is_not_the_run_s(lab: Lab) -> None:
     hypothesis = lab.hypotheses.add("it matters")
     claim = _propose(lab, hypothesis, command="true")
     (run,) = lab.runs.launch(claim.id)

@@ -61,7 +61,7 @@ def test_a_place_decides_only_the_keys_it_names(root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["project", "project_id", "format"])
-def test_what_makes_a_project_is_not_taken_from_the_environment(
+def test_identity_keys_are_not_taken_from_the_environment(
     root: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     before = Config(root)[name]

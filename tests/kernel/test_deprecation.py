@@ -57,7 +57,7 @@ def test_a_replaced_name_says_since_when_and_what_to_write() -> None:
     assert Path(seen[0].filename) == Path(__file__)
 
 
-def test_it_is_said_once_a_process_with_who_uses_it() -> None:
+def test_a_replaced_name_warns_once_a_process_and_names_its_user() -> None:
     said: list[str] = []
     with announced(said.append), warnings.catch_warnings():
         warnings.simplefilter("ignore", PerpetualDeprecationWarning)
@@ -98,7 +98,7 @@ def test_a_plugin_that_uses_one_is_listed(project: Path, install: Any, capsys: p
 
 
 @pytest.mark.slow
-def test_the_doctor_names_it(project: Path, install: Any) -> None:
+def test_the_doctor_names_deprecated_uses(project: Path, install: Any) -> None:
     install("acme-old", "acme_old", GATE.format(name="Face", module="acme_old"))
     with Lab.open(project) as lab:
         checks = {item["check"]: item for item in lab.doctor()}

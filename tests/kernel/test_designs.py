@@ -197,9 +197,7 @@ def test_more_runs_of_a_baseline_measure_its_noise(lab: Lab) -> None:
     assert lab.storage.verify() == []
 
 
-def test_who_is_compared_with_a_baseline_is_known_however_many_experiments_there_are(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_users_of_a_baseline_are_known_among_many_experiments(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """A baseline's run refolds whom it concerns, those proposed since included, and does not read all the others."""
     baseline = lab.experiments.propose(command="echo score=1", metric="score", direction="max", replicates=8)
     lab.experiments.approve(baseline.id)

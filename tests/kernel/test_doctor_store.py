@@ -56,7 +56,7 @@ def test_a_folder_that_knows_no_case(lab: Lab, monkeypatch: pytest.MonkeyPatch) 
     assert "capital letters" in found["detail"]
 
 
-def test_many_records(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_names_a_store_that_outgrows_tinydb(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     store = type(lab.context.store)
     monkeypatch.setattr(store, "capabilities", replace(store.capabilities, most_records=0))
     found = _store(lab)

@@ -35,7 +35,7 @@ def test_a_number_beyond_all_floats_is_refused(lab: Lab, name: str, value: int) 
         _DEEDS[name](lab, value)
 
 
-def test_what_no_json_carries_is_refused(lab: Lab) -> None:
+def test_numbers_that_json_cannot_carry_are_refused(lab: Lab) -> None:
     with lab:
         with pytest.raises(UsageError, match=r"config.* bits, which JSON does not carry"):
             lab.experiments.propose(None, command="true", config={"a": [_ENDLESS]})

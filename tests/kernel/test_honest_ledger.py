@@ -128,7 +128,7 @@ def test_a_measured_floor_replaces_a_believed_noise(lab: Lab) -> None:
     assert _log_odds(lab, hypothesis) == pytest.approx(min(max(expected, -most), most))
 
 
-def test_what_an_agent_sets_by_hand_is_an_opinion(lab: Lab, agent: Lab) -> None:
+def test_a_value_that_an_agent_sets_by_hand_is_an_opinion(lab: Lab, agent: Lab) -> None:
     hypothesis = lab.hypotheses.add("it matters")
     agent.hypotheses.update(hypothesis.id, confidence=0.999, why="I am sure")
     agent.evidence.add(hypothesis.id, verdict="supports", why="so am I")

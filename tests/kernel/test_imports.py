@@ -50,7 +50,7 @@ def test_importing_perpetual_is_free() -> None:
     assert after - before == {"perpetual"}
 
 
-def test_its_names_are_found_at_first_use() -> None:
+def test_names_of_the_package_are_loaded_at_first_use() -> None:
     _, modules = _python("import perpetual; perpetual.log(loss=1.0)")
     assert "perpetual.toolkit.run_log" in modules
     assert not _loaded(modules, {"perpetual.lab", "perpetual.registry", "pluggy", "click"})

@@ -76,7 +76,7 @@ def _refused(deed: Callable[[], object]) -> Callable[[], None]:
 # --- runs -----------------------------------------------------------------------------------------------------------
 
 
-def test_who_comes_to_share_a_folder_is_known_when_a_run_is_measured(
+def test_a_run_that_comes_to_share_a_folder_is_known_at_measuring(
     lab: Lab, other: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A scan that began before is no excuse for another run's number."""
@@ -98,7 +98,7 @@ def test_who_comes_to_share_a_folder_is_known_when_a_run_is_measured(
     assert lab.storage.verify() == []
 
 
-def test_who_ended_a_run_is_known_when_it_is_measured(lab: Lab, other: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_canceller_of_a_run_is_known_at_measuring(lab: Lab, other: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that no cause is sought in what its shell says of that."""
     run = lab.runs.launch(approved(lab, "echo Killed >&2; echo there; exec sleep 600"))[0]
     until(lab, run.id, "there")
@@ -201,9 +201,7 @@ def test_evidence_that_comes_during_a_check_is_no_difference(
     assert lab.hypotheses.get(id).evidence_count == 1
 
 
-def test_what_is_written_during_a_check_of_the_store_is_no_fault(
-    lab: Lab, other: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_during_a_check_of_the_store_is_no_fault(lab: Lab, other: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.hypotheses.add("acc rises")
     store = lab.context.store
     monkeypatch.setattr(store, "slice", _once(_refused(lambda: other.hypotheses.add("loss falls")), store.slice))
@@ -235,7 +233,7 @@ def _use(monkeypatch: pytest.MonkeyPatch, slot: str, part: object) -> None:
     )
 
 
-def test_what_is_opened_again_is_not_concluded(lab: Lab, other: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reopened_hypothesis_is_not_concluded(lab: Lab, other: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     for statement in ("acc rises", "loss falls"):
         lab.hypotheses.update(lab.hypotheses.add(statement).id, status="supported")
     words = _Words(lambda: other.hypotheses.update("h2", status="open"))
@@ -402,9 +400,7 @@ def test_between_the_old_store_and_the_new_one_nobody_reads_an_empty_record(
     assert seen == [1]
 
 
-def test_who_comes_to_write_between_the_old_store_and_the_new_one_stops_no_move(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_writer_between_the_two_stores_stops_no_migration(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes the lock of the store, for which it makes the folder, and is refused."""
     lab.hypotheses.add("acc rises")
 

@@ -283,7 +283,9 @@ def test_a_seed_picked_by_hand_weighs_nothing(lab: Lab, campaign: Campaign) -> N
         ("sh -c 'echo acc=1.5; kill -9 $$'", "failed", "signal 9"),
     ],
 )
-def test_what_is_no_evidence_is_debited(lab: Lab, campaign: Campaign, command: str, status: str, reason: str) -> None:
+def test_a_run_without_evidence_is_debited(
+    lab: Lab, campaign: Campaign, command: str, status: str, reason: str
+) -> None:
     hypothesis, experiment = campaign(command, replicates=1)
     (id,) = _run(lab, experiment)
     run = lab.runs.get(id)
@@ -458,7 +460,9 @@ def test_approval_binds_the_specification(lab: Lab, campaign: Campaign) -> None:
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_what_changed_after_its_approval_does_not_run(lab: Lab, campaign: Campaign, change: dict[str, Any]) -> None:
+def test_an_experiment_changed_after_its_approval_does_not_run(
+    lab: Lab, campaign: Campaign, change: dict[str, Any]
+) -> None:
     _, experiment = campaign()
     ctx = lab.context
     with ctx.store.transaction() as tx:

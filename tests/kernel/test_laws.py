@@ -72,7 +72,7 @@ def test_the_contracts_cover_every_package_of_the_wheel() -> None:
     assert set(_words(parser["importlinter:contract:public"]["source_modules"])) == plugins
 
 
-def test_what_a_plugin_may_import_is_all_that_is_not_forbidden() -> None:
+def test_plugins_may_import_public_modules_only() -> None:
     forbidden = set(_words(_contracts()["importlinter:contract:public"]["forbidden_modules"]))
     kernel = {f"perpetual.{path.stem}" for path in (ROOT / "perpetual").iterdir() if path.name != "__init__.py"
               and (path.suffix == ".py" or (path / "__init__.py").exists())}  # fmt: skip

@@ -42,7 +42,7 @@ def _plain(lab: Lab, command: str, **given: Any) -> Experiment:
 # --- why it stops ---------------------------------------------------------------------------------------------------
 
 
-def test_it_stops_when_everything_is_decided(lab: Lab, campaign: Campaign) -> None:
+def test_the_loop_stops_when_everything_is_decided(lab: Lab, campaign: Campaign) -> None:
     right, _ = campaign(replicates=4)
     wrong, _ = campaign(value="0.7", replicates=4, statement="acc rises some other way")
     last = _stopped(lab, "all_decided", 0)
@@ -61,7 +61,7 @@ def test_an_empty_lab_has_nothing_to_do(lab: Lab) -> None:
     assert _loop(lab)[0].reason == "queue_empty"
 
 
-def test_it_stops_when_nothing_is_left_to_try(lab: Lab, campaign: Campaign) -> None:
+def test_the_loop_stops_when_nothing_is_left_to_try(lab: Lab, campaign: Campaign) -> None:
     # Half the effect that was asked for: it stays open, and its replicates are used up.
     hypothesis, _ = campaign(value="1.05", replicates=2, noise=0.2)
     last = _stopped(lab, "queue_empty", 0)
@@ -70,7 +70,7 @@ def test_it_stops_when_nothing_is_left_to_try(lab: Lab, campaign: Campaign) -> N
     assert (found.status, found.evidence_count) == ("open", 2)
 
 
-def test_it_stops_where_a_person_must_approve(lab: Lab, campaign: Campaign) -> None:
+def test_the_loop_stops_where_a_person_must_approve(lab: Lab, campaign: Campaign) -> None:
     _, experiment = campaign(approve=False)
     last = _stopped(lab, "waiting_for_approval", 4)
     assert experiment.id in (last.explanation or "")
@@ -79,7 +79,7 @@ def test_it_stops_where_a_person_must_approve(lab: Lab, campaign: Campaign) -> N
     _stopped(lab, "all_decided", 0)
 
 
-def test_what_it_may_approve_itself(lab: Lab, campaign: Campaign) -> None:
+def test_the_loop_approves_what_the_methodology_lets_it(lab: Lab, campaign: Campaign) -> None:
     lab.settings.set_methodology("auto_approve", "true")
     lab.settings.set_methodology("auto_approve_max_run_hours", "0.01")
     _, cheap = campaign(approve=False)
@@ -90,7 +90,7 @@ def test_what_it_may_approve_itself(lab: Lab, campaign: Campaign) -> None:
     assert lab.experiments.get(dear.id).status == "proposed"
 
 
-def test_it_stops_when_the_budget_is_used_up(lab: Lab, campaign: Campaign) -> None:
+def test_the_loop_stops_when_the_budget_is_used_up(lab: Lab, campaign: Campaign) -> None:
     lab.settings.set_methodology("max_run_hours", "0.5")
     campaign(wall_s=3600.0)
     last = _stopped(lab, "budget_exhausted", 7)
@@ -98,7 +98,7 @@ def test_it_stops_when_the_budget_is_used_up(lab: Lab, campaign: Campaign) -> No
     assert lab.runs.list().items == ()
 
 
-def test_what_fits_is_run_before_the_budget_is_used_up(lab: Lab, campaign: Campaign) -> None:
+def test_the_loop_launches_runs_that_still_fit_the_budget(lab: Lab, campaign: Campaign) -> None:
     lab.settings.set_methodology("max_run_hours", "0.02")
     campaign(wall_s=60.0, replicates=2)
     campaign(wall_s=3600.0, statement="acc rises with patience")
@@ -107,7 +107,7 @@ def test_what_fits_is_run_before_the_budget_is_used_up(lab: Lab, campaign: Campa
     assert {run.experiment_id for run in lab.runs.list().items} == {"e1"}
 
 
-def test_it_stops_when_runs_keep_failing(lab: Lab, campaign: Campaign) -> None:
+def test_the_loop_stops_when_runs_keep_failing(lab: Lab, campaign: Campaign) -> None:
     lab.settings.set_methodology("max_concurrent_runs", "1")
     campaign("sh -c 'exit 3'", replicates=9)
     last = _stopped(lab, "failure_rate", 9)
@@ -119,7 +119,7 @@ def test_it_stops_when_runs_keep_failing(lab: Lab, campaign: Campaign) -> None:
     assert [run.status for run in lab.runs.list().items] == ["failed"] * 6
 
 
-def test_it_stops_when_half_of_the_runs_fail(lab: Lab) -> None:
+def test_the_loop_stops_when_half_of_the_runs_fail(lab: Lab) -> None:
     lab.settings.set_methodology("max_concurrent_runs", "1")
     lab.hypotheses.add("so that something is open")
     _plain(lab, "sh -c 'test $((${PERPETUAL_RUN#r} % 2)) = 0'", replicates=20)
@@ -137,7 +137,7 @@ def test_a_killed_run_is_no_failure(lab: Lab, campaign: Campaign) -> None:
     assert _loop(lab)[-1].reason == "queue_empty"
 
 
-def test_it_stops_when_nothing_moves(lab: Lab, campaign: Campaign) -> None:
+def test_the_loop_stops_when_nothing_moves(lab: Lab, campaign: Campaign) -> None:
     lab.settings.set_methodology("min_information_gain_bits", "0")
     lab.settings.set_methodology("max_concurrent_runs", "4")
     # The noise is declared a thousand times the effect: nothing that is measured says anything.
@@ -148,7 +148,7 @@ def test_it_stops_when_nothing_moves(lab: Lab, campaign: Campaign) -> None:
     assert 8 <= len(lab.evidence.list().items) <= len(lab.runs.list().items) <= 8 + 3
 
 
-def test_it_stops_when_the_queue_is_paused(lab: Lab, campaign: Campaign) -> None:
+def test_the_loop_stops_when_the_queue_is_paused(lab: Lab, campaign: Campaign) -> None:
     campaign()
     lab.queue.set_state("paused")
     _stopped(lab, "stop_requested", 0)
@@ -175,7 +175,7 @@ def test_every_reason_has_an_exit() -> None:
 # --- what it does on the way ----------------------------------------------------------------------------------------
 
 
-def test_what_is_not_worth_a_run_is_parked(lab: Lab, campaign: Campaign) -> None:
+def test_the_loop_parks_a_hypothesis_that_is_not_worth_a_run(lab: Lab, campaign: Campaign) -> None:
     lab.settings.set_methodology("min_information_gain_bits", "0.9")
     lab.settings.set_methodology("min_replicates", "1")
     hypothesis, _ = campaign(noise=1.0)
@@ -225,7 +225,7 @@ def test_a_baseline_that_nobody_waits_for_is_not_run(lab: Lab) -> None:
     assert lab.runs.list().items == ()
 
 
-def test_at_most_so_many_runs_are_live(lab: Lab) -> None:
+def test_the_loop_keeps_to_the_number_of_live_runs(lab: Lab) -> None:
     lab.settings.set_methodology("max_concurrent_runs", "2")
     lab.hypotheses.add("so that something is open")
     _plain(lab, "sh -c 'while test -e hold; do sleep 0.02; done'", replicates=5)

@@ -705,7 +705,7 @@ def test_a_key_in_braces_is_unset(project: Path) -> None:
         ("slots.critic", "unknown key"),
     ],
 )
-def test_what_is_no_key_is_not_unset(project: Path, key: str, words: str) -> None:
+def test_unset_refuses_an_unknown_key(project: Path, key: str, words: str) -> None:
     before = (project / CONFIG).read_bytes()
     with Lab.open() as lab, pytest.raises(UsageError, match=words.replace(".", r"\.")):
         lab.settings.unset_config(key)
@@ -806,7 +806,7 @@ _ENGINE = {
 }
 
 
-def test_what_an_experiment_asks_for_is_read_as_its_type() -> None:
+def test_an_experiment_s_engine_option_is_read_as_its_type() -> None:
     given = {"account": "ml", "priority": "3", "gres.count": "2", "reservation": {"name": "b"}}
     assert asked(_ENGINE, given, "option") == {
         "account": "ml", "priority": 3, "gres": {"count": 2}, "reservation": {"name": "b"},
@@ -815,7 +815,7 @@ def test_what_an_experiment_asks_for_is_read_as_its_type() -> None:
     assert asked(_ENGINE, nulls, "option") == nulls
 
 
-def test_what_an_experiment_leaves_out_has_its_default() -> None:
+def test_an_omitted_engine_option_has_its_default() -> None:
     whole = {"partition": "short", "account": "ml", "priority": None, "gres": {"count": 0}, "reservation": None}
     assert with_defaults(_ENGINE, {"account": "ml"}, "option") == whole
     with pytest.raises(UsageError, match="option: account has no value"):
@@ -834,6 +834,6 @@ def test_what_an_experiment_leaves_out_has_its_default() -> None:
         ({"priority": -1}, "priority must be at least 0"),
     ],
 )
-def test_what_an_experiment_cannot_ask_for_is_refused(given: dict[str, Any], told: str) -> None:
+def test_an_engine_option_that_cannot_be_asked_for_is_refused(given: dict[str, Any], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         asked(_ENGINE, given, "option")

@@ -79,7 +79,7 @@ def test_a_key_whose_plugin_has_gone_harms_nobody(project: Path, monkeypatch: py
         assert lab.config.methodology.dead() == []
 
 
-def test_an_agent_sets_none(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_sets_no_key_of_a_plugin(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAUDECODE", "1")
     with Lab.open(registry=registry()) as lab, pytest.raises(NotPermitted):
         lab.settings.set_methodology("bell.loudest", "80")

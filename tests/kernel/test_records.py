@@ -151,7 +151,7 @@ def test_a_key_answers_what_the_first_call_made(lab: Lab) -> None:
         lab.records("scratch").add(idempotency_key="k")
 
 
-def test_names(lab: Lab, place: Path) -> None:
+def test_a_kind_is_found_by_its_bare_name_where_it_is_unique(lab: Lab, place: Path) -> None:
     assert lab.records("alarm").name == lab.records("bell.alarm").name == "bell.alarm"
     with pytest.raises(NotFound, match=r"bell\.alarm"):
         lab.records("bell.alram")
@@ -167,7 +167,7 @@ def test_names(lab: Lab, place: Path) -> None:
     ]
 
 
-def test_events_of_a_plugin(lab: Lab) -> None:
+def test_events_of_a_plugin_are_redacted_and_kept(lab: Lab) -> None:
     event = lab.feed.emit("bell.rang", "alarm-1", {"loudness": 3.0, "words": TOKEN})
     assert (event.kind, event.subject, event.payload["loudness"]) == ("bell.rang", "alarm-1", 3.0)
     assert TOKEN not in json.dumps(event.payload)
@@ -324,7 +324,7 @@ BAD: dict[str, tuple[object, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_can_be_no_kind_fails_its_plugin_alone(name: str) -> None:
+def test_an_invalid_kind_fails_its_plugin_alone(name: str) -> None:
     kind, words = BAD[name]
     found = registry(RING, kind)
     (info,) = [info for info in found.plugins if info.name == "bell"]
@@ -342,7 +342,7 @@ def test_a_kind_survives_the_cache(kind: RecordKind) -> None:
     assert thaw_kind(json.loads(json.dumps(asdict(kind)))) == kind
 
 
-def test_the_command_shows_them(left: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_records_shows_plugin_kinds(left: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from perpetual.cli.app import run
 
     def shown(*words: str) -> Any:

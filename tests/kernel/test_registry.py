@@ -306,7 +306,7 @@ def discoveries(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return made
 
 
-def test_what_was_kept_is_the_same_as_what_was_found(own_cache: Path, discoveries: list[object]) -> None:
+def test_cached_plugins_equal_discovered_ones(own_cache: Path, discoveries: list[object]) -> None:
     found = Registry().plugins
     assert len(discoveries) == 1
     warm = Registry()
@@ -344,7 +344,7 @@ def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path: Path, monkeypa
 # --- choosing -------------------------------------------------------------------------------------------------------
 
 
-def test_what_there_is_not_is_answered_with_what_there_is() -> None:
+def test_an_unknown_provider_is_answered_with_the_known_ones() -> None:
     registry = Registry(extra=[("acme", "bad", "1", _raising(ImportError("no libacme")))])
     with pytest.raises(PluginError) as caught:
         registry.choose("store", "tinydbb")
@@ -380,7 +380,7 @@ def test_an_offer_for_a_newer_kernel_is_refused_by_name() -> None:
     assert "acme/quantum" not in [offer.qualified_name for offer in registry.serving("scorer")]
 
 
-def test_what_a_provider_requires() -> None:
+def test_a_provider_that_lacks_a_required_plugin_is_refused() -> None:
     needy = _plugin("acme", "needy", "1", _scorer("needy", requires=("helper",)))
     helper = _plugin("other", "helper", "1", _scorer("help"))
     with pytest.raises(PluginError) as caught:
@@ -588,7 +588,7 @@ def test_a_family_that_cannot_be_brought_is_its_plugin_s_fault() -> None:
     assert "no family" in (_info(registry, "acme/p").reason or "")
 
 
-def test_a_hook_that_nobody_fills_costs_nothing(own_cache: Path, discoveries: list[object]) -> None:
+def test_an_unused_hook_discovers_nothing(own_cache: Path, discoveries: list[object]) -> None:
     assert Registry().plugins
     discoveries.clear()
     assert Registry().call("perpetual_event", event=None, lab=None, options={}) == []

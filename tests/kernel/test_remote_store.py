@@ -60,7 +60,7 @@ def program(tmp_path: Path, server: Path, monkeypatch: pytest.MonkeyPatch) -> Pr
 
 
 @pytest.mark.slow
-def test_it_says_where_the_record_is(program: Program, server: Path, tmp_path: Path) -> None:
+def test_a_remote_store_names_its_location(program: Program, server: Path, tmp_path: Path) -> None:
     """And how much it takes there; the folder holds what leads to it."""
     stats = program("store", "stats")
     database = next(server.glob("*.sqlite3"))

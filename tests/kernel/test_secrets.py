@@ -103,7 +103,7 @@ def test_texts_of_the_record_lose_their_secrets(lab: Lab) -> None:
     assert not [secret for secret in secrets if secret in notes]
 
 
-def test_what_a_run_says_loses_its_secrets(lab: Lab, campaign: Campaign, capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_of_a_run_loses_its_secrets(lab: Lab, campaign: Campaign, capsys: pytest.CaptureFixture[str]) -> None:
     line, key, late = _token(30), _drawn(31, 64), _token(32)
     pem = f"-----BEGIN OPENSSH PRIVATE KEY-----\n{key}\n{key[:20]}\n-----END OPENSSH PRIVATE KEY-----"
     code = f"print('CUDA out of memory {line}'); print('''{pem}'''); print('end {late}'); raise SystemExit(3)"

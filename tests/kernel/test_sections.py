@@ -103,7 +103,7 @@ def test_the_status_shows_the_sections_of_plugins(project: Path, registry: Calla
         assert lab.status()["sections"] == {}
 
 
-def test_the_report_holds_them(project: Path, registry: Callable[..., Registry]) -> None:
+def test_the_report_holds_status_sections(project: Path, registry: Callable[..., Registry]) -> None:
     from perpetual_report.document import render as render_report
 
     with Lab.open(registry=registry("status_section", claims=Open, exits=Raises)) as lab:

@@ -214,7 +214,7 @@ def test_agents_neither_start_nor_stop_one(lab: Lab, monkeypatch: pytest.MonkeyP
     monkeypatch.delenv("CLAUDECODE")
 
 
-def test_an_unknown_name(lab: Lab) -> None:
+def test_an_unknown_service_is_refused_by_the_nearest_name(lab: Lab) -> None:
     with pytest.raises(NotFound, match="bel"):
         lab.services.start("bel")
 
@@ -230,7 +230,7 @@ def test_nonsense_in_the_files_is_no_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_command(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_services_starts_lists_and_stops(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     def answer(*words: str, code: int = 0) -> Any:
         assert run([*words, "--json"]) == code
         return json.loads(capsys.readouterr().out)

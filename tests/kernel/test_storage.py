@@ -240,7 +240,7 @@ def test_migration_takes_everything_along(worked: Lab) -> None:
     assert worked.storage.verify() == []
 
 
-def test_what_cannot_be_migrated_to_is_named(worked: Lab) -> None:
+def test_an_impossible_target_of_a_migration_is_named(worked: Lab) -> None:
     with pytest.raises(Conflict):
         worked.storage.migrate("tinydb")
     with pytest.raises(UnknownPlugin):

@@ -37,7 +37,7 @@ def no_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_sweep")
-def test_the_end_of_any_run_wakes_who_waits(lab: Lab, campaign: Campaign) -> None:
+def test_the_end_of_any_run_wakes_the_waiter(lab: Lab, campaign: Campaign) -> None:
     """Also of one that is not waited for: it is recorded, and what was queued takes its place."""
     lab.settings.set_methodology("max_concurrent_runs", "3")
     _, experiment = campaign(HELD, replicates=4)
@@ -59,7 +59,7 @@ def test_the_end_of_any_run_wakes_who_waits(lab: Lab, campaign: Campaign) -> Non
 
 
 @pytest.mark.usefixtures("no_sweep")
-def test_what_another_process_starts_wakes_who_waits_for_it(lab: Lab, campaign: Campaign) -> None:
+def test_a_start_by_another_process_wakes_the_waiter(lab: Lab, campaign: Campaign) -> None:
     """While nothing runs, the record is watched."""
     lab.queue.set_state("paused")
     _, experiment = campaign(replicates=1)

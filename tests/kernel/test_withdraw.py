@@ -53,7 +53,7 @@ def test_a_proposal_is_withdrawn_by_its_proposer(project: Path) -> None:
         assert person.experiments.reject("e3", "a person may").status == "rejected"
 
 
-def test_under_an_agents_shell(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_withdraws_its_own_proposal_in_its_shell(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _propose(project, "mcp:gemini-cli/1")  # e1: the same agent over MCP
     _propose(project, None)  # e2
     monkeypatch.setenv("GEMINI_CLI", "1")
@@ -69,7 +69,7 @@ def test_under_an_agents_shell(project: Path, monkeypatch: pytest.MonkeyPatch) -
     assert run(shlex.split("reject e2 --why x")) == 0
 
 
-def test_over_mcp(project: Path) -> None:
+def test_an_agent_withdraws_its_own_proposal_over_mcp(project: Path) -> None:
     async def deed(client: Client) -> list[Any]:
         await client.call_tool("perpetual_propose", {"command": "true 1"})
         return [

@@ -74,7 +74,7 @@ def command(programs: Path, cwd: Path, *arguments: str) -> subprocess.CompletedP
     )
 
 
-def test_toplevel_names(wheel: Path) -> None:
+def test_the_wheel_holds_the_declared_packages_only(wheel: Path) -> None:
     packages = sorted(path.name for path in (ROOT / "plugins").iterdir() if path.name.startswith("perpetual_"))
     names = ",".join(["perpetual", "perpetual_templates", *packages])
     checker = Path(sys.executable).with_name("check-wheel-contents")
@@ -100,7 +100,7 @@ def test_every_data_file_is_in_the_wheel(wheel: Path) -> None:
     assert missing == []
 
 
-def test_a_newcomers_first_minutes(installed: Path, tmp_path: Path) -> None:
+def test_the_installed_wheel_serves_a_newcomer(installed: Path, tmp_path: Path) -> None:
     listed = json.loads(command(installed, tmp_path, "plugins", "list", "--json").stdout)
     assert {item["state"] for item in listed["items"]} <= {"active", "available"}
     done = command(installed, tmp_path, "init", "-p", "first", "-H", "claude-code", "--json")

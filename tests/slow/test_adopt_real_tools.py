@@ -78,7 +78,9 @@ def bytes_of(path: Path) -> dict[str, bytes]:
     ],
     ids=["default", "sqlite", "files"],
 )
-def test_mlflow(project: Path, capsys: pytest.CaptureFixture[str], variables: dict[str, str], source: str) -> None:
+def test_a_real_mlflow_store_is_adopted(
+    project: Path, capsys: pytest.CaptureFixture[str], variables: dict[str, str], source: str
+) -> None:
     drive(environment(MLFLOW) / "python", "write_mlflow.py", folder=project, **variables)
     before = bytes_of(project / source)
     told = adopt(capsys, "--metric", "val/loss")
@@ -122,7 +124,9 @@ def test_mlflow_s_run_that_has_ended_since_is_taken_by_the_next_call(
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the script reaps the runs with prctl")
-def test_perpetual_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_real_perpetual_agent_project_is_adopted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     programs = environment(AGENT)
     drive(Path(sys.executable), "write_agent.py", str(programs / "perpetual"), folder=tmp_path)
     monkeypatch.chdir(tmp_path)

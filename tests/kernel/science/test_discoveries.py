@@ -10,7 +10,7 @@ import pytest
 from perpetual.science.discoveries import discoveries
 
 
-def test_by_hand() -> None:
+def test_discoveries_worked_by_hand() -> None:
     e_values = {"a": 100.0, "b": 39.0, "c": 41.0, "d": 1.0}
     # Of 4 at 0.05: one needs 80, two need 40, three need 26.7, four need 20.
     assert discoveries(e_values, 0.05) == ["a", "c", "b"]
@@ -23,7 +23,7 @@ def test_a_later_rank_takes_the_earlier_ones_along() -> None:
     assert discoveries({"a": 30.0, "b": 30.0, "c": 30.0, "d": 0.0}, 0.05) == ["a", "b", "c"]
 
 
-def test_borders() -> None:
+def test_discoveries_at_the_thresholds() -> None:
     assert discoveries({}, 0.05) == []
     assert discoveries({"a": 20.0}, 0.05) == ["a"]
     assert discoveries({"a": 19.999}, 0.05) == []

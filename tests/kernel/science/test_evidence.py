@@ -400,7 +400,7 @@ def test_opinions_can_never_decide() -> None:
     assert fold([verdict(1, "refutes", 0.5)])["log_odds"] == pytest.approx(-0.5 * math.log(2))
 
 
-def test_weight_of_an_opinion() -> None:
+def test_an_opinion_weighs_at_most_ln_2() -> None:
     assert judged_weight("supports", 1.0) == pytest.approx(math.log(2))
     assert judged_weight("refutes", 40.0) == pytest.approx(-math.log(2))
     assert judged_weight("inconclusive", 1.0) == 0.0
@@ -438,7 +438,7 @@ def test_a_bounded_shift_shares_the_bound_of_the_opinions() -> None:
     assert fold([{**shift, "log_odds": 0.3}, verdict(1, "refutes")])["log_odds"] == pytest.approx(0.3 - math.log(2))
 
 
-def test_what_is_told_of_a_design_is_shown_with_it() -> None:
+def test_flags_of_a_design_are_shown_with_it() -> None:
     result = fold([row(1, 0.9)], {**KNOWN, "told": ["seen before"]})
     assert measured_part(result)["flags"] == ["seen before"]
     assert result["log_odds"] == fold([row(1, 0.9)])["log_odds"]

@@ -101,7 +101,7 @@ def test_binary_separation_is_the_symmetrised_divergence() -> None:
     assert math.isfinite(binary_separation(1.0, 0.0))
 
 
-def test_what_is_pending_lowers_the_gain() -> None:
+def test_pending_runs_lower_the_gain() -> None:
     for p in (0.2, 0.5, 0.9):
         gains = [conditional_gain(p, pending, 0.5) for pending in (0.0, 0.5, 1.0, 2.0, 3.0)]
         assert gains == sorted(gains, reverse=True)
@@ -166,7 +166,7 @@ def test_a_guess_of_the_noise_plans_like_a_known_one() -> None:
     assert guessed["score"] == known["score"]
 
 
-def test_of_unknown_noise_one_more_replicate_is_asked_for() -> None:
+def test_unknown_noise_asks_for_one_more_replicate() -> None:
     blind = candidate("blind", sigma=None, n_seen=1)
     assert propose(state(blind), 1, {}) == ["blind"]
     assert propose(state({**blind, "tau": 0.0}), 1, {}) == ["blind"]

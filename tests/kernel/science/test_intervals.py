@@ -48,7 +48,7 @@ def test_no_quantile_of_nothing(p: float, nu: float) -> None:
         student_quantile(p, nu)
 
 
-def test_a_mean_by_hand() -> None:
+def test_a_mean_worked_by_hand() -> None:
     found = mean_of([1.0, 2.0, 3.0])
     assert (found.n, found.mean, found.sd, found.nu) == (3, 2.0, 1.0, 2)
     assert found.low == pytest.approx(2.0 - 4.302652730 / 3**0.5)
@@ -61,7 +61,7 @@ def test_one_value_and_equal_values_have_no_interval(values: list[float]) -> Non
     assert not mean_of(values).excludes_zero
 
 
-def test_differences_by_hand() -> None:
+def test_differences_worked_by_hand() -> None:
     a, b = [4.0, 5.0, 7.0], [1.0, 2.0, 3.0]
     pooled = pooled_difference(a, b)
     assert pooled.nu == 4
@@ -74,7 +74,7 @@ def test_differences_by_hand() -> None:
     assert paired == mean_of([3.0, 3.0, 4.0])
 
 
-def test_what_one_run_says_depends_on_what_is_known_of_the_noise() -> None:
+def test_the_interval_of_one_run_depends_on_the_known_noise() -> None:
     assert welch_difference([1.0], [2.0, 3.0]).low is None
     assert welch_difference([1.0, 1.0], [2.0, 3.0]).low is None  # the same seed twice is one run
     assert pooled_difference([1.0], [2.0]).low is None

@@ -95,7 +95,7 @@ def test_the_boundary_of_a_known_noise_is_the_closed_form() -> None:
     assert (found.support.high, found.refute.low) == (None, None)
 
 
-def test_where_a_design_can_say_too_little_no_outcome_decides() -> None:
+def test_no_outcome_decides_where_a_design_says_too_little() -> None:
     design = {"mu1": 1.0, "mu0": 0.0, "tau": 0.25, "s0": 3.0, "nu0": 2.0}
     found = outlook({"id": "h", "prior": 0.5}, {"d": design}, [], "d", THRESHOLDS)
     assert (found.support, found.refute) == (None, None)
@@ -124,7 +124,7 @@ def _covers(span: Span | None, value: float) -> bool:
     ("values", "baseline_n", "shift"),
     [([], 4, -1.1), ([0.3], 0, 1.2), ([0.9, 1.2], 0, 1.25), ([-0.9, -1.2, -1.0], 0, 0.0), ([0.2, 0.4], 4, 0.7)],
 )
-def test_of_some_effect_either_side_may_decide(values: list[float], baseline_n: int, shift: float) -> None:
+def test_either_side_may_decide_a_claim_of_some_effect(values: list[float], baseline_n: int, shift: float) -> None:
     design = {"model": "any"} | ({"baseline_n": baseline_n, "baseline_ss": 0.03} if baseline_n else {})
     rows = rows_of(values, shift)
     found = outlook({"id": "h", "prior": 0.5}, {"d": design}, rows, "d", THRESHOLDS)
@@ -203,5 +203,5 @@ def test_other_designs_and_retracted_rows_are_what_they_are_in_the_rule() -> Non
         (Outlook(0.5, Span(0.9, 50.0), None, False, 1.0), "an effect above +0.9 would support h3 (0.50 -> 0.80)"),
     ],
 )
-def test_the_outlook_in_words(found: Outlook, words: str) -> None:
+def test_the_outlook_is_explained_in_words(found: Outlook, words: str) -> None:
     assert explain(found, "h3", THRESHOLDS) == words

@@ -20,7 +20,7 @@ def test_the_e_value_is_the_mean_wealth_over_the_stakes() -> None:
     assert (got["decision"], got["pairs"]) == ("quarantine", 4)
 
 
-def test_it_stops_at_the_first_decision_and_not_before_five_pairs() -> None:
+def test_a_replay_stops_at_the_first_decision_after_five_pairs() -> None:
     assert gate([1.0] * 4, {"alpha": 0.5}) == {**gate([1.0] * 4, {}), "decision": "quarantine"}
     helped = gate([1.0] * 60, {})
     assert (helped["decision"], helped["e"] >= 20) == ("promote", True)

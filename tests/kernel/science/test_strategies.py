@@ -223,7 +223,7 @@ def test_a_batch_is_one_pick_after_the_other(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SIX)
-def test_what_holds_for_every_strategy(name: str) -> None:
+def test_every_strategy_keeps_the_common_rules(name: str) -> None:
     config = {"strategy": name}
     assert propose(state(candidate("a", sigma=0.2, tau=0.05, n_pending=2)), 1, config) == []  # the minimum gain
     assert propose(state(candidate("a"), H1=0.9), 1, config) == []  # decided

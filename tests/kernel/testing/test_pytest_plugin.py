@@ -58,7 +58,7 @@ def test_nothing_loads_by_itself(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*fixture 'perpetual_project' not found"])
 
 
-def test_it_is_named_in_a_conftest(pytester: pytest.Pytester) -> None:
+def test_the_plugin_is_loaded_by_a_conftest(pytester: pytest.Pytester) -> None:
     pytester.makeconftest("pytest_plugins = ['perpetual.testing.plugin']")
     pytester.makepyfile("def test_it(perpetual_project): assert (perpetual_project / '.perpetual').is_dir()")
     pytester.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
@@ -95,7 +95,7 @@ def test_a_project_is_hermetic(pytester: pytest.Pytester, monkeypatch: pytest.Mo
     )
 
 
-def test_what_a_lab_started_ends_with_the_test(pytester: pytest.Pytester) -> None:
+def test_runs_of_a_lab_end_with_the_test(pytester: pytest.Pytester) -> None:
     _passes(
         pytester,
         """

@@ -70,13 +70,13 @@ def test_there_is_a_broken_twin_for_every_promise() -> None:
 
 @pytest.mark.usefixtures("importable")
 @pytest.mark.parametrize("name", _promises())
-def test_the_whole_one_holds(name: str, tmp_path: Path) -> None:
+def test_a_sound_remote_store_passes(name: str, tmp_path: Path) -> None:
     _run(name, "whole", tmp_path)
 
 
 @pytest.mark.usefixtures("importable")
 @pytest.mark.parametrize(("twin", "name"), BROKEN)
-def test_a_broken_one_fails(twin: str, name: str, tmp_path: Path) -> None:
+def test_a_broken_remote_store_fails(twin: str, name: str, tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
         _run(name, twin, tmp_path)
 

@@ -220,11 +220,11 @@ def test_there_is_a_broken_twin_for_every_promise() -> None:
 
 
 @pytest.mark.parametrize("name", [name for _, name in BROKEN])
-def test_the_whole_one_holds(name: str, request: pytest.FixtureRequest) -> None:
+def test_a_sound_scaffolder_passes(name: str, request: pytest.FixtureRequest) -> None:
     _run(name, Whole(), request)
 
 
 @pytest.mark.parametrize(("broken", "name"), BROKEN, ids=[broken.__name__ for broken, _ in BROKEN])
-def test_a_broken_one_fails(broken: type[Whole], name: str, request: pytest.FixtureRequest) -> None:
+def test_a_broken_scaffolder_fails(broken: type[Whole], name: str, request: pytest.FixtureRequest) -> None:
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         _run(name, broken(), request)

@@ -68,7 +68,7 @@ def test_a_link_is_not_created_through(inside: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_WRONLY, os.O_RDWR])
 @pytest.mark.parametrize("kind", ["pipe", "folder"])
-def test_what_is_no_file_is_refused_at_once(inside: Path, kind: str, flags: int) -> None:
+def test_anything_but_a_file_is_refused_at_once(inside: Path, kind: str, flags: int) -> None:
     place = inside / "status.json"
     if kind == "pipe":
         os.mkfifo(place)

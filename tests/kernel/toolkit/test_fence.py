@@ -58,7 +58,7 @@ def test_a_value_is_one_visible_line(text: str, limit: int) -> None:
     "hidden",
     ["\u202e", "\u2066", "\u200b", "\ufeff", "\x1b[2J", "\x9b", "\u2028", "\U000e0041", "\ufe01", "\U000e0101"],
 )
-def test_what_cannot_be_seen_is_shown(hidden: str) -> None:
+def test_invisible_characters_are_shown(hidden: str) -> None:
     assert hidden not in fence(f"a{hidden}b")
     assert "\\" in neutralise(f"a{hidden}b")
 

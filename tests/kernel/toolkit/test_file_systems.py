@@ -44,7 +44,7 @@ def test_the_longest_mount_point_counts(monkeypatch: pytest.MonkeyPatch, path: s
     assert filesystems.file_system(path) == kind
 
 
-def test_what_is_mounted_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_system_of_a_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if sys.platform == "linux":
         assert filesystems.file_system("/proc/self") == "proc"
         (tmp_path / "link").symlink_to("/proc")
@@ -67,7 +67,7 @@ def test_what_is_mounted_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ("fuse.anything", True), ("fusectl", False),
     ],
 )  # fmt: skip
-def test_network_file_systems(kind: str, network: bool) -> None:
+def test_network_file_systems_are_known(kind: str, network: bool) -> None:
     assert filesystems.is_network(kind) is network
 
 

@@ -14,7 +14,7 @@ _TEXT = "key=One, KEY=two"
 
 
 @pytest.mark.parametrize("flags", [0, re.IGNORECASE])
-def test_it_answers_as_the_pattern(flags: int) -> None:
+def test_a_late_pattern_matches_as_the_compiled_one(flags: int) -> None:
     late, early = late_pattern(r"key=(\w+)", flags), re.compile(r"key=(\w+)", flags)
     for _ in range(2):
         assert late.findall(_TEXT) == early.findall(_TEXT)

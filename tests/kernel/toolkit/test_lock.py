@@ -113,7 +113,7 @@ def test_one_instance_is_not_reentrant_and_its_timeouts_hold(tmp_path: Path) -> 
     guard.release()
 
 
-def test_misuse_is_told(tmp_path: Path) -> None:
+def test_misuse_of_a_lock_raises(tmp_path: Path) -> None:
     guard = FileLock(tmp_path / "lock")
     with pytest.raises(RuntimeError, match="without being held"):
         guard.release()

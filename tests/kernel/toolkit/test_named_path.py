@@ -13,7 +13,7 @@ from perpetual.errors import UsageError
 from perpetual.toolkit.named_path import named_path
 
 
-def test_a_home_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_tilde_is_expanded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     assert named_path("~/a") == named_path("a") == tmp_path / "a"
@@ -27,6 +27,6 @@ def test_a_project_is_created_where_it_is_opened(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("named", ["~nobody-of-this-name/a", "a\0b"])
 @pytest.mark.parametrize("deed", [named_path, lambda named: find_project(explicit=named), Lab.open, Lab.init])
-def test_what_is_no_path_is_a_mistake_of_who_wrote_it(named: str, deed: Callable[[str], object]) -> None:
+def test_an_impossible_path_is_a_usage_error(named: str, deed: Callable[[str], object]) -> None:
     with pytest.raises(UsageError, match=r"there is no user '~|holds a NUL"):
         deed(named)

@@ -158,7 +158,7 @@ def test_the_wait_wakes_at_the_end_and_not_at_its_timeout() -> None:
         assert time.monotonic() - begin < 30.0
 
 
-def test_of_several_the_one_that_ends_is_named(kernel: str) -> None:
+def test_wait_names_the_process_that_ended(kernel: str) -> None:
     with process() as first, process() as second, process() as third:
         identities = [known(each.pid) for each in (first, second, third)]
         begin = time.monotonic()
@@ -221,7 +221,7 @@ def alone(program: str) -> str:
     return done.stdout.strip()
 
 
-def test_it_loads_alone_and_light() -> None:
+def test_the_module_platform_loads_alone_and_light() -> None:
     loaded = set(alone("platform.identity_of(1)\nprint(*sys.modules)").split())
     heavy = {"perpetual", "psutil", "typing", "ctypes", "json", "re", "enum", "signal", "subprocess", "threading"}
     assert loaded.isdisjoint(heavy)

@@ -39,7 +39,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line, parse_constant=refuse) for line in path.read_bytes().decode("ascii").splitlines() if line]
 
 
-def test_a_line_a_call(log_file: Path) -> None:
+def test_each_call_writes_one_line(log_file: Path) -> None:
     perpetual.log(step=1, loss=2.5)
     perpetual.log(loss=2.25, note="über\n\ud800", tags=["a", None, True], lr={"a": {"b": (1, 0.1)}, 3: 4})
     assert _rows(log_file) == [
@@ -121,7 +121,7 @@ def test_every_value_keeps_its_type(log_file: Path, value: Any, kept: Any) -> No
     assert str(row["x"]) == str(kept)  # the sign of zero
 
 
-def test_a_cycle_ends(log_file: Path) -> None:
+def test_a_cyclic_value_is_cut_off(log_file: Path) -> None:
     perpetual.log(x=_CYCLE)
     assert "nested too deeply" in json.dumps(_rows(log_file))
 
@@ -135,7 +135,7 @@ def test_a_torn_line_swallows_no_other(log_file: Path) -> None:
         assert log_file.read_bytes() == torn + b'\n{"step": 2}\n{"step": 3}\n'
 
 
-def test_one_that_is_killed_just_before_swallows_no_other(log_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_torn_just_before_ours_swallows_no_other(log_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the look at the file's end and our own line."""
     perpetual.log(step=1)
     write = os.write
@@ -228,7 +228,7 @@ def test_a_pipe_can_be_logged_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     os.close(writer)
 
 
-def test_it_costs_a_training_next_to_nothing(log_file: Path) -> None:
+def test_logging_costs_a_training_next_to_nothing(log_file: Path) -> None:
     """Held by what is loaded, not by milliseconds: no module of the standard library that Python has not at hand."""
     bare = "import sys; print(*sys.modules)"
     code = "import perpetual; perpetual.log(step=1, loss=2.0); " + bare
@@ -240,7 +240,7 @@ def test_it_costs_a_training_next_to_nothing(log_file: Path) -> None:
     assert _rows(log_file) == [{"step": 1, "loss": 2.0}]
 
 
-def test_who_is_killed_leaves_one_torn_line_at_most(tmp_path: Path) -> None:
+def test_a_killed_process_leaves_one_torn_line_at_most(tmp_path: Path) -> None:
     """At any instant, with lines of many pages; the next process's lines are whole."""
     path = tmp_path / "metrics.jsonl"
     code = "import perpetual\nprint(flush=True)\nn = 0\nwhile True: perpetual.log(n=n, text='x' * 300_000); n += 1\n"

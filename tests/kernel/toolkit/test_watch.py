@@ -35,7 +35,7 @@ def _touch(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [_append, _replace, _touch], ids=["appended", "replaced", "a new time"])
-def test_a_change_wakes(tmp_path: Path, change: Callable[[Path], None]) -> None:
+def test_a_change_wakes_the_waiter(tmp_path: Path, change: Callable[[Path], None]) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"")
     before = path.stat().st_mtime_ns, path.stat().st_ino
@@ -102,7 +102,7 @@ def test_a_closed_watch_leaves_no_thread_and_can_be_used_again(tmp_path: Path) -
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts what inotify takes")
 @pytest.mark.parametrize("limit", ["of instances", "of watches"])
-def test_what_cannot_be_watched_leaves_nothing_behind(
+def test_a_folder_that_cannot_be_watched_is_polled_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
     """The user's limit is reached: it is looked for at intervals, however long it lasts."""

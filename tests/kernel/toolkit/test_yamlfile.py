@@ -49,7 +49,7 @@ def test_changes_at_the_same_time_are_all_there(file: Path, monkeypatch: pytest.
     assert file.read_text("utf-8").startswith("# by a person\none: 1 # kept\n")
 
 
-def test_who_cannot_have_its_turn_is_told(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_locked_by_another_process_is_a_transient_error(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(yamlfile, "PATIENCE_S", 0.01)
     before = file.read_bytes()
     with (
@@ -75,7 +75,7 @@ def test_rights_and_links_stay(file: Path, tmp_path: Path) -> None:
     assert yamlfile.read_yaml(file) == {"one": 2}
 
 
-def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(PerpetualError, match=r"gone.*settings\.yaml could not be written.*nothing was changed") as told:
         yamlfile.set_value(tmp_path / "gone" / "settings.yaml", ("one",), 1)
     assert told.value.code == "not_written"

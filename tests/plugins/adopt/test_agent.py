@@ -98,7 +98,7 @@ def test_a_guess_is_called_one(old: Path, capsys: pytest.CaptureFixture[str]) ->
     assert guessed.reason == "perpetual-agent took it for done; its exit status was never recorded"
 
 
-def test_what_is_left_out_is_told(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_omitted_records_are_listed(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
     left = {item["what"]: item["why"] for item in adopt(capsys)["skipped"]}
     assert left["note bad.md"] == "the note bad.md was rejected: prompt_injection"
     assert left["approval of exp-005"] == "an approval binds a whole specification; a person gives it anew"
@@ -107,7 +107,7 @@ def test_what_is_left_out_is_told(old: Path, capsys: pytest.CaptureFixture[str])
     assert not [what for what in left if "max_concurrent_runs" in what]
 
 
-def test_the_budget_goes_on(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_budget_of_the_adopted_project_goes_on(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change(old / ".perpetual", "UPDATE budget_log SET gpu_hours = 150.0 WHERE experiment_id = 'exp-006'")
     change(old / ".perpetual", "INSERT INTO budget_log (experiment_id, gpu_hours) VALUES (NULL, 2.0)")
     budget = adopt(capsys)["budget"]
@@ -141,7 +141,7 @@ def test_a_methodology_is_carried_over_key_by_key(old: Path, capsys: pytest.Capt
         assert methodology["auto_approve"] is False
 
 
-def test_twice_is_once(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_adopting_a_project_twice_adds_nothing(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
     adopt(capsys)
     with Lab.open() as lab:
         seq = lab.status()["seq"]

@@ -128,7 +128,7 @@ def test_twice_is_once_and_a_longer_table_adds_what_is_new(
         assert lab.hypotheses.get("h1").evidence_count == 6
 
 
-def test_what_is_next_runs_as_it_stands(research: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_printed_next_commands_run_unchanged(research: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = adopt(capsys)
     steps = told["next"]
     assert [step.split()[0] for step in steps] == ["git", "perpetual"] * 3 + ["perpetual"]
@@ -174,7 +174,7 @@ def test_another_header_decides(project: Path, capsys: pytest.CaptureFixture[str
         assert lab.context.need("run", "r1").body["adopted"]["cells"] == {"val_pass": "true"}
 
 
-def test_commas_and_several_tables(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_with_commas_and_several_tables_are_read(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("a.tsv").write_text("commit,val_loss,status\nabc1234,0.5,keep\n")
     Path("b.tsv").write_text("commit\tval_loss\tstatus\nabc1234\t0.4\tkeep\n")
     Path("other.tsv").write_text("name\tvalue\nx\t1\n")

@@ -94,7 +94,9 @@ def test_a_damaged_project_is_not_moved(
         (b"SQLite format 3\x00" + b"x" * 500, 1),
     ],
 )
-def test_garbage_is_no_source(project: Path, capsys: pytest.CaptureFixture[str], data: bytes, code: int) -> None:
+def test_garbage_is_refused_as_a_source(
+    project: Path, capsys: pytest.CaptureFixture[str], data: bytes, code: int
+) -> None:
     for name in ("results.tsv", "mlflow.db", "graph.db"):
         (project / name).write_bytes(data)
         assert adopt(capsys, name, code=code)["error"]["hint"]
@@ -250,7 +252,7 @@ def test_configurations_that_are_no_json_of_ours(
         assert lab.experiments.get("e3").hypothesis_id is None
 
 
-def test_numbers_that_are_none(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_impossible_numbers_are_no_values(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [
         "aaaaaaa\tnan\tkeep\ta",
         "bbbbbbb\tinf\tkeep\tb",

@@ -141,7 +141,7 @@ class _Batch(Batch):
 
 
 @pytest.mark.parametrize("batch", [None, 5, {"plugin": "adopt"}, [E1], _Batch("adopt", "x", "s", [E1])])
-def test_what_is_no_batch_is_refused(project: Path, batch: Any) -> None:
+def test_an_invalid_batch_is_refused(project: Path, batch: Any) -> None:
     with Lab.open() as lab:
         with pytest.raises(UsageError) as caught:
             lab.imports.take(batch)
@@ -158,7 +158,7 @@ def test_what_is_no_batch_is_refused(project: Path, batch: Any) -> None:
         ImportedRun("r", "e", "done", duration_s=1e300),
     ],
 )
-def test_what_the_books_could_not_hold_is_refused_by_its_row(project: Path, record: Any) -> None:
+def test_a_row_that_the_ledger_cannot_hold_is_refused_by_number(project: Path, record: Any) -> None:
     with Lab.open() as lab:
         for dry_run in (True, False):
             with pytest.raises(UsageError, match="row 2") as caught:

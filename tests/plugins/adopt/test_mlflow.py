@@ -78,7 +78,7 @@ def test_runs_with_all_that_is_known_of_them(store: str, capsys: pytest.CaptureF
     assert bytes_of(Path(store)) == before
 
 
-def test_what_was_deleted_or_still_runs_is_left(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_deleted_and_running_mlflow_runs_are_left_out(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     told = adopt(capsys)
     assert (told["hypotheses"], told["runs"]) == (2, 4)
     left = {item["what"].split(" (")[0]: item["why"] for item in told["skipped"]}
@@ -92,7 +92,7 @@ def test_what_was_deleted_or_still_runs_is_left(store: str, capsys: pytest.Captu
         assert lab.evidence.list().items == ()
 
 
-def test_twice_is_once(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_adopting_mlflow_twice_adds_nothing(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     first, second = adopt(capsys), adopt(capsys)
     assert first["runs"] == second["known"]["runs"] == 4
     assert (second["hypotheses"], second["experiments"], second["runs"]) == (0, 0, 0)
@@ -154,7 +154,7 @@ def test_a_metric_nobody_has_is_a_wrong_option(store: str, capsys: pytest.Captur
     assert adopt(capsys, "--direction", "max", code=2)["error"]["code"] == "usage"
 
 
-def test_what_is_next_measures_the_best_again(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_next_commands_measure_the_best_again(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     told = adopt(capsys, "--metric", "val/loss")
     assert [("again: child" in step, "again: base/line" in step) for step in told["next"][:2]] == [
         (True, False),

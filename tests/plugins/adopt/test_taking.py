@@ -136,7 +136,7 @@ def test_adopted_work_neither_counts_nor_stops_the_loop(project: Path) -> None:
         assert lab.hypotheses.get("h1").confidence == 0.5
 
 
-def test_the_faces_show_it(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_and_mcp_show_adopted_runs(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(SAMPLES / "mlruns", project / "mlruns")
     assert run(["adopt", "--metric", "val/loss"]) == 0
     shown = capsys.readouterr().out
@@ -162,7 +162,7 @@ def test_an_adoption_excludes_another(project: Path, capsys: pytest.CaptureFixtu
     assert run(["adopt", "--json"]) == 0
 
 
-def test_python_does_the_same(project: Path) -> None:
+def test_lab_imports_adopts_from_python(project: Path) -> None:
     def items() -> Iterator[Any]:
         yield ImportedHypothesis("q", "does it help?", metric="acc", direction="max", parked=True)
         yield ImportedExperiment("q:1", "q", "one", metric="acc", direction="max")
@@ -184,7 +184,7 @@ def test_python_does_the_same(project: Path) -> None:
         assert from_json(Run, {**older, "is_seed_known": True}).seed == 0
 
 
-def test_what_an_agent_adopts_is_its_word(project: Path) -> None:
+def test_records_that_an_agent_adopts_are_its_word(project: Path) -> None:
     """A file that says it is sure is written in a moment."""
     items = [ImportedHypothesis("q", "does it help?", prior=0.99, confidence=0.9999, verdict="supported")]
     with Lab.open(actor="agent:claudecode") as agent:

@@ -22,7 +22,7 @@ def test_every_command_is_in_its_place(project: Path, capsys: pytest.CaptureFixt
     assert _listed(capsys.readouterr().out) == [*ORDER]
 
 
-def test_without_it_the_kernel_s_commands_are_left(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_kernel_s_commands_work_without_the_plugin_cli(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--without", "cli", "--help"]) == 0
     assert _listed(capsys.readouterr().out) == [name for name in ORDER if name in KERNEL]
     assert run(["--without", "cli", "--json", "hypotheses", "list"]) == 2

@@ -242,7 +242,7 @@ def test_probabilities_sum_to_one(passages: list[str], smoothing: str, options: 
         ("discount", {"discount": 0.5}, (0.5 + 0.5 * 2 * (0.5 + 0.5 * 2 / 3) / 3) / 2),
     ],
 )
-def test_probabilities_worked_by_hand(smoothing: str, options: dict[str, float], expected: float) -> None:
+def test_probabilities_equal_those_worked_by_hand(smoothing: str, options: dict[str, float], expected: float) -> None:
     """Bigrams of "aab" over three characters: after "a" once "a" and once "b"."""
     model = train.NgramModel(2, smoothing, 3, **options)
     model.learn("aab")

@@ -156,7 +156,7 @@ def test_a_package_that_is_installed_is_not_hidden(tmp_path: Path) -> None:
         new_plugin("tinydb", "store", tmp_path)
 
 
-def test_what_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(PerpetualError, match="cannot be written"):
         new_plugin("x", "store", tmp_path / "file")

@@ -22,7 +22,9 @@ STORES = sorted(
 
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("seed", [1, 2])
-def test_two_hundred_kills(tmp_path: Path, capsys: pytest.CaptureFixture[str], store: str, seed: int) -> None:
+def test_a_store_survives_two_hundred_kills(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], store: str, seed: int
+) -> None:
     arguments = ["--kills", "200", "--writers", "8", "--seed", str(seed), "--folder", str(tmp_path)]
     code = run(["chaos", "--store", store, *arguments, "--json"])
     document = json.loads(capsys.readouterr().out)
@@ -33,5 +35,5 @@ def test_two_hundred_kills(tmp_path: Path, capsys: pytest.CaptureFixture[str], s
     assert all(killed_in[phase] for phase in ("waiting", "block", "commit", "compaction")), killed_in
 
 
-def test_stores_are_tried() -> None:
+def test_tinydb_is_among_the_stores_that_are_killed() -> None:
     assert "tinydb" in STORES

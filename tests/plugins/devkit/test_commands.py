@@ -42,7 +42,7 @@ def test_help_names_the_commands(project: Path, capsys: pytest.CaptureFixture[st
     assert run(["plugins", "chek"]) == 2
 
 
-def test_without_the_tools_the_rest_works(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_commands_work_without_the_plugin_devkit(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = project / ".perpetual" / "config.yaml"
     text = path.read_text("utf-8")
     assert "  disabled: []" in text

@@ -74,7 +74,7 @@ def test_a_provider_that_ends_the_process_is_a_finding(suite: Suite) -> None:
     assert "did not run to its end" in str(result.reason)
 
 
-def test_without_a_suite_or_without_pytest_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_verdict_is_given_without_a_suite_or_pytest(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not has_suite(SLOTS["command"])
     without = SuiteResult(None, None, "there is no contract suite for a command")
     assert run_suite(SLOTS["command"], "a/b", "x:y", {}) == without
@@ -232,7 +232,7 @@ HANGS = """
 """
 
 
-def test_what_says_nothing_has_a_verdict_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_vacuous_test_has_a_verdict_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "blind_gate.py").write_text(GATE.format(""), "utf-8")
     found = run_suite(SLOTS["gate"], "acme/blind", "blind_gate:build", {})
@@ -273,7 +273,7 @@ def test_a_part_that_always_hangs_is_given_up(tmp_path: Path, monkeypatch: pytes
     assert [pid for pid in children if is_alive(pid)] == []
 
 
-def test_what_is_left_has_ended_when_it_was_killed(tmp_path: Path) -> None:
+def test_leftover_processes_have_ended_after_the_kill(tmp_path: Path) -> None:
     """A process that gives much memory back runs on for a moment after the signal."""
     large = "held = b'1' * 300_000_000; print('held', flush=True); import time; time.sleep(600)"
     environment = {**os.environ, "PERPETUAL_TEST_LEFT": str(tmp_path)}

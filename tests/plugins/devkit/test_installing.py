@@ -219,7 +219,7 @@ def test_a_path_is_a_distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("text", ["", "-r", "a b", "--index-url=http://x", "ü", "x;y", "x\n--pre"])
-def test_what_is_no_name_is_refused(text: str) -> None:
+def test_an_invalid_plugin_name_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is no name"):
         wanted([text], [])
 
@@ -230,7 +230,7 @@ def test_an_empty_path_is_not_the_working_directory() -> None:
 
 
 @pytest.mark.parametrize("name", ["sqlite", "perpetual-lab", "perpetual_lab==1"])
-def test_what_is_perpetuals_own_is_not_installed(name: str) -> None:
+def test_bundled_plugins_are_not_installed(name: str) -> None:
     with pytest.raises(UsageError):
         wanted([name], [], bundled=["sqlite"])
 
@@ -256,7 +256,7 @@ def test_an_agent_changes_no_environment(
 # --- the environment ------------------------------------------------------------------------------------------
 
 
-def test_without_pip_uv_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uv_is_used_without_pip(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_installer().name == "pip"
     monkeypatch.setattr("perpetual_devkit.installer.find_spec", lambda name: None)
     monkeypatch.setattr("perpetual_devkit.installer.shutil.which", lambda name: f"/bin/{name}")

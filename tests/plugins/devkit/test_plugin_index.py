@@ -80,7 +80,7 @@ def test_the_names_of_a_listing(index: Index, form: str) -> None:
     assert index.asked[0]["path"] == "/simple/"
 
 
-def test_it_is_asked_once_a_day(index: Index) -> None:
+def test_the_index_is_asked_once_a_day(index: Index) -> None:
     first = listed(index.url)
     assert listed(index.url) == first
     assert len(index.asked) == 1
@@ -98,7 +98,7 @@ def test_a_password_is_sent_and_not_shown(index: Index) -> None:
     assert "cret" not in kept
 
 
-def test_what_is_no_listing_is_exit_3(index: Index) -> None:
+def test_an_unusable_listing_is_exit_3(index: Index) -> None:
     index.status = 503
     with pytest.raises(TransientError, match="503"):
         listed(index.url)
@@ -118,7 +118,9 @@ def test_a_listing_that_is_cut_off_is_no_answer(index: Index) -> None:
     assert not Path(os.environ["PERPETUAL_STATE_DIR"], plugin_index.FILE).exists()
 
 
-def test_the_command(index: Index, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plugins_search_lists_and_filters(
+    index: Index, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", index.url)
     monkeypatch.setenv("PIP_NO_INDEX", "0")
     assert run(["plugins", "search", "SL", "--json"]) == 0

@@ -131,18 +131,18 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
         pytest.param("report_section", "no_function", False, "cannot be called with a lab", marks=pytest.mark.slow),
     ],
 )
-def test_what_is_called(call: Call, slot: str, attribute: str, ok: bool | None, words: str) -> None:
+def test_each_offered_part_is_called_once(call: Call, slot: str, attribute: str, ok: bool | None, words: str) -> None:
     found = call(slot, attribute)
     assert (found.ok, words in found.detail) == (ok, True), found
 
 
 @pytest.mark.slow
-def test_what_hangs_is_ended(call: Call) -> None:
+def test_a_call_that_hangs_is_ended(call: Call) -> None:
     assert call("report_section", "hangs", limit_s=1.0) == CallResult(False, "it had not ended after 1 s")
 
 
 @pytest.mark.slow
-def test_what_a_command_leaves_running_is_ended(call: Call, tmp_path: Path) -> None:
+def test_processes_that_a_command_leaves_are_ended(call: Call, tmp_path: Path) -> None:
     found = call("command", "serves", limit_s=3.0)
     assert found == CallResult(None, "it had not ended after 3 s")
     child = int((tmp_path / "child-of-a-command").read_text())

@@ -83,7 +83,7 @@ def test_an_upgrade_that_breaks_rows_is_named(upgrade: str, words: str) -> None:
         tried(RecordKind("alarm", FIELDS, version=2, upgrade=upgrade))
 
 
-def test_what_cannot_be_tried_is_said() -> None:
+def test_a_kind_that_cannot_be_tried_is_named() -> None:
     alarm = RecordKind("alarm", FIELDS, version=2, upgrade="acme_steps:untried")
     noted = RecordKind("noted", {"note": Field("str", "which", required=True, references="note")})
     said, unclear = tried(alarm, noted)

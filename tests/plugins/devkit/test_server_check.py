@@ -32,7 +32,7 @@ def test_the_doctor_starts_the_mcp_server_as_a_client_would(project: Path, monke
         assert "none-of-that-name" in found.detail
 
 
-def test_it_has_its_place_among_the_findings(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_mcp_has_its_place_among_the_findings(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_check.ServerCheck, "examine", lambda *_: Finding(None, "not asked"))
     with Lab.open(project) as lab:
         names = [item["check"] for item in lab.doctor()]

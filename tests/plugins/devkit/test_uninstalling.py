@@ -38,7 +38,7 @@ def below(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_all_but_records_goes(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_uninstall_removes_all_but_records(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record = below(home / "project" / ".perpetual" / "store")
     before = below(home)
     assert run(["uninstall", "--dry-run", "--json"]) == 0
@@ -61,7 +61,7 @@ def test_all_but_records_goes(home: Path, capsys: pytest.CaptureFixture[str]) ->
         assert [claim.statement for claim in lab.hypotheses.list().items] == ["it stays"]
 
 
-def test_what_a_person_keeps_there_stays(home: Path) -> None:
+def test_files_of_a_person_in_the_state_folder_stay(home: Path) -> None:
     (home / "state" / "notes.txt").write_text("mine", "utf-8")
     (home / "state" / "mcp").mkdir()
     (home / "state" / "mcp" / "server.py").write_text("mine", "utf-8")
@@ -93,7 +93,7 @@ def test_a_project_that_was_removed_is_named(home: Path) -> None:
     assert not (home / "state").exists()
 
 
-def test_live_runs_refuse_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uninstall_is_refused_while_runs_are_live(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Lab.open(home / "project") as lab:
         trial = lab.experiments.propose(command="sleep 60", wall_s=60.0, cost_run_hours=0.1)
         lab.experiments.approve(trial.id)
@@ -116,7 +116,9 @@ def test_a_file_that_cannot_be_taken_out_keeps_the_state(home: Path) -> None:
     assert [record.path for record in trust_record.stored()] == [str(home / "project")]
 
 
-def test_an_agent_may_not(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_agent_may_not_uninstall(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("CLAUDECODE", "1")
     assert run(["uninstall", "--yes", "--json"]) == 4
     assert (home / "state" / "secret").exists()

@@ -116,7 +116,7 @@ HOSTILE = st.text(alphabet="./\\ .gitGIT~1:%2eaé\u0301\u200b\u202e\0\ud800\u212
 
 @settings(max_examples=60, deadline=None)
 @given(st.one_of(HOSTILE, HOSTILE.map(lambda text: f"{text}.md"), st.text(max_size=12)))
-def test_what_is_accepted_is_safe_and_its_own_normal_form(path: str) -> None:
+def test_an_accepted_path_is_safe_and_in_normal_form(path: str) -> None:
     try:
         note = check_path(path)
     except PathRefused:

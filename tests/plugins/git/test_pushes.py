@@ -170,7 +170,7 @@ def test_a_trailer_in_a_pushed_commit_counts_for_nothing(notes: NoteRepository, 
     assert notes.find_intent(2) == made
 
 
-def test_what_is_no_regular_file_is_neither_listed_nor_followed(
+def test_anything_but_a_regular_file_is_neither_listed_nor_followed(
     notes: NoteRepository, folder: Path, git: Git, tmp_path: Path
 ) -> None:
     head = put(notes, 1, "a", b"one")

@@ -75,7 +75,7 @@ def test_a_short_run_goes_ahead_and_a_long_one_does_not() -> None:
     assert behind(units, live, shared(1), 100.5, alone(2)) is None
 
 
-def test_what_the_first_does_not_need_is_free_for_all() -> None:
+def test_devices_that_the_first_run_does_not_need_are_free() -> None:
     live = [Job("r1", alone(2), 100.0, ("GPU-0", "GPU-1")), Job("r2", alone(1), 50.0, ("GPU-3",))]
     units = machine(4, live)  # GPU 2 is free; three are there at 100, four with GPU 3
     assert behind(units, live, alone(1), inf, alone(3)) == ["GPU-2"]
@@ -152,7 +152,7 @@ def earliest(count: int, live: Sequence[Job], need: GpuNeed) -> float | None:
 
 @settings(max_examples=150, deadline=None)
 @given(count=st.integers(1, 4), before=JOBS, first=NEEDS, later=NEEDS, end_s=st.integers(1, 30) | st.just(inf))
-def test_who_goes_ahead_delays_nobody(
+def test_a_backfilled_run_delays_no_other(
     count: int, before: list[tuple[GpuNeed, float]], first: GpuNeed, later: GpuNeed, end_s: float
 ) -> None:
     live = placed(count, runs(before, "r"))

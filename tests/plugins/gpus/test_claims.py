@@ -86,7 +86,7 @@ def test_a_claim_lives_as_long_as_somebody_holds_it(tmp_path: Path) -> None:
     assert sorted(os.listdir(folder())) == ["host", "lock"]
 
 
-def test_looking_makes_nothing() -> None:
+def test_reading_claims_writes_nothing() -> None:
     assert living() == []
     assert problem() is None
     assert not folder().exists()
@@ -105,7 +105,7 @@ def test_the_folder_is_private_and_of_this_boot(monkeypatch: pytest.MonkeyPatch,
         os.close(held)
 
 
-def test_what_an_earlier_boot_of_this_machine_left_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_claims_of_an_earlier_boot_are_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     os.close(made(a_claim(tmp_path)))
     before = folder()
     far = before.with_name("a-boot-of-another-machine")  # that shares the home
@@ -140,7 +140,7 @@ _HOME = '"project": "x", "run_id": "r1", "run_dir": "x", "units": {}, "home": [1
      f'{{{_HOME}, "ends_at_s": 1{"0" * 400}}}', "[" * 100_000],
     ids=range(8),
 )  # fmt: skip
-def test_what_is_no_claim_is_nobody_s(text: str, tmp_path: Path) -> None:
+def test_an_invalid_claim_file_counts_for_no_run(text: str, tmp_path: Path) -> None:
     held = made(a_claim(tmp_path))
     try:
         (folder() / "0.json").write_text(text)
@@ -185,7 +185,7 @@ def test_one_decides_at_a_time(tmp_path: Path) -> None:
     assert not decided().is_busy
 
 
-def test_where_nothing_can_be_written_nothing_is_claimed(tmp_path: Path) -> None:
+def test_no_claim_is_made_where_nothing_can_be_written(tmp_path: Path) -> None:
     with deserted(Path.home() / ".local/state/perpetual"):
         board = decided()
         assert "perpetual" in (board.problem or "")

@@ -21,7 +21,7 @@ def ask(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str,
 
 
 @pytest.mark.parametrize("options", [(), ("--safe",)])
-def test_it_answers_outside_of_a_project(
+def test_gpu_status_answers_outside_of_a_project(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -33,7 +33,7 @@ def test_it_answers_outside_of_a_project(
     }  # fmt: skip
 
 
-def test_without_its_plugin_the_command_says_so(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_gpu_status_says_that_its_plugin_is_missing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ask(capsys, "config", "set", "plugins.disabled", "gpus")
     assert run(["gpu-status"]) == 2
     assert "no plugin that is loaded offers 'gpu-status'" in capsys.readouterr().err

@@ -93,7 +93,7 @@ def test_a_shared_run_that_takes_more_than_it_declared_is_believed(machine: GpuM
         (gpus(1), {"cpus": 100_000}, "needs 100000 CPUs, and"),
     ],
 )
-def test_what_can_never_fit_fails_at_once(
+def test_a_request_that_can_never_fit_fails_at_once(
     machine: GpuMachine, gpu_lab: Lab, state: str, given: dict[str, Any], told: str
 ) -> None:
     machine.becomes(state)

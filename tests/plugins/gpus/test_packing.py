@@ -82,7 +82,7 @@ def test_a_run_alone_is_not_joined_and_joins_nobody() -> None:
     assert chosen(found, shared(1)) == ["GPU-1"]
 
 
-def test_devices_by_number() -> None:
+def test_devices_are_chosen_by_number() -> None:
     found = units(gpu(0), gpu(1), gpu(2), holds={"GPU-1": holds(("r1", None))})
     assert chosen(found, alone(1, 2)) == ["GPU-2"]
     assert chosen(found, alone(2, 2, 0)) == ["GPU-2", "GPU-0"]
@@ -115,7 +115,7 @@ def test_a_shared_run_goes_where_least_is_left_over() -> None:
     assert chosen(found, shared(81)) is None
 
 
-def test_what_is_reserved_counts_before_it_is_used() -> None:
+def test_reserved_memory_counts_before_it_is_used() -> None:
     """A reading alone lies while a run warms up."""
     warming = units(gpu(0, used=0), holds={"GPU-0": holds(("r1", 50))})
     assert [unit.left_bytes for unit in warming] == [30 * GIB]
@@ -147,7 +147,7 @@ def test_a_process_that_tells_no_memory_is_not_counted_twice() -> None:
     assert found[0].left_bytes == 50 * GIB
 
 
-def test_what_the_driver_keeps_is_nobody_s() -> None:
+def test_memory_that_the_driver_keeps_is_not_leased() -> None:
     kept = gpu(0, used=0)
     kept = Gpu(**{**{name: getattr(kept, name) for name in Gpu.__dataclass_fields__}, "memory_free_bytes": 79 * GIB})
     (unit,) = units(kept)
@@ -163,7 +163,7 @@ def test_a_device_that_tells_no_memory_takes_runs_alone() -> None:
     assert waits_for(found, shared(1)) == "needs 1 GiB on one GPU; GPU 0 does not tell how much memory it has"
 
 
-def test_one_process_only() -> None:
+def test_an_exclusive_device_takes_one_process() -> None:
     found = units(gpu(0, compute_mode="exclusive_process"), holds={"GPU-0": holds(("r1", 10))})
     assert chosen(found, shared(10)) is None
     assert waits_for(found, shared(10)) == "needs 10 GiB on one GPU; GPU 0 is held by r1"
@@ -201,7 +201,7 @@ def test_strangers_may_be_allowed(owner: Owner) -> None:
 
 
 @pytest.mark.parametrize("owner", [Owner("ended", "r12"), Owner("run", "r5")])
-def test_our_own_remains_are_no_strangers(owner: Owner) -> None:
+def test_processes_of_our_own_runs_are_not_foreign(owner: Owner) -> None:
     found = units(gpu(0, processes=(process(7),)), owners={7: owner}, rules=ALLOWED)
     assert chosen(found, alone()) is None
 
@@ -249,7 +249,7 @@ def test_a_device_in_trouble_is_not_leased(given: dict[str, Any], told: str) -> 
 
 
 @pytest.mark.parametrize("excluded", ["1", "GPU-1"])
-def test_excluded_devices(excluded: str) -> None:
+def test_excluded_devices_are_not_chosen(excluded: str) -> None:
     found = units(gpu(0), gpu(1), rules=PlacementSettings(frozenset({excluded})))
     assert chosen(found, alone()) == ["GPU-0"]
     assert chosen(found, alone(1, 1)) is None
@@ -337,6 +337,6 @@ def test_outside_a_project_nobody_is_ours() -> None:
     [(80 * GIB, "80 GiB", "80 GiB"), (80 * GIB - 1, "79.9 GiB", "80 GiB"), (2**20, "1 MiB", "1 MiB"), (5, "5 bytes",
      "5 bytes"), (1536, "1.5 KiB", "1.5 KiB")],
 )  # fmt: skip
-def test_sizes_in_words(number: int, down: str, up: str) -> None:
+def test_free_sizes_round_down_and_needed_sizes_up(number: int, down: str, up: str) -> None:
     """What is there is rounded down and what is needed up, so that a run never waits for what seems to be there."""
     assert (shown_bytes(number), shown_bytes(number, up=True)) == (down, up)

@@ -116,7 +116,7 @@ def test_colours_only_on_a_terminal_and_signs_that_it_can_show() -> None:
         console.print(gpu_table(RACK, console))
 
 
-def test_on_a_terminal_the_table_is_drawn_in_its_place_until_ctrl_c(
+def test_the_table_is_redrawn_on_a_terminal_until_ctrl_c(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []

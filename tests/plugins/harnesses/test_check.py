@@ -50,7 +50,7 @@ def _finding(lab: Lab) -> Finding:
     return found
 
 
-def test_without_a_scaffold_nothing_is_said(tmp_path: Path) -> None:
+def test_the_check_finds_nothing_without_a_scaffold(tmp_path: Path) -> None:
     with Lab.init(tmp_path / "project", name="test") as lab:
         assert [check for check in lab.doctor() if check["check"].startswith("harness")] == []
 
@@ -65,7 +65,7 @@ def test_without_a_scaffold_nothing_is_said(tmp_path: Path) -> None:
         ("sys.exit(3)", False, "does not list it: exit 3"),
     ],
 )  # fmt: skip
-def test_what_the_harness_says_is_told(
+def test_the_answer_of_the_harness_is_shown(
     lab: Lab, codex: Callable[[str], None], body: str, ok: bool | None, told: str
 ) -> None:
     codex(body)

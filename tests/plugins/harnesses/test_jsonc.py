@@ -120,7 +120,7 @@ def test_the_place_of_a_new_entry() -> None:
     assert jsonedit.put(text, ["b"], 2, comments=True) == '{\n  "a": 1, // one\n  "b": 2\n}\n'
 
 
-def test_what_follows_a_line_comment_is_not_swallowed() -> None:
+def test_text_after_a_line_comment_is_not_swallowed() -> None:
     text = '{ "a": 1, // note\n "b": 2 }'
     assert jsonedit.load(jsonedit.drop(text, ["b"], floor=0, comments=True), comments=True) == {"a": 1}
 
@@ -144,6 +144,6 @@ def test_items_of_a_list_with_comments() -> None:
         ("", 1),
     ],
 )
-def test_what_is_no_json_in_spite_of_comments_is_refused_with_its_line(text: str, line: int) -> None:
+def test_invalid_json_with_comments_is_refused_with_its_line(text: str, line: int) -> None:
     with pytest.raises(ValueError, match=rf"^line {line}: "):
         jsonedit.put(text, ("a",), 1, comments=True)

@@ -108,11 +108,11 @@ def test_an_equal_value_is_not_another_one_by_its_type() -> None:
     assert jsonedit.put('{"a": 1}', ("a",), True) != '{"a": 1}'
 
 
-def test_of_two_keys_the_one_that_parsers_take_is_edited() -> None:
+def test_the_last_of_two_equal_keys_is_edited() -> None:
     assert json.loads(jsonedit.put('{"a": 1, "a": 2}', ("a",), 3)) == {"a": 3}
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"a": 1,}', '// c\n{"a": 1}', '{"a": 1} x'])
-def test_what_is_no_json_is_refused_with_its_line(text: str) -> None:
+def test_invalid_json_is_refused_with_its_line(text: str) -> None:
     with pytest.raises(ValueError, match=r"^line \d+: "):
         jsonedit.put(text, ("a",), 1)

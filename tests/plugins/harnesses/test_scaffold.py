@@ -73,7 +73,7 @@ def _dumped(document: Any, indent: int | str | None, ascii_only: bool, end: str,
     end=st.sampled_from(["", "\n", "\n\n"]),
     crlf=st.booleans(),
 )
-def test_what_was_there_survives_and_comes_back_to_the_byte(
+def test_earlier_content_survives_and_comes_back_to_the_byte(
     servers: dict[str, Any],
     settings_file: dict[str, Any],
     notes: bytes | None,
@@ -304,7 +304,7 @@ def test_a_previous_entry_of_that_name_comes_back(config: Config) -> None:
     assert json.loads(path.read_text())["mcpServers"] == {"perpetual": {"command": "old"}, "z": {}}
 
 
-def test_of_an_edited_file_the_user_s_own_items_stay_and_our_empty_objects_go(config: Config) -> None:
+def test_removal_keeps_the_user_s_items_of_an_edited_file(config: Config) -> None:
     path = config.root / ".claude/settings.json"
     path.parent.mkdir()
     path.write_text('{"permissions": {"allow": ["mcp__perpetual__*"]}}')

@@ -58,7 +58,7 @@ def test_the_command_of_a_record_that_was_brought_is_ignored(lab: Lab) -> None:
     assert "touch started" not in (lab.root / ".mcp.json").read_text()
 
 
-def test_our_own_record_is_believed_until_a_byte_of_it_changes(lab: Lab) -> None:
+def test_a_record_of_ours_counts_until_a_byte_changes(lab: Lab) -> None:
     (lab.root / ".mcp.json").write_text('{ "mcpServers": {} }\n')
     lab.scaffold(["mcp"], command=["/opt/perpetual"])
     assert lab.scaffold(["mcp"])["command"] == ["/opt/perpetual"]
@@ -68,7 +68,7 @@ def test_our_own_record_is_believed_until_a_byte_of_it_changes(lab: Lab) -> None
     assert "/opt/evil" not in (lab.root / ".mcp.json").read_text()
 
 
-def test_our_own_record_gives_the_bytes_back(lab: Lab) -> None:
+def test_a_record_of_ours_gives_the_bytes_back(lab: Lab) -> None:
     (lab.root / ".mcp.json").write_text('{ "mcpServers": {} }\n')
     lab.scaffold(["mcp"])
     lab.scaffold(remove=["mcp"])

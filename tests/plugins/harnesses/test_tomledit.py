@@ -62,7 +62,7 @@ def test_put_changes_the_one_table_and_drop_gives_the_text_back(text: str) -> No
 
 @settings(max_examples=60, deadline=None)
 @given(text=texts(), behind=texts())
-def test_what_was_written_behind_ours_stays(text: str, behind: str) -> None:
+def test_text_written_behind_our_table_stays(text: str, behind: str) -> None:
     edited = tomledit.put(text, KEYS, TABLE) + "# a person's note\n[later]\nx = 1 # one\n"
     left = tomledit.drop(edited, KEYS, floor=1)
     found = tomllib.loads(left)
@@ -111,6 +111,6 @@ def test_values_inside_a_table_are_written_inline() -> None:
         ("[[mcp_servers]]\n", "line 1: mcp_servers is no table"),
     ],
 )
-def test_what_cannot_take_the_table_is_refused_with_its_line(text: str, told: str) -> None:
+def test_toml_that_cannot_take_the_table_is_refused_with_its_line(text: str, told: str) -> None:
     with pytest.raises(ValueError, match=rf"^{told}"):
         tomledit.put(text, KEYS, TABLE)

@@ -88,7 +88,7 @@ def test_plain_text_has_one_view() -> None:
         "a_long_snake_case",
     ],
 )
-def test_what_only_looks_encoded_is_left_alone(text: str) -> None:
+def test_text_that_only_looks_encoded_is_left_alone(text: str) -> None:
     assert _texts(text) == [text]
 
 
@@ -109,7 +109,7 @@ def test_depth_runs_and_sizes_are_bounded() -> None:
     assert all(len(view.text) <= len(huge) for view in views(huge))
 
 
-def test_squeezed_marks_lost_blanks() -> None:
+def test_squeezed_text_is_marked_as_without_blanks() -> None:
     squeezed = next(view for view in views(" ".join(PHRASE.replace(" ", ""))) if view.name == "spaced")
     assert squeezed.squeezed
     assert squeezed.text == PHRASE.replace(" ", "")

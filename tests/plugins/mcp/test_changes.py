@@ -68,7 +68,7 @@ def test_an_event_names_the_resource_that_it_changed(kind: str, subject: str, ur
         ("evidence_added", "v3", {"hypothesis_id": None}, []),
     ],
 )
-def test_what_a_record_changes_beside_itself_is_told(
+def test_resources_that_a_record_changes_are_notified(
     kind: str, subject: str, payload: dict[str, Any], uris: list[str]
 ) -> None:
     assert uris_of(Event(1, "", "user:x", kind, subject, payload)) == [RESOURCE, *uris]

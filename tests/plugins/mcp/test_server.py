@@ -159,7 +159,7 @@ def test_a_client_that_asks_to_discover_first_is_served_without_a_handshake(proj
 # --- starting -------------------------------------------------------------------------------------------------------
 
 
-def test_without_a_project_the_reason_is_on_stderr(
+def test_the_reason_is_on_stderr_without_a_project(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -144,14 +144,14 @@ def test_a_message_that_is_too_long_is_refused_and_the_next_one_served(battered:
         (b"", (None, -32600)),  # as the wire tells one that is too long
     ],
 )
-def test_who_waits_for_an_answer_gets_the_error_of_json_rpc(line: bytes, told: tuple[object, int]) -> None:
+def test_a_broken_request_is_answered_with_a_json_rpc_error(line: bytes, told: tuple[object, int]) -> None:
     refusal = refusal_of(line)
     assert refusal is not None
     assert (refusal["id"], refusal["error"]["code"]) == told
 
 
 @pytest.mark.parametrize("line", [b"  ", b'{"jsonrpc":"2.0"}', b'{"id":1,"result":3}', b'{"id":1,"error":{}}'])
-def test_who_waits_for_none_gets_none(line: bytes) -> None:
+def test_a_broken_notification_gets_no_answer(line: bytes) -> None:
     assert refusal_of(line) is None
 
 
@@ -219,9 +219,7 @@ def open_store(options, *, path):
 
 
 @pytest.mark.slow
-def test_what_a_store_prints_as_it_opens_stays_out_of_the_stream(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_output_of_an_opening_store_stays_out_of_the_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is opened before the server is there."""
     write_distribution(tmp_path / "acme", {"acme_noisy.py": NOISY}, {"noisy": "acme_noisy"})
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "acme"), prepend=os.pathsep)
@@ -340,7 +338,7 @@ def test_a_signal_loses_nothing_that_was_answered(project: Path, number: signal.
 
 
 @pytest.mark.slow
-def test_without_a_standard_input_the_reason_is_told(project: Path) -> None:
+def test_the_reason_is_printed_without_standard_input(project: Path) -> None:
     done = subprocess.run(
         ["sh", "-c", 'exec "$@" <&-', "sh", *COMMAND], cwd=project, capture_output=True, text=True, timeout=60
     )

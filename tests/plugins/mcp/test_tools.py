@@ -141,7 +141,7 @@ def test_a_campaign_over_the_tools_alone(project: Path) -> None:
     talk(opener(project), deed)
 
 
-def test_notes_over_the_tool(project: Path) -> None:
+def test_the_tool_memory_writes_lists_and_reads_notes(project: Path) -> None:
     async def deed(client: Client) -> None:
         async def call(**arguments: Any) -> Any:
             result = await client.call_tool("perpetual_memory", arguments)
@@ -305,7 +305,7 @@ def test_long_lists_come_in_pages_that_fit(project: Path) -> None:
     assert talk(opener(project), deed) == [f"h{number}" for number in range(1, 61)]
 
 
-def test_what_is_too_long_is_cut_and_says_so(project: Path) -> None:
+def test_a_long_answer_is_cut_and_says_so(project: Path) -> None:
     """A record's own texts, a note, a log: never more than the bound, never silently."""
     config = {f"key{number}": "v" * 60 for number in range(900)}
     note = "".join(f"line {number} of a long note about warm-up\n" for number in range(900))
@@ -423,7 +423,7 @@ def test_a_refusal_is_bounded_too(project: Path) -> None:
     talk(opener(project), deed)
 
 
-def test_what_is_approved_is_not_said_to_wait(filled: Path) -> None:
+def test_an_approved_experiment_is_not_said_to_wait(filled: Path) -> None:
     given = {"command": "true", "idempotency_key": "once"}
 
     async def deed(client: Client) -> list[str]:

@@ -35,11 +35,11 @@ def folder(tmp_path: Path) -> RunFolder:
 
 
 @pytest.mark.parametrize("reader", ALL)
-def test_nothing_there(reader: MetricReader, folder: RunFolder) -> None:
+def test_a_reader_finds_nothing_in_an_empty_folder(reader: MetricReader, folder: RunFolder) -> None:
     assert reader.read(folder) == {}
 
 
-def test_results_file(folder: RunFolder) -> None:
+def test_a_results_file_is_read_with_its_sources(folder: RunFolder) -> None:
     path = folder.cwd / "results.json"
     path.write_text(json.dumps({"metrics": {"val_loss": 2.21, "n": 3, "ok": True, "name": "x"}, "seed": 3}))
     assert results_file({}).read(folder) == {
@@ -58,7 +58,7 @@ def test_an_older_results_file_is_another_runs(folder: RunFolder) -> None:
 
 
 @pytest.mark.parametrize(("name", "reader"), [("results.json", results_file({})), ("results.csv", csv_file({}))])
-def test_what_the_run_just_before_left_is_not_this_runs(folder: RunFolder, name: str, reader: MetricReader) -> None:
+def test_files_of_the_previous_run_are_not_read(folder: RunFolder, name: str, reader: MetricReader) -> None:
     path = folder.cwd / name
     path.write_text('{"acc": 0.5}' if name.endswith("json") else "acc\n0.5\n")
     started_ns = int(folder.started_at_s * 1e9)
@@ -106,7 +106,7 @@ def test_json_on_stdout_among_other_lines(folder: RunFolder) -> None:
         ("loss: inf", "loss", None),
     ],
 )
-def test_text_lines(folder: RunFolder, line: str, name: str, value: float | None) -> None:
+def test_a_number_in_a_line_of_text_is_found(folder: RunFolder, line: str, name: str, value: float | None) -> None:
     (folder.log_dir / "stdout.log").write_text(f"start\n{line}\n")
     assert stdout_text({}).read(folder)[name] == MetricValue(value, "stdout.log:2")
 
@@ -121,13 +121,13 @@ def test_a_number_that_is_cut_is_none(folder: RunFolder) -> None:
 
 
 @pytest.mark.parametrize("line", ["loss: two", "http://host:80/x", "took 12:30:01", "version: 1.2.3", "key: 0x10"])
-def test_what_is_no_metric(folder: RunFolder, line: str) -> None:
+def test_lines_without_a_metric_give_none(folder: RunFolder, line: str) -> None:
     (folder.log_dir / "stdout.log").write_text(line + "\n")
     assert stdout_text({}).read(folder) == {}
 
 
 @pytest.mark.parametrize("reader", ALL)
-def test_what_is_no_file_holds_nobody_up(reader: MetricReader, folder: RunFolder) -> None:
+def test_anything_but_a_file_blocks_no_reader(reader: MetricReader, folder: RunFolder) -> None:
     """A pipe without a writer would wait for ever; a folder cannot be read."""
     for name in FILES:
         os.mkfifo(folder.log_dir / name)
@@ -167,7 +167,7 @@ def test_a_number_beyond_a_float_is_said(reader: MetricReader, folder: RunFolder
 
 
 @pytest.mark.parametrize("reader", ALL)
-def test_what_is_nested_without_end_is_no_metric(reader: MetricReader, folder: RunFolder) -> None:
+def test_endlessly_nested_json_is_no_metric(reader: MetricReader, folder: RunFolder) -> None:
     for name in FILES:
         (folder.log_dir / name).write_text('{"a":' * 100_000 + "1" + "}" * 100_000 + '\n{"acc": 0.5}\n')
     assert {name: item.value for name, item in reader.read(folder).items()} in ({"acc": 0.5}, {})
@@ -184,14 +184,14 @@ def test_what_is_nested_without_end_is_no_metric(reader: MetricReader, folder: R
         ({"type": "int", "text": "0xf..."}, None),
     ],
 )
-def test_what_the_run_s_own_log_keeps_with_its_type(folder: RunFolder, typed: dict[str, str], value: float) -> None:
+def test_typed_numbers_of_the_run_log_are_read(folder: RunFolder, typed: dict[str, str], value: float) -> None:
     (folder.log_dir / "metrics.jsonl").write_text(
         json.dumps({"loss": typed, "name": {"type": "str", "text": "1"}}) + "\n"
     )
     assert metrics_log({}).read(folder) == {"loss": MetricValue(value, "metrics.jsonl:1")}
 
 
-def test_of_a_very_long_log_the_end_is_read(folder: RunFolder) -> None:
+def test_the_end_of_a_very_long_log_is_read(folder: RunFolder) -> None:
     """From a line's start on, and with the lines' own numbers; what comes before is counted in pieces of a MiB."""
     last = 100_000
     lines = [f'{{"loss": {number}.0, "n{number}": 1}}' for number in range(1, last + 1)]
@@ -239,7 +239,7 @@ def test_an_empty_cell_is_no_value(folder: RunFolder) -> None:
         ("loss,,__proto__\n1,2,3\n", {"loss": 1.0, "__proto__": 3.0}),
     ],
 )
-def test_tables_of_every_kind(folder: RunFolder, text: str, values: dict[str, float | None]) -> None:
+def test_csv_tables_of_every_kind_are_read(folder: RunFolder, text: str, values: dict[str, float | None]) -> None:
     (folder.log_dir / "results.csv").write_text(text)
     assert {name: item.value for name, item in csv_file({}).read(folder).items()} == values
 

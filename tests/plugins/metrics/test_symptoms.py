@@ -60,7 +60,7 @@ def log(folder: Path, text: str, name: str = "stderr.log") -> Path:
 
 
 @pytest.mark.parametrize(("kind", "line"), SAID)
-def test_what_programs_say(tmp_path: Path, kind: str, line: str) -> None:
+def test_a_known_line_is_a_symptom_of_its_kind(tmp_path: Path, kind: str, line: str) -> None:
     found = symptoms_of(REDACTOR, [log(tmp_path, f"step 1\nstep 2\n{line}\n")])
     assert [item.kind for item in found] == [kind]
     assert found[0].text == line.strip()
@@ -85,7 +85,7 @@ def test_every_rule_has_a_line_and_every_hint_a_rule() -> None:
         "",
     ],
 )
-def test_what_is_no_symptom(tmp_path: Path, line: str) -> None:
+def test_an_ordinary_line_is_no_symptom(tmp_path: Path, line: str) -> None:
     assert symptoms_of(REDACTOR, [log(tmp_path, line + "\n")]) == []
 
 
@@ -127,7 +127,7 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     assert found.text.isprintable()
 
 
-def test_what_is_no_file_tells_nothing_and_holds_up_nobody(tmp_path: Path) -> None:
+def test_anything_but_a_file_has_no_symptoms_and_blocks_nothing(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "stderr.log")
     (tmp_path / "stdout.log").mkdir()
     assert symptoms_of(REDACTOR, [tmp_path / "stderr.log", tmp_path / "stdout.log", tmp_path / "none"]) == []

@@ -176,7 +176,7 @@ def test_the_probe_prints_one_document(machine: Machine) -> None:
     assert (part["processes"], part["error"]) == (gpu["processes"], None)
 
 
-def test_mig(machine: Machine) -> None:
+def test_mig_instances_are_read_with_their_processes(machine: Machine) -> None:
     machine.becomes(
         f"gpu A\ntotal 40960\nutil 50 50\nproc C {NO_SUCH_PID} 100 0 1\nproc C {NO_SUCH_PID} 200 0 2\n"
         f"proc C {NO_SUCH_PID + 1} 300 0 2\nmig 1 20096 MIG-one\nmig 2 10048 MIG-two\n"
@@ -210,7 +210,7 @@ def test_a_process_whose_name_is_no_text(machine: Machine, tmp_path: Path) -> No
     assert process.name.encode("utf-8").startswith(b"odd")  # a lone surrogate could not be encoded
 
 
-def test_compute_modes(machine: Machine) -> None:
+def test_compute_modes_are_named(machine: Machine) -> None:
     machine.becomes("".join(f"gpu A\ncompute_mode {code}\n" for code in (0, 2, 3, 1)))
     modes = [gpu.compute_mode for gpu in read_devices().gpus]
     assert modes == ["default", "prohibited", "exclusive_process", None]
@@ -285,12 +285,12 @@ def test_a_name_that_is_no_text_spoils_nothing_else(machine: Machine) -> None:
     [b"", b"\x00\xff\x80 garbage \x01\n\n:::\n" * 50, b"uuid GPU-before-any\nproc C x y\nmig\n", b"[" * 5000],
     ids=["empty", "binary", "out-of-order", "one-long-line"],
 )
-def test_a_garbage_state(machine: Machine, state: bytes) -> None:
+def test_a_garbage_driver_state_lists_no_gpu(machine: Machine, state: bytes) -> None:
     machine.becomes(state)
     assert read_devices() == Reading("570.00.00", (), "the NVIDIA driver lists no GPU")
 
 
-def test_garbage_about_a_gpu(machine: Machine) -> None:
+def test_garbage_about_a_gpu_leaves_defaults(machine: Machine) -> None:
     machine.becomes("gpu\ntotal many\nutil x\npower\ncompute_mode soon\nproc C\nproc C -1 -1\nmig x\nerror none\n")
     gpu = only(read_devices())
     assert (gpu.name, gpu.memory_total_bytes, gpu.compute_mode) == ("NVIDIA Stub GPU", 0, "default")
@@ -371,7 +371,7 @@ def test_a_driver_that_cannot_be_opened(machine: Machine, code: int, words: str,
     assert reading.transient is transient
 
 
-def test_without_a_driver_no_process_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_process_is_started_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
     try:
         ctypes.CDLL(LIBRARY)

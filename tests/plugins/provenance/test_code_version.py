@@ -75,7 +75,7 @@ def test_line_ends_that_git_converts_make_no_difference(root: Path) -> None:
     assert _state(root).tree == first.tree
 
 
-def test_what_cannot_be_read_is_unknown(root: Path) -> None:
+def test_code_that_cannot_be_read_is_unknown(root: Path) -> None:
     (root.parent / "shared.py").write_text("two and more\n")
     state = _state(root, hashed_bytes=5)
     assert (state.sha256, state.tree, "bytes" in (state.why or "")) == (None, None, True)
@@ -125,7 +125,7 @@ def test_programs_are_those_that_the_command_names_below_the_folder(tmp_path: Pa
         ("../x", "x", False),
     ],
 )
-def test_globs(pattern: str, path: str, expected: bool) -> None:
+def test_an_ignored_glob_matches_its_paths(pattern: str, path: str, expected: bool) -> None:
     assert Ignore([pattern]).matches(path) is expected
 
 

@@ -100,7 +100,7 @@ def _restore(code: Path, place: Path, document: GitFact, target: Path) -> None:
 # --- the code -------------------------------------------------------------------------------------------------------
 
 
-def test_a_clean_repository(code: Path, place: Path) -> None:
+def test_a_clean_repository_is_recorded_by_its_commit(code: Path, place: Path) -> None:
     (code / "some.log").write_text("ignored\n")
     state, document, problems = capture(code / "sub", place)
     commit = git(code, "rev-parse", "HEAD").decode().strip()
@@ -255,7 +255,7 @@ def test_detached_and_in_a_worktree(code: Path, place: Path, tmp_path: Path) -> 
     assert "+other" in (place / "code.patch").read_text()
 
 
-def test_who_does_not_want_to_see_untracked_files(code: Path, place: Path) -> None:
+def test_untracked_files_are_looked_for_in_the_project_where_git_hides_them(code: Path, place: Path) -> None:
     """As in a home folder under git: then only the project's own are looked for."""
     (code / "new").write_text("1")
     (code / "sub" / "new").write_text("2")
@@ -288,7 +288,7 @@ def test_a_repository_of_sha256_objects(place: Path, tmp_path: Path) -> None:
     assert (len(state.commit or ""), state.dirty, problems) == (64, True, [])
 
 
-def test_before_the_first_commit(place: Path, tmp_path: Path) -> None:
+def test_a_repository_without_a_commit_is_recorded(place: Path, tmp_path: Path) -> None:
     folder = tmp_path / "unborn"
     folder.mkdir()
     git(folder, "init", "-q")
@@ -359,7 +359,7 @@ def test_git_is_asked_only_where_it_may_find_a_repository(tmp_path: Path, monkey
         (lambda folder: (folder / ".git").write_text("garbage\n"), "invalid gitfile"),
     ],
 )
-def test_what_cannot_be_had_is_said(place: Path, tmp_path: Path, make: Callable[[Path], None], why: str) -> None:
+def test_missing_facts_are_named(place: Path, tmp_path: Path, make: Callable[[Path], None], why: str) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     make(folder)
@@ -370,7 +370,9 @@ def test_what_cannot_be_had_is_said(place: Path, tmp_path: Path, make: Callable[
     assert [*place.iterdir()] == []
 
 
-def test_without_git(code: Path, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_capture_without_git_names_the_problem(
+    code: Path, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert capture(code, place).problems == ["git is not installed here"]
     (tmp_path / "git").write_text("#!/bin/sh\nexit 3\n")
@@ -400,7 +402,7 @@ def test_variables_that_point_git_elsewhere_do_not_count(
     assert not (tmp_path / "mark").exists()
 
 
-def test_what_is_too_much_is_hashed_or_counted(code: Path, place: Path) -> None:
+def test_files_beyond_the_limits_are_hashed_or_counted(code: Path, place: Path) -> None:
     limits = Limits(kept_file_bytes=10, kept_bytes=15, hashed_bytes=60, listed=7, patch_bytes=100)
     (code / "train.py").write_text("x" * 500)
     sizes = {"a": 9, "b": 5, "c": 5, "d": 11, "e": 100, "f": 40}
@@ -474,7 +476,7 @@ def test_an_earlier_launcher_s_leftovers_are_replaced(code: Path, place: Path) -
 
 
 @pytest.mark.slow
-def test_fifty_thousand_files(code: Path, place: Path) -> None:
+def test_fifty_thousand_untracked_files_are_counted(code: Path, place: Path) -> None:
     for folder in range(50):
         (code / f"data{folder}").mkdir()
         for number in range(1000):
@@ -491,7 +493,7 @@ def test_fifty_thousand_files(code: Path, place: Path) -> None:
 # --- the interpreter ------------------------------------------------------------------------------------------------
 
 
-def test_our_own_python() -> None:
+def test_the_running_python_is_described() -> None:
     from importlib.metadata import distributions
 
     found = interpreter_of([sys.executable, "x.py"], Path.cwd(), os.environ)

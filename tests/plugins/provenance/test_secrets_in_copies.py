@@ -88,12 +88,12 @@ def test_a_key_of_several_lines_leaves_as_many_lines_in_a_patch() -> None:
      ".netrc", ".kube/config", ".npmrc", ".pypirc", "gcp-service-account.json", "client_secret_1.json",
      "credentials.json", ".aws/x"],
 )  # fmt: skip
-def test_names_of_secret_files(path: str) -> None:
+def test_a_secret_file_is_known_by_its_name(path: str) -> None:
     assert names_secret(path)
 
 
 @pytest.mark.parametrize(
     "path", ["train.py", "secrets.py", "token.py", "id_rsa.pub", ".env.example", "conf.yaml", "tokens.md"]
 )
-def test_names_of_other_files(path: str) -> None:
+def test_an_ordinary_file_is_not_taken_for_a_secret(path: str) -> None:
     assert not names_secret(path)

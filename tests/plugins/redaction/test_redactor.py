@@ -22,7 +22,7 @@ SECRETS = build({})
      "APIKEY", "NETRC_CREDENTIALS", "session-cookie", "SENTRY_DSN", "Authorization", "PRIVATEKEY", "api.key",
      "MYSQL_PWD", "WANDB_API_KEY", "x-auth-token"],
 )  # fmt: skip
-def test_names_of_secrets(name: str) -> None:
+def test_a_secret_name_is_known(name: str) -> None:
     assert SECRETS.is_secret_name(name)
     assert SECRETS.setting(name, "hunter2") == MASK
     assert SECRETS.setting(name, "") == ""
@@ -34,7 +34,7 @@ def test_names_of_secrets(name: str) -> None:
      "COMPASS_URL", "PYTHONHASHSEED", "AUTHOR", "OMP_NUM_THREADS", "PERPETUAL_SEED", "LR", "TOKENS_PER_STEP",
      "PAD_TOKEN_ID", "KEY_DIM", "SSH_AUTH_SOCK"],
 )  # fmt: skip
-def test_names_of_no_secrets(name: str) -> None:
+def test_an_ordinary_name_is_no_secret(name: str) -> None:
     assert not SECRETS.is_secret_name(name)
 
 
@@ -67,11 +67,11 @@ def test_names_of_no_secrets(name: str) -> None:
         ("0123456789abcdef0123456789abcdef01234567", "0123456789abcdef0123456789abcdef01234567"),
     ],
 )
-def test_texts(text: str, shown: str) -> None:
+def test_secrets_in_a_text_are_masked(text: str, shown: str) -> None:
     assert SECRETS.text(text) == shown
 
 
-def test_words_of_a_command() -> None:
+def test_secrets_in_a_command_are_masked() -> None:
     words = ["python", "train.py", "--api-key", "hunter2", "--token=abc", "API_KEY=x", "--lr", "0.1", "--auth",
              "--seed", "1", "lr=0.1", "https://u:p@h/x", "--password=", "x"]  # fmt: skip
     assert SECRETS.words(words) == [
@@ -128,7 +128,7 @@ _RUN = base64.b64encode(f"token = {_GITHUB}".encode()).decode()
         ("k3yk3yk3y", 'curl -H "X-Api-Key: k3yk3yk3y" u'),
     ],
 )
-def test_secrets_of_every_form(secret: str, text: str) -> None:
+def test_a_secret_of_every_form_is_masked(secret: str, text: str) -> None:
     shown = SECRETS.text(text)
     assert secret not in shown
     assert MASK in shown
@@ -153,12 +153,12 @@ def test_secrets_of_every_form(secret: str, text: str) -> None:
         "rng_key=42 secret=42 HF_TOKEN is not set, set HF_TOKEN=$HF_TOKEN or api_key_file=/run/secrets/k1",
     ],
 )
-def test_what_is_no_secret_stays(text: str) -> None:
+def test_ordinary_text_stays(text: str) -> None:
     assert SECRETS.text(text) == text
     assert not SECRETS.in_command(text)
 
 
-def test_values_of_json() -> None:
+def test_secrets_in_json_are_masked() -> None:
     config = {"lr": 0.1, "api_key": "hunter2", "pad_token": "<pad>", "db": {"password": "x1y2z3"},
               "argv": ["--token", "a1b2c3d4"], "note": f"use {_GITHUB}", "max_tokens": 5, "key": "loss"}  # fmt: skip
     assert SECRETS.value(config) == {
@@ -183,7 +183,7 @@ def test_commands_that_hold_a_secret(command: str) -> None:
     ["python train.py --lr 0.1", "x --token $TOKEN", "x --key val_loss", "x --tokens 100", "x --sort-key val_acc1",
      "tool -p 8080 -u root", "sh -c 'echo $WANDB_API_KEY'", "x --api-key-file k.txt", "x --eos-token '</s>'"],
 )  # fmt: skip
-def test_commands_without_a_secret(command: str) -> None:
+def test_a_command_without_a_secret_holds_none(command: str) -> None:
     assert not SECRETS.in_command(command)
 
 
@@ -208,7 +208,7 @@ def test_a_followed_text_is_redacted_across_its_pieces() -> None:
      "http://", "-p aB3$aB3$ ", "ghp_aB3\n", "\\n", "token: ", "& a=b", "authorization: bearer ", "\uff47",
      "A1/" * 20 + " AKIAIOSFODNN7QWERTYZ "],
 )  # fmt: skip
-def test_time_is_linear(unit: str) -> None:
+def test_redaction_takes_linear_time(unit: str) -> None:
     def lasting(length: int) -> float:
         text = (unit * length)[:length]
         times = []

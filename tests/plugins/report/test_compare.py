@@ -48,7 +48,7 @@ def test_seeds_are_folded_and_a_winner_needs_an_interval(lab: Lab) -> None:
     assert (one["better"], one["low"], one["verdict"]) == (None, None, "not separable at this n (3 and 1)")
 
 
-def test_without_a_direction_there_is_no_winner(project: Path) -> None:
+def test_compare_names_no_winner_without_a_direction(project: Path) -> None:
     with Lab.open() as lab:
         for value in (1, 5):
             command = f"sh -c 'echo size={value}.$PERPETUAL_SEED'"
@@ -85,7 +85,7 @@ def test_runs_can_be_compared_too(lab: Lab) -> None:
     assert pair_of(answer, "loss")["verdict"] == "not separable at this n (1 and 1)"
 
 
-def test_what_does_not_count_is_left_out_and_named(lab: Lab) -> None:
+def test_runs_that_do_not_count_are_left_out_and_named(lab: Lab) -> None:
     crashed = next(item for item in lab.experiments.list(hypothesis_id="h3").items if item.title == "crashes")
     (arm,) = [arm for arm in compare(lab, ["e1", crashed.id])["arms"] if arm["id"] == crashed.id]
     assert (arm["runs"], arm["metrics"]) == ([], {})
@@ -93,7 +93,9 @@ def test_what_does_not_count_is_left_out_and_named(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize(("ids", "code"), [(("e1",), 2), (("e1", "E1"), 2), (("e1", "e99"), 5), (("e1", "h1"), 5)])
-def test_wrong_ids(study: Path, capsys: pytest.CaptureFixture[str], ids: tuple[str, ...], code: int) -> None:
+def test_compare_refuses_wrong_ids(
+    study: Path, capsys: pytest.CaptureFixture[str], ids: tuple[str, ...], code: int
+) -> None:
     assert asked(capsys, "compare", *ids)[0] == code
 
 

@@ -72,7 +72,7 @@ def page(text: str) -> Page:
     return Page(text)
 
 
-def test_it_is_one_file_that_fetches_nothing_and_runs_nothing(page: Page, text: str) -> None:
+def test_the_html_is_one_file_that_fetches_and_runs_nothing(page: Page, text: str) -> None:
     policy = next(item["content"] for item in page.all("meta") if item.get("http-equiv") == "Content-Security-Policy")
     assert "default-src 'none'" in policy
     assert "script" not in policy
@@ -166,7 +166,7 @@ def test_an_empty_project_has_a_page(project: Path) -> None:
     Page(empty)
 
 
-def test_without_matplotlib_the_way_out_is_named(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_html_names_the_way_out_without_matplotlib(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = (
         "import sys; sys.modules['matplotlib'] = None\n"
         "from perpetual.cli.app import run\n"
@@ -325,7 +325,7 @@ def _luminance(shade: str) -> float:
 
 
 @pytest.mark.parametrize(("column", "papers"), [(0, ("#ffffff", "#f6f7f9")), (1, ("#14181d", "#1c2229"))])
-def test_what_is_read_stands_out_and_what_is_drawn_is_seen(text: str, column: int, papers: tuple[str, str]) -> None:
+def test_text_and_drawings_have_enough_contrast(text: str, column: int, papers: tuple[str, str]) -> None:
     """WCAG 2.1 AA: 4.5 to 1 for words, 3 to 1 for marks; lines of a grid carry nothing."""
     for paper in papers:
         assert paper in text

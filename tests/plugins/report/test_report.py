@@ -84,7 +84,7 @@ def test_a_failed_run_is_listed_with_its_reason(project: Path) -> None:
     assert "| r1 | e1: sh -c 'exit 3' | failed | exit code 3 |" in text
 
 
-def test_the_command(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_report_prints_or_writes_a_file(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["report"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("# test: report")

@@ -106,7 +106,7 @@ def test_a_renewed_baseline_moves_what_names_it(project: Path) -> None:
         ]  # fmt: skip
 
 
-def test_it_writes_nothing(project: Path, moments: list[tuple[int, dict[str, Any]]]) -> None:
+def test_steps_of_a_report_write_nothing(project: Path, moments: list[tuple[int, dict[str, Any]]]) -> None:
     with Lab.open() as lab:
         before = (lab.feed.last(), lab.context.store.seq())
         take(lab)

@@ -128,7 +128,7 @@ def test_any_digit_of_the_markdown_that_is_changed_is_found(campaign: Path, mark
 
 
 @pytest.mark.slow
-def test_the_problem_is_named(study: Path, page: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_names_the_changed_number(study: Path, page: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("report.html").write_text(page)
     code, answer = asked(capsys, "verify", "report.html")
     assert (code, answer["ok"], answer["problems"], answer["notes"]) == (0, True, [], [])
@@ -205,7 +205,7 @@ def test_the_json_of_a_report_is_a_report(study: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("text", ["", "# a title\n", "{", '{"schema": "perpetual.run/1"}', "<!doctype html>\n<p>1"])
-def test_what_is_no_report_is_exit_2(study: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+def test_verify_refuses_another_file_with_exit_2(study: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
     Path("file").write_text(text)
     code, answer = asked(capsys, "verify", "file")
     assert (code, answer["error"]["code"]) == (2, "usage")
@@ -215,7 +215,7 @@ def test_what_is_no_report_is_exit_2(study: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.slow
-def test_what_happens_later_does_not_matter(lab: Lab, study: Path, page: str, markdown: str) -> None:
+def test_later_events_do_not_matter(lab: Lab, study: Path, page: str, markdown: str) -> None:
     Path("report.html").write_text(page)
     Path("report.md").write_text(markdown)
     lab.evidence.add("h1", verdict="refutes", why="later")

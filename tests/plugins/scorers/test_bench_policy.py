@@ -113,7 +113,7 @@ def test_a_broken_file_fails_its_row_and_not_the_bench(
     assert "no policy kept the contract" in shown.out
 
 
-def test_people_get_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_policy_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bench-policy", *QUICK, "--policy", "decisive", "--world", "misdeclared-noise", "--seed", "9"]) == 0
     shown = capsys.readouterr().out
     assert "2 campaigns each, misdeclared-noise world, seed 9" in shown
@@ -160,7 +160,7 @@ def test_the_document_can_be_written_to_a_file(capsys: pytest.CaptureFixture[str
     assert json.loads((outside / "out.json").read_text()) == found
 
 
-def test_without_matplotlib_a_picture_is_refused_before_anything_is_computed(
+def test_a_picture_is_refused_before_any_work_without_matplotlib(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import importlib.util

@@ -17,7 +17,7 @@ def stopped(count: int) -> dict[str, StoppingRow]:
     return {row.rule: row for row in optional_stopping(count)}
 
 
-def test_what_is_said_is_about_as_often_true() -> None:
+def test_a_stated_confidence_is_about_as_often_true() -> None:
     rows = calibrated(400)
     for rule in POOLED:
         row = rows[rule]

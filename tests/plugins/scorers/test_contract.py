@@ -163,7 +163,7 @@ def test_a_pick_says_which_outcome_would_decide(project: Path) -> None:
             assert lab.hypotheses.get(claim.id).status == status
 
 
-def test_where_no_outcome_decides_a_pick_says_so(project: Path) -> None:
+def test_a_pick_says_where_no_outcome_decides(project: Path) -> None:
     with Lab.open(project) as lab:
         _with_a_grid(lab, noise=0.1)
         (picked,) = lab.experiments.propose_auto(1, dry_run=True)

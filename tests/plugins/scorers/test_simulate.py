@@ -87,7 +87,7 @@ def test_each_world_can_be_decided(world: str) -> None:
     assert all(not 0.2 < p < 0.8 for _, p in played.said)
 
 
-def test_worlds_differ() -> None:
+def test_worlds_give_different_run_hours() -> None:
     hours = {world: episode(DEFAULT, Cell(0.8, 1, world), 0, 0).run_hours for world in WORLDS}
     assert len({*hours.values()}) == len(WORLDS)
 
@@ -188,7 +188,7 @@ def test_the_answer_does_not_depend_on_who_computes_what_when() -> None:
         ({"episodes": 0}, "episodes"),
     ],
 )
-def test_what_makes_no_sense_is_refused(given: dict[str, Any], words: str) -> None:
+def test_impossible_settings_are_refused(given: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         bench({"a": DEFAULT}, **given)
 
@@ -209,7 +209,7 @@ def test_the_figures_are_those_of_the_campaigns() -> None:
     assert result.high == 30.0
 
 
-def test_calibration_figures() -> None:
+def test_calibration_figures_worked_by_hand() -> None:
     perfect = [(True, 1.0), (False, 0.0)]
     assert (brier_score(perfect), calibration_error(perfect)) == (0.0, 0.0)
     vain = [(True, 0.95), (False, 0.95)]

@@ -177,7 +177,7 @@ def test_a_file_that_is_in_use_keeps_its_mode(database: Path, fit_for_wal: Calla
     assert _rows(opened) == [1, 2]
 
 
-def test_what_is_no_database_is_left_alone(database: Path) -> None:
+def test_a_file_that_is_no_database_is_left_alone(database: Path) -> None:
     database.write_bytes(b"no database at all, and long enough for a header" * 20)
     before = database.read_bytes()
     for deed in (opening.open_writing, opening.open_reading):
@@ -187,7 +187,7 @@ def test_what_is_no_database_is_left_alone(database: Path) -> None:
     assert database.read_bytes() == before
 
 
-def test_odd_names(tmp_path: Path) -> None:
+def test_a_database_with_an_odd_name_opens(tmp_path: Path) -> None:
     for name in ("a?mode=memory", "a#b %41", "ü\n;", "file:x"):
         opening.create(tmp_path / name, _build)
         assert _rows(opening.open_reading(tmp_path / name, 1.0)) == [1]

@@ -115,7 +115,9 @@ def test_files_are_private(folder: Path, store: SqliteStore) -> None:
 
 
 @pytest.mark.parametrize("mode", ["wal", "truncate"])
-def test_it_tells_its_mode(folder: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+def test_describe_names_the_mode_and_its_reason(
+    folder: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
     monkeypatch.setattr(opening, "choose_mode", lambda folder: (mode, "for this reason"))
     _append(store, 1)
     told = store.describe()
@@ -627,7 +629,7 @@ _VALUES: list[Any] = [
 ]  # fmt: skip
 
 
-def test_what_equals_what_is_pythons_affair(store: SqliteStore) -> None:
+def test_values_are_equal_as_in_python(store: SqliteStore) -> None:
     """The same answers as the twin's, which compares in Python; with a limit too."""
     twin = InMemoryStore()
     kind = Kind("sample", prefix="s", indexes=("Value", "other field's", 'a"b', "seq", "id", "plain"))
@@ -657,7 +659,7 @@ def test_what_equals_what_is_pythons_affair(store: SqliteStore) -> None:
     assert len(store.changes(0)) == len(_VALUES) + 1
 
 
-def test_odd_names_of_kinds(store: SqliteStore) -> None:
+def test_kinds_with_odd_names_are_kept_apart(store: SqliteStore) -> None:
     """SQL knows no capitals, and keeps some names to itself."""
     names = ["Note", "NOTE", "sqlite_stat", "_meta_", "select", "a b", "ü", 'q"uote', "note by seq", "event insert", ""]
     for name in names:
@@ -726,7 +728,7 @@ def test_an_index_that_is_new(folder: Path, store: SqliteStore, file: Path) -> N
         ("UPDATE setting SET body = 'x'", "row 1 is no JSON document"),
     ],
 )  # fmt: skip
-def test_verify_finds(store: SqliteStore, file: Path, statement: str, word: str) -> None:
+def test_verify_finds_each_damage(store: SqliteStore, file: Path, statement: str, word: str) -> None:
     with store.transaction() as tx:
         tx.create("hypothesis", {"n": 1})
         tx.create("hypothesis", {"n": 2})

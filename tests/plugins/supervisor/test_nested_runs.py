@@ -155,7 +155,7 @@ def test_a_lock_that_somebody_else_holds_proves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("claim", ["the name", pytest.param("a record of another", marks=pytest.mark.slow)])
-def test_what_pretends_to_be_a_supervisor_is_ended_with_the_run(tmp_path: Path, claim: str) -> None:
+def test_a_false_supervisor_is_ended_with_the_run(tmp_path: Path, claim: str) -> None:
     program, folder = tmp_path / "shim.py", tmp_path / "claimed"
     program.write_text(PRETENDER)
     folder.mkdir()

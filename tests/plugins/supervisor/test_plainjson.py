@@ -22,19 +22,19 @@ _RECORDS = st.recursive(_SCALARS, lambda values: st.dictionaries(_TEXT, values, 
 
 
 @given(_RECORDS)
-def test_what_is_written_is_as_json_writes_it(record: Any) -> None:
+def test_documents_are_written_as_json_writes_them(record: Any) -> None:
     assert plainjson.dump(record) == json.dumps(record, ensure_ascii=False)
     assert plainjson.load(plainjson.dump(record)) == record
 
 
 @given(_RECORDS | st.lists(_RECORDS | st.booleans(), max_size=4), st.sampled_from([None, 1]), st.booleans())
-def test_what_json_writes_is_read(document: Any, indent: int | None, is_ascii: bool) -> None:
+def test_documents_that_json_writes_are_read(document: Any, indent: int | None, is_ascii: bool) -> None:
     text = json.dumps(document, indent=indent, ensure_ascii=is_ascii)
     assert plainjson.load(f" \n{text}\r\t") == json.loads(text)
 
 
 @pytest.mark.parametrize("text", ["", " ", "{", "{} x", "nul", "NaN", "-Infinity", '"a\nb"', "[1,]", '{"a" 1}'])
-def test_what_is_no_json_is_refused(text: str) -> None:
+def test_invalid_json_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".") as caught:
         plainjson.load(text)
     with pytest.raises(ValueError, match=r"."):
@@ -42,12 +42,12 @@ def test_what_is_no_json_is_refused(text: str) -> None:
     assert str(caught.value)
 
 
-def test_what_is_nested_too_deeply_is_refused() -> None:
+def test_deeply_nested_json_is_refused() -> None:
     with pytest.raises(ValueError, match="nested too deeply"):
         plainjson.load("[" * 100_000)
 
 
-def test_it_is_refused_in_a_program_that_has_not_loaded_json_too() -> None:
+def test_invalid_json_is_refused_before_json_is_loaded() -> None:
     """As a supervisor has not: until Python 3.12 the accelerated half alone cannot name its own error."""
     program = (
         "import sys\n"

@@ -103,7 +103,7 @@ def test_descendants_are_signalled_but_for_a_group() -> None:
         assert process_tree.signal_descendants(root, signal.SIGKILL) == 0
 
 
-def test_what_is_left_out_is_so_with_all_below_it() -> None:
+def test_an_excluded_process_excludes_its_descendants() -> None:
     with tree() as (root, below):
         first, nested, _ = below
 
@@ -152,7 +152,7 @@ def test_children_are_counted_until_they_are_waited_for(how: str) -> None:
     assert (done.stdout, done.stderr) == ("0 1 1 0 1 0\n", "")
 
 
-def test_what_is_hidden_from_us_is_as_if_it_were_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hidden_processes_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process of another user below a run, where /proc is mounted with hidepid=1: no look at it ends the looker."""
     with tree() as (root, below):
         hidden = below[0]

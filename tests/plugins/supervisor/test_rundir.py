@@ -437,7 +437,7 @@ def test_a_supervisor_does_not_wait_for_ever_for_another_one(tmp_path: Path, mon
 # --- ends that the supervisor brings about
 
 
-def test_the_wall_limit(runs: Runs) -> None:
+def test_a_run_over_its_wall_limit_is_ended_by_term(runs: Runs) -> None:
     runs.launch("sleep", "600", wall_s=0.2)
     record = runs.wait().exit
     assert record is not None
@@ -563,7 +563,7 @@ def test_a_kill_beside_the_kernel_s_own_is_told(
     assert record.reason == ("exited" if "exit" in script else "signalled")
 
 
-def test_our_own_kill_is_not_laid_to_the_kernel(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kill_of_ours_is_not_blamed_on_the_kernel(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = [{"on this machine": 4}, {"on this machine": 5}]
     patched_shim(runs.folder, monkeypatch, f"counts = {counts}\nprocess_tree.oom_kills = lambda: counts.pop(0)\n")
     runs.launch("sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done")
@@ -641,7 +641,7 @@ def test_a_stubborn_tree_is_ended_whole(runs: Runs) -> None:
 
 
 @pytest.mark.parametrize("temper", ["meek", "stubborn"])
-def test_what_outlives_the_command_is_ended(runs: Runs, temper: str) -> None:
+def test_processes_that_outlive_the_command_are_ended(runs: Runs, temper: str) -> None:
     (runs.folder / "grandchild.py").write_text(GRANDCHILD)
     script = f"{sys.executable} -I -S grandchild.py {temper}; read x < $GATE; exit 4"
     _, gate = runs.waiting(script, grace_s=0.2 if temper == "stubborn" else LONG_S)
@@ -806,7 +806,7 @@ def kill_supervisor(started: Started) -> None:
     assert platform.wait_gone(started.supervisor, LONG_S)
 
 
-def test_without_its_supervisor_a_run_is_orphaned_then_lost(runs: Runs) -> None:
+def test_a_run_without_its_supervisor_is_orphaned_then_lost(runs: Runs) -> None:
     started, gate = runs.waiting("read x < $GATE")
     kill_supervisor(started)
     assert not lock.is_locked(runs.folder / "run" / "supervisor.lock")
@@ -863,7 +863,7 @@ def drifted(runs: Runs, script: str) -> tuple[Started, Identity]:
     return started, stray
 
 
-def test_what_shows_no_environment_is_looked_at_again(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_without_an_environment_is_read_again(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     """As one does that is executing a program just now: it gets its TERM with the others."""
     _, stray = drifted(runs, "trap 'echo saved; exit 0' TERM; echo $$; while :; do sleep 0.05; done")
     real, seen = processes.environment_of, []
@@ -1095,7 +1095,7 @@ def test_a_running_log_is_cut_within_a_tick(runs: Runs) -> None:
 
 
 @pytest.mark.parametrize("obstacle", ["mkdir -p exit.json/x", "mkfifo exit.json", "ln -s stdout.log exit.json"])
-def test_what_stands_in_the_place_of_the_exit_record_is_set_aside(runs: Runs, obstacle: str) -> None:
+def test_anything_in_place_of_the_exit_record_is_set_aside(runs: Runs, obstacle: str) -> None:
     runs.launch("sh", "-c", f"cd {runs.folder}/run; {obstacle}; exit 5")
     record = runs.wait().exit
     assert record is not None

@@ -107,7 +107,7 @@ def test_a_writer_that_knew_the_store_cuts_too(folder: Path, store: TinyStore) -
     assert len([name for name in files(folder) if name.startswith("quarantine")]) == 5
 
 
-def test_what_is_kept_aside_is_never_replaced(folder: Path, store: TinyStore) -> None:
+def test_quarantined_bytes_are_never_replaced(folder: Path, store: TinyStore) -> None:
     """Two crashes at one place leave two files; one crash that is seen twice leaves one."""
     append(store, 1)
     size = (folder / "journal.jsonl").stat().st_size

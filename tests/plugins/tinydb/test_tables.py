@@ -137,7 +137,7 @@ def test_nothing_is_removed_and_ledgers_only_grow(store: TinyStore) -> None:
     assert ns(store) == [1, 2, 3]
 
 
-def test_what_a_table_hands_out_is_the_callers_own(store: TinyStore) -> None:
+def test_rows_of_a_table_are_the_caller_s_own(store: TinyStore) -> None:
     """TinyDB's documents are shallow copies: nested values must not be the store's."""
     with store.transaction() as tx:
         tx.put("setting", "x", {"n": 1, "deep": {"list": [1]}})
