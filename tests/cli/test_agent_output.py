@@ -14,7 +14,7 @@ from perpetual.commands.agent_output import FencedOutput, fenced, for_agent, sea
 from perpetual.toolkit.fence import outside
 
 
-def test_own_words_stand_outside_and_the_order_is_kept() -> None:
+def test_the_lab_s_words_are_outside_the_fence_in_order() -> None:
     out = io.StringIO()
     shown = FencedOutput(out)
     shown.write("foreign one\n")

@@ -288,7 +288,7 @@ def test_is_refused_in_one_line_and_changes_nothing(
     [("approve", "e1"), ("budget", "set", "5"), ("budget", "set", "none"), ("run", "e6", "true")],
     ids=" ".join,
 )
-def test_an_agents_shell_is_told_to_ask_a_person(
+def test_an_agent_s_shell_is_sent_to_a_person(
     arguments: tuple[str, ...],
     variable: str,
     template: Path,

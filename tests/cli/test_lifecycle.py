@@ -225,7 +225,7 @@ def test_manual_rows_opinions_and_retractions_fold_into_the_confidence(call: Cal
     assert call("hypotheses", "show", "h1")["statement"] == "it helps much"
 
 
-def test_refold_check_finds_a_confidence_that_somebody_wrote(call: Call, project: Path) -> None:
+def test_refold_check_finds_a_confidence_written_by_hand(call: Call, project: Path) -> None:
     call("hypotheses", "add", "it helps")
     call("evidence", "add", "h1", "--verdict", "refutes", "--strength", "1", "--why", "no")
     with Lab.open(project) as lab, lab.context.store.transaction() as tx:

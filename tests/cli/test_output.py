@@ -102,7 +102,7 @@ def _program(redirections: str, *words: str) -> tuple[int, str]:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 @pytest.mark.parametrize("words", [("runs", "--json"), ("runs", "r9", "--json"), ("queue",)])
-def test_an_answer_that_cannot_be_written_is_told_in_a_line(project: Path, words: tuple[str, ...]) -> None:
+def test_an_answer_that_cannot_be_written_is_one_line_of_error(project: Path, words: tuple[str, ...]) -> None:
     status, told = _program("> /dev/full", *words)
     assert status in (1, 5)
     assert told.startswith("error: ")

@@ -89,7 +89,7 @@ def test_the_glossary_has_the_same_words() -> None:
 
 
 @pytest.mark.slow
-def test_nats_and_scores_are_for_those_who_ask(decided: Text) -> None:
+def test_nats_and_scores_are_shown_on_request(decided: Text) -> None:
     assert "nats" not in decided("evidence", "list")
     assert "against" in decided("evidence", "list")
     weights = decided("evidence", "list", "--verbose")

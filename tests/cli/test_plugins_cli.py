@@ -117,7 +117,9 @@ def test_an_observer_is_active_and_shows_its_hooks(
 # --- disabled, missing, failed ------------------------------------------------------------------------------
 
 
-def test_a_disabled_plugin_that_is_chosen_is_told_everywhere(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_disabled_plugin_that_is_chosen_is_named_everywhere(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert ask(capsys, "config", "set", "plugins.disabled", "tinydb")[0] == 0
     code, document = ask(capsys, "plugins", "list")
     item = listed(document, "perpetual-lab/tinydb")
@@ -148,9 +150,7 @@ def test_a_misspelt_name_leaves_nothing_out_and_is_named(
     assert (finding["ok"], finding["detail"]) == (None, words)
 
 
-def test_a_plugin_that_is_named_and_not_installed_is_told_everywhere(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_plugin_that_is_chosen_is_named_everywhere(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = project / ".perpetual" / "config.yaml"
     file.write_text(file.read_text("utf-8").replace("store: tinydb", "store: postgres"), "utf-8")
     (problem,) = ask(capsys, "plugins", "list")[1]["problems"]

@@ -261,7 +261,7 @@ def test_a_note_that_cannot_be_decided_is_named(
     assert (found, answer["error"]["code"]) == (exit_, code)
 
 
-def test_a_promoted_note_stays_promoted_and_told_once(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_promoted_note_stays_promoted_and_is_reported_once(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ask(capsys, "write", "a.md", "x")
     assert ask(capsys, "promote", "a.md", "--why", "read it")[1]["was"] == "candidate"
     assert ask(capsys, "promote", "a.md", "--why", "again")[1]["was"] == "promoted"

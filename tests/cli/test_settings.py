@@ -105,7 +105,7 @@ def test_a_bad_value_is_exit_2_and_changes_nothing(
     assert [(project / name).read_bytes() for name in (CONFIG, METHODOLOGY)] == before
 
 
-def test_methodology_is_shown_set_and_told_in_the_feed(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_methodology_is_shown_and_set_with_an_event(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, document = ask(capsys, "methodology", "show")
     assert (code, set(values(document))) == (0, set(KEYS))
     before = (project / METHODOLOGY).read_text("utf-8")

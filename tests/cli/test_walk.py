@@ -343,7 +343,7 @@ def test_failure_is_one_error_document(place: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("name", sorted(TABLE))
-def test_failure_is_told_to_people_on_standard_error_alone(
+def test_a_failure_is_printed_on_standard_error_alone(
     place: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     row = TABLE[name]
@@ -386,7 +386,7 @@ def test_the_stop_reasons_of_the_loop_are_promised_exits() -> None:
 # --- the options before the command -------------------------------------------------------------------------
 
 
-def test_json_may_stand_before_the_command_or_in_the_environment(
+def test_json_is_asked_for_before_the_command_or_by_the_environment(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run(["--json", "hypotheses", "list"]) == 0

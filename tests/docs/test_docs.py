@@ -56,7 +56,7 @@ def test_every_block_of_a_page_is_executed(page: str, tmp_path: Path, monkeypatc
     BLOCKS.run_page(page, folder)
 
 
-def test_exceptions_are_few_and_stand_somewhere() -> None:
+def test_exceptions_are_few_and_used() -> None:
     texts = {block.text for page in BLOCKS.PAGES for block in BLOCKS.blocks(page)}
     assert len(BLOCKS.EXCEPTIONS) <= 5
     assert set(BLOCKS.EXCEPTIONS) <= texts

@@ -82,7 +82,7 @@ def test_a_link_in_the_place_of_a_file_leads_nowhere(project: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize(("store", "kind"), [("tinydb", "nfs4"), ("sqlite", "nfs4"), ("sqlite", "fuse.sshfs")])
-def test_a_folder_on_a_server_is_told_and_works(
+def test_a_folder_on_a_server_is_named_and_works(
     project: Path, store: str, kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No memory is shared there: the database keeps the journal that needs none. Deeds go on as ever."""
@@ -104,7 +104,7 @@ def test_a_folder_on_a_server_is_told_and_works(
     assert kind not in capsys.readouterr().err, "once, by the doctor, and not at every command"
 
 
-def test_a_folder_that_takes_capitals_for_small_letters_is_told(
+def test_a_case_insensitive_folder_is_named(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(filesystems, "is_case_insensitive", lambda folder: True)

@@ -102,7 +102,7 @@ def test_fifty_megabytes_are_kept_to_the_limit(bench: Bench, end: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_log_that_nobody_can_see_is_kept_to_the_limit_too(bench: Bench) -> None:
+def test_an_unlinked_log_is_kept_to_the_limit_too(bench: Bench) -> None:
     """Its folder was removed, and it would fill the disk all the same."""
     launched = bench.shell("echo up; read x < $GATE; yes | head -c 5000000; echo full >&2; read x < $GATE")
     until(lambda: bench.text("stdout.log") == "up\n", "it did not come up")

@@ -167,7 +167,7 @@ process_tree._children, supervisor.signal_group = children, signal_group
 """
 
 
-def test_the_children_of_who_leaves_at_term_get_theirs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_children_of_a_process_that_ends_at_term_get_their_term(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also those in a session of their own, whom a signal to the command's group does not reach."""
     monkeypatch.setattr(rundir, "SHIM", bench.supervise_with(_COLLAPSING))
     polite = "trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 0.05; done"

@@ -86,7 +86,7 @@ def test_a_device_that_vanishes_under_a_run(
     assert launch(gpu_lab, SLEEP, gpus=1).gpus == ("GPU-0",)
 
 
-def test_a_sick_device_is_leased_to_nobody(machine: GpuMachine, gpu_lab: Lab) -> None:
+def test_a_sick_device_is_not_leased(machine: GpuMachine, gpu_lab: Lab) -> None:
     machine.becomes(gpus(2, more="error 15\n"))
     assert launch(gpu_lab, SLEEP, gpus=1).gpus == ("GPU-0",)
     waits = launch(gpu_lab, SLEEP, gpus=1)

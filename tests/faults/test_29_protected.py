@@ -291,7 +291,7 @@ def test_only_what_was_written_is_read_again(tree: Path, monkeypatch: pytest.Mon
     assert read == ["a/eval.py", "a/b/data.csv", "a/eval.py"]
 
 
-def test_beyond_the_bounds_it_is_told(tree: Path) -> None:
+def test_protected_files_beyond_the_limits_are_named(tree: Path) -> None:
     limits = Limits(young_ns=0, hashed_bytes=12)
     found = look_at(tree, ["a"], limits)
     assert [entry["sha256"] is None for entry in found["files"]] == [True, True, False, True]

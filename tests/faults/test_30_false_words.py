@@ -103,7 +103,7 @@ def test_a_prior_and_opinions_raise_no_false_alarms(prior: float, verdict: str) 
 
 
 @pytest.mark.slow
-def test_no_verdict_stands_on_a_hand_and_a_hair(lab: Lab) -> None:
+def test_no_verdict_rests_on_a_word_and_a_little_evidence(lab: Lab) -> None:
     claim = lab.hypotheses.add("it lowers loss", prior=0.75)
     ran(lab, claim.id, "1.00", direction="min", mde=1.0, baseline=1.4, noise=0.5)
     lab.hypotheses.update(claim.id, confidence=0.95, why="I believe it")

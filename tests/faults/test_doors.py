@@ -325,7 +325,7 @@ def test_no_command_leaks_under_an_agent_s_shell(
             "report"} <= seen  # fmt: skip
 
 
-def test_a_copy_that_nobody_trusts_leaks_nothing(
+def test_an_untrusted_copy_leaks_nothing(
     filled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "clone"

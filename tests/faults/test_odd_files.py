@@ -144,7 +144,7 @@ def test_a_kept_status_of_another_shape_is_computed_again(root: Path, capsys: py
         assert "kept" in capsys.readouterr().out
 
 
-def test_a_provenance_of_another_shape_is_told_and_no_error_of_ours(
+def test_a_provenance_of_another_shape_is_named_without_a_traceback(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Lab.open(root) as lab:

@@ -172,7 +172,7 @@ def test_the_program_takes_every_named_step_at_its_places() -> None:
     assert {name for name in STEPS if taken.count(name) > 1} == several
 
 
-def test_only_the_process_that_is_told_dies() -> None:
+def test_only_the_marked_process_dies() -> None:
     code = "import os, subprocess, sys; from perpetual.toolkit.crashpoints import step\n" + (
         "assert 'PERPETUAL_DIE_AT' not in os.environ\n"
         "step('launch:noted')\n"

@@ -36,7 +36,7 @@ def _ended(lab: Lab, id: str) -> tuple[str, int | None]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file", ["supervisor.lock", "metrics.jsonl", "stdout.log", "results.json", "cancel.json"])
-def test_a_pipe_in_the_place_of_a_file_holds_up_nobody(project: Path, file: str) -> None:
+def test_a_pipe_in_the_place_of_a_file_blocks_no_reader(project: Path, file: str) -> None:
     with opened(project) as lab:
         assert _ended(lab, _launched(lab, f"{_PIPE.format(file)}; exit 3")) == ("failed", 3)
         single_books(lab)

@@ -177,9 +177,7 @@ REFUSES_HOLES = ("tinydb",)
 
 
 @pytest.mark.parametrize(("part", "turns"), [("tinydb", 7), ("sqlite", 4), ("git", 4)])
-def test_whatever_a_crash_leaves_the_record_stands(
-    library: Path, folder: Path, tmp_path: Path, part: str, turns: int
-) -> None:
+def test_the_record_holds_after_any_crash(library: Path, folder: Path, tmp_path: Path, part: str, turns: int) -> None:
     states = _states(library, folder, part, turns, holes=part not in REFUSES_HOLES)
     assert _problems(part, states, tmp_path / "left") == []
 

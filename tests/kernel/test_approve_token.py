@@ -124,7 +124,7 @@ def test_a_token_expires_and_counts_for_one_project(project: Path, tmp_path: Pat
             lab.experiments.redeem(token)
 
 
-def test_a_copy_that_nobody_trusted_gets_none(project: Path, tmp_path: Path) -> None:
+def test_an_untrusted_copy_gets_no_token(project: Path, tmp_path: Path) -> None:
     with Lab.open(project) as lab:
         token = lab.experiments.approval_token()["token"]
     shutil.copytree(project, tmp_path / "copy")

@@ -66,7 +66,7 @@ def _lost(lab: Lab, run: Run) -> None:
 # --- beyond the wall limit --------------------------------------------------------------------------------------------
 
 
-def test_a_run_that_is_let_go_on_is_told_once_and_its_reservation_grows(lab: Lab, campaign: Campaign) -> None:
+def test_a_run_over_its_limit_is_reported_once_and_its_reservation_grows(lab: Lab, campaign: Campaign) -> None:
     lab.settings.set_methodology("on_overrun", "warn")
     lab.settings.set_methodology("max_run_hours", str(0.2 / 3600))
     _, experiment = campaign("sh -c 'while test ! -e go; do sleep 0.02; done; echo acc=1.5'", wall_s=0.2, replicates=1)

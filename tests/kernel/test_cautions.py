@@ -63,7 +63,7 @@ def _flags(lab: Lab, hypothesis: Hypothesis) -> tuple[str, ...]:
     return found
 
 
-def test_a_run_that_was_ended_before_it_was_measured_is_told(
+def test_a_run_ended_before_its_measurement_is_named(
     lab: Lab, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hypothesis = lab.hypotheses.add("it matters")
@@ -116,7 +116,7 @@ def test_a_baseline_can_be_selected_too(lab: Lab) -> None:
     )  # fmt: skip
 
 
-def test_a_replicate_that_was_spent_on_a_picked_seed_is_told(lab: Lab) -> None:
+def test_a_replicate_with_a_picked_seed_is_named(lab: Lab) -> None:
     hypothesis = lab.hypotheses.add("it matters")
     claim = _propose(lab, hypothesis, replicates=2)
     lab.wait([run.id for run in lab.runs.launch(claim.id, seed=7)], timeout_s=60)
@@ -124,7 +124,7 @@ def test_a_replicate_that_was_spent_on_a_picked_seed_is_told(lab: Lab) -> None:
     assert _flags(lab, hypothesis) == ("1 of 2 runs weighs nothing (1 with a seed picked by hand)",)
 
 
-def test_a_pair_without_its_other_half_is_told(lab: Lab) -> None:
+def test_a_pair_without_its_other_half_is_named(lab: Lab) -> None:
     base = lab.experiments.propose(command="sh score.sh", metric="score", replicates=2, wall_s=60.0)
     lab.experiments.approve(base.id)
     lab.wait([run.id for run in lab.runs.launch(base.id)], timeout_s=60)
@@ -135,7 +135,7 @@ def test_a_pair_without_its_other_half_is_told(lab: Lab) -> None:
     assert "no partner" not in " ".join(_flags(lab, hypothesis))
 
 
-def test_an_experiment_that_claims_less_than_its_hypothesis_is_told(lab: Lab) -> None:
+def test_an_experiment_that_claims_less_than_its_hypothesis_is_named(lab: Lab) -> None:
     hypothesis = lab.hypotheses.add("it matters", metric="score", direction="max", mde=5.0, baseline=0.0)
     _measure(lab, _propose(lab, hypothesis, mde=1.0))
     assert _flags(lab, hypothesis) == ("e1 claims mde 1.0 where h1 predicts 5.0",)
@@ -159,7 +159,7 @@ def test_a_command_measured_before_its_claim_is_named(lab: Lab) -> None:
     assert _flags(lab, second) == (f"the command of {other.id} had been measured before: e1, e2",)
 
 
-def test_a_baseline_that_was_picked_and_one_that_is_shared_are_told(lab: Lab) -> None:
+def test_picked_and_shared_baselines_are_named(lab: Lab) -> None:
     bases = [_baseline(lab) for _ in range(2)]
     hypothesis = lab.hypotheses.add("it matters")
     _measure(lab, _propose(lab, hypothesis, baseline=bases[1].id))
@@ -172,7 +172,7 @@ def test_a_baseline_that_was_picked_and_one_that_is_shared_are_told(lab: Lab) ->
     assert found[-1].startswith("2 designs share the baseline e2 and its luck")
 
 
-def test_a_second_confirmation_is_told(lab: Lab) -> None:
+def test_a_second_confirmation_is_named(lab: Lab) -> None:
     hypothesis = lab.hypotheses.add("it matters")
     _measure(lab, _propose(lab, hypothesis, confirmation=True))
     assert _flags(lab, hypothesis) == ()

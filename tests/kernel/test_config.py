@@ -292,7 +292,7 @@ def test_changed_files_are_read_again(root: Path) -> None:
     assert config["gpus"] == "of-user"
 
 
-def test_a_file_that_became_wrong_is_told_and_the_old_values_stay(root: Path) -> None:
+def test_a_file_that_became_invalid_is_named_and_the_old_values_stay(root: Path) -> None:
     config = Config(root)
     _write(root, "format: 1\nprojcet: lab\n")
     for _ in range(2):

@@ -381,9 +381,7 @@ def test_a_store_that_is_moved_while_it_is_opened_is_not_written(
     assert len(other.hypotheses.list().items) == 2
 
 
-def test_between_the_old_store_and_the_new_one_nobody_reads_an_empty_record(
-    lab: Lab, other: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_empty_record_is_read_between_the_two_stores(lab: Lab, other: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.hypotheses.add("acc rises")
     assert len(other.hypotheses.list().items) == 1
     seen: list[int] = []
@@ -417,7 +415,9 @@ def test_a_writer_between_the_two_stores_stops_no_migration(lab: Lab, monkeypatc
     assert lab.storage.verify() == []
 
 
-def test_two_who_create_a_project_at_once_create_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_processes_that_create_a_project_at_once_create_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is drawn for it, and every seed follows from that, is drawn once."""
     made: list[Lab] = []
     rival = threading.Thread(target=lambda: made.append(Lab.init(tmp_path, name="rival")))
@@ -436,7 +436,7 @@ def test_two_who_create_a_project_at_once_create_one(tmp_path: Path, monkeypatch
 # --- what is compared with what -------------------------------------------------------------------------------------
 
 
-def test_an_extension_that_is_a_baseline_itself_moves_who_is_compared_with_it(lab: Lab) -> None:
+def test_an_extension_that_is_a_baseline_moves_the_claims_compared_with_it(lab: Lab) -> None:
     """The record would say something else than the ledger until the hypothesis is folded for another reason."""
 
     def run(id: str) -> None:

@@ -792,7 +792,7 @@ def test_every_observer_hears_everything_in_order(lab: Lab, campaign: Campaign) 
         assert [event.kind for event in later.heard] == ["hypothesis_added"]
 
 
-def test_an_observer_that_always_fails_starves_nobody(lab: Lab) -> None:
+def test_an_observer_that_always_fails_starves_no_other(lab: Lab) -> None:
     good, bad = _Observer(), _Observer()
     bad.failing = True
     registry = Registry(extra=[("acme", "a", "1", lambda: bad), ("acme", "b", "1", lambda: good)])

@@ -164,7 +164,7 @@ def test_each_contract_bites(copied: Path, contract: str, importer: str, importe
     assert f"{importer} -> {imported} (l." in found.stdout
 
 
-def test_a_module_on_no_floor_is_told(copied: Path) -> None:
+def test_a_module_without_a_layer_is_named(copied: Path) -> None:
     stray = copied / "perpetual" / "stray.py"
     stray.write_text("")
     try:

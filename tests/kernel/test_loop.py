@@ -216,7 +216,7 @@ def test_baselines_come_first(lab: Lab) -> None:
     assert set(order[3:]) == {for_number.id, claim.id}
 
 
-def test_a_baseline_that_nobody_waits_for_is_not_run(lab: Lab) -> None:
+def test_a_baseline_that_no_claim_waits_for_is_not_run(lab: Lab) -> None:
     baseline = _plain(lab, "echo acc=1.0", metric="acc")
     hypothesis = lab.hypotheses.add("acc rises", metric="acc", direction="max", mde=0.1, baseline=baseline.id)
     lab.experiments.propose(hypothesis.id, command="echo acc=1.5")

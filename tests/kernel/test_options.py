@@ -142,7 +142,7 @@ def test_one_name_in_two_slots_has_two_sections(project: Path, two: Registry) ->
     assert read(project, two, "scheduler", "x") == {"host": "here", "queue": 5}
 
 
-def test_an_ambiguous_key_refuses_only_who_would_read_it(project: Path, two: Registry) -> None:
+def test_an_ambiguous_key_refuses_only_the_parts_that_read_it(project: Path, two: Registry) -> None:
     write(project, "plugins:\n  x: {host: there, pool: 4}\n")
     for slot in ("store", "scheduler"):
         with pytest.raises(ConfigError, match=r"plugins\.x\.host is ambiguous") as caught:
@@ -176,7 +176,7 @@ def test_a_short_key_of_two_providers_is_refused_where_it_is_set(project: Path, 
     }  # fmt: skip
 
 
-def test_two_distributions_are_told_apart_by_their_full_names(project: Path) -> None:
+def test_two_distributions_are_distinguished_by_their_full_names(project: Path) -> None:
     found = registry(
         ("acme", "a", plugin(store={"x": {"speed": SPEED}})), ("beta", "b", plugin(store={"x": {"speed": SPEED}}))
     )
@@ -728,7 +728,7 @@ def test_a_store_that_holds_the_record_is_not_unset(project: Path) -> None:
             lab.settings.unset_config("store")
 
 
-def test_a_key_of_the_methodology_is_unset_and_told_in_the_feed(project: Path) -> None:
+def test_a_key_of_the_methodology_is_unset_with_an_event(project: Path) -> None:
     file = project / ".perpetual" / "methodology.yaml"
     text = "# ours\nalpha: 0.05  # strict\n# of proposals\nproposal_batch_size: 5\n"
     with Lab.open() as lab:

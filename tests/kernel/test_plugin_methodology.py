@@ -63,7 +63,7 @@ def test_a_wrong_value_in_the_file_is_named_where_it_is_read(project: Path) -> N
             _ = lab.config.methodology["bell.loudest"]
 
 
-def test_a_key_whose_plugin_has_gone_harms_nobody(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_whose_plugin_has_gone_does_no_harm(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ServerCheck, "examine", lambda *_: Finding(None, "not asked"))
     with Lab.open(registry=registry()) as lab:
         lab.settings.set_methodology("bell.loudest", "80")

@@ -43,7 +43,7 @@ def test_a_run_that_waits_for_the_same_is_not_written_and_takes_no_lock(
         assert lab.runs.get("r3").reason == "2 runs are live, and max_concurrent_runs is 2"
 
 
-def test_a_run_that_cannot_be_looked_at_is_told_and_holds_up_no_other(
+def test_a_run_that_cannot_start_now_is_named_and_holds_up_no_other(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(project) as lab:

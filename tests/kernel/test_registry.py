@@ -148,7 +148,7 @@ def test_an_installed_distribution_is_found_and_chosen(folder: Path, monkeypatch
     monkeypatch.delitem(sys.modules, "acme_store_provider")
 
 
-def test_a_bundled_name_that_somebody_else_offers_too(folder: Path) -> None:
+def test_a_bundled_name_that_a_foreign_plugin_offers_stays_ours(folder: Path) -> None:
     _install(folder, "acme-store", "2.1", {"acme_store": _STORE.format(name="tinydb")}, {"store": "acme_store"})
     code = """
 import json
@@ -396,7 +396,7 @@ def test_a_provider_that_lacks_a_required_plugin_is_refused() -> None:
     assert Registry(extra=[qualified, helper]).choose("scorer", "needy").plugin == "acme/needy"
 
 
-def test_a_factory_that_cannot_be_loaded_is_told() -> None:
+def test_a_factory_that_cannot_be_loaded_is_named() -> None:
     registry = Registry(extra=[_plugin("acme", "p", "1", _scorer("coin"))])
     with pytest.raises(PluginError) as caught:
         registry.build(registry.choose("scorer", "coin"), {})
@@ -479,7 +479,7 @@ def test_a_broken_plugin_is_named_and_skipped(plugin: Callable[[], object], reas
     assert registry.call("perpetual_event", event=None, lab=None, options={}) == []
 
 
-def test_an_optional_hook_of_somebody_else_is_no_fault() -> None:
+def test_an_optional_hook_of_another_host_is_no_fault() -> None:
     assert _info(Registry(extra=[("acme", "p", "1", _Optional)]), "acme/p").state == "loaded"
 
 

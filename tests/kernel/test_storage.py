@@ -468,7 +468,7 @@ def _set(rows: list[Row], id: str, **changes: Any) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_spoilt_record_is_told(worked: Lab, kind: str, change: Callable[[list[Row]], None], words: str) -> None:
+def test_a_damaged_record_is_named(worked: Lab, kind: str, change: Callable[[list[Row]], None], words: str) -> None:
     spoil(worked, kind, change)
     before = exported(worked)
     worked.context.store.verify = list  # type: ignore[method-assign]  # a store that finds nothing wrong with its own files
@@ -477,7 +477,7 @@ def test_a_spoilt_record_is_told(worked: Lab, kind: str, change: Callable[[list[
     assert exported(worked) == before  # looking changes nothing
 
 
-def test_a_spoilt_budget_is_told(worked: Lab) -> None:
+def test_a_damaged_budget_is_named(worked: Lab) -> None:
     kept = {"rows": 2, "spent_gpu_hours": 5.0, "run_hours": 0.0, "reserved": {}}
     with worked.context.store.transaction() as tx:
         tx.put("fold", "budget", kept)

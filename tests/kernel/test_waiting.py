@@ -74,7 +74,7 @@ def test_a_start_by_another_process_wakes_the_waiter(lab: Lab, campaign: Campaig
     assert answers == [{run.id: "done"}]
 
 
-def test_a_run_that_cannot_be_looked_at_keeps_nobody_waiting_for_others(lab: Lab, campaign: Campaign) -> None:
+def test_a_run_that_cannot_be_read_does_not_delay_waiters_of_others(lab: Lab, campaign: Campaign) -> None:
     _, experiment = campaign(HELD, replicates=2)
     broken, other = lab.runs.launch(experiment.id, every=True)
     record = lab.runs.log_dir(broken.id) / "started.json"

@@ -263,7 +263,7 @@ def test_codex_lists_the_server_and_the_doctor_says_so(codex: Bench) -> None:
     assert (found["ok"], "codex mcp list --json lists it" in found["detail"]) == (True, True), found
 
 
-def test_untrusted_codex_is_told_by_the_doctor(codex: Bench) -> None:
+def test_the_doctor_names_untrusted_codex(codex: Bench) -> None:
     (codex.home / ".codex/config.toml").write_text("")
     found = codex.doctor("codex")
     assert (found["ok"], "waits for a person" in found["detail"]) == (None, True), found

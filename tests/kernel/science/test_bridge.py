@@ -71,7 +71,7 @@ def test_answers_are_those_of_the_functions() -> None:
         b'{"fn": "gate", "args": ' + b"[" * 100_000 + b"}\n",
     ],
 )
-def test_a_bad_line_is_an_error_and_no_more(line: bytes) -> None:
+def test_a_bad_line_is_answered_with_an_error(line: bytes) -> None:
     reply = json.loads(answer(line))
     assert list(reply) == ["error"]
     assert reply["error"]

@@ -147,7 +147,7 @@ def test_round_robin_takes_turns() -> None:
     assert propose(given, 4, {"strategy": "round-robin"}) == ["b", "b", "c", "a"]
 
 
-def test_round_robin_counts_replicates_where_runs_are_not_told() -> None:
+def test_round_robin_counts_replicates_where_runs_are_unknown() -> None:
     given = state(candidate("a", "H1", n_seen=1, sigma=2.0), candidate("b", "H2", sigma=2.0), H1=0.5, H2=0.5)
     assert propose(given, 1, {"strategy": "round_robin"}) == ["b"]
 

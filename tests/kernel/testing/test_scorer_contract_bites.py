@@ -240,7 +240,7 @@ def test_a_broken_scorer_fails(
         test(_in_a_module(broken, tmp_path), broken())
 
 
-def test_a_scorer_without_a_factory_is_copied_or_cannot_be_told() -> None:
+def test_a_scorer_without_a_factory_is_copied_or_untold() -> None:
     test = _tests()["test_another_process_gives_the_same_answers"]
     test(ScorerContract(), InformationGain({}))
 

@@ -114,7 +114,7 @@ def test_a_process_whose_first_thread_ended_is_alive(kernel: str) -> None:
         assert platform.wait_gone(identity, LONG_S)
 
 
-def test_a_pid_that_never_was_is_nobody() -> None:
+def test_a_pid_that_never_was_has_no_identity() -> None:
     for pid in (0, -1, 2**22 + 1):
         assert platform.start_ticks(pid) is None
         assert platform.identity_of(pid) is None
@@ -228,7 +228,7 @@ def test_the_module_platform_loads_alone_and_light() -> None:
     assert "_signal" in loaded
 
 
-def test_the_age_of_a_process_is_by_a_clock_that_nobody_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_age_of_a_process_ignores_the_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     with process() as one:
         identity = known(one.pid)
         monkeypatch.setattr(time, "time", lambda: 0.0)
@@ -251,7 +251,7 @@ def test_a_platform_without_supervision_says_why(monkeypatch: pytest.MonkeyPatch
     assert "win32" in reason
 
 
-def test_many_processes_are_told_apart() -> None:
+def test_many_processes_are_distinguished() -> None:
     with ExitStack() as stack:
         pids = [stack.enter_context(process()).pid for _ in range(10)]
         assert len({known(pid) for pid in pids}) == 10

@@ -178,7 +178,7 @@ def test_threads_and_forks_do_not_mix(log_file: Path) -> None:
     }
 
 
-def test_a_full_disk_is_told_once_and_survived(
+def test_a_full_disk_is_reported_once_and_survived(
     log_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PERPETUAL_METRICS", "/dev/full")

@@ -81,7 +81,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert told.value.code == "not_written"
 
 
-def test_a_text_is_parsed_once_wherever_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_texts_are_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its parser is slow; and what one caller does with its values, no other sees."""
     parsed: list[str] = []
 

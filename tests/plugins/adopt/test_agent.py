@@ -249,7 +249,7 @@ def test_a_long_log_stays_where_it_is(old: Path, capsys: pytest.CaptureFixture[s
     assert note["source"] == str(old / BACKUP / "runs" / "exp-001" / "stdout.log")
 
 
-def test_adopted_experiments_are_approved_by_nobody(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_adopted_experiments_are_not_approved(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
     adopt(capsys)
     assert run(["retry", "r2", "--json"]) == 4
     assert "adopted from earlier work" in json.loads(capsys.readouterr().out)["error"]["message"]
@@ -278,7 +278,7 @@ def test_a_metric_of_the_logs_becomes_evidence_without_weight(old: Path, capsys:
     ]
 
 
-def test_settings_that_cannot_be_read_are_told(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_that_cannot_be_read_are_named(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (old / ".perpetual" / "methodology.yaml").write_text("a: [1\n")
     (old / ".perpetual" / "config.yaml").write_text("project: 7\nbudget_gpu_hours: plenty\n")
     told = adopt(capsys)

@@ -286,7 +286,7 @@ _BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
 
 
 @pytest.mark.parametrize("name", ["*a8", "0x" + "f" * 5000], ids=["bomb", "number"])
-def test_a_description_that_stands_for_too_much_is_not_read(
+def test_a_description_that_expands_too_far_is_not_read(
     project: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     shutil.copytree(SAMPLES / "mlruns", project / "mlruns")

@@ -108,7 +108,7 @@ def test_a_missing_folder_of_a_run_is_made_again(store: str, capsys: pytest.Capt
     assert {path.name: bytes_of(path) for path in Path(".perpetual/runs").absolute().iterdir()} == folders
 
 
-def test_two_stores_in_one_folder_are_told_apart_by_name(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_stores_in_one_folder_are_distinguished_by_name(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(SAMPLES / "mlruns", project / "mlruns")
     shutil.copyfile(SAMPLES / "mlflow.db", project / "mlflow.db")
     refused = adopt(capsys, code=2)
@@ -147,7 +147,7 @@ def test_rows_that_are_only_in_the_log_of_a_database_are_read(
         assert Path("mlflow.db").read_bytes() == content
 
 
-def test_a_metric_nobody_has_is_a_wrong_option(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_metric_is_a_wrong_option(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "no run of" in adopt(capsys, "--metric", "val_loss", code=2)["error"]["message"]
     assert "has no experiment" in adopt(capsys, "--experiment", "nothing", code=2)["error"]["message"]
     assert "more or less endless" in adopt(capsys, "--metric", "endless", code=2)["error"]["message"]
@@ -163,7 +163,7 @@ def test_the_next_commands_measure_the_best_again(store: str, capsys: pytest.Cap
     assert told["next"][-1] == "perpetual approve e5 e6"
 
 
-def test_work_of_two_tools_is_told_apart_by_from(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_option_from_chooses_between_two_tools(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(SAMPLES / "mlruns", project / "mlruns")
     (project / "results.tsv").write_text("commit\tscore\tstatus\nabc1234\t0.5\tkeep\n")
     refused = adopt(capsys, code=2)["error"]

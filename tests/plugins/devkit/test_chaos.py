@@ -244,14 +244,14 @@ def test_a_broken_store_is_found_broken(broken: type[InMemoryStore], said: str) 
     assert any(said in problem for problem in problems), problems
 
 
-def test_a_lock_that_was_left_is_told() -> None:
+def test_a_lock_that_was_left_is_named() -> None:
     store = IsLocked()
     told = _told(store)
     store.dead = True
     assert judge(store, told).problems == ["the next write was refused: somebody else has been writing for 0.1 s"]
 
 
-def test_an_update_of_another_writer_that_is_lost_is_told() -> None:
+def test_a_lost_update_of_another_writer_is_named() -> None:
     """Two read the counter, both write: the revision is what would have refused the second."""
     store = InMemoryStore()
     told = _told(store)
@@ -420,7 +420,7 @@ def test_a_lock_that_outlives_its_holder_stops_the_storm(acme: None, tmp_path: P
     assert not found.ok
 
 
-def test_a_store_that_cannot_be_read_any_more_is_told(acme: None, tmp_path: Path) -> None:
+def test_a_store_that_became_unreadable_is_named(acme: None, tmp_path: Path) -> None:
     (tmp_path / "site" / "acme_blind.py").write_text(
         "from acme_stores import TinyStore\n"
         "class Blind(TinyStore):\n    def rows(self, *a, **k): raise OSError('the disk is gone')\n"

@@ -91,7 +91,7 @@ def test_a_provider_that_breaks_its_contract_is_named(
     assert check in capsys.readouterr().out
 
 
-def test_a_whole_provider_holds_and_a_factory_without_annotation_is_not_told(
+def test_a_sound_provider_holds_and_an_unannotated_factory_is_untold(
     project: Path, capsys: pytest.CaptureFixture[str], install: Install
 ) -> None:
     source = offers("Provider('gpus', 'told', 'acme_i:build')", "Provider('gpus', 'untold', 'acme_i:plain')")

@@ -273,7 +273,7 @@ def _make_tree(git: Git, work: Path, listing: str) -> str:
 
 @pytest.mark.parametrize("harm", [lambda data: b"", lambda data: data[: len(data) // 2], lambda data: b"\xff no " * 9])
 @pytest.mark.parametrize("name", ["objects/pack/*.pack", "objects/pack/*.idx", "packed-refs"])
-def test_a_damaged_pack_is_told(
+def test_a_damaged_pack_is_named(
     notes: NoteRepository, folder: Path, git: Git, name: str, harm: Callable[[bytes], bytes]
 ) -> None:
     made = [put(notes, intent, f"notes/{intent}", b"%d" % intent * 50) for intent in range(1, 9)]

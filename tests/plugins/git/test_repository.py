@@ -184,7 +184,7 @@ def test_a_commit_that_changes_nothing_still_carries_its_intent(notes: NoteRepos
     check(git, folder)
 
 
-def test_no_note_can_stand_in_the_way_of_another(notes: NoteRepository) -> None:
+def test_no_note_blocks_the_path_of_another(notes: NoteRepository) -> None:
     put(notes, 1, "a.md", b"note")
     for path in ("a.md/c.md", "d.md/e.md"):
         with pytest.raises(PathRefused, match=r"a folder may not end in \.md"):
@@ -299,7 +299,7 @@ def test_intents_out_of_order_are_each_found(notes: NoteRepository, folder: Path
     assert len(commits(git, folder)) == 3
 
 
-def test_find_intent_looks_no_further_than_it_is_told(notes: NoteRepository) -> None:
+def test_find_intent_looks_no_further_than_its_limit(notes: NoteRepository) -> None:
     made = [put(notes, intent, "a", b"%d" % intent) for intent in range(1, 6)]
     assert notes.find_intent(3, newest=3) == made[2]
     assert notes.find_intent(2, newest=3) is None

@@ -178,7 +178,7 @@ def test_a_backfilled_run_delays_no_other(
 
 @settings(max_examples=60, deadline=None)
 @given(count=st.integers(2, 4), before=JOBS, small=st.lists(st.tuples(NEEDS, st.integers(1, 20)), max_size=25))
-def test_a_wide_run_starts_when_it_was_told_that_it_would(
+def test_a_wide_run_starts_when_predicted(
     count: int, before: list[tuple[GpuNeed, float]], small: list[tuple[GpuNeed, float]]
 ) -> None:
     """However many small ones come after it: each ends at its limit, and two come in each unit of time."""

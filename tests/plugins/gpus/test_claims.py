@@ -71,7 +71,7 @@ def deserted(path: Path) -> Iterator[None]:
 # --- one claim -------------------------------------------------------------------------------------------------------
 
 
-def test_a_claim_lives_as_long_as_somebody_holds_it(tmp_path: Path) -> None:
+def test_a_claim_lives_as_long_as_a_process_holds_it(tmp_path: Path) -> None:
     claim = a_claim(tmp_path, one=None, two=3)
     held = made(claim)
     copy = os.dup(held)
@@ -194,7 +194,7 @@ def test_no_claim_is_made_where_nothing_can_be_written(tmp_path: Path) -> None:
         assert problem() == f"{Path.home() / '.local/state/perpetual'} is no folder"
 
 
-def test_a_claim_that_cannot_be_written_is_told_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_claim_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 

@@ -194,7 +194,7 @@ def test_excluded_devices_are_not_given(machine: GpuMachine, gpu_lab: Lab) -> No
 @pytest.mark.parametrize(
     ("ids", "told"), [pytest.param("uuid", "GPU-2,GPU-0", marks=pytest.mark.slow), ("index", "2,0")]
 )
-def test_devices_by_number_and_what_a_program_is_told(machine: GpuMachine, gpu_lab: Lab, ids: str, told: str) -> None:
+def test_a_program_sees_the_devices_chosen_by_number(machine: GpuMachine, gpu_lab: Lab, ids: str, told: str) -> None:
     machine.becomes(gpus(3))
     gpu_lab.settings.set_config("gpu_ids", ids)
     run = launch(gpu_lab, TELL, use=(2, 0))
@@ -269,7 +269,7 @@ def test_a_look_is_taken_now_and_then(machine: GpuMachine, gpu_lab: Lab) -> None
     assert len(gpu_lab.runs.get(run.id).annotations) == 1
 
 
-def test_gpu_status_shows_who_has_what(
+def test_gpu_status_shows_which_run_has_which_device(
     machine: GpuMachine, gpu_lab: Lab, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = gpus(

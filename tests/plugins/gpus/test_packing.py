@@ -75,7 +75,7 @@ def test_a_run_alone_gets_the_emptiest_device_and_of_equal_ones_the_first() -> N
     assert chosen(found, alone(4)) is None
 
 
-def test_a_run_alone_is_not_joined_and_joins_nobody() -> None:
+def test_an_exclusive_run_shares_no_device() -> None:
     found = units(gpu(0), gpu(1), holds={"GPU-0": holds(("r1", None)), "GPU-1": holds(("r2", 10), ("r3", 5))})
     assert chosen(found, alone()) is None
     assert waits_for(found, alone()) == "needs 1 GPU, 0 of 2 are free: GPU 0 is held by r1, GPU 1 is held by r2, r3"
@@ -96,7 +96,7 @@ def test_a_device_that_was_there_when_it_was_asked_for() -> None:
     assert waits_for(found, alone(2, 0, 3)) == "needs 2 GPUs, 1 of 1 are free: GPU 3 is not there"
 
 
-def test_many_devices_are_not_all_told() -> None:
+def test_a_reason_names_a_few_of_many_devices() -> None:
     found = units(*(gpu(n) for n in range(10)), holds={f"GPU-{n}": holds((f"r{n}", None)) for n in range(10)})
     told = waits_for(found, alone())
     assert told.count("held by") == 8
@@ -219,7 +219,7 @@ def test_an_unseen_process_on_our_device_is_taken_for_ours_while_it_fits() -> No
     assert chosen(seen, shared(1)) is None
 
 
-def test_memory_that_nobody_is_seen_to_use_keeps_runs_off() -> None:
+def test_used_memory_without_a_visible_process_keeps_runs_off() -> None:
     """It is another container's, or that of a run which has ended and is not given back yet."""
     found = units(gpu(0, used=20))
     assert chosen(found, alone()) is None
@@ -326,7 +326,7 @@ def test_an_instance_may_be_excluded_and_may_be_sick() -> None:
 # --- whose a process is ----------------------------------------------------------------------------------------------
 
 
-def test_outside_a_project_nobody_is_ours() -> None:
+def test_every_process_is_foreign_outside_a_project() -> None:
     reading = Reading("1", (gpu(0, processes=(process(os.getpid()), process(2**22 + 1))),), None)
     assert owners_of(NO_VIEW, reading) == {os.getpid(): FOREIGN, 2**22 + 1: UNKNOWN}
     assert owners_of(NO_VIEW, Reading("1", (gpu(0),), None)) == {}

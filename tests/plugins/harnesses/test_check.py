@@ -94,7 +94,7 @@ def test_a_harness_that_is_not_installed(lab: Lab) -> None:
 
 
 @pytest.mark.usefixtures("codex")
-def test_files_that_start_what_is_not_there_are_told(lab: Lab, tmp_path: Path) -> None:
+def test_files_that_start_a_missing_program_are_named(lab: Lab, tmp_path: Path) -> None:
     (tmp_path / "bin" / "perpetual").unlink()
     found = _finding(lab)
     assert (found["ok"], found["hint"]) == (None, "perpetual init -H codex --command PATH")
@@ -123,7 +123,7 @@ def test_files_that_are_missing_or_changed_are_named(lab: Lab) -> None:
 
 
 @pytest.mark.usefixtures("codex")
-def test_a_file_edited_by_hand_is_told_and_fine(lab: Lab) -> None:
+def test_a_file_edited_by_hand_is_named_and_accepted(lab: Lab) -> None:
     path = lab.root / ".agents/skills/perpetual/SKILL.md"
     path.write_text(path.read_text().replace("How to work", "How we work"))
     assert "edited by hand: .agents/skills/perpetual/SKILL.md" in _finding(lab)["detail"]

@@ -248,7 +248,7 @@ def test_an_edited_own_file_is_left_alone_unless_forced(config: Config) -> None:
     assert path.read_text() == edited
 
 
-def test_a_file_of_that_name_that_is_somebody_elses_is_not_ours(config: Config) -> None:
+def test_a_foreign_file_of_that_name_is_left_alone(config: Config) -> None:
     path = config.root / ".agents/skills/perpetual/SKILL.md"
     path.parent.mkdir(parents=True)
     path.write_text("mine")

@@ -145,7 +145,7 @@ def test_a_fresh_folder_gets_all_of_opencode(config: Config) -> None:
     assert _snapshot(config.root) == {}
 
 
-def test_a_file_that_we_made_and_somebody_formatted_goes_with_us(config: Config) -> None:
+def test_a_reformatted_file_of_ours_is_removed(config: Config) -> None:
     scaffold(config, _SHARED, ["opencode"])
     path = config.root / "opencode.json"
     path.write_text(path.read_text().replace("  ", "    "))
@@ -153,7 +153,7 @@ def test_a_file_that_we_made_and_somebody_formatted_goes_with_us(config: Config)
     assert not path.exists()
 
 
-def test_the_jsonc_file_is_taken_where_it_stands(config: Config) -> None:
+def test_an_existing_jsonc_file_is_used(config: Config) -> None:
     (config.root / "opencode.jsonc").write_text('{\n  // mine\n  "theme": "x",\n}\n')
     assert _actions(scaffold(config, _SHARED))["opencode.jsonc"] == "merged"  # it is also how OpenCode is recognised
     assert not (config.root / "opencode.json").exists()
@@ -281,7 +281,7 @@ def test_a_link_that_leads_to_itself_is_left_alone(config: Config) -> None:
     assert os.readlink(config.root / ".mcp.json") == ".mcp.json"
 
 
-def test_a_file_where_a_folder_is_needed_is_told_before_anything_is_written(config: Config) -> None:
+def test_a_file_in_place_of_a_folder_is_named_before_any_write(config: Config) -> None:
     (config.root / ".codex").write_text("mine")
     planned = scaffold(config, _SHARED, ["codex"], dry_run=True)
     reasons = {item["path"]: item["reason"] for item in planned["files"] if item["action"] == "conflict"}

@@ -126,14 +126,14 @@ def test_the_plugin_of_opencode_starts_the_command_and_needs_no_package() -> Non
 @pytest.mark.parametrize(
     "path", ["common/method.md", "common/agents.md", *(f"common/commands/{deed}.md" for deed in DEEDS)]
 )
-def test_agents_are_told_commands_that_exist(path: str) -> None:
+def test_templates_name_existing_commands(path: str) -> None:
     text = files("perpetual_templates").joinpath(path).read_text(encoding="utf-8")
     named = set(re.findall(r"(?:^ {4}|`)perpetual ([a-z-]+)", text, re.M))
     assert named
     assert named <= {*ORDER, *(offer.provider.name for offer in Registry().serving("command"))}
 
 
-def test_agents_are_told_every_tool_by_its_name() -> None:
+def test_templates_name_every_tool() -> None:
     method = files("perpetual_templates").joinpath("common/method.md").read_text(encoding="utf-8")
     offered = {*(tool.name for tool in TOOLS), *(offer.provider.name for offer in Registry().serving("mcp_tool"))}
     assert set(re.findall(r"\bperpetual_[a-z_]+", method)) == offered

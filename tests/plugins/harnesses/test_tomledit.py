@@ -81,7 +81,7 @@ def test_text_written_behind_our_table_stays(text: str, behind: str) -> None:
         '[mcp_servers."perpetual"]\ncommand = "old"\n[b]\nx = 1\n',
     ],
 )
-def test_a_table_that_stands_there_is_replaced_whole(text: str) -> None:
+def test_an_existing_table_is_replaced_whole(text: str) -> None:
     before = tomllib.loads(text)
     edited = tomledit.put(text, KEYS, TABLE)
     found = tomllib.loads(edited)

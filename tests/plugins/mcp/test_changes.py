@@ -37,7 +37,7 @@ def test_the_sdk_s_client_hears_what_another_lab_does(project: Path) -> None:
     assert talk(opener(project), deed) == [RESOURCE, "hypothesis://h1"]
 
 
-def test_nobody_listens_and_nothing_waits(project: Path) -> None:
+def test_no_thread_watches_changes_without_a_listener(project: Path) -> None:
     async def deed(client: Client) -> list[str]:
         await client.call_tool("perpetual_status", {})
         return [thread.name for thread in threading.enumerate() if thread not in before]

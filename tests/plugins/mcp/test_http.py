@@ -207,7 +207,7 @@ def test_loopback_goes_by_several_names() -> None:
     assert address_of("localhost:65535") == ("localhost", 65535)
 
 
-def test_an_address_in_use_is_told(served: Served, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_address_in_use_is_named(served: Served, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["mcp", "--http", f"127.0.0.1:{served.port}"]) == 1
     assert "cannot be listened on" in capsys.readouterr().err
 

@@ -277,7 +277,7 @@ def test_a_socket_is_served_as_a_pipe_is(project: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_client_that_listens_no_more_ends_the_server(project: Path) -> None:
+def test_a_client_that_stops_reading_ends_the_server(project: Path) -> None:
     """Although it would still speak: nothing that it asks for could be answered."""
     server = Raw(project)
     try:

@@ -228,7 +228,7 @@ def filled(project: Path) -> Path:
     return project
 
 
-def test_no_tool_starts_what_nobody_approved(filled: Path) -> None:
+def test_no_tool_starts_an_unapproved_experiment(filled: Path) -> None:
     """Every tool, with every argument that could name the experiment or give it a command."""
     with Lab.open(filled) as lab:
         lab.experiments.propose("h1", config={"lr": 1}, cost_run_hours=0.01)  # e3 has no command
@@ -376,7 +376,7 @@ def test_a_run_of_a_thousand_metrics_leaves_room_for_the_others(project: Path) -
     talk(opener(project), deed)
 
 
-def test_an_agent_is_told_why_a_run_failed_and_what_spoilt_it(project: Path) -> None:
+def test_an_agent_is_shown_why_a_run_failed_or_was_tainted(project: Path) -> None:
     long = "x" * 3000
     failing = f"sh -c 'echo torch.OutOfMemoryError: CUDA out of memory. {long} >&2; exit 7'"
     with Lab.open(project) as lab:
@@ -480,7 +480,7 @@ def test_a_run_without_a_result_is_tried_again(filled: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_wrong_argument_is_told_in_our_words(project: Path) -> None:
+def test_a_wrong_argument_is_refused_in_our_words(project: Path) -> None:
     async def deed(client: Client) -> list[dict[str, Any]]:
         calls: list[tuple[str, dict[str, Any]]] = [
             ("perpetual_status", {"detail": 3}),
@@ -517,7 +517,7 @@ def test_the_shapes_name_what_the_documents_hold(shape: type, document: type) ->
     assert {*get_type_hints(shape)} - {"schema", "truncated", "untrusted"} == {*get_type_hints(document)} - {"schema"}
 
 
-def test_the_prior_that_an_agent_is_told_is_the_one_that_it_may_hold(project: Path) -> None:
+def test_the_documented_prior_is_the_one_an_agent_may_state(project: Path) -> None:
     low, high = AGENTS_PRIORS
 
     async def deed(client: Client) -> Any:

@@ -436,7 +436,7 @@ def test_a_hung_driver_ends_within_the_deadline(machine: Machine) -> None:
     assert machine.probes() == []
 
 
-def test_a_hung_probe_ends_itself_when_nobody_waits_for_it(machine: Machine) -> None:
+def test_an_abandoned_hung_probe_ends_itself(machine: Machine) -> None:
     machine.becomes(HUNG)
     done = subprocess.run([sys.executable, str(PLUGINS / "perpetual_nvml" / "probe.py"), "0.3"], timeout=20)
     assert done.returncode == -signal.SIGALRM

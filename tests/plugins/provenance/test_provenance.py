@@ -539,7 +539,7 @@ def test_packages_of_the_path_come_first(tmp_path: Path) -> None:
     assert found["packages"] == {"torch": "9.0"}
 
 
-def test_the_python_behind_a_stand_in(tmp_path: Path) -> None:
+def test_the_python_behind_a_wrapper_is_found(tmp_path: Path) -> None:
     """As pyenv has them: a script called python, and versions beside it."""
     for version in ("3.12.4", "3.11.0"):
         _environment(tmp_path / "versions" / version, f"torch-{version}.dist-info")

@@ -211,7 +211,7 @@ def test_lists_are_bounded_and_say_what_they_leave_out(lab: Lab, monkeypatch: py
 
 
 @pytest.mark.slow
-def test_plugin_sections_stand_behind_the_mark(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugin_sections_come_behind_the_mark(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     def section(_: Lab) -> str:
         return "carbon: 3 kg <script>"
 
@@ -300,7 +300,7 @@ def test_experiments_that_share_a_command_are_pooled_as_the_fold_pools_them(lab:
     assert "the prediction of e3 holds" in render(lab)
 
 
-def test_a_hypothesis_is_told_in_one_line_by_the_design_with_the_most_runs(lab: Lab) -> None:
+def test_a_hypothesis_has_one_line_of_the_design_with_the_most_runs(lab: Lab) -> None:
     told = facts.facts_of(take(lab), Book())["verdicts"]
     first = told[0]["headline"]
     assert (first["id"], str(first["others"])) == ("e2", "1")  # three runs; e3 has one and the larger effect or not
@@ -335,7 +335,7 @@ def test_text_and_drawings_have_enough_contrast(text: str, column: int, papers: 
             assert (lighter + 0.05) / (darker + 0.05) >= needed, (name, paper)
 
 
-def test_a_reader_of_the_screen_is_told_what_each_part_is(page: Page) -> None:
+def test_each_part_has_a_label_for_screen_readers(page: Page) -> None:
     headings = [int(tag[1]) for tag, _ in page.tags if re.fullmatch(r"h[1-6]", tag)]
     assert headings[0] == 1
     assert headings.count(1) == 1

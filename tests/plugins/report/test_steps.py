@@ -70,7 +70,7 @@ def moments(project: Path) -> list[tuple[int, dict[str, dict[str, Any]]]]:
     return seen
 
 
-def test_each_moment_is_told_as_it_was_shown(project: Path, moments: list[tuple[int, dict[str, Any]]]) -> None:
+def test_each_step_is_derived_as_it_was_shown(project: Path, moments: list[tuple[int, dict[str, Any]]]) -> None:
     with Lab.open() as lab:
         assert told(lab) == shown(lab)
         for seq, then in moments:

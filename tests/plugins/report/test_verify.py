@@ -235,7 +235,7 @@ def test_later_events_do_not_matter(lab: Lab, study: Path, page: str, markdown: 
 
 
 @pytest.mark.slow
-def test_a_run_that_went_on_is_told_as_it_was(project: Path) -> None:
+def test_a_run_that_went_on_is_compared_as_it_was(project: Path) -> None:
     with Lab.open() as lab:
         claim = lab.hypotheses.add("it ends", metric="loss", direction="min", mde=0.1, baseline=1.0)
         trial = lab.experiments.propose(claim.id, command="sh -c 'echo loss=0.5; read line < gate'", replicates=1)

@@ -103,7 +103,7 @@ def test_the_methodology_names_a_strategy(project: Path, strategy: str, scorer: 
         assert type(lab.proposals.scorer) is scorer
 
 
-def test_a_strategy_that_nobody_offers_is_refused_by_the_nearest(project: Path) -> None:
+def test_an_unknown_strategy_is_refused_with_the_nearest(project: Path) -> None:
     with Lab.open(project) as lab, pytest.raises(UsageError, match="did you mean round"):
         lab.settings.set_methodology("exploration_strategy", "round_robbin")
 

@@ -145,7 +145,7 @@ BROKEN: list[tuple[Callable[..., Any], str]] = [
 
 
 @pytest.mark.parametrize(("policy", "words"), BROKEN, ids=[words for _, words in BROKEN])
-def test_a_policy_that_breaks_its_contract_is_told_how(policy: Callable[..., Any], words: str) -> None:
+def test_a_policy_that_breaks_its_contract_is_named_with_the_reason(policy: Callable[..., Any], words: str) -> None:
     with pytest.raises(Broken) as caught:
         episode(policy, CELL, 0, 0)
     assert str(caught.value).startswith(words)
@@ -167,7 +167,7 @@ def backwards(function: Callable[..., Any], jobs: Iterable[Any]) -> Iterable[Any
 
 
 @pytest.mark.slow
-def test_the_answer_does_not_depend_on_who_computes_what_when() -> None:
+def test_the_answer_does_not_depend_on_the_order_of_work() -> None:
     policies = {"a": DEFAULT, "b": StrategyPolicy("random")}
     given: dict[str, Any] = {"thresholds": (0.8,), "batches": (1, 3), "episodes": 6, "seed": 5}
     told: list[tuple[int, int]] = []

@@ -240,7 +240,7 @@ def test_a_reader_looks_past_what_a_crash_left(database: Path, fit_for_wal: Call
 
 
 @pytest.mark.parametrize("is_mended", [True, False])
-def test_a_file_that_never_stands_still(
+def test_a_file_that_keeps_changing_is_busy(
     database: Path, fit_for_wal: Callable[[bool], None], monkeypatch: pytest.MonkeyPatch, is_mended: bool
 ) -> None:
     """Once a writer has mended it, it is read as it is, also if he never rests; until then it is busy, not damaged."""

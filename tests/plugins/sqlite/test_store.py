@@ -157,7 +157,7 @@ def test_the_head_changes_with_each_commit(folder: Path, store: SqliteStore) -> 
 
 
 @pytest.mark.parametrize("mode", ["wal", "truncate"])
-def test_a_clock_that_stands_still_or_goes_back(
+def test_a_clock_that_stops_or_goes_back_harms_nothing(
     folder: Path, file: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     """The time of the file grows all the same, so that no token comes twice."""
@@ -772,7 +772,7 @@ def test_a_compaction_keeps_to_the_fence(file: Path, store: SqliteStore) -> None
     assert (file.read_bytes(), file.stat().st_mtime_ns) == before
 
 
-def test_a_file_that_goes_while_sizes_are_told(
+def test_a_file_that_goes_while_sizes_are_read_is_left_out(
     folder: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another program's journal: it was there, and is no longer when its size is asked for."""

@@ -138,7 +138,7 @@ def test_only_what_is_proven_is_a_supervisor(tmp_path: Path) -> None:
     assert not is_supervisor(process.pid)
 
 
-def test_a_lock_that_somebody_else_holds_proves_nothing(tmp_path: Path) -> None:
+def test_a_lock_held_by_another_process_proves_nothing(tmp_path: Path) -> None:
     program, folder = tmp_path / "shim.py", tmp_path / "run"
     program.write_text(PRETENDER.replace('open("supervisor.lock", "a")', "None"))
     folder.mkdir()

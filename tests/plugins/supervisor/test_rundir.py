@@ -486,7 +486,7 @@ def test_a_command_that_writes_is_not_silent(runs: Runs, file: str) -> None:
     assert record.duration_s > 10.0
 
 
-def test_the_limits_are_kept_for_whoever_finds_the_command_without_its_supervisor(runs: Runs) -> None:
+def test_limits_hold_for_a_command_without_its_supervisor(runs: Runs) -> None:
     started, gate = runs.waiting("read x < $GATE", wall_s=0.01 + LONG_S, grace_s=2.0)
     assert (started.wall_s, started.grace_s) == (0.01 + LONG_S, 2.0)
     seen = runs.observe()
@@ -550,7 +550,7 @@ def test_a_stopped_supervisor_can_be_asked(runs: Runs) -> None:
         ("exit 1", [{"on this machine": 4}, {"on this machine": 5}], None),
     ],
 )  # fmt: skip
-def test_a_kill_beside_the_kernel_s_own_is_told(
+def test_a_kill_beside_the_kernel_s_own_is_named(
     runs: Runs, monkeypatch: pytest.MonkeyPatch, script: str, counts: list[dict[str, int]], detail: str | None
 ) -> None:
     """A statement of what was seen: the reason stays, and what we killed ourselves has its own."""
@@ -715,7 +715,7 @@ _FORGED = [
 
 
 @pytest.mark.parametrize("forged", _FORGED, ids=range(len(_FORGED)))
-def test_a_cancellation_that_the_command_forged_keeps_nobody_from_ending_it(runs: Runs, forged: str) -> None:
+def test_a_forged_cancellation_keeps_no_caller_from_ending_the_run(runs: Runs, forged: str) -> None:
     started = runs.launch("sh", "-c", "trap '' TERM; echo up; sleep 600", grace_s=0.05)
     until(lambda: runs.text("stdout.log") == "up\n")
     (runs.folder / "run" / "cancel.json").write_text(forged)
@@ -726,7 +726,7 @@ def test_a_cancellation_that_the_command_forged_keeps_nobody_from_ending_it(runs
 
 
 @pytest.mark.parametrize("forged", _FORGED, ids=range(len(_FORGED)))
-def test_whoever_cancels_replaces_what_the_command_forged(runs: Runs, forged: str) -> None:
+def test_a_cancellation_replaces_a_forged_one(runs: Runs, forged: str) -> None:
     runs.launch("sh", "-c", "trap '' TERM; echo up; sleep 600", grace_s=LONG_S)
     until(lambda: runs.text("stdout.log") == "up\n")
     (runs.folder / "run" / "cancel.json").write_text(forged)
@@ -748,7 +748,7 @@ def test_a_long_grace_gives_no_run_more_time_than_its_limit(runs: Runs) -> None:
     assert record.duration_s < LONG_S
 
 
-def test_the_first_reason_stands(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_reason_of_an_end_is_kept(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who cancels what is being ended at its limit makes it quicker, and does not become the reason."""
     patched_shim(runs.folder, monkeypatch, _ONCE_UP)
     script = "trap 'echo term' TERM; echo up; while :; do sleep 0.05; done"

@@ -136,7 +136,7 @@ def test_a_compaction_keeps_the_torn_end_aside(folder: Path, store: TinyStore) -
 
 
 @pytest.mark.parametrize("from_end", [1, 3, 20, 30, 31])
-def test_an_acknowledged_commit_that_became_unreadable_is_told_by_verify(
+def test_verify_names_an_acknowledged_commit_that_became_unreadable(
     folder: Path, store: TinyStore, from_end: int
 ) -> None:
     """A flipped bit in the very last line looks like a torn end; it is kept aside whole, and looked at."""
@@ -152,7 +152,7 @@ def test_an_acknowledged_commit_that_became_unreadable_is_told_by_verify(
     assert (folder / f"quarantine-1-{begin}").read_bytes() == data[begin:]
 
 
-def test_a_torn_end_that_nobody_wrote_over_is_no_problem(folder: Path, store: TinyStore) -> None:
+def test_a_torn_end_that_was_not_overwritten_is_no_problem(folder: Path, store: TinyStore) -> None:
     append(store, 1)
     with (folder / "journal.jsonl").open("ab") as file:
         file.write(b'{"k":"event"')

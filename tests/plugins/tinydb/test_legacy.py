@@ -72,7 +72,7 @@ def test_a_project_of_the_format_before_is_opened_and_converted(folder: Path, wa
     assert (folder / "store.json.old").read_bytes() == data
 
 
-def test_a_project_of_the_format_before_that_somebody_still_writes_to(folder: Path) -> None:
+def test_a_previous_format_that_is_still_written_is_converted_whole(folder: Path) -> None:
     """A process of the version before goes on for a while: what it commits is seen, and converted with the rest."""
     data = _legacy(folder)
     store = fresh(folder)

@@ -107,7 +107,7 @@ def test_a_reader_of_the_generation_before_goes_on(folder: Path, store: TinyStor
 
 
 @pytest.mark.parametrize("step", ["_header", "_open_snapshot"])
-def test_a_compaction_under_the_hands_of_who_opens(
+def test_a_compaction_during_an_opening_loses_nothing(
     folder: Path, store: TinyStore, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     """The journal was read and names a snapshot that is gone by now: it begins anew."""

@@ -149,7 +149,7 @@ def test_a_write_that_fails_changes_nothing(
 
 
 @pytest.mark.parametrize("call", ["lstat", "open", "pread"])
-def test_a_file_that_cannot_be_read_is_told(
+def test_a_file_that_cannot_be_read_is_named(
     folder: Path, store: TinyStore, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     append(store, 1)
@@ -185,7 +185,7 @@ def test_half_a_write_that_cannot_be_taken_back_is_cut_by_the_next(
     assert len((folder / f"quarantine-1-{size}").read_bytes()) == 40
 
 
-def test_a_disk_that_does_not_confirm_is_told(folder: Path, store: TinyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_does_not_confirm_is_named(folder: Path, store: TinyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """The write is there, and whether a power cut would leave it nobody knows: another code than for `not_written`."""
     append(store, 1)
 
@@ -243,7 +243,9 @@ def test_a_compaction_keeps_to_the_fence(folder: Path, store: TinyStore) -> None
     assert contents(folder) == before
 
 
-def test_a_file_that_goes_while_sizes_are_told(folder: Path, store: TinyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_goes_while_sizes_are_read_is_left_out(
+    folder: Path, store: TinyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Another process compacts: what was listed is no longer there when it is looked at."""
     append(store, 1)
     (folder / "gone").touch()
