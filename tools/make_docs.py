@@ -8,13 +8,16 @@ each page. A test runs `pages()` and fails when a committed page differs.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import is_dataclass
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import click
@@ -291,7 +294,8 @@ with Lab.init(".", name="warm-up") as lab:
     print(lab.hypotheses.get("h1").confidence)  # 0.5
 ```
 
-- **Answers.** Methods return frozen records of `perpetual.records`, or dicts and lists with the keys written here.
+- **Answers.** Methods return frozen records of `perpetual.records`, or documents: dicts with the keys under
+  [Answers](#answers).
 - **Pages.** `list` returns a `Listing`: `items`, at most `limit` of them, and `next_cursor`, the `cursor` of the next
   page. It is None on the last page.
 - **Errors.** Every error is a `perpetual.errors.PerpetualError` with `code`, `message` and `hint`. Any method that
@@ -299,6 +303,7 @@ with Lab.init(".", name="warm-up") as lab:
   ([untrusted projects](how-to/untrusted-projects.md)), and TransientError if the store's lock stays taken.
 - **Units.** A name that ends in `_s` is seconds, in `_hours` hours, in `_bytes` bytes. Times are UTC, ISO 8601.
 - **Idempotency.** A second call with the same `idempotency_key` returns the first call's answer and writes nothing.
+- **Dry runs.** With `dry_run` nothing is written; the answer says what would be.
 - **Threads.** One `Lab` may be used by several threads; processes share a project through its store.
 
 What stays over releases: [stability](stability.md).
@@ -309,22 +314,6 @@ _COMPONENTS = (
     "loop", "settings", "trust", "storage", "imports", "services",
 )  # fmt: skip
 _MAKES = ("add", "propose", "launch", "write")
-# Beside the records: what else signatures on the page name.
-_NAMED = (
-    "perpetual.lab.ledger.specification:Specification",
-    "perpetual.lab.experiments.pick:Pick",
-    "perpetual.slots.analyser:MetricValue",
-    "perpetual.lab.memory:Hit",
-    "perpetual.lab.memory:Waiting",
-    "perpetual.slots.memory:NoteCommit",
-    "perpetual.lab.records:Record",
-    "perpetual.lab.loop.steps:Launches",
-    "perpetual.toolkit.config_keys:Item",
-    "perpetual.lab.trust_review:Review",
-    "perpetual.lab.trust_questions:HeldItem",
-    "perpetual.toolkit.import_records:Batch",
-    "perpetual.toolkit.import_records:Taken",
-)
 _WIDEST = 100  # characters of a signature on one line
 
 
@@ -382,12 +371,18 @@ def _parameter(one: inspect.Parameter) -> str:
     return f"{text} = {default}"
 
 
+def _function(value: Any) -> Callable[..., Any]:
+    """Returns the function behind a member of a class."""
+    function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+    assert inspect.isfunction(function)
+    return function
+
+
 def api_signature(name: str, value: Any) -> str:
     """Returns a method's signature as its source has it, a parameter on each line where it is long."""
+    function = _function(value)
     if isinstance(value, property):
-        assert value.fget is not None
-        return f"{name}: {_annotation(inspect.signature(value.fget).return_annotation)}"
-    function = value if inspect.isfunction(value) else value.__func__
+        return f"{name}: {_annotation(inspect.signature(function).return_annotation)}"
     known = inspect.signature(function)
     given = list(known.parameters.values())[0 if isinstance(value, staticmethod) else 1 :]
     words, is_keyword = [], False
@@ -434,14 +429,23 @@ def _api_section(title: str, home: type) -> list[str]:
 
 def _api_record(record: type) -> list[str]:
     """Returns the section of a record: its fields as its source has them, with their comments."""
-    source = inspect.getsource(record).partition("\n    def ")[0]
-    fields = source[source.index("class ") :].replace(f'    """{record.__doc__}"""\n\n', "").rstrip()
+    module = inspect.getsource(importlib.import_module(record.__module__))
+    (node,) = [node for node in ast.parse(module).body if record.__name__ in _defined(node)]
+    source = (ast.get_source_segment(module, node) or "").partition("\n    def ")[0].partition("\n    @")[0]
+    fields = source.replace(f'    """{record.__doc__}"""\n\n', "").rstrip()
     return [f"### {record.__name__}", "", *api_text(record), "```python", fields, "```", ""]
 
 
+def _defined(node: ast.stmt) -> list[str]:
+    """Returns the names that a statement of a module defines as classes, or by a call as `TypedDict` has it."""
+    if isinstance(node, ast.ClassDef):
+        return [node.name]
+    return [one.id for one in node.targets if isinstance(one, ast.Name)] if isinstance(node, ast.Assign) else []
+
+
 def api_page() -> str:
-    """Returns `Lab` with its components, each public method with signature and docstring, and the records."""
-    from perpetual import Lab, records
+    """Returns `Lab` with its components, each public method with signature and docstring, and what they answer."""
+    from perpetual import Lab
     from perpetual.lab.plugin_listing import Inventory
     from perpetual.lab.records import KindRecords
 
@@ -450,16 +454,59 @@ def api_page() -> str:
         lines += _api_section(f"lab.{name}", home)
         if name == "records":
             lines += _api_section("lab.records(kind)", KindRecords)
-    lines += [*_api_section("lab.inventory()", Inventory), "## Records", ""]
+    lines += [*_api_section("lab.inventory()", Inventory), "## Answers", ""]
     lines += [
-        "What methods return, as its source declares it. `to_json(record)` of `perpetual.records` has the same keys.",
-        "",
+        "What methods take and return, as its source declares it. `to_json(record)` of `perpetual.records` has the"
     ]
-    shown = [getattr(records, name) for name in records.__all__]
-    shown = [value for value in shown if inspect.isclass(value) and is_dataclass(value)]
-    for record in [*shown, *map(_named, _NAMED)]:
-        lines += _api_record(record)
+    lines += ["same keys as the record.", ""]
+    for answer in _answers([Lab, *components().values(), KindRecords, Inventory]):
+        lines += _api_record(answer)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _answers(homes: Iterable[type]) -> list[type]:
+    """Returns the records and documents that signatures of these classes name, and those that these name, by name."""
+    found: dict[str, type] = {}
+    left = [(home.__module__, str(text)) for home in homes for text in _annotations(home)]
+    left.append(("perpetual.lab.experiments", "Specification"))  # which spells the arguments of `propose` out
+    while left:
+        module, text = left.pop()
+        for home, name in re.findall(r"\b(?:(\w+)\.)?([A-Z]\w+)", text):
+            known = _imported(module)
+            value = getattr(known.get(home), name, None) if home else known.get(name)
+            if not inspect.isclass(value) or not value.__module__.startswith("perpetual."):
+                continue
+            is_shown = is_dataclass(value) or hasattr(value, "__total__") or hasattr(value, "_fields")
+            if is_shown and value not in found.values():
+                found[value.__name__] = value
+                left += [(value.__module__, str(one)) for one in value.__annotations__.values()]
+    return [found[name] for name in sorted(found)]
+
+
+def _annotations(home: type) -> Iterator[object]:
+    """Yields the annotations of a class's public methods and properties."""
+    for value in members(home).values():
+        yield from inspect.signature(_function(value)).parameters.values()
+        yield inspect.signature(_function(value)).return_annotation
+
+
+def _named_in(module: ModuleType, name: str) -> Any:
+    try:
+        return getattr(module, name)
+    except AttributeError:
+        return importlib.import_module(f"{module.__name__}.{name}")
+
+
+@cache
+def _imported(module: str) -> dict[str, Any]:
+    """Returns what a module's source names by its imports, also for types alone, and what it defines."""
+    home = importlib.import_module(module)
+    found: dict[str, Any] = {}
+    for node in ast.walk(ast.parse(inspect.getsource(home))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("perpetual"):
+            source = importlib.import_module(node.module or "")
+            found |= {one.asname or one.name: _named_in(source, one.name) for one in node.names}
+    return found | vars(home)
 
 
 def navigation() -> list[str]:

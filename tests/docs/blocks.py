@@ -153,6 +153,8 @@ def _is_declaration(node: ast.stmt) -> bool:
     """Whether a statement only says what there is: a signature without a body, a field, a class of fields."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         return all(map(_is_declaration, node.body))
+    if isinstance(node, ast.Assign):
+        return isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "TypedDict"
     is_dots = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and node.value.value is ...
     return is_dots or isinstance(node, ast.AnnAssign)
 

@@ -360,7 +360,7 @@ class Notes:
         return Listing(items, str(rest[limit - 1].number) if len(rest) > limit else None)
 
     def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> Listing[Hit]:
-        """Notes that hold words of the query, in their path, title or text: most words first, then the newest.
+        """Returns the notes that hold words of the query in path, title or text: most words first, then the newest.
 
         A reader that is an agent finds what it may be shown, and nothing else.
 

@@ -45,7 +45,7 @@ class Runs:
         return [from_json(Run, shown("run", run.body)) for run in self._records.live()]
 
     def log_dir(self, run_id: str) -> Path:
-        """Returns the folder with a run's files."""
+        """Returns the folder with a run's files; raises NotFound for an unknown run."""
         return self._records.log_dir(run_id)
 
     def launch(
@@ -128,7 +128,7 @@ class Runs:
         return [from_json(Run, shown("run", run.body)) for run in wait.named(self._ctx, ids)]
 
     def look(self, run_id: str) -> tuple[str, str | None]:
-        """Returns a run's status and reason as its supervisor has them now; records nothing."""
+        """Returns (status, reason) of a run as its supervisor has them now; records nothing."""
         from perpetual.lab.runs import reconcile
 
         return reconcile.look(self._ctx, run_id)
