@@ -298,9 +298,10 @@ with Lab.init(".", name="warm-up") as lab:
   [Answers](#answers).
 - **Pages.** `list` returns a `Listing`: `items`, at most `limit` of them, and `next_cursor`, the `cursor` of the next
   page. It is None on the last page.
-- **Errors.** Every error is a `perpetual.errors.PerpetualError` with `code`, `message` and `hint`. Any method that
-  reads an id raises NotFound for an unknown one. Any method that writes raises NotPermitted in a project that is held
-  ([untrusted projects](how-to/untrusted-projects.md)), and TransientError if the store's lock stays taken.
+- **Errors.** Every error is a `perpetual.errors.PerpetualError` with `code`, `message` and `hint`. Methods that read an
+  id raise NotFound for an unknown one. Methods that write raise TransientError if the store's lock stays taken. In a
+  project that is held ([untrusted projects](how-to/untrusted-projects.md)) they raise NotPermitted; `lab.runs.kill`
+  ends a run that is supervised here all the same.
 - **Units.** A name that ends in `_s` is seconds, in `_hours` hours, in `_bytes` bytes. Times are UTC, ISO 8601.
 - **Idempotency.** A second call with the same `idempotency_key` returns the first call's answer and writes nothing.
 - **Dry runs.** With `dry_run` nothing is written; the answer says what would be.

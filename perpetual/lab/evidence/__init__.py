@@ -48,8 +48,13 @@ class EvidenceLedger:
     ) -> Evidence:
         """Adds an opinion: at most ln 2 of log odds, all of them together at most ln 3. It cannot decide by itself.
 
+        Args:
+            verdict: `supports`, `refutes` or `inconclusive`.
+            strength: the share of that weight, from 0 to 1.
+            run_id: the run that it is about, if it is about one.
+
         Raises:
-            UsageError: for a verdict other than `supports` and `refutes`, a strength outside 0 to 1, or no reason.
+            UsageError: for another verdict or strength, or without a reason.
         """
         from perpetual.lab.evidence import manual
 

@@ -45,7 +45,7 @@ class Runs:
         return [from_json(Run, shown("run", run.body)) for run in self._records.live()]
 
     def log_dir(self, run_id: str) -> Path:
-        """Returns the folder with a run's files; raises NotFound for an unknown run."""
+        """Returns the folder of a run's files, whether it is there or not."""
         return self._records.log_dir(run_id)
 
     def launch(
