@@ -44,7 +44,7 @@ def tokens_of(text: str) -> int:
 def _line(text: object, most: int = 110) -> str:
     """Returns the text on one line as it stands inside the fence, cut to `most` characters."""
     plain = neutralise(" ".join(str(text).split()))
-    return plain if len(plain) <= most else plain[: most - 3] + "..."
+    return plain if len(plain) <= most else (plain[: most - 3].rpartition(" ")[0] or plain[: most - 3]) + "..."
 
 
 def _bound(item: HypothesisLine) -> str:

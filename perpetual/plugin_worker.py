@@ -87,10 +87,4 @@ def _observe(say: Callable[[Json], None], plugin: str, event: Json, options: Jso
     return {}
 
 
-DEEDS: dict[str, Deed] = {
-    "discover": _discover,
-    "build": _build,
-    "scan": _scan,
-    "redact": _redact,
-    "observe": _observe,
-}
+DEEDS: dict[str, Deed] = {"discover": _discover, "build": _build, "scan": _scan, "redact": _redact, "observe": _observe}

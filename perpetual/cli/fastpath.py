@@ -78,7 +78,12 @@ def answer(arguments: list[str]) -> str | None:
         document = status_document(status)
         if as_json:
             return _as_json(document, is_agent)
-        return status_text(status, for_agent=is_agent) + "\n"
+        shown = status_text(status, for_agent=is_agent)
+        if os.isatty(1):
+            from perpetual.toolkit.screen import folded
+
+            shown = folded(shown)
+        return shown + "\n"
     if command == "hook":
         import json
 

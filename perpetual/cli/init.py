@@ -45,11 +45,7 @@ def init(
 ) -> None:
     """Create a project here and register it with coding agents. A second run changes nothing."""
     folder = _folder(target or cli.project)
-    wishes = {
-        "name": name,
-        "budget": None if budget is None else hours_of(budget, "--budget"),
-        "store": store,
-    }
+    wishes = {"name": name, "budget": None if budget is None else hours_of(budget, "--budget"), "store": store}
     asked = {"remove": remove, "command": _words(command), "force": force}
     work = _preview if dry_run else _create
     document = work(cli, folder, wishes, harnesses, asked)

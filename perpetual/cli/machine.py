@@ -56,4 +56,4 @@ def completion(ctx: click.Context, cli: CliContext, shell: str) -> None:
     if completer is None:
         raise PerpetualError(f"this click knows no completion for {shell}", hint="upgrade click")
     script = completer(ctx.find_root().command, {}, "perpetual", "_PERPETUAL_COMPLETE").source()
-    cli.answer("completion", {"shell": shell, "script": script}, script)
+    cli.answer("completion", {"shell": shell, "script": script}, script, is_verbatim=True)

@@ -178,12 +178,19 @@ class CliContext:
             ) from problem
 
     def answer(
-        self, schema: str, document: Mapping[str, object], text: str | Callable[[], str], *, is_fenced: bool = False
+        self,
+        schema: str,
+        document: Mapping[str, object],
+        text: str | Callable[[], str],
+        *,
+        is_fenced: bool = False,
+        is_verbatim: bool = False,
     ) -> None:
         """Shows one document: as JSON with its schema, or as text for people.
 
         Args:
             is_fenced: the text holds its fences already, where an agent reads it.
+            is_verbatim: its long lines are not broken on a terminal.
         """
         if self.as_json:
             head = {"schema": self._schema(schema)}
@@ -198,7 +205,9 @@ class CliContext:
             shown = agent_lines(shown)
         if not (shown and self.for_agent):
             if shown:
-                click.echo(shown)
+                from perpetual.toolkit.screen import folded
+
+                click.echo(shown if is_verbatim else folded(shown))
             return
         from perpetual.toolkit.readers import is_waiting
 
@@ -246,12 +255,7 @@ class CliContext:
     ) -> None:
         """Shows a list: as JSON with `items` and `next_cursor`, or as a table of `row(item)` cells."""
         if self.as_json:
-            document = {
-                "schema": self._schema(schema),
-                "items": [*items],
-                "next_cursor": next_cursor,
-                **(extra or {}),
-            }
+            document = {"schema": self._schema(schema), "items": [*items], "next_cursor": next_cursor, **(extra or {})}
             self.write(json.dumps(document, ensure_ascii=False))
             return
         if not items:

@@ -6,17 +6,19 @@ Imported by `perpetual.commands` when a table is shown.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from itertools import zip_longest
 
-if TYPE_CHECKING:
-    from rich.table import Table
+from perpetual.toolkit.screen import broken
 
 __all__ = ["laid_out", "print_table"]
 
-_SHORT = (24, 16, 10, 0)  # columns: what is no wider is not broken, where that leaves room for the rest
+_SHORT = 10  # columns: a cell that is no wider is not broken
 _NAME = 40  # columns of the first cell, which names its row
-_PROSE = 24  # columns that is room for words
+_PROSE = 30  # columns that is room for words; with less the widest cell has a line of its own below its row
+_LONG = 24  # columns of a word that may be broken
+_INDENT = 5  # columns, of the cell below its row
 _GAP = 2
 _NUMBER = re.compile(r"(<= )?[-+]?\d[\d.,]*(e[-+]?\d+)?( (s|min|h|%|bit))?")
 _NONE = ("", "-")
@@ -24,61 +26,78 @@ _NONE = ("", "-")
 
 def print_table(columns: Sequence[str], rows: Sequence[Iterable[str]], *, title: str | None, is_screen: bool) -> None:
     """Prints the table on standard output: within a screen's width; elsewhere a line a row, for `grep` and `cut`."""
-    from rich.console import Console
+    from shutil import get_terminal_size
 
-    cells = [[*row] for row in rows]
-    if is_screen:
-        console = Console(highlight=False)
-        console.print(laid_out(columns, cells, title=title, width=console.width))
-        return
-    wide = sum(_widths(columns, cells)) + _GAP * len(columns) + len(title or "")
-    console = Console(width=wide, highlight=False)
-    with console.capture() as kept:
-        console.print(laid_out(columns, cells, title=title, width=wide))
-    console.file.write("".join(line.rstrip() + "\n" for line in kept.get().splitlines()))
+    width = get_terminal_size().columns if is_screen else None
+    lines = laid_out(columns, [[*row] for row in rows], title=title, width=width)
+    if not (sys.stdout.encoding or "utf-8").lower().startswith("utf"):
+        lines = [line.replace("─", "-") for line in lines]
+    sys.stdout.write("\n".join([*lines, ""]))
 
 
-def laid_out(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None, width: int) -> Table:
-    """Returns the table for so many columns. A column in which no row has anything is left out.
+def laid_out(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None, width: int | None
+) -> list[str]:
+    """Returns the table's lines for so many columns, or a line a row without a width.
 
-    Numbers stand to the right.
+    A column in which no row has anything is left out. Numbers stand to the right. Cells are broken between words.
     """
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    used = [n for n in range(len(columns)) if not rows or any(row[n] for row in rows)]
-    rigid = _rigid(_widths([columns[n] for n in used], [[row[n] for n in used] for row in rows]), width)
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, padding=(0, 1, 0, 0))
-    for n, firm in zip(used, rigid, strict=True):
-        table.add_column(
-            columns[n],
-            overflow="fold",
-            no_wrap=firm,
-            justify="right" if _is_numeric([row[n] for row in rows]) else "left",
-        )
-    for row in rows:
-        table.add_row(*(Text(row[n]) for n in used))
-    return table
-
-
-def _rigid(widths: Sequence[int], width: int) -> list[bool]:
-    """Returns which columns are not broken: all if there is room, else the short ones and what names a row."""
-    for limit in (max(widths), *_SHORT):
-        rigid = [size <= limit or (place == 0 and size <= _NAME) for place, size in enumerate(widths)]
-        least = sum(size if firm else min(size, _PROSE) for size, firm in zip(widths, rigid, strict=True))
-        if least + _GAP * len(widths) <= width:
-            break
-    return rigid
-
-
-def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
     from rich.cells import cell_len
 
-    return [
-        max(cell_len(line.expandtabs()) for text in (head, *(row[n] for row in rows)) for line in text.split("\n"))
-        for n, head in enumerate(columns)
-    ]
+    used = [n for n in range(len(columns)) if not rows or any(row[n] for row in rows)]
+    cells = [[row[n].expandtabs() for n in used] for row in (columns, *rows)]
+    numeric = [_is_numeric([row[n] for row in rows]) for n in used]
+    whole = [max(cell_len(row[place]) for row in cells) for place in range(len(used))]
+    widths, below = whole, None
+    if width is not None and sum(whole) + _GAP * len(used) > width:
+        least = [_least([row[place] for row in cells], place == 0, numeric[place]) for place in range(len(used))]
+        widest, room = whole.index(max(whole)), width - _GAP * len(used)
+        widths = _shared(least, whole, room)
+        if widest and widths[widest] < min(_PROSE, whole[widest] // 2):
+            below, least[widest], whole[widest] = widest, 0, 0
+            widths = _shared(least, whole, room + _GAP)
+
+    own = [place for place in range(len(used)) if place != below]
+
+    def drawn(row: Sequence[str]) -> list[str]:
+        lines = []
+        for parts in zip_longest(*(broken(row[place], widths[place]) for place in own), fillvalue=""):
+            pads = [" " * (widths[place] - cell_len(part)) for place, part in zip(own, parts, strict=True)]
+            sides = zip(parts, pads, own, strict=True)
+            joined = (" " * _GAP).join(pad + part if numeric[place] else part + pad for part, pad, place in sides)
+            lines.append(f" {joined}".rstrip())
+        if below is not None and width is not None and row[below]:
+            lines += [" " * _INDENT + text for text in broken(row[below], max(1, width - _INDENT))]
+        return lines
+
+    rule = " " + "─" * (sum(widths) + _GAP * (len(own) - 1))
+    body = [line for row in cells[1:] for line in drawn(row)]
+    return [*([title] if title else []), "", *drawn(cells[0]), rule, *body, ""]
+
+
+def _least(texts: Sequence[str], is_name: bool, is_numeric: bool) -> int:
+    """Returns the columns that a column takes at least, so that no word of it is broken but where it may be."""
+    from rich.cells import cell_len
+
+    head, *cells = texts
+    sizes = [cell_len(word) for word in head.split()]
+    for text in cells:
+        size = cell_len(text)
+        if is_numeric or size <= _SHORT or (is_name and size <= _NAME):
+            sizes.append(size)
+        else:
+            sizes += [min(cell_len(word), _LONG) for word in text.split()]
+    return max(sizes, default=1)
+
+
+def _shared(least: Sequence[int], whole: Sequence[int], room: int) -> list[int]:
+    """Returns the width of each column: what it takes at least, and of the room that is left the narrow ones first."""
+    widths = [*least]
+    for place in sorted(range(len(whole)), key=lambda place: whole[place]):
+        widths[place] += max(0, min(whole[place] - widths[place], room - sum(widths)))
+    while sum(widths) > room and max(widths) > 1:
+        widths[widths.index(max(widths))] -= 1
+    return widths
 
 
 def _is_numeric(cells: Sequence[str]) -> bool:

@@ -515,13 +515,7 @@ class Context:
         """
         if kind not in EVENT_KINDS and kind not in self.registry.events:
             raise UsageError(unknown("kind of event", kind, [*EVENT_KINDS, *self.registry.events]))
-        row = {
-            "time": self.now(),
-            "actor": self.actor,
-            "kind": kind,
-            "subject": subject,
-            "payload": dict(payload),
-        }
+        row = {"time": self.now(), "actor": self.actor, "kind": kind, "subject": subject, "payload": dict(payload)}
         return tx.append(EVENT, row)
 
     @overload

@@ -113,11 +113,7 @@ class Doctor:
         required = self._ctx.config.methodology["required_gates"]
         missing = [name for name in required if not self._ctx.registry.serves("gate", name)]
         if missing:
-            return (
-                False,
-                f"required gates are missing: {', '.join(missing)}",
-                "no note can be written without them",
-            )
+            return False, f"required gates are missing: {', '.join(missing)}", "no note can be written without them"
         unbuilt = [part.why for slot in _ASKED for _, part in self._ctx.parts(slot) if isinstance(part, Unbuilt)]
         if unbuilt:
             return False, "; ".join(unbuilt), "the other parts serve; mend or disable the plugins named"
@@ -264,11 +260,7 @@ def _import() -> _Finding:
     try:
         ours = version("perpetual-lab")
     except PackageNotFoundError:
-        return (
-            False,
-            "perpetual-lab is not installed; this import comes from a folder",
-            "pip install perpetual-lab",
-        )
+        return False, "perpetual-lab is not installed; this import comes from a folder", "pip install perpetual-lab"
     strangers = sorted(name for name in _owners_of("perpetual") if name != "perpetual-lab")
     if strangers:
         return (

@@ -97,12 +97,7 @@ def thaw_slot(data: Mapping[str, Any]) -> Slot:
         options = {key: tuple(words) for key, words in template["options"].items()}
         template = Template(**{**template, "options": options, "needs": tuple(template["needs"])})
     return Slot(
-        **{
-            **data,
-            "arguments": tuple(data["arguments"]),
-            "suite": suite and Suite(**suite),
-            "template": template,
-        }
+        **{**data, "arguments": tuple(data["arguments"]), "suite": suite and Suite(**suite), "template": template}
     )
 
 

@@ -89,12 +89,7 @@ def bytes_of(text: str, what: str) -> int:
 
 
 def finite(
-    value: float,
-    what: str,
-    *,
-    minimum: float | None = None,
-    above: float | None = None,
-    maximum: float | None = None,
+    value: float, what: str, *, minimum: float | None = None, above: float | None = None, maximum: float | None = None
 ) -> float:
     """Returns the number itself.
 

@@ -47,7 +47,7 @@ def show(cli: CliContext, path: str | None) -> None:
         return
     note = to_json(cli.lab.memory.get(path))
     text = cli.lab.memory.read(path)
-    cli.answer("note", {**note, "content": text}, lambda: _note_text(note, text))
+    cli.answer("note", {**note, "content": text}, lambda: _note_text(note, text), is_verbatim=True)
 
 
 def _note_text(note: dict[str, Any], text: str) -> str:

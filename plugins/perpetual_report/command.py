@@ -40,7 +40,7 @@ def report(cli: CliContext, format_: str, output: Path | None) -> None:
                 f"{output} could not be written: {problem.strerror or problem}", hint="choose another file with -o"
             ) from problem
     document = {"format": format_, "path": os.fspath(output.absolute()) if output else None, "text": text}
-    cli.answer("report", document, f"wrote {output}" if output else text.rstrip())
+    cli.answer("report", document, f"wrote {output}" if output else text.rstrip(), is_verbatim=True)
 
 
 @click.command()
@@ -94,12 +94,13 @@ def compare(cli: CliContext, ids: tuple[str, ...], format_: str) -> None:
     Seeds are folded: mean, sd and a 95 % t interval for each metric. A winner is named only where the interval of the
     difference excludes 0; otherwise the two are not separable at this n.
     """
+    from perpetual.toolkit.screen import folded
     from perpetual_report.comparison import compare as compared
     from perpetual_report.comparison import markdown_of, tables_of
 
     found = compared(cli.lab, ids)
     if cli.as_json or format_ == "md":
-        cli.answer("comparison", found, lambda: markdown_of(found).rstrip())
+        cli.answer("comparison", found, lambda: markdown_of(found).rstrip(), is_verbatim=True)
         return
     for arm in found["arms"]:
         of = f" ({arm['hypothesis_id']})" if arm["hypothesis_id"] else ""
@@ -109,4 +110,4 @@ def compare(cli: CliContext, ids: tuple[str, ...], format_: str) -> None:
         if table.rows:
             cli.table(table.columns, table.rows, title=table.title)
     for line in found["notes"]:
-        click.echo(printable(line))
+        click.echo(folded(printable(line)))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from rich.console import Console
 
 from perpetual.commands.tables import laid_out, print_table
+from perpetual.toolkit.screen import folded
 
 COLUMNS = ("id", "status", "confidence", "tags", "statement")
 ROWS = [
@@ -16,10 +16,7 @@ ROWS = [
 
 def drawn(width: int) -> list[str]:
     """The lines of the table on a screen of that width."""
-    console = Console(width=width, force_terminal=False, highlight=False)
-    with console.capture() as kept:
-        console.print(laid_out(COLUMNS, ROWS, title=None, width=width))
-    return [line.rstrip() for line in kept.get().splitlines() if line.strip()]
+    return [line for line in laid_out(COLUMNS, ROWS, title=None, width=width) if line]
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -53,3 +50,48 @@ def test_elsewhere_a_row_is_a_line_without_blanks_at_its_end(capsys: pytest.Capt
 def test_a_table_without_rows_keeps_its_head(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(COLUMNS, [], title=None, is_screen=False)
     assert capsys.readouterr().out.split()[:5] == [*COLUMNS]
+
+
+WIDE = ("id", "status", "confidence", "false-alarm bound", "evidence", "statement")
+CLAIM = "In a 4-gram model, adding 0.1 to every count predicts unseen documentation better than interpolation."
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 160])
+def test_no_word_is_broken_and_the_statement_has_room(width: int) -> None:
+    lines = laid_out(WIDE, [["h1", "supported", "0.986", "0.015", "2", CLAIM]], title=None, width=width)
+    assert max(map(len, lines)) <= width
+    body = " ".join(lines[lines.index(next(line for line in lines if line.startswith(" ─"))) + 1 :])
+    assert " ".join(body.split()).endswith(CLAIM)  # in order, and each word whole
+    assert len(lines) <= 8
+
+
+def test_a_cell_that_is_too_wide_has_lines_of_its_own_and_an_empty_one_none() -> None:
+    rows = [["r1", "failed", CLAIM], ["r2", "done", ""]]
+    lines = laid_out(("id", "status of a long name that takes the room", "reason"), rows, title=None, width=60)
+    assert lines[2:3] == ["     reason"]
+    assert lines[4:] == [
+        " r1  failed",
+        "     In a 4-gram model, adding 0.1 to every count predicts",
+        "     unseen documentation better than interpolation.",
+        " r2  done",
+        "",
+    ]
+
+
+def test_a_path_is_broken_after_a_slash() -> None:
+    long = "/work/" + "a" * 30 + "/" + "b" * 30
+    lines = laid_out(("id", "path"), [["e1", long]], title=None, width=44)
+    assert [line.strip() for line in lines[3:-1]] == ["e1  /work/" + "a" * 30 + "/", "b" * 30]
+
+
+def test_prose_is_broken_between_words_and_a_command_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    step = f"next: perpetual propose -h h1 {CLAIM}"
+    text = f"  {CLAIM}\n  flag: stale, so the thing to do is this: perpetual rebaseline e1\n{step}"
+    assert folded(text) == text  # a pipe gets the lines as they are
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    lines = folded(text).splitlines()
+    assert lines[0] == "  In a 4-gram model, adding 0.1 to"
+    assert all(line.startswith("    ") for line in lines[1:3])
+    assert any("perpetual rebaseline e1" in line for line in lines)
+    assert lines[-1] == step

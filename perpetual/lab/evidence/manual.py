@@ -104,12 +104,7 @@ def update(
             row = {"kind": "manual", "log_odds": shift, "verdict": status, "reason": why}
         elif status == "open" and _by_hand(ctx, hypothesis.id):
             _by_person(ctx, f"opening {id} again", _SAY)
-            row = {
-                "kind": "manual",
-                "log_odds": row["log_odds"] if row else 0.0,
-                "verdict": "open",
-                "reason": why,
-            }
+            row = {"kind": "manual", "log_odds": row["log_odds"] if row else 0.0, "verdict": "open", "reason": why}
         if row is not None:
             add_evidence(ctx, tx, hypothesis.id, row)
         reached_status = refold(ctx, tx, hypothesis.id)

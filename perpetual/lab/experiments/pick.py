@@ -138,10 +138,5 @@ def _rescored(ctx: Context, id: str, score: Score) -> Experiment:
     with ctx.store.transaction() as tx:
         document = ctx.need(EXPERIMENT, id)
         if document.body["score"] != to_json(score):
-            tx.put(
-                EXPERIMENT,
-                id,
-                {**document.body, "score": to_json(score)},
-                expect_revision=document.revision,
-            )
+            tx.put(EXPERIMENT, id, {**document.body, "score": to_json(score)}, expect_revision=document.revision)
     return ExperimentRecords(ctx).get(id)

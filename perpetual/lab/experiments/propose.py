@@ -124,8 +124,7 @@ def _extend(
         )
     if body["status"] not in ("complete", "analysed"):
         raise Conflict(
-            f"{source.id} is {body['status']}, and has replicates of its own to run",
-            hint=f"perpetual run {source.id}",
+            f"{source.id} is {body['status']}, and has replicates of its own to run", hint=f"perpetual run {source.id}"
         )
     draft = draft_like(body, replicates=spec.replicates)
     title = spec.title or one_line(f"more of {source.id}: {body['title']}")
@@ -247,10 +246,7 @@ def _check_new(ctx: Context, draft: DraftBody, key: str | None) -> None:
     if draft["design"]["claim"] is None or draft["command"] is None:
         return
     for earlier in ctx.store.find(EXPERIMENT, spec_hash=spec_hash(draft)):
-        if earlier.body["hypothesis_id"] != draft["hypothesis_id"] or earlier.body["status"] in (
-            "rejected",
-            "expired",
-        ):
+        if earlier.body["hypothesis_id"] != draft["hypothesis_id"] or earlier.body["status"] in ("rejected", "expired"):
             continue
         if key is not None and ctx.store.get(KEY, key) is not None:
             return  # the same request again; its key answers it
@@ -266,12 +262,7 @@ def _check_new(ctx: Context, draft: DraftBody, key: str | None) -> None:
 def _first_score(ctx: Context, draft: DraftBody, hypothesis: HypothesisRow | None) -> Score:
     cost = draft["design"]["cost_run_hours"]
     if hypothesis is None or draft["design"]["claim"] is None:
-        return Score(
-            None,
-            cost,
-            None,
-            "none: a baseline or an exploration tests no hypothesis by itself",
-        )
+        return Score(None, cost, None, "none: a baseline or an exploration tests no hypothesis by itself")
     first = prediction_of(ctx, hypothesis.id, draft)
     weighed = as_weighed(draft, first)
     if weighed is None:
@@ -317,11 +308,7 @@ def state_of(ctx: Context, hypotheses: Sequence[HypothesisRow]) -> dict[str, Any
                 if needs and not serves(experiment.body["design"], needs):
                     continue
                 candidates.append(
-                    {
-                        **candidate,
-                        "n_left": left,
-                        "baseline_n": len(baseline) if isinstance(baseline, dict) else 0,
-                    }
+                    {**candidate, "n_left": left, "baseline_n": len(baseline) if isinstance(baseline, dict) else 0}
                 )
     state = ctx.cached(Proposals).state(candidates, hypotheses)
     for row, hypothesis in zip(state["hypotheses"], hypotheses, strict=True):

@@ -131,14 +131,7 @@ class Notes:
         return answer
 
     def _record(
-        self,
-        tx: LabTransaction,
-        path: str,
-        type: str,
-        verdict: Verdict,
-        content: str,
-        blob: str,
-        message: str,
+        self, tx: LabTransaction, path: str, type: str, verdict: Verdict, content: str, blob: str, message: str
     ) -> int:
         """Writes verdict, note and intent; answers the verdict's number."""
         earlier = tx.get(NOTE, path)

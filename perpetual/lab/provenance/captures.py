@@ -21,16 +21,7 @@ from perpetual.lab.kinds import RUN, ExperimentRow, RunRow
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.records import GitState, to_json
 from perpetual.science.versions import ASPECTS
-from perpetual.slots.capture import (
-    RESERVED,
-    Capture,
-    CodeReader,
-    CodeState,
-    RunChanges,
-    RunEnd,
-    RunFacts,
-    RunStart,
-)
+from perpetual.slots.capture import RESERVED, Capture, CodeReader, CodeState, RunChanges, RunEnd, RunFacts, RunStart
 from perpetual.slots.scheduler import LaunchSpec
 from perpetual.toolkit.atomic import read_file, write_atomic
 from perpetual.toolkit.contained import contained
@@ -145,11 +136,7 @@ def kept_of(log_dir: Path) -> Kept:
 def _kept(document: Mapping[str, Any], data: bytes) -> Kept:
     git, guarded = document["git"] or {}, document["protected"]
     notes = [
-        {
-            "kind": "protected",
-            "text": f"{pattern!r} of protected_paths matches nothing",
-            "source": "methodology.yaml",
-        }
+        {"kind": "protected", "text": f"{pattern!r} of protected_paths matches nothing", "source": "methodology.yaml"}
         for pattern in guarded["unmatched"] or ()
     ]
     if guarded["patterns"] and guarded["sha256"] is None:

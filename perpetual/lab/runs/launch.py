@@ -402,12 +402,7 @@ def _seed(ctx: Context, experiment: ExperimentRow, replicate: int) -> int:
 
 
 def _planned(
-    ctx: Context,
-    experiment: ExperimentRow,
-    spec: LaunchSpec,
-    replicates: Sequence[int],
-    wish: _Wish,
-    surveys: Surveys,
+    ctx: Context, experiment: ExperimentRow, spec: LaunchSpec, replicates: Sequence[int], wish: _Wish, surveys: Surveys
 ) -> RunPlan:
     worst = _worst_case(experiment, wish.gpus)
     Budget(ctx).require_room(**worst)

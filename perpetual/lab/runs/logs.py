@@ -55,13 +55,7 @@ def logs(ctx: Context, run_id: str, *, stderr: bool = False, tail: int | None = 
 
 
 def stream(
-    ctx: Context,
-    run_id: str,
-    *,
-    stderr: bool = False,
-    tail: int | None = None,
-    follow: bool = False,
-    raw: bool = False,
+    ctx: Context, run_id: str, *, stderr: bool = False, tail: int | None = None, follow: bool = False, raw: bool = False
 ) -> Iterator[str]:
     """Returns a run's output piece by piece, as `Runs.stream` says."""
     _check_raw(ctx, raw)

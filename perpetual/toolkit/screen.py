@@ -1,0 +1,49 @@
+"""Text on a terminal: long lines are broken between words, and no command is broken. Floor 0."""
+
+from __future__ import annotations
+
+import sys
+
+from perpetual.toolkit.late_pattern import late_pattern
+
+__all__ = ["broken", "folded"]
+
+_COMMAND = late_pattern(r"perpetual(?: (?:[a-z][a-z-]+|-{1,2}[a-z-]+|[a-z]\d+|[A-Z_]+))+")
+_WHOLE = ("next:", "perpetual ", "command:", "more:")
+_PIECE = late_pattern(r"[^/_.,=:]*[/_.,=:]+|[^/_.,=:]+")  # where a word that is too long may be broken
+
+
+def folded(text: str) -> str:
+    """Returns the text as a terminal shows it best; as it is where standard output is none."""
+    if not sys.stdout.isatty():
+        return text
+    from shutil import get_terminal_size
+
+    width, shown = get_terminal_size().columns, []
+    for line in text.split("\n"):
+        start = line.lstrip()
+        margin = " " * (len(line) - len(start))
+        if len(line) > width and not start.startswith(_WHOLE):
+            first, *more = broken(
+                _COMMAND.sub(lambda found: found[0].replace(" ", "\0"), start), width - len(margin) - 2
+            )
+            line = "\n".join([margin + first, *(f"{margin}  {part}" for part in more)]).replace("\0", " ")
+        shown.append(line)
+    return "\n".join(shown)
+
+
+def broken(text: str, width: int) -> list[str]:
+    """Returns the text in lines of that width: broken between words, and in a longer word after a sign."""
+    from rich.cells import cell_len
+
+    lines, line = [], ""
+    for word in text.split(" ") if cell_len(text) > width else [text]:
+        pieces = [word] if cell_len(word) <= width or "\0" in word else _PIECE.findall(word)
+        parts = [part for piece in pieces for part in ([piece] if cell_len(piece) <= width or "\0" in piece else piece)]
+        for place, part in enumerate(parts):
+            joined = f"{line} {part}" if line and not place else line + part
+            if line and cell_len(joined) > width:
+                lines.append(line)
+                joined = part
+            line = joined
+    return [*lines, line]
