@@ -65,7 +65,7 @@ def _choice(slot: str, meaning: str) -> Key:
     return Key(row.key or slot, "str", row.default, meaning)
 
 
-def _differs(value: Any, base: Any) -> bool:
+def _differs(value: object, base: object) -> bool:
     return bool(value != base)  # another redactor may see less
 
 
@@ -194,7 +194,7 @@ def foreign(folder: Path) -> bool:
     return b"budget_gpu_hours:" in text and b"format:" not in text
 
 
-def _check_identity(path: Path, data: Mapping[str, Any]) -> None:
+def _check_identity(path: Path, data: Mapping[str, object]) -> None:
     """Raises ConfigError for a project's file that was emptied or cut: every seed derives from its project_id."""
     for name in ("format", "project_id"):
         if data.get(name) in (None, ""):
@@ -226,12 +226,12 @@ def user_marks() -> list[str]:
     return found
 
 
-def _is_texts(value: Any) -> bool:
+def _is_texts(value: object) -> bool:
     """Returns whether a value is a list that `check` takes as one of texts."""
     return isinstance(value, list) and all(type(item) in (str, int) for item in value)
 
 
-def inside(data: Any, path: Sequence[str]) -> Any:
+def inside(data: object, path: Sequence[str]) -> object:
     """Returns what a mapping of mappings holds at a path, `ABSENT` if there is nothing."""
     for key in path:
         if not isinstance(data, dict) or key not in data:
@@ -298,13 +298,13 @@ class Config:
         self._choices: dict[str, Item] = {}  # of slots that plugins bring
         self.disabled: tuple[str, ...] = ()
         self._disabled_origin = "default"
-        self.user_methodology: Any = ABSENT  # the section of the user's own file, unchecked
+        self.user_methodology: object = ABSENT  # the section of the user's own file, unchecked
         self._take(user_file(), "user")
         user = {**self._values}, self.disabled
         self._take(self.path, "project")
         self.trust = trust_record.read(self.root, self.project_id) if self.project_id else None
         confined.owners[os.path.abspath(self.folder)] = self.trust.owners if self.trust is not None else ()
-        self.held: dict[str, Any] = {}
+        self.held: dict[str, object] = {}
         self._hold(*user)
         for name, key in KEYS.items():
             variable = f"PERPETUAL_{name.upper()}"
@@ -350,7 +350,7 @@ class Config:
         """Returns the value of a key of this file that the user has trusted in this project."""
         return ABSENT if self.trust is None else self.trust.values.get(f"config.{name}", ABSENT)
 
-    def _hold(self, values: dict[str, Any], disabled: tuple[str, ...]) -> None:
+    def _hold(self, values: dict[str, object], disabled: tuple[str, ...]) -> None:
         """Keeps what protects where the project's file would weaken it.
 
         Args:
@@ -412,7 +412,7 @@ class Config:
             self.held[MARKS] = present
             self._values[MARKS], self._origins[MARKS] = [*dict.fromkeys((*present, *accepted))], "held"
 
-    def protections(self) -> dict[str, Any]:
+    def protections(self) -> dict[str, object]:
         """Returns what protects, as it is in force: the values that trust in the project as it is covers."""
         own = {f"config.{name}": self._values[name] for name, key in KEYS.items() if key.weaker is not None}
         own["config.plugins.disabled"] = list(self.disabled)
@@ -424,11 +424,11 @@ class Config:
                     own[f"config.{PLUGINS}.{name}.{key}"] = value
         return own
 
-    def weakening(self) -> dict[str, Any]:
+    def weakening(self) -> dict[str, object]:
         """Returns the values of the project's files that weaken protection and do not count: `{key: value}`."""
         return {f"config.{name}": value for name, value in self.held.items()}
 
-    def _take_plugins(self, path: Path, sections: Any, origin: str) -> None:
+    def _take_plugins(self, path: Path, sections: object, origin: str) -> None:
         if not isinstance(sections, dict):
             raise ConfigError(f"{yamlfile.place_of(path, PLUGINS)}: plugins must hold one section per plugin")
         for name, section in sections.items():
@@ -441,7 +441,7 @@ class Config:
                 where = yamlfile.place_of(path, PLUGINS, name)
                 raise ConfigError(f"{where}: the section of plugin {name} must hold keys with values")
 
-    def _take_choices(self, path: Path, section: Any, origin: str) -> None:
+    def _take_choices(self, path: Path, section: object, origin: str) -> None:
         if not isinstance(section, dict):
             raise ConfigError(f"{yamlfile.place_of(path, _SLOTS)}: slots must hold the provider of each slot")
         for name, value in section.items():
@@ -540,13 +540,13 @@ class Config:
             raise self.unknown_key(name)
         self.remove(path)
 
-    def without(self, name: str) -> Any:
+    def without(self, name: str) -> object:
         """Returns the value that a key would have if the project's file did not have it."""
         if self._origins[name] == "environment":
             return self._values[name]
         return (yamlfile.read_yaml(user_file()) or {}).get(name, KEYS[name].default)
 
-    def write(self, path: Sequence[str], value: Any) -> None:
+    def write(self, path: Sequence[str], value: object) -> None:
         """Writes what is at a path of the project's file, comments kept, and reads the file again."""
         yamlfile.set_value(self.path, tuple(path), value)
         self.refresh()
@@ -565,7 +565,7 @@ class Config:
     def write_new(root: Path, *, project: str, project_id: str, store: str) -> None:
         """Writes the file of a new project."""
         values = {"project": project, "project_id": project_id, "store": store}
-        entries: list[tuple[str, Any, str]] = [
+        entries: list[tuple[str, object, str]] = [
             (name, values.get(name, key.default), key.meaning) for name, key in KEYS.items()
         ]
         entries.append(

@@ -22,7 +22,6 @@ command's exit status). The faces turn one into a line, a JSON document or an MC
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 __all__ = [
     "Conflict",
@@ -84,7 +83,7 @@ class PerpetualError(Exception):
         if code is not None:
             self.code = code
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """Returns the error as the `error` part of a `perpetual.error/1` document."""
         hint = self.hint and masked(self.hint)
         return {"code": self.code, "message": masked(self.message), "hint": hint, "exit": self.exit}

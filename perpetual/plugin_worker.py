@@ -72,7 +72,7 @@ def _observer(plugin: str) -> Any:
 
 
 @cache
-def _lab(project: str, actor: str) -> Any:
+def _lab(project: str, actor: str) -> object:
     from perpetual.lab import Lab
 
     return Lab.open(project, actor=actor)

@@ -33,7 +33,7 @@ __all__ = ["Registry"]
 _DEEDS = "perpetual.plugin_worker:DEEDS"  # what a helper process does for the kernel
 
 
-def _adapted(offer: Offer, part: Any) -> Any:
+def _adapted(offer: Offer, part: object) -> object:
     """Returns the part, as the newest plugin interface calls it."""
     from importlib import import_module
 
@@ -286,7 +286,7 @@ class Registry:
         bad = [f"{info.qualified_name} ({info.reason})" for info in self.plugins if info.state != "loaded"]
         return "not loaded: " + "; ".join(bad) if bad else None
 
-    def build(self, offer: Offer, options: Mapping[str, Any], **extra: Any) -> Any:
+    def build(self, offer: Offer, options: Mapping[str, object], **extra: object) -> Any:
         """Imports the offer's factory and calls it.
 
         Raises:
@@ -327,7 +327,7 @@ class Registry:
         """Returns the qualified names of the plugins that implement `hook`; cheap."""
         return [info.qualified_name for info in self.plugins if hook in info.hooks]
 
-    def ask(self, plugin: str, hook: str, **arguments: Any) -> Called:
+    def ask(self, plugin: str, hook: str, **arguments: object) -> Called:
         """Asks one of the `implementers` of `hook`, guarded."""
         live = self._discovery()
         found = live.manager.get_plugin(plugin)
@@ -336,6 +336,6 @@ class Registry:
                           or "it is not loaded")  # fmt: skip
         return call(live.manager, hook, found, plugin, arguments)
 
-    def call(self, hook: str, **arguments: Any) -> list[Called]:
+    def call(self, hook: str, **arguments: object) -> list[Called]:
         """Asks every plugin that implements `hook`, one by one, guarded; cheap if there is none."""
         return [self.ask(plugin, hook, **arguments) for plugin in self.implementers(hook)]

@@ -174,7 +174,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         _check_text(arguments)
         with announced(lambda text: click.echo(f"deprecated: {printable(text)}", err=True)):
-            result: Any = program.main(args=[*arguments], prog_name="perpetual", standalone_mode=False, obj=cli)
+            result: object = program.main(args=[*arguments], prog_name="perpetual", standalone_mode=False, obj=cli)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except PerpetualError as problem:

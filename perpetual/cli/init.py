@@ -83,7 +83,7 @@ def _words(command: str | None) -> tuple[str, ...] | None:
 
 def _create(
     cli: CliContext, folder: Path, wishes: dict[str, Any], harnesses: Sequence[str], asked: dict[str, Any]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     from perpetual.config import FILE, FOLDER, Config
     from perpetual.lab import Lab
     from perpetual.lab.create import check_place
@@ -108,7 +108,7 @@ def _create(
 
 def _preview(
     cli: CliContext, folder: Path, wishes: dict[str, Any], harnesses: Sequence[str], asked: dict[str, Any]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     from perpetual.config import FILE, FOLDER, Config
     from perpetual.lab import Lab
     from perpetual.lab.create import check_place
@@ -133,7 +133,9 @@ def _preview(
     return {**_document(folder, found, {}, answer), "dry_run": True}
 
 
-def _document(folder: Path, found: dict[str, Any], wishes: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+def _document(
+    folder: Path, found: dict[str, object], wishes: dict[str, object], answer: dict[str, Any]
+) -> dict[str, Any]:
     """Returns the answer of init; `notes` tell what an existing project kept, and what will not work as it is."""
     notes = [
         f"the project exists and keeps its {key} {found[key]}; asked was {wish}"
@@ -165,7 +167,7 @@ def _tell(cli: CliContext, document: dict[str, Any]) -> None:
         raise _conflict(failed, document)
 
 
-def _conflict(failed: list[dict[str, Any]], document: dict[str, Any]) -> Conflict:
+def _conflict(failed: list[dict[str, Any]], document: dict[str, object]) -> Conflict:
     return Conflict(
         "; ".join(item["reason"] for item in failed),
         hint="these files stand as they were; mend them and run init again",

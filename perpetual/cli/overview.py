@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import Any
 
 import click
 
@@ -90,7 +89,7 @@ def events(cli: CliContext, since: int, follow: bool, limit: int, cursor: str | 
     )
 
 
-def _said(payload: dict[str, Any]) -> str:
+def _said(payload: dict[str, object]) -> str:
     """Returns an event's payload on a line, without what is nothing, and of a hash its beginning.
 
     --json has all of it.
@@ -98,7 +97,7 @@ def _said(payload: dict[str, Any]) -> str:
     return ", ".join(f"{name} {_value(value)}" for name, value in payload.items() if value is not None)
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, str):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
@@ -126,5 +125,5 @@ def _changed(cli: CliContext, item: Item) -> None:
     cli.answer("setting", item._asdict(), text)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

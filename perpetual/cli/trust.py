@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -110,7 +110,7 @@ def _item_lines(item: Held) -> list[str]:
     return [f"user {subject}"]
 
 
-def _line(value: Any) -> str:
+def _line(value: object) -> str:
     """Returns a value on one line, its control characters visible."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)

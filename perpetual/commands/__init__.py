@@ -20,7 +20,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 import click
 
@@ -320,14 +320,14 @@ def _set_json(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         ctx.ensure_object(CliContext).as_json = True
 
 
-def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
+def json_option(command: Callable[..., object]) -> Callable[..., object]:
     """Gives a command `--json`, so that it may stand after the command as well as before."""
     return click.option(
         "--json", is_flag=True, expose_value=False, callback=_set_json, help="Answer one JSON document."
     )(command)
 
 
-def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def page_options(command: Callable[..., object]) -> Callable[..., object]:
     """Gives a listing `--limit` and `--cursor`."""
     command = click.option("--cursor", help="Where the page before ended (its next_cursor).")(command)
     return click.option(
@@ -335,14 +335,14 @@ def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def key_option(command: Callable[..., Any]) -> Callable[..., Any]:
+def key_option(command: Callable[..., object]) -> Callable[..., object]:
     """Gives a command that creates something `--idempotency-key`."""
     return click.option(
         "--idempotency-key", metavar="K", help="A second call with the same key answers what the first one made."
     )(command)
 
 
-def json_object(text: str | None, flag: str) -> dict[str, Any] | None:
+def json_object(text: str | None, flag: str) -> dict[str, object] | None:
     """Returns the JSON object that a person typed as the value of `flag`; None for None.
 
     Raises:

@@ -8,7 +8,7 @@ and gate plugins import from here; `perpetual.science.stdio_server` answers othe
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from perpetual.science.evidence import confidence
@@ -29,7 +29,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Imports the module of a name at its first use: a list of hypotheses computes nothing."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

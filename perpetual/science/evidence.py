@@ -44,7 +44,9 @@ def number(record: Mapping[str, Any], key: str, default: float | None = None) ->
     return float(value)
 
 
-def quantity(record: Mapping[str, Any], key: str, default: float | None = None, *, least: float = -math.inf) -> float:
+def quantity(
+    record: Mapping[str, object], key: str, default: float | None = None, *, least: float = -math.inf
+) -> float:
     """Returns `number` in the metric's units, cut to what can be squared; raises ValueError below `least`."""
     value = number(record, key, default)
     if value < least:
@@ -52,7 +54,7 @@ def quantity(record: Mapping[str, Any], key: str, default: float | None = None, 
     return min(max(value, -_WILD), _WILD)
 
 
-def spread(record: Mapping[str, Any], key: str, default: float | None = None) -> float:
+def spread(record: Mapping[str, object], key: str, default: float | None = None) -> float:
     """Returns a standard deviation: a `quantity` that is not negative."""
     return quantity(record, key, default, least=0.0)
 
@@ -235,7 +237,7 @@ def _weigh_binary(values: Sequence[float], p1: float, p0: float) -> Weighed:
     return Weighed(log_bayes_factor_binary(k, n, p1=p1, p0=p0), False, n, flags)
 
 
-def _flags_of_equal(design: Mapping[str, Any], values: Sequence[float], noise: _Noise) -> list[str]:
+def _flags_of_equal(design: Mapping[str, object], values: Sequence[float], noise: _Noise) -> list[str]:
     """Returns what is said where all runs of an arm measured the same; the design may know more of why."""
     flags = [str(design.get("equal") or "seed not applied")] if _all_equal(values) else []
     if noise.flat_baseline:
@@ -243,7 +245,7 @@ def _flags_of_equal(design: Mapping[str, Any], values: Sequence[float], noise: _
     return flags
 
 
-def _weigh_any(design: Mapping[str, Any], values: Sequence[float]) -> Weighed:
+def _weigh_any(design: Mapping[str, object], values: Sequence[float]) -> Weighed:
     """Returns the default factor for "any effect".
 
     The noise is what the runs themselves show, nothing declared counts.
@@ -261,7 +263,7 @@ def _weigh_any(design: Mapping[str, Any], values: Sequence[float]) -> Weighed:
     return Weighed(factor, False, pool.n, flags)
 
 
-def weigh(design: Mapping[str, Any], values: Sequence[float]) -> Weighed:
+def weigh(design: Mapping[str, object], values: Sequence[float]) -> Weighed:
     """Returns what the values of one design's replicates say.
 
     See `confidence` for the design. Raises ValueError for none.
@@ -294,7 +296,7 @@ def weigh(design: Mapping[str, Any], values: Sequence[float]) -> Weighed:
     return Weighed(_factor(pool, mu1, mu0), misfit, pool.n, flags)
 
 
-def live_rows(evidence: Iterable[Mapping[str, Any]], hypothesis_id: object) -> list[Mapping[str, Any]]:
+def live_rows(evidence: Iterable[Mapping[str, object]], hypothesis_id: object) -> list[Mapping[str, Any]]:
     """Returns this hypothesis' rows that stand: not retracted, not weightless. A retraction can be retracted too."""
     rows = [row for row in evidence if row.get("hypothesis_id", hypothesis_id) in (hypothesis_id, None)]
     retractions: dict[object, list[object]] = {}
@@ -315,7 +317,7 @@ def live_rows(evidence: Iterable[Mapping[str, Any]], hypothesis_id: object) -> l
     ]
 
 
-def _outcome(row: Mapping[str, Any], design: Mapping[str, Any]) -> float | None:
+def _outcome(row: Mapping[str, Any], design: Mapping[str, object]) -> float | None:
     """Returns what a run contributes: a failed one nothing, unless "it trains at all" is the binary claim itself."""
     if row.get("status", "done") == "done":
         return float(row["value"]) if is_finite(row.get("value")) else None
@@ -325,7 +327,7 @@ def _outcome(row: Mapping[str, Any], design: Mapping[str, Any]) -> float | None:
 
 
 def measured(
-    rows: Iterable[Mapping[str, Any]], designs: Mapping[str, Mapping[str, Any]]
+    rows: Iterable[Mapping[str, Any]], designs: Mapping[str, Mapping[str, object]]
 ) -> tuple[dict[str, list[float]], set[object]]:
     """Values by design, and the runs that gave one: once per run and metric, run and design, and content."""
     values: dict[str, list[float]] = {}
@@ -381,10 +383,10 @@ def probability(log_odds: float) -> float:
 
 
 def confidence(
-    hypothesis: Mapping[str, Any],
+    hypothesis: Mapping[str, object],
     designs: Mapping[str, Mapping[str, Any]],
-    evidence: Iterable[Mapping[str, Any]],
-    config: Mapping[str, Any],
+    evidence: Iterable[Mapping[str, object]],
+    config: Mapping[str, object],
 ) -> dict[str, Any]:
     """Refolds a hypothesis' ledger: logit(prior) + capped factor per design + capped opinions + manual shifts.
 
@@ -437,7 +439,7 @@ def confidence(
     p, for_it, against_it = probability(log_odds), math.fsum(support), math.fsum(refute)
     past, reached = _verdict(p, for_it, against_it, config)
     side = reached or ("supported" if log_odds >= 0 else "refuted")
-    result: dict[str, Any] = {
+    result: dict[str, object] = {
         "confidence": p,
         "log_odds": log_odds,
         "e_support": math.exp(_clip(for_it, _EXPONENT_LIMIT)),

@@ -119,7 +119,7 @@ def learned_cost(declared: float, ratios: Iterable[float]) -> float:
 class _Candidate:
     """One candidate, read and checked."""
 
-    def __init__(self, row: Mapping[str, Any]) -> None:
+    def __init__(self, row: Mapping[str, object]) -> None:
         self.id, self.hypothesis_id = row["id"], row["hypothesis_id"]
         self.mu1, self.mu0 = quantity(row, "mu1"), quantity(row, "mu0")
         self.binary = row.get("model") == "binary"
@@ -292,7 +292,7 @@ class _Batch:
             self.take(i)
 
 
-def score_candidates(state: Mapping[str, Any], config: Mapping[str, Any]) -> list[dict[str, Any]]:
+def score_candidates(state: Mapping[str, object], config: Mapping[str, object]) -> list[dict[str, Any]]:
     """Returns what one more replicate of each candidate is worth, in the candidates' order, given what is pending.
 
     Rows of "candidate_id", "hypothesis_id", "information_gain_bits", "cost_run_hours", "score" (per
@@ -320,7 +320,7 @@ def score_candidates(state: Mapping[str, Any], config: Mapping[str, Any]) -> lis
     return rows
 
 
-def propose(state: Mapping[str, Any], k: int, config: Mapping[str, Any]) -> list[Any]:
+def propose(state: Mapping[str, object], k: int, config: Mapping[str, object]) -> list[Any]:
     """Ids of up to `k` candidates to launch next, an id again for each further replicate of it.
 
     An empty list means that nothing is worth its cost.

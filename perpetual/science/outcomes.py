@@ -58,11 +58,11 @@ class Outlook(NamedTuple):
 
 
 def outlook(
-    hypothesis: Mapping[str, Any],
-    designs: Mapping[str, Mapping[str, Any]],
-    evidence: Iterable[Mapping[str, Any]],
+    hypothesis: Mapping[str, object],
+    designs: Mapping[str, Mapping[str, object]],
+    evidence: Iterable[Mapping[str, object]],
     design_id: str,
-    config: Mapping[str, Any],
+    config: Mapping[str, object],
 ) -> Outlook:
     """Returns what the next replicate of `designs[design_id]` can decide, given all that is known.
 
@@ -111,7 +111,7 @@ def outlook(
     )
 
 
-def _e_of_others(known: Mapping[str, Any], design: Mapping[str, Any], values: Sequence[float], sign: float) -> float:
+def _e_of_others(known: Mapping[str, Any], design: Mapping[str, object], values: Sequence[float], sign: float) -> float:
     """Returns the other designs' log e-value, in favour (sign 1) or against; cuts a gain at the cap, but no loss."""
     total = math.log(known["e_support" if sign > 0 else "e_refute"])
     if not values:
@@ -129,7 +129,7 @@ def _next(values: Sequence[float], mean: float) -> float:
     return (len(values) + 1) * mean - math.fsum(values)
 
 
-def _boundaries(design: Mapping[str, Any], values: Sequence[float], nats: float) -> list[float]:
+def _boundaries(design: Mapping[str, object], values: Sequence[float], nats: float) -> list[float]:
     """Returns the next values at which the design's log Bayes factor may be exactly `nats`.
 
     One of them is, if any value is.
@@ -170,13 +170,13 @@ def _boundaries(design: Mapping[str, Any], values: Sequence[float], nats: float)
     return sorted(mean + d for d in found if math.isfinite(d))
 
 
-def _sampled(design: Mapping[str, Any]) -> tuple[int, float]:
+def _sampled(design: Mapping[str, object]) -> tuple[int, float]:
     """Returns how many runs a baseline has had, and their sum of squares; without any spread it is one, seen again."""
     sampled, squares = int(number(design, "baseline_n", 0)), number(design, "baseline_ss", 0.0)
     return (1 if sampled > 1 and squares == 0 else sampled), (squares if sampled > 1 else 0.0)
 
 
-def _scale(design: Mapping[str, Any], values: Sequence[float]) -> float:
+def _scale(design: Mapping[str, object], values: Sequence[float]) -> float:
     """Returns how far apart results lie that have been seen; 1 where nothing tells."""
     sampled, squares = _sampled(design)
     if values:
@@ -187,7 +187,7 @@ def _scale(design: Mapping[str, Any], values: Sequence[float]) -> float:
     return seen or max((abs(value) for value in values), default=0.0) or 1.0
 
 
-def _any_boundaries(design: Mapping[str, Any], values: Sequence[float], nats: float) -> list[float]:
+def _any_boundaries(design: Mapping[str, object], values: Sequence[float], nats: float) -> list[float]:
     """Returns `_boundaries` of the default test: where its t statistic is the one at which its factor is `nats`."""
     n = len(values)
     sampled, squares = _sampled(design)
@@ -307,7 +307,7 @@ def _distance(span: Span, near: float) -> float:
 # --- in words ---------------------------------------------------------------------------------------------------------
 
 
-def explain(found: Outlook, name: str, config: Mapping[str, Any]) -> str:
+def explain(found: Outlook, name: str, config: Mapping[str, object]) -> str:
     """Returns the outlook in one line: which outcome would support the hypothesis `name`, and which refute it."""
     support, refute = number(config, "support", 0.8), number(config, "refute", 0.2)
     p, parts = found.confidence, []

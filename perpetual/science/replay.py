@@ -11,7 +11,7 @@ from perpetual.science.evidence import number
 STAKES = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9)
 
 
-def gate(diffs: Iterable[float], config: Mapping[str, Any]) -> dict[str, Any]:
+def gate(diffs: Iterable[float], config: Mapping[str, object]) -> dict[str, Any]:
     """Decides on a memory from paired differences in their order: score with it minus without, in [-1, 1].
 
     Bets of each stake on "it helps" and on "it harms" are multiplied up pair by pair and averaged over the

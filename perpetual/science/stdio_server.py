@@ -11,11 +11,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from typing import Any
 
 from perpetual.science import confidence, gate, propose
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {"confidence": confidence, "propose": propose, "gate": gate}
+FUNCTIONS: dict[str, Callable[..., object]] = {"confidence": confidence, "propose": propose, "gate": gate}
 
 
 def answer(line: bytes) -> str:

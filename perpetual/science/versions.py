@@ -54,7 +54,7 @@ class Sample(NamedTuple, Generic[T]):
     items: list[T]
 
 
-def samples_of(items: Iterable[tuple[Mapping[str, Any] | None, T]]) -> list[Sample[T]]:
+def samples_of(items: Iterable[tuple[Mapping[str, object] | None, T]]) -> list[Sample[T]]:
     """Returns the items by version, in the order in which the versions came; an unknown one joins the first."""
     samples: list[Sample[T]] = []
     for version, item in items:
@@ -66,7 +66,7 @@ def samples_of(items: Iterable[tuple[Mapping[str, Any] | None, T]]) -> list[Samp
     return samples
 
 
-def _joined(one: Mapping[str, Any], other: Mapping[str, Any] | None) -> dict[str, Any]:
+def _joined(one: Mapping[str, object], other: Mapping[str, object] | None) -> dict[str, object]:
     """Returns what is known of either of two versions that do not differ."""
     return {name: one.get(name) or (other or {}).get(name) for name in ASPECTS}
 
@@ -76,7 +76,7 @@ def declared(changes: str | None) -> list[str]:
     return changes.split(",") if changes else []
 
 
-def nearest(samples: Sequence[Sample[T]], version: Mapping[str, Any] | None, but: Iterable[str]) -> Sample[T]:
+def nearest(samples: Sequence[Sample[T]], version: Mapping[str, object] | None, but: Iterable[str]) -> Sample[T]:
     """Returns the sample to compare a version with: the one that differs least, then the largest, then the newest.
 
     Args:

@@ -39,7 +39,7 @@ class Option:
     """
 
     type: str
-    default: Any
+    default: object
     meaning: str
     choices: tuple[str, ...] = field(default=(), kw_only=True)
     minimum: float | None = field(default=None, kw_only=True)

@@ -93,7 +93,7 @@ class Redactor(ABC):
         shown = self.words(words)
         return self.text(" ".join(word if MASK in word else shlex.quote(word) for word in shown))
 
-    def value(self, value: Any, name: str = "") -> Any:
+    def value(self, value: object, name: str = "") -> Any:
         """Returns a JSON value with its secrets replaced: by the names of its keys, and in all of its texts.
 
         Args:
@@ -141,11 +141,11 @@ class Redactor(ABC):
                 return name if self.text(name) == name else "a variable"
         return None
 
-    def in_value(self, value: Any, name: str = "") -> str | None:
+    def in_value(self, value: object, name: str = "") -> str | None:
         """Returns the dotted path of the first place of a JSON value that holds a secret, "" for the value itself."""
         return next(self._places(value, name, ""), None)
 
-    def _places(self, value: Any, name: str, path: str) -> Iterator[str]:
+    def _places(self, value: object, name: str, path: str) -> Iterator[str]:
         if isinstance(value, str):
             if self.is_secret(name, value) or self.text(value) != value:
                 yield path

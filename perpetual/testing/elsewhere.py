@@ -21,7 +21,7 @@ import pytest
 
 __all__ = ["Deed", "elsewhere"]
 
-Deed = tuple[str, tuple[Any, ...]]  # a method and its arguments
+Deed = tuple[str, tuple[object, ...]]  # a method and its arguments
 
 _LIMIT_S = 50.0
 # It must not import anything that reads the clock before the clock can be set.
@@ -93,7 +93,7 @@ def elsewhere(
     deeds: Sequence[Deed],
     *,
     factory: str = "",
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
 ) -> tuple[list[Any], list[Any]]:
     """Returns what each call answers in another process: at once, and when its clock shows a time of next year.
 

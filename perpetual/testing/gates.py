@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
@@ -78,7 +78,7 @@ class GateContract:
     """
 
     factory: ClassVar[str] = ""
-    options: ClassVar[Mapping[str, Any]] = {}
+    options: ClassVar[Mapping[str, object]] = {}
 
     # Of one text, in seconds of the processor: a gate that needs more stands between a person and each note. By the
     # clock it may be four times that, as the machine may be busy; a test that waits for other processes needs more.
@@ -90,7 +90,7 @@ class GateContract:
         if not self.factory:
             raise NotImplementedError("override the fixture `gate`, or name the `factory`")
         module, _, name = self.factory.partition(":")
-        build: Callable[[dict[str, Any]], Gate] = getattr(import_module(module), name)
+        build: Callable[[dict[str, object]], Gate] = getattr(import_module(module), name)
         return build(dict(self.options))
 
     def test_the_outcome_is_a_known_one(self, gate: Gate) -> None:

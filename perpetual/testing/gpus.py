@@ -114,7 +114,7 @@ class GpuContract:
     deadline_s: ClassVar[float] = 5.0  # of a reading that is not about time; less where the driver never answers
 
     factory: ClassVar[str] = ""
-    options: ClassVar[Mapping[str, Any]] = {}
+    options: ClassVar[Mapping[str, object]] = {}
 
     @pytest.fixture
     def backend(self) -> GpuBackend:
@@ -129,7 +129,7 @@ class GpuContract:
 
     def _another(self) -> GpuBackend:
         module, _, name = self.factory.partition(":")
-        build: Callable[[dict[str, Any]], GpuBackend] = getattr(import_module(module), name)
+        build: Callable[[dict[str, object]], GpuBackend] = getattr(import_module(module), name)
         return build(dict(self.options))
 
     def test_it_answers_within_its_deadline(self, backend: GpuBackend) -> None:
@@ -303,7 +303,7 @@ class GpuContract:
         alone = _names(backend.read(self.deadline_s))
         together = threading.Barrier(_AT_ONCE)
 
-        def read(_: int) -> list[tuple[Any, ...]]:
+        def read(_: int) -> list[tuple[object, ...]]:
             together.wait(60)
             return _names(backend.read(self.deadline_s))
 

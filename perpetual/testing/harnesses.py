@@ -115,7 +115,7 @@ def _with_theirs(root: Path, plans: Sequence[FilePlan]) -> dict[str, bytes | Non
     return _snapshot(root)
 
 
-def _kept(before: Any, after: Any, where: str) -> None:
+def _kept(before: object, after: Any, where: str) -> None:
     """Raises AssertionError unless everything of `before` is in `after`."""
     if isinstance(before, dict):
         assert isinstance(after, dict), f"{where} is no object any more"

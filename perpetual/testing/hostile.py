@@ -5,8 +5,6 @@ Every one of them is legal: JSON that Python reads and writes, text that UTF-8 c
 
 from __future__ import annotations
 
-from typing import Any
-
 __all__ = ["IDS", "NUMBERS", "TEXTS", "same"]
 
 # Numbers that a float would round, or that a format without integers would turn into one.
@@ -30,7 +28,7 @@ IDS: tuple[str, ...] = (
 )  # fmt: skip
 
 
-def same(one: Any, other: Any) -> bool:
+def same(one: object, other: object) -> bool:
     """Returns whether two JSON values are the same, with the type of each number and the sign of each zero."""
     if isinstance(one, dict) and isinstance(other, dict):
         return [*one] == [*other] and all(same(one[key], other[key]) for key in one)

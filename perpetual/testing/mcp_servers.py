@@ -66,28 +66,28 @@ from perpetual.api import PerpetualError
 print("stray: imported")
 
 def add(options):
-    def tool(lab, statement: str) -> dict[str, Any]:
+    def tool(lab, statement: str) -> dict[str, object]:
         return {"id": lab.hypotheses.add(statement).id}
     return tool
 
 def tell(options):
-    def tool(lab, id: str) -> dict[str, Any]:
+    def tool(lab, id: str) -> dict[str, object]:
         return {"said": lab.hypotheses.get(id).statement}
     return tool
 
 def refuse(options):
-    def tool(lab) -> dict[str, Any]:
+    def tool(lab) -> dict[str, object]:
         raise PerpetualError("acme is closed today", code="acme_closed", hint="come tomorrow")
     return tool
 
 def crash(options):
-    def tool(lab) -> dict[str, Any]:
+    def tool(lab) -> dict[str, object]:
         return {"n": 1 / 0}
     return tool
 
 def noise(options):
     print("stray: built")
-    def tool(lab) -> dict[str, Any]:
+    def tool(lab) -> dict[str, object]:
         print("stray: printed", flush=True)
         sys.__stdout__.write("stray: written\\\\n")
         sys.__stdout__.flush()
@@ -97,7 +97,7 @@ def noise(options):
     return tool
 
 def actor(options):
-    def tool(lab) -> dict[str, Any]:
+    def tool(lab) -> dict[str, object]:
         return {"actor": lab.actor}
     return tool
 """.replace("\\\\n", "\\n"),
@@ -162,12 +162,12 @@ class _Wire:
             self._lines.put(line)
         self._lines.put("")
 
-    def _send(self, message: dict[str, Any]) -> None:
+    def _send(self, message: dict[str, object]) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
         self.process.stdin.flush()
 
-    def _message(self) -> dict[str, Any]:
+    def _message(self) -> dict[str, object]:
         try:
             line = self._lines.get(timeout=self._patience_s)
         except queue.Empty:
@@ -203,7 +203,7 @@ class _Wire:
         assert "result" in self.ask("initialize", given)
         self._send({"method": "notifications/initialized"})
 
-    def call(self, name: str, **arguments: Any) -> Any:
+    def call(self, name: str, **arguments: object) -> Any:
         """Returns the structured answer of a tool."""
         answer = self.ask("tools/call", {"name": name, "arguments": arguments})
         assert "result" in answer, answer
@@ -262,7 +262,7 @@ def _check_text(text: str, what: str) -> None:
         _check_document(document, what)
 
 
-def _check_document(document: Any, what: str) -> None:
+def _check_document(document: object, what: str) -> None:
     rest = json.loads(json.dumps(document))
     for pointer in rest.pop("untrusted", None) or ():
         assert pointer, f"{what}: all of it is foreign"
@@ -289,7 +289,7 @@ class McpContract:
         """Returns a project for the server, with the environment as the fixture `command` left it."""
         return make_place(tmp_path)
 
-    def _talk(self, place: Place, command: Sequence[str], deed: Callable[[Client], Awaitable[Any]]) -> Any:
+    def _talk(self, place: Place, command: Sequence[str], deed: Callable[[Client], Awaitable[object]]) -> Any:
         """Holds a conversation by the SDK's client and returns its answer; any trouble of it fails the test."""
         import anyio
         from mcp import StdioServerParameters
@@ -299,7 +299,7 @@ class McpContract:
 
         parameters = StdioServerParameters(command=command[0], args=[*command[1:]], cwd=place.folder, env=place.env)
 
-        async def talk() -> Any:
+        async def talk() -> object:
             with anyio.fail_after(self.patience_s):
                 info = Implementation(name="contract", version="1")
                 # The SDK's default is what standard error was when it was imported: in tests often a capture long gone.
@@ -329,7 +329,7 @@ class McpContract:
     def test_it_opens_with_its_name_and_the_state(self, place: Place, command: Sequence[str]) -> None:
         """An agent that reads nothing else has read where the research stands."""
 
-        async def deed(client: Client) -> Any:
+        async def deed(client: Client) -> object:
             return client.server_info, client.instructions, client.server_capabilities
 
         info, instructions, capabilities = self._talk(place, command, deed)
@@ -343,7 +343,7 @@ class McpContract:
     def test_tools_are_described(self, place: Place, command: Sequence[str]) -> None:
         """With schemas, and with the hints by which a harness asks less often."""
 
-        async def deed(client: Client) -> Any:
+        async def deed(client: Client) -> object:
             return (await client.list_tools()).tools
 
         tools = {tool.name: tool for tool in self._talk(place, command, deed)}
@@ -359,7 +359,7 @@ class McpContract:
     def test_tools_of_plugins_are_served(self, place: Place, command: Sequence[str]) -> None:
         """By their names, with the arguments that they ask for and without the lab, which is not the client's."""
 
-        async def deed(client: Client) -> Any:
+        async def deed(client: Client) -> object:
             return (await client.list_tools()).tools, await client.call_tool("acme_add", {"statement": _LATER})
 
         listed, made = self._talk(place, command, deed)
@@ -373,7 +373,7 @@ class McpContract:
     def test_status_is_the_lab_s(self, place: Place, command: Sequence[str]) -> None:
         """The document of the machine interface, and the same in words."""
 
-        async def deed(client: Client) -> Any:
+        async def deed(client: Client) -> object:
             return await client.call_tool("perpetual_status", {})
 
         result = self._talk(place, command, deed)
@@ -390,7 +390,7 @@ class McpContract:
     def test_what_others_change_is_told_at_the_next_call(self, place: Place, command: Sequence[str]) -> None:
         """The record is shared with people and other agents."""
 
-        async def deed(client: Client) -> Any:
+        async def deed(client: Client) -> object:
             first = await client.call_tool("perpetual_status", {})
             with place.lab() as lab:
                 lab.hypotheses.add(_LATER)
@@ -404,7 +404,7 @@ class McpContract:
     def test_the_live_state_is_a_resource(self, place: Place, command: Sequence[str]) -> None:
         """Markdown, of the moment in which it is read."""
 
-        async def deed(client: Client) -> Any:
+        async def deed(client: Client) -> object:
             listed = (await client.list_resources()).resources
             first = (await client.read_resource(_RESOURCE)).contents[0]
             with place.lab() as lab:
@@ -425,7 +425,7 @@ class McpContract:
         with place.lab() as lab:
             lab.hypotheses.add(_HOSTILE)
 
-        async def deed(client: Client) -> Any:
+        async def deed(client: Client) -> object:
             status = await client.call_tool("perpetual_status", {})
             plugin = await client.call_tool("acme_tell", {"id": "h2"})
             state = (await client.read_resource(_RESOURCE)).contents[0]
@@ -444,7 +444,7 @@ class McpContract:
     def test_an_error_has_its_code_and_hint(self, place: Place, command: Sequence[str]) -> None:
         """The lab's refusals, wrong arguments and unknown tools; and the server serves on."""
 
-        async def deed(client: Client) -> Any:
+        async def deed(client: Client) -> object:
             refused = await client.call_tool("acme_refuse", {})
             wrong = await client.call_tool("acme_add", {"title": 7})
             unknown = await client.call_tool("perpetual_no_such_tool", {})
@@ -466,7 +466,7 @@ class McpContract:
     def test_a_tool_that_crashes_ends_nothing(self, place: Place, command: Sequence[str]) -> None:
         """A plugin's fault is an error with a code, and the server serves on."""
 
-        async def deed(client: Client) -> Any:
+        async def deed(client: Client) -> object:
             return await client.call_tool("acme_crash", {}), await client.call_tool("perpetual_status", {})
 
         crashed, after = self._talk(place, command, deed)
@@ -485,7 +485,7 @@ class McpContract:
     def test_deeds_are_done_in_the_client_s_name(self, place: Place, command: Sequence[str]) -> None:
         """The ledger names the actor."""
 
-        async def deed(client: Client) -> Any:
+        async def deed(client: Client) -> object:
             return await client.call_tool("acme_actor", {})
 
         assert self._talk(place, command, deed).structured_content["actor"] == "mcp:contract/1"
@@ -493,7 +493,7 @@ class McpContract:
     def test_nothing_starts_that_nobody_approved(self, place: Place, command: Sequence[str]) -> None:
         """No tool approves unless it was allowed, and none launches the experiment that waits for a person."""
 
-        async def deed(client: Client) -> Any:
+        async def deed(client: Client) -> object:
             tools = (await client.list_tools()).tools
             for tool in tools:
                 given = {

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from perpetual.errors import TransientError
 from perpetual.slots.store import Capabilities, Row, StoreBase
@@ -44,7 +43,7 @@ class InMemoryStore(StoreBase):
         with self._guard:
             return self._rows.get(kind, {}).get(id)
 
-    def scan(self, kind: str, equals: Mapping[str, Any]) -> Iterable[Row]:
+    def scan(self, kind: str, equals: Mapping[str, object]) -> Iterable[Row]:
         """Returns all matching rows of one moment."""
         with self._guard:
             rows = [*self._rows.get(kind, {}).values()]
@@ -57,6 +56,6 @@ class InMemoryStore(StoreBase):
                 self._rows.setdefault(kind, {})[id] = row
 
 
-def build(options: Mapping[str, Any], *, path: Path) -> InMemoryStore:
+def build(options: Mapping[str, object], *, path: Path) -> InMemoryStore:
     """Returns a factory as a store's provider names it; `path` stays unused."""
     return InMemoryStore()

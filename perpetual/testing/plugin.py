@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -200,7 +200,7 @@ class Result:
     stderr: str
 
     @property
-    def json(self) -> Any:
+    def json(self) -> object:
         """Returns the one document on standard output.
 
         Raises:

@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item.nodeid not in begun]
 
 
-def _write(line: dict[str, Any]) -> None:
+def _write(line: dict[str, object]) -> None:
     with open(os.environ["PERPETUAL_SUITE_RESULTS"], "a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")
 
@@ -43,7 +43,7 @@ def pytest_runtest_logstart(nodeid: str, location: tuple[str, int | None, str]) 
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, object]:
     """Writes the test's name, its outcome and, unless it passed, why."""
     report = yield
     if report.when == "call" or not report.passed:

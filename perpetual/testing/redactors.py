@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
@@ -77,7 +77,7 @@ class RedactorContract:
     """
 
     factory: ClassVar[str] = ""
-    options: ClassVar[Mapping[str, Any]] = {}
+    options: ClassVar[Mapping[str, object]] = {}
 
     # Of one text, in seconds of the processor; by the clock it may be four times that, on a machine that is busy.
     limit_s: ClassVar[float] = 5.0
@@ -88,7 +88,7 @@ class RedactorContract:
         if not self.factory:
             raise NotImplementedError("override the fixture `redactor`, or name the `factory`")
         module, _, name = self.factory.partition(":")
-        build: Callable[[dict[str, Any]], Redactor] = getattr(import_module(module), name)
+        build: Callable[[dict[str, object]], Redactor] = getattr(import_module(module), name)
         return build(dict(self.options))
 
     def test_nothing_of_a_known_secret_is_seen(self, redactor: Redactor) -> None:

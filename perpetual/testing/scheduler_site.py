@@ -146,7 +146,7 @@ while os.path.exists(open_mark):
 class Elsewhere:
     """The same scheduler in another process."""
 
-    def __init__(self, factory: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, factory: str, options: Mapping[str, object]) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-c", _ELSEWHERE],
             stdin=subprocess.PIPE,
@@ -157,7 +157,7 @@ class Elsewhere:
         self._tell([sys.path, factory, dict(options)])
         assert self._hear() == "ready"
 
-    def _tell(self, words: list[Any]) -> None:
+    def _tell(self, words: list[object]) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(words) + "\n")
         self._process.stdin.flush()
@@ -178,7 +178,7 @@ class Elsewhere:
         answer = self._hear()
         return Launched(**{**answer, "gpus": tuple(answer["gpus"])})
 
-    def ask(self, deed: str, native_id: str | None, log_dir: Path, **given: Any) -> Any:
+    def ask(self, deed: str, native_id: str | None, log_dir: Path, **given: object) -> Any:
         """Returns what a method answers there."""
         self._tell([deed, native_id, str(log_dir), given])
         answer = self._hear()
@@ -191,7 +191,7 @@ class Elsewhere:
         self._process.communicate()
 
 
-def _plain(spec: LaunchSpec) -> dict[str, Any]:
+def _plain(spec: LaunchSpec) -> dict[str, object]:
     return {**asdict(spec), "cwd": str(spec.cwd), "log_dir": str(spec.log_dir)}
 
 
@@ -242,8 +242,8 @@ class Site:
         scheduler: Scheduler,
         patience_s: float,
         factory: str,
-        options: Mapping[str, Any],
-        engine: Mapping[str, Any],
+        options: Mapping[str, object],
+        engine: Mapping[str, object],
     ) -> None:
         self.folder, self.scheduler, self.patience_s = folder, scheduler, patience_s
         self._factory, self._options, self._engine = factory, options, engine
@@ -284,7 +284,7 @@ class Site:
         declared = self.scheduler.engine_options
         return with_defaults(declared, asked(declared, self._engine, "engine option"), "engine option")
 
-    def launch(self, *steps: str, **changes: Any) -> Run:
+    def launch(self, *steps: str, **changes: object) -> Run:
         """Returns a launched run of these steps."""
         spec = self.spec(*steps, **changes)
         return self.run(spec, self.scheduler.launch(spec))
@@ -313,7 +313,7 @@ class Site:
         """Returns what a process of a run noted about itself, once it has."""
         path = self.marks / name
         self.until(path.exists, f"the command has not come so far ({name})")
-        found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        found: dict[str, object] = json.loads(path.read_text("utf-8"))
         return found
 
     def process(self, name: str) -> platform.Identity:
@@ -377,8 +377,8 @@ def make_site(
     *,
     patience_s: float,
     factory: str = "",
-    options: Mapping[str, Any] | None = None,
-    engine: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
+    engine: Mapping[str, object] | None = None,
 ) -> Iterator[Site]:
     """Yields a site that is closed at the end."""
     site = Site(folder, scheduler, patience_s, factory, options or {}, engine or {})
@@ -388,7 +388,7 @@ def make_site(
         site.close()
 
 
-def refused(words: str, deed: Callable[..., object], *given: Any) -> None:
+def refused(words: str, deed: Callable[..., object], *given: object) -> None:
     """Raises AssertionError unless it raises a LaunchError whose message has these words."""
     told = said(deed, *given)
     assert isinstance(told, LaunchError), f"no LaunchError but {told!r}"
@@ -396,7 +396,7 @@ def refused(words: str, deed: Callable[..., object], *given: Any) -> None:
     assert words in told.message, f"it does not say what is wrong: {told.message}"
 
 
-def said(deed: Callable[..., Any], *given: Any, **named: Any) -> Any:
+def said(deed: Callable[..., object], *given: object, **named: object) -> Any:
     """Returns what it answers, or the error of Perpetual that it raises; another error is an AssertionError."""
     try:
         return deed(*given, **named)

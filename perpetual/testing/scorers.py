@@ -64,7 +64,7 @@ def state_of(count: int = 5, seed: int = 7) -> dict[str, Any]:
 
 
 # What a state may say at its edges: of the first candidate, of each hypothesis, and of the whole.
-EDGES: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]] = {
+EDGES: Mapping[str, tuple[Mapping[str, object], Mapping[str, object], Mapping[str, object]]] = {
     "a cost of 0": ({"cost": 0.0}, {}, {}),
     "a cost of a million run-hours": ({"cost": 1e6}, {}, {}),
     "p_fail 1": ({"p_fail": 1.0}, {}, {}),
@@ -82,7 +82,7 @@ EDGES: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any
 _MAY_LACK = ("n_runs", "missing_replicates"), ("budget_left",)  # of each hypothesis, of the whole
 
 
-def edge(name: str) -> dict[str, Any]:
+def edge(name: str) -> dict[str, object]:
     """Returns a state with five candidates at the named edge."""
     state = state_of()
     first, each, whole = EDGES[name]
@@ -92,7 +92,7 @@ def edge(name: str) -> dict[str, Any]:
     return {**state, **whole}
 
 
-def _bare() -> dict[str, Any]:
+def _bare() -> dict[str, object]:
     """Returns a state without what it may lack."""
     state = state_of()
     for hypothesis in state["hypotheses"]:
@@ -126,7 +126,7 @@ class ScorerContract:
     """
 
     factory: ClassVar[str] = ""
-    options: ClassVar[Mapping[str, Any]] = {}
+    options: ClassVar[Mapping[str, object]] = {}
 
     @pytest.fixture
     def scorer(self) -> Scorer:
@@ -134,7 +134,7 @@ class ScorerContract:
         if not self.factory:
             raise NotImplementedError("override the fixture `scorer`, or name the `factory`")
         module, _, name = self.factory.partition(":")
-        build: Callable[[dict[str, Any]], Scorer] = getattr(import_module(module), name)
+        build: Callable[[dict[str, object]], Scorer] = getattr(import_module(module), name)
         return build(dict(self.options))
 
     def test_there_is_one_score_per_candidate(self, scorer: Scorer) -> None:

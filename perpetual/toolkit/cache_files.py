@@ -48,7 +48,7 @@ def _ours(found: str) -> str | None:
         return None  # the full command line says what is wrong
 
 
-def config_of(found: str) -> dict[str, Any] | None:
+def config_of(found: str) -> dict[str, object] | None:
     """Returns the parsed configuration file, if the kept one is of its present state and nothing else has a say."""
     if {"PERPETUAL_STORE", "PERPETUAL_AGENT_MARKS"} & os.environ.keys() or os.environ.get("XDG_CONFIG_HOME"):
         return None
@@ -59,11 +59,11 @@ def config_of(found: str) -> dict[str, Any] | None:
     seen = os.stat(path)
     if not isinstance(kept, dict) or kept.get("stamp") != [seen.st_ino, seen.st_size, seen.st_mtime_ns]:
         return None
-    data: dict[str, Any] = kept["data"]
+    data: dict[str, object] = kept["data"]
     return data
 
 
-def plugins_of(config: dict[str, Any] | None, safe: bool) -> list[dict[str, Any]] | None:
+def plugins_of(config: dict[str, object] | None, safe: bool) -> list[dict[str, Any]] | None:
     """Returns the discovered plugins, if the cached ones are of the present state."""
     sections = (config or {}).get("plugins")
     disabled = sections.get("disabled") if isinstance(sections, dict) else None

@@ -15,7 +15,7 @@ ERROR = "error"  # the kind of the annotation that holds the last error line
 CAUSES = (ERROR, "oom", "shm", "disk", "import", "nccl", "cuda", "crash", "killed", "nan")
 
 
-def cause_of(annotations: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+def cause_of(annotations: Sequence[Mapping[str, object]]) -> Mapping[str, Any] | None:
     """Returns the annotation that names the cause; None where only other things were remarked."""
     for kind in CAUSES:
         for item in annotations:

@@ -39,24 +39,24 @@ class Key(NamedTuple):
 
     name: str
     type: str
-    default: Any
+    default: object
     meaning: str
     choices: tuple[str, ...] = ()
     minimum: float | None = None
     maximum: float | None = None
     nullable: bool = False
-    weaker: Callable[[Any, Any], bool] | None = None
+    weaker: Callable[[object, object], bool] | None = None
     items: str = "str"
 
 
 class Guarded(NamedTuple):
     """What is in force of a key that protects: `value`, and `held`, whether the file's own value does not count."""
 
-    value: Any
+    value: object
     held: bool
 
 
-def guarded(key: Key, value: Any, *, user: Any, accepted: Any) -> Guarded:
+def guarded(key: Key, value: object, *, user: object, accepted: object) -> Guarded:
     """Returns the value in force of a key that the project's file sets.
 
     Args:
@@ -71,25 +71,25 @@ def guarded(key: Key, value: Any, *, user: Any, accepted: Any) -> Guarded:
     return Guarded(base, True)
 
 
-ABSENT: Any = object()
+ABSENT: object = object()
 
 
-def true_is_weaker(value: Any, base: Any) -> bool:
+def true_is_weaker(value: object, base: object) -> bool:
     """Returns whether a key whose `true` lets more happen became true."""
     return bool(value) and not base
 
 
-def false_is_weaker(value: Any, base: Any) -> bool:
+def false_is_weaker(value: object, base: object) -> bool:
     """Returns whether a key whose `false` lets more happen became false."""
     return bool(base) and not value
 
 
-def lower_is_weaker(value: Any, base: Any) -> bool:
+def lower_is_weaker(value: object, base: Any) -> bool:
     """Returns whether a threshold that protects by being high was lowered."""
     return base is not None and (value is None or value < base)
 
 
-def higher_is_weaker(value: Any, base: Any) -> bool:
+def higher_is_weaker(value: object, base: Any) -> bool:
     """Returns whether a limit that protects by being low was raised; null is no limit."""
     return base is not None and (value is None or value > base)
 
@@ -104,10 +104,10 @@ def more_is_weaker(value: Any, base: Any) -> bool:
     return not set(value) <= set(base)
 
 
-def order_is_weaker(*names: str) -> Callable[[Any, Any], bool]:
+def order_is_weaker(*names: str) -> Callable[[Any, object], bool]:
     """Returns the comparison for a choice whose `names` go from the strictest to the weakest one."""
 
-    def weaker(value: Any, base: Any) -> bool:
+    def weaker(value: object, base: object) -> bool:
         return value in names and base in names and names.index(value) > names.index(base)
 
     return weaker
@@ -117,7 +117,7 @@ class Item(NamedTuple):
     """A key's value in force: as `config show` and `methodology show` answer it."""
 
     key: str
-    value: Any
+    value: object
     origin: str
     meaning: str
 
@@ -133,7 +133,7 @@ _ITEMS = {"str": "texts", "int": "whole numbers", "float": "numbers", "bool": "t
 _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
-def _fits(kind: str, value: Any, items: str) -> bool:
+def _fits(kind: str, value: object, items: str) -> bool:
     if kind == "bool":
         return isinstance(value, bool)
     if kind == "int":
@@ -171,7 +171,7 @@ def check(key: Key, value: Any, where: str) -> Any:
     return float(value) if key.type == "float" else value
 
 
-def check_entry(key: Key, value: Any, path: Path, *keys: str) -> Any:
+def check_entry(key: Key, value: object, path: Path, *keys: str) -> Any:
     """Returns the value of an entry of a YAML file in the key's type; `keys` lead to it.
 
     Raises:
@@ -200,7 +200,7 @@ def parse_text(key: Key, text: str, where: str) -> Any:
     return check(key, value, where)
 
 
-def _parsed(kind: str, text: str) -> Any:
+def _parsed(kind: str, text: str) -> object:
     """Returns the value that a text stands for; the text itself, if it is none of that type."""
     if kind == "bool":
         return _TRUTH.get(text.lower(), text)
@@ -210,7 +210,7 @@ def _parsed(kind: str, text: str) -> Any:
         return text
 
 
-def check_names(data: Mapping[str, Any], known: Mapping[str, Any], where: str, what: str = "key") -> None:
+def check_names(data: Mapping[str, object], known: Mapping[str, object], where: str, what: str = "key") -> None:
     """Raises `ConfigError` with the nearest name for the first key that is not known."""
     for name in data:
         if name not in known:

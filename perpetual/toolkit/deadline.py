@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 __all__ = ["Deadline", "OutOfTime", "call", "call_bounded"]
 
@@ -64,7 +64,7 @@ def call(seconds: float, function: Callable[[], T]) -> T:
         return answer
     armed = True
 
-    def strike(number: int, frame: Any) -> None:
+    def strike(number: int, frame: object) -> None:
         if armed:
             raise _Struck
 

@@ -57,7 +57,7 @@ class HelperProcess:
     def __exit__(self, *problem: object) -> None:
         self.close()
 
-    def ask(self, deed: str, limit_s: float, **question: Any) -> dict[str, Any]:
+    def ask(self, deed: str, limit_s: float, **question: object) -> dict[str, Any]:
         """Returns the answer to one question.
 
         Raises:
@@ -69,7 +69,7 @@ class HelperProcess:
             self.send(deed, limit_s, **question)
             return self.receive(limit_s)
 
-    def send(self, deed: str, limit_s: float, **question: Any) -> None:
+    def send(self, deed: str, limit_s: float, **question: object) -> None:
         """Sends a question; `receive` has the answers."""
         process = self._started()
         assert process.stdin is not None
@@ -102,7 +102,7 @@ class HelperProcess:
             self.kill()
             raise
         try:
-            answer: dict[str, Any] = json.loads(line)
+            answer: dict[str, object] = json.loads(line)
         except ValueError:
             raise HelperEnded(self.kill()) from None
         return answer

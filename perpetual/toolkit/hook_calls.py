@@ -38,7 +38,7 @@ def call(
     hook: str,
     plugin: object,
     name: str,
-    arguments: Mapping[str, Any],
+    arguments: Mapping[str, object],
     limit_s: float | None = None,
 ) -> Called:
     """Calls one plugin's implementation of a hook, guarded."""

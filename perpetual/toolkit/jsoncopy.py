@@ -16,7 +16,7 @@ __all__ = ["json_copy", "plain_copy"]
 _BEYOND = 10**4300  # Python neither writes nor reads whole numbers of more than 4,300 digits
 
 
-def json_copy(value: Any, where: str = "value") -> Any:
+def json_copy(value: object, where: str = "value") -> Any:
     """Returns a deep copy of a JSON value.
 
     Raises:
@@ -71,7 +71,7 @@ def plain_copy(value: Any) -> Any:
     raise _NotPlain
 
 
-def _checked_copy(value: Any, where: str) -> Any:
+def _checked_copy(value: object, where: str) -> object:
     if value is None or (isinstance(value, int) and -_BEYOND < value < _BEYOND):
         return value
     if isinstance(value, int):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from perpetual.errors import UsageError
 from perpetual.toolkit.foreign import DEEPEST, check_depth
@@ -27,7 +26,7 @@ def fits_text(text: str | None, what: str, most: int) -> None:
         )
 
 
-def fits(value: Any, what: str, most: int) -> None:
+def fits(value: object, what: str, most: int) -> None:
     """Raises UsageError for a JSON value of more than `most` bytes, or nested too deeply; other faults are not its own.
 
     A mapping or a sequence that JSON cannot carry is left to the code that copies it into the record.
@@ -52,7 +51,7 @@ def fits(value: Any, what: str, most: int) -> None:
         )
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return {str(key): item for key, item in value.items()}
     return value

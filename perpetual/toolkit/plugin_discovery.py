@@ -40,7 +40,7 @@ class State:
 class Found:
     """What the helper answered: plugins as plain data, the files that they came from, their times."""
 
-    plugins: list[dict[str, Any]]
+    plugins: list[dict[str, object]]
     files: list[str]
     spent: dict[str, dict[str, float]]
     stamps: dict[str, str]  # of the plugins of other distributions
@@ -118,7 +118,7 @@ def discovered(
         return None
 
 
-def _asked(helper: HelperProcess, question: dict[str, Any], limit_s: float) -> dict[str, Any]:
+def _asked(helper: HelperProcess, question: dict[str, object], limit_s: float) -> dict[str, Any]:
     """Returns the helper's answer, or `{plugin: reason}` for the one that kept it from answering."""
     helper.send("discover", limit_s + _OWN_S, **question)
     spent: dict[str, float] = {}

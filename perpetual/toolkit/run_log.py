@@ -22,7 +22,7 @@ except ImportError:  # an interpreter without CPython's accelerator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    pass
 
 __all__ = ["log"]
 
@@ -119,7 +119,7 @@ def _encoded(value: object, depth: int) -> str:
     return _scalar(value, depth)
 
 
-def _scalar(value: Any, depth: int) -> str:
+def _scalar(value: object, depth: int) -> str:
     """Returns a number of another library.
 
     Else what the object says of itself. Foreign code, so anything may be raised.

@@ -59,7 +59,7 @@ class Secret:
         raise TypeError(f"{self!r} cannot be pickled")
 
 
-def carried(value: Any) -> Any:
+def carried(value: object) -> object:
     """Returns options as JSON for the pipe to a helper process, secrets revealed; raises as `Secret.reveal` does."""
     if isinstance(value, Secret):
         return {_CARRIED: value.name, "value": value.reveal()}
@@ -68,7 +68,7 @@ def carried(value: Any) -> Any:
     return [carried(item) for item in value] if isinstance(value, list) else value
 
 
-def uncarried(value: Any) -> Any:
+def uncarried(value: object) -> Any:
     """Returns the options that `carried` made this JSON of."""
     if isinstance(value, list):
         return [uncarried(item) for item in value]

@@ -49,8 +49,8 @@ class Record:
     place: str
     at: str
     commit: int = 0
-    values: dict[str, Any] = field(default_factory=dict)
-    declined: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, object] = field(default_factory=dict)
+    declined: dict[str, object] = field(default_factory=dict)
     owners: tuple[int, ...] = ()
     scaffold: tuple[str, ...] | None = None
 
@@ -109,7 +109,7 @@ def _load(path: str) -> Record | None:
         return None
 
 
-def new(root: str | os.PathLike[str], project_id: str, state: str, values: Mapping[str, Any], *, at: str) -> Record:
+def new(root: str | os.PathLike[str], project_id: str, state: str, values: Mapping[str, object], *, at: str) -> Record:
     """Returns a record with a fresh key for the project in `root`; it is not written yet.
 
     Raises:
@@ -136,7 +136,10 @@ def write(record: Record, *, durable: bool = True) -> None:
     """
     from perpetual.toolkit.atomic import write_atomic
 
-    data: dict[str, Any] = {"format": FORMAT, **{name: getattr(record, name) for name in record.__dataclass_fields__}}
+    data: dict[str, object] = {
+        "format": FORMAT,
+        **{name: getattr(record, name) for name in record.__dataclass_fields__},
+    }
     folder = user_state.folder() / FOLDER
     try:
         folder.mkdir(mode=0o700, exist_ok=True)

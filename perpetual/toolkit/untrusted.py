@@ -32,15 +32,15 @@ _WORDS = frozenset(
 _OURS = {"perpetual.status/1": ("/next",), "perpetual.brief/1": ("/text",)}
 
 
-def seal(document: Mapping[str, Any]) -> dict[str, Any]:
+def seal(document: Mapping[str, object]) -> dict[str, object]:
     """Returns the document with every foreign value neutralised, and `untrusted`, the pointers to them."""
     found: list[str] = []
     ours = _OURS.get(str(document.get("schema")), ())
-    sealed: dict[str, Any] = _sealed({k: v for k, v in document.items() if k != "untrusted"}, "", "", ours, found)
+    sealed: dict[str, object] = _sealed({k: v for k, v in document.items() if k != "untrusted"}, "", "", ours, found)
     return {**sealed, "untrusted": found}
 
 
-def _sealed(value: Any, at: str, key: str, ours: tuple[str, ...], found: list[str] | None) -> Any:
+def _sealed(value: object, at: str, key: str, ours: tuple[str, ...], found: list[str] | None) -> Any:
     """Returns the value neutralised; `found` gains the pointers, and is None inside what was listed as a whole."""
     if at in ours and at:
         return value

@@ -27,7 +27,7 @@ _MOST_BITS = 1023  # of a whole number: what fits into a float
 _MOST_TEXTS = 32  # whose values a process remembers
 
 
-def plain_values(value: Any) -> Any:
+def plain_values(value: object) -> object:
     """Returns the value in Python's own kinds.
 
     Raises:
@@ -62,7 +62,7 @@ def _yaml() -> Any:
     return yaml
 
 
-def _document(text: str) -> Any:
+def _document(text: str) -> object:
     """Returns what the text holds, with its comments and places; a new object each time."""
     check_yaml(text)
     return _yaml().load(text)
@@ -74,7 +74,7 @@ def _values(text: str) -> str:
     return json.dumps(plain_values(_document(text)))
 
 
-def _parse(path: Path, load: Callable[[str], Any] = _document) -> Any:
+def _parse(path: Path, load: Callable[[str], object] = _document) -> Any:
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     try:
@@ -136,7 +136,7 @@ def read_yaml(path: Path) -> dict[str, Any] | None:
     stamp = [status.st_ino, status.st_size, status.st_mtime_ns]
     cached = caches.load("yaml", os.path.abspath(path))
     if isinstance(cached, dict) and cached.get("stamp") == stamp:
-        data: dict[str, Any] = cached["data"]
+        data: dict[str, object] = cached["data"]
         return data
     data = json.loads(_parse(path, _values))
     if data is None:
@@ -163,7 +163,7 @@ def place_of(path: Path, *keys: str) -> str:
     return place
 
 
-def set_value(path: Path, keys: tuple[str, ...], value: Any) -> None:
+def set_value(path: Path, keys: tuple[str, ...], value: object) -> None:
     """Sets one value in the file, every comment, the order of the other keys and its rights kept; replaced atomically.
 
     A link is followed, unless it is below `.perpetual`: the file that it leads to is replaced. Two processes that set
@@ -213,13 +213,13 @@ def _changed(path: Path, change: Callable[[], None]) -> None:
         ) from problem
 
 
-def _dumped(document: Any) -> str:
+def _dumped(document: object) -> str:
     stream = StringIO()
     _yaml().dump(document, stream)
     return stream.getvalue()
 
 
-def _set_value(path: Path, keys: tuple[str, ...], value: Any) -> None:
+def _set_value(path: Path, keys: tuple[str, ...], value: object) -> None:
     from ruamel.yaml.comments import CommentedMap
 
     document = _parse(path) if _seen(path) is not None else None
@@ -286,7 +286,7 @@ def _write(path: Path, text: str) -> None:
         os.chmod(real, mode)  # the umask may have narrowed it
 
 
-def write_document(path: Path, entries: list[tuple[str, Any, str]], *, title: str) -> None:
+def write_document(path: Path, entries: list[tuple[str, object, str]], *, title: str) -> None:
     """Writes a new file of (key, value, comment) with `title` above; replaced atomically."""
     from ruamel.yaml.comments import CommentedMap
 

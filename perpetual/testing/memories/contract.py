@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
@@ -49,10 +49,10 @@ class MemoryContract:
     """For every memory."""
 
     factory: ClassVar[str] = ""
-    options: ClassVar[Mapping[str, Any]] = {}
+    options: ClassVar[Mapping[str, object]] = {}
 
     @classmethod
-    def for_provider(cls, factory: str, options: Mapping[str, Any]) -> type[MemoryContract]:
+    def for_provider(cls, factory: str, options: Mapping[str, object]) -> type[MemoryContract]:
         """Returns the suite for a provider: the one that opens it again in other processes."""
         from perpetual.testing.memories.processes import DurableMemoryContract
 

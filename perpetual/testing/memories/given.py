@@ -111,7 +111,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in found if not file.is_symlink()}
 
 
-def or_told(what: str, deed: Callable[..., Any], *given: Any, **named: Any) -> Any:
+def or_told(what: str, deed: Callable[..., Any], *given: object, **named: object) -> Any:
     """Returns what the call answers; the error where it says that it cannot, in Perpetual's words."""
     try:
         return deed(*given, **named)

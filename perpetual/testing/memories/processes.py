@@ -83,7 +83,7 @@ for line in sys.stdin:
 class Peer:
     """The same memory in another process, which has read in it before it is asked anything."""
 
-    def __init__(self, factory: str, options: Mapping[str, Any], path: Path) -> None:
+    def __init__(self, factory: str, options: Mapping[str, object], path: Path) -> None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self._process = subprocess.Popen(
             [sys.executable, "-c", _PEER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
@@ -91,13 +91,13 @@ class Peer:
         self.tell(factory, dict(options), str(path))
         self._is_ready = False
 
-    def tell(self, *words: Any) -> None:
+    def tell(self, *words: object) -> None:
         """Says something, and does not wait for the answer."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(words) + "\n")
         self._process.stdin.flush()
 
-    def hear(self) -> Any:
+    def hear(self) -> object:
         """Returns the next answer; None if it has died."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
@@ -109,7 +109,7 @@ class Peer:
             assert self.hear() == "ready", "the memory could not be opened in another process"
             self._is_ready = True
 
-    def ask(self, deed: str, **given: Any) -> Any:
+    def ask(self, deed: str, **given: object) -> Any:
         """Returns what it answers."""
         self.be_ready()
         self.tell(deed, given)

@@ -10,7 +10,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -65,7 +64,7 @@ class Commands:
         """`launch` says why, or the record does; nothing runs and no record says that something did."""
         (site.work / "script").write_text("#!/no/such/interpreter\n")
         (site.work / "script").chmod(0o755)
-        changes: list[dict[str, Any]] = [
+        changes: list[dict[str, object]] = [
             {"cwd": site.folder / "nowhere"},
             {"argv": ("no-such-program",)},
             {"argv": ("./script",)},

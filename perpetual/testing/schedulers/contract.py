@@ -37,8 +37,8 @@ class SchedulerContract(Records, Engines):
     """For every scheduler."""
 
     factory: ClassVar[str] = ""
-    options: ClassVar[Mapping[str, Any]] = {}
-    engine: ClassVar[Mapping[str, Any]] = {}  # engine options of each run; where some are compulsory
+    options: ClassVar[Mapping[str, object]] = {}
+    engine: ClassVar[Mapping[str, object]] = {}  # engine options of each run; where some are compulsory
     patience_s: ClassVar[float] = 30.0  # what is waited for comes at once; this only bounds a failing test
 
     @pytest.fixture
@@ -139,7 +139,7 @@ class SchedulerContract(Records, Engines):
         spec = site.spec("count:count", "exit:0")
         barrier = threading.Barrier(3)
 
-        def launch(_: int) -> Any:
+        def launch(_: int) -> object:
             barrier.wait()
             return said(site.scheduler.launch, spec)
 

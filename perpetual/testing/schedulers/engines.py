@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
@@ -132,7 +132,7 @@ def _attempt(seen: Sighting, run: Run) -> tuple[int, str]:
     return seen.requeued, seen.native_id or run.launched.native_id
 
 
-def _spec(site: Site, *steps: str, **changes: Any) -> LaunchSpec:
+def _spec(site: Site, *steps: str, **changes: object) -> LaunchSpec:
     spec = site.spec(*steps, **changes)
     return replace(spec, nonce=os.urandom(16).hex(), spec_hash="0" * 64)
 

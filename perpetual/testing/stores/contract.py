@@ -27,10 +27,10 @@ class StoreContract(Documents, Extremes):
     """For every store."""
 
     factory: ClassVar[str] = ""
-    options: ClassVar[Mapping[str, Any]] = {}
+    options: ClassVar[Mapping[str, object]] = {}
 
     @classmethod
-    def for_provider(cls, factory: str, options: Mapping[str, Any]) -> type[StoreContract]:
+    def for_provider(cls, factory: str, options: Mapping[str, object]) -> type[StoreContract]:
         """Returns the suite for a provider, as its store says: for a server, for many processes, or for one."""
         from tempfile import TemporaryDirectory
 
@@ -71,7 +71,7 @@ class StoreContract(Documents, Extremes):
         """The block alone sees its own writes; after its end every reader does."""
         fill(store, 1)
 
-        def outside() -> list[Any]:
+        def outside() -> list[object]:
             return [
                 store.get("hypothesis", "h2"),
                 store.get("event", "1"),
@@ -320,7 +320,7 @@ class StoreContract(Documents, Extremes):
             tx.put("hypothesis", "h3", {"n": 99, "status": "parked", "text": "ü"})
             tx.append("event", {"n": 1})
 
-        def all_of_it() -> list[Any]:
+        def all_of_it() -> list[object]:
             return [store.find("hypothesis"), store.find("hypothesis", status="parked"), store.rows("event"),
                     store.seq(), store.changes(0), store.changes(1), store.count("hypothesis")]  # fmt: skip
 

@@ -276,7 +276,7 @@ class Documents:
 
     def test_what_is_no_json_is_refused(self, store: StoreBase) -> None:
         """Wherever it stands, and nothing of the block remains."""
-        wrong: list[Any] = [float("nan"), float("inf"), float("-inf"), {1, 2}, b"x", object(), 1j, "\ud800"]
+        wrong: list[object] = [float("nan"), float("inf"), float("-inf"), {1, 2}, b"x", object(), 1j, "\ud800"]
         for value in wrong:
             for body in ({"n": value}, {"n": [{"deep": [value]}]}):
                 deeds: list[Callable[[Transaction, Any], object]] = [

@@ -63,9 +63,9 @@ def bodies(documents: list[Document] | tuple[Document, ...]) -> list[Any]:
     return [document.body["n"] for document in documents]
 
 
-def in_thread(deed: Callable[[], Any]) -> Any:
+def in_thread(deed: Callable[[], object]) -> Any:
     """Returns what another thread gets, which has no part in an open transaction and does not wait for it."""
-    answers: list[Any] = []
+    answers: list[object] = []
     thread = threading.Thread(target=lambda: answers.append(deed()), daemon=True)
     thread.start()
     thread.join(PATIENCE_S)

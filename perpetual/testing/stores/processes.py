@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -170,14 +169,14 @@ def _own_path() -> dict[str, str]:
 class Peer:
     """The same store in another process."""
 
-    def __init__(self, factory: str, options: Mapping[str, Any], path: Path) -> None:
+    def __init__(self, factory: str, options: Mapping[str, object], path: Path) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-c", _PEER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self._tell([factory, carried(dict(options)), str(path)])  # through a pipe: shown nowhere
         assert self._hear() == "ready"
 
-    def _tell(self, words: list[Any]) -> None:
+    def _tell(self, words: list[object]) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(words) + "\n")
         self._process.stdin.flush()
@@ -186,7 +185,7 @@ class Peer:
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
-    def ask(self, deed: str, kind: str = "hypothesis", n: int = 0) -> Any:
+    def ask(self, deed: str, kind: str = "hypothesis", n: int = 0) -> object:
         """Returns what it answers."""
         self._tell([deed, kind, n])
         return json.loads(self._hear())
