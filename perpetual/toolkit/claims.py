@@ -16,8 +16,8 @@ __all__ = ["WORDS", "claim_in_words", "effect_in_words", "effect_word"]
 _WAYS = {"max": "higher", "min": "lower"}
 # Every face explains these words of its answers with these lines; docs/concepts.md has them too.
 WORDS = {
-    "supported": "the predicted effect fits the runs better than none; it need not be as large",
-    "refuted": "no effect fits the runs better than the predicted one",
+    "supported": "the predicted effect fits the runs better than zero does; it need not be as large",
+    "refuted": "zero fits the runs better than the predicted effect does",
     "confidence": "how likely the claim is, from 0 to 1, by prior and evidence",
     "effect": "the change against the baseline; positive is better",
     "interval": "the effects that the runs agree with, at 95 %",
@@ -27,9 +27,9 @@ WORDS = {
 
 
 def effect_word(value: float, low: float | None, high: float | None, direction: str | None) -> str:
-    """Returns which way an effect goes, where its interval excludes none; without an interval, where its value goes."""
+    """Returns which way an effect goes, where its interval excludes zero; without an interval, where its value goes."""
     if low is not None and high is not None and low <= 0 <= high:
-        return "not separable from none"
+        return "not separable from zero"
     if value == 0:
         return "no change"
     if direction not in _WAYS:
