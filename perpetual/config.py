@@ -559,7 +559,7 @@ class Config:
     def unknown_key(self, name: str, others: Sequence[str] = ()) -> UsageError:
         """Returns the error for a key that does not exist, with the nearest; `others` are options of plugins."""
         known = [*KEYS, "plugins.disabled", *(f"{CHOICES}{slot}" for slot in self._choices), *others]
-        return UsageError(unknown("key of the configuration", name, known))
+        return UsageError(unknown("key of the configuration", name, known), hint="perpetual config show lists them")
 
     @staticmethod
     def write_new(root: Path, *, project: str, project_id: str, store: str) -> None:

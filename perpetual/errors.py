@@ -182,9 +182,10 @@ def nearest(word: str, known: Iterable[str], n: int = 3) -> list[str]:
 
 
 def unknown(what: str, word: str, known: Iterable[str]) -> str:
-    """Returns a sentence for a name that is not known, with the nearest ones or, failing that, all of them."""
+    """Returns a sentence for a name that is not known, with the nearest ones or, failing that, all of a few."""
     names = sorted(known)
     near = nearest(word, names)
     if near:
         return f"unknown {what} {word!r}: did you mean {', '.join(near)}?"
-    return f"unknown {what} {word!r}: there is {', '.join(names) or 'none'}"
+    few = f": choose {', '.join(names)}" if len(names) <= 8 else ""
+    return f"unknown {what} {word!r}" + (few if names else ": there is none")

@@ -61,6 +61,8 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Resolves a command as click does, and names the nearest ones for an unknown one."""
+        if args:
+            ctx.ensure_object(CliContext).command = args[0]
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             from perpetual.toolkit.reserved import RESERVED
 
@@ -285,8 +287,9 @@ def _tell(cli: CliContext, error: dict[str, Any], data: Mapping[str, object] | N
         except OSError:
             _give_up_output()  # full, or its reader has gone: what is left is to tell people
     text = f"error: {printable(error['message'])}\n"
-    if error["hint"]:
-        text += f"hint: {printable(error['hint'])}\n"
+    hint = error["hint"] or (f"perpetual {cli.command} --help" if error["code"] == "usage" and cli.command else None)
+    if hint:
+        text += f"hint: {printable(hint)}\n"
     if cli.for_agent and error["code"] not in _OWN_ERRORS:
         text = fence(text) + "\n"
     with contextlib.suppress(OSError):  # full as well: the exit status is what is left

@@ -34,7 +34,7 @@ def doctor(cli: CliContext) -> int:
 def _checks_text(checks: list[DoctorCheck]) -> str:
     lines = []
     for check in checks:
-        mark = {True: "ok", False: "BAD", None: "-"}[check["ok"]]
+        mark = {True: "ok", False: "BAD", None: "note"}[check["ok"]]
         lines.append(f"{mark:<4} {check['check']}: {printable(check['detail'])}")
         if check["hint"] and check["ok"] is not True:
             lines.append(f"     {printable(check['hint'])}")

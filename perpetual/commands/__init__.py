@@ -58,6 +58,7 @@ class CliContext:
         self.for_agent = False  # an agent reads the answer: see `perpetual.commands.agent_output`
         self.namespace = ""  # of the documents of a command that another distribution brings
         self.offers: dict[str, tuple[str, str, str]] | None = None  # commands of plugins, once they were asked for
+        self.command: str | None = None  # the word that names it
         self.running: str | None = None  # the full name of another distribution's command, once it is called
         self._lab: Lab | None = None
         self.on_open: Callable[[CliContext], None] | None = None  # called once the lab is open

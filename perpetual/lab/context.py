@@ -57,6 +57,11 @@ __all__ = ["Clock", "Context"]
 
 _LONGEST_KEY = 1_000  # characters
 _PATHS = {"memory": "memory.git"}  # where a provider keeps its files, below the project's folder
+# what an id's letter says it is, and the command that shows it
+_SHOWN_BY = {
+    "h": ("hypothesis", "a hypothesis", "hypotheses show"), "e": ("experiment", "an experiment", "experiments"),
+    "r": ("run", "a run", "runs"),
+}  # fmt: skip
 _KNOWN = 500  # of the newest records: among them the nearest ids are looked for
 Clock = Callable[[], datetime]
 Made = TypeVar("Made")
@@ -533,7 +538,11 @@ class Context:
             return found
         known = [document.id for document in self.store.page(kind, limit=_KNOWN, newest_first=True).items][::-1]
         near = nearest(identifier(id), known) or known[-3:]
-        raise NotFound(f"no {kind} {id}", hint=f"the nearest: {', '.join(near)}" if near else f"there is no {kind} yet")
+        hint = f"the nearest: {', '.join(near)}" if near else f"there is no {kind} yet"
+        other = _SHOWN_BY.get(identifier(id)[:1])
+        if other is not None and other[0] != kind and self.store.get(other[0], identifier(id)) is not None:
+            hint = f"{id} is {other[1]}: perpetual {other[2]} {id}"
+        raise NotFound(f"no {kind} {id}", hint=hint)
 
     def recall(self, tx: LabTransaction, key: str | None, deed: str) -> str | None:
         """Returns the id that an idempotency key made earlier, or None.

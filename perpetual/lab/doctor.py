@@ -31,6 +31,7 @@ __all__ = ["Doctor"]
 
 _Finding = tuple[bool | None, str, str | None]
 _ASKED = ("gate", "metric_reader", "analyser", "proposer", "report_section")  # slots of which every provider is asked
+_STATES = {"own": "your own", "trusted": "trusted here", "held": "held"}
 _NAMED = 10  # records of one sentence
 _SHOWN = 5  # held things by name
 
@@ -77,8 +78,8 @@ class Doctor:
             more = f" and {len(held) - _SHOWN} more" if len(held) > _SHOWN else ""
             return False, f"held, so it does not count here: {', '.join(held[:_SHOWN])}{more}", trust.way_out()
         if os.environ.get("PERPETUAL_TRUSTED"):
-            return True, f"the project is {trust.state()}; PERPETUAL_TRUSTED is set", None
-        return True, f"the project is {trust.state()}", None
+            return True, f"the project is {_STATES[trust.state()]}; PERPETUAL_TRUSTED is set", None
+        return True, f"the project is {_STATES[trust.state()]}", None
 
     def _plugins(self) -> _Finding:
         plugins = self._ctx.registry.plugins
@@ -101,7 +102,7 @@ class Doctor:
             )
         if unmatched := [*self._ctx.registry.unmatched.values()]:
             return None, "; ".join(unmatched), "see plugins.disabled in config.yaml, --without and PERPETUAL_WITHOUT"
-        detail = f"{sum(info.state == 'loaded' for info in plugins)} plugins loaded"
+        detail = f"{counted(sum(info.state == 'loaded' for info in plugins), 'plugin')} loaded"
         old = [f"{info.qualified_name}: {words}" for info in plugins for words in info.deprecations]
         return True, "; ".join([detail, *shadowed, *old]), None
 
@@ -117,7 +118,7 @@ class Doctor:
         unbuilt = [part.why for slot in _ASKED for _, part in self._ctx.parts(slot) if isinstance(part, Unbuilt)]
         if unbuilt:
             return False, "; ".join(unbuilt), "the other parts serve; mend or disable the plugins named"
-        return True, "every slot has its provider", None
+        return True, "every part that the configuration names is there", None
 
     def _options(self) -> _Finding:
         """Returns what config.yaml says of plugins' options that cannot be used, or that nothing reads."""
@@ -137,7 +138,7 @@ class Doctor:
             more = [*harmful, *(each for each in found if not each.harms)]
             hint = next((each.hint for each in shown if each.hint), None)
             return (False if harmful else None), "; ".join(each.message for each in more), hint
-        return True, "every option in the files is one of a plugin that is loaded", None
+        return True, "every option in config.yaml and methodology.yaml is known", None
 
     def _kinds(self) -> _Finding:
         """Records of kinds whose plugin is gone: they are read and exported, and cannot be written."""
@@ -150,14 +151,17 @@ class Doctor:
         ]
         if gone:
             return None, "; ".join(gone), "install or enable the plugin to write them; store export takes them along"
-        return True, f"{counted(len(kinds), 'kind of record', 'kinds of record')} from plugins, all loaded", None
+        words = counted(len(kinds), "kind of record", "kinds of record")
+        return True, f"{words} from plugins" if kinds else "no plugin brings records of its own (optional)", None
 
     def _observers(self) -> _Finding:
         failing = self._feed.failing()
         if failing:
             told = "; ".join(f"{name}: {error}" for name, error in failing.items())
             return False, f"did not take what the feed offered: {told}", "perpetual scan offers it again"
-        return True, f"{len(self._ctx.registry.implementers('perpetual_event'))} plugins observe the feed", None
+        count = len(self._ctx.registry.implementers("perpetual_event"))
+        words = f"{counted(count, 'plugin')} notified of events"
+        return True, words if count else "no plugin is notified of events (optional)", None
 
     def _secrets(self) -> _Finding:
         found = []
@@ -166,7 +170,7 @@ class Doctor:
             if fields:
                 found.append(f"{experiment.id} ({', '.join(fields)})")
         if not found:
-            return True, "no specification holds a secret", None
+            return True, "no experiment holds a secret", None
         shown = ", ".join(found[:_NAMED]) + (f" and {len(found) - _NAMED} more" if len(found) > _NAMED else "")
         return (
             False,
@@ -181,7 +185,7 @@ class Doctor:
             lost = lost_store.refusal(folder, left)
             return False, lost.message, lost.hint
         count = sum(store.count(kind) for kind in store.kinds)
-        detail = f"{count} records, commit {store.seq()}"
+        detail = f"{counted(count, 'record')}, commit {store.seq()}"
         found = store.describe()
         if found.get("mode"):
             detail += f", {found['mode']} mode" + (f": {found['why']}" if found.get("why") else "")
@@ -221,14 +225,18 @@ class Doctor:
             return False, "; ".join(unseen), "perpetual scan names what is wrong; perpetual kill RUN gives it up"
         if odd:
             return False, f"{', '.join(odd)} ended and is not recorded yet", "perpetual scan"
-        return True, "; ".join([f"{len(live)} live runs, all there", *elsewhere]), None
+        return (
+            True,
+            "; ".join([f"{counted(len(live), 'run')} live, each found" if live else "no run is live", *elsewhere]),
+            None,
+        )
 
     def _run_folders(self) -> _Finding:
         aside = aside_folders(self._ctx)
         if aside:
             hint = f"look into them below {self._ctx.folder / 'runs'}, then remove them"
             return False, f"set aside as of another record: {', '.join(aside)}", hint
-        return True, "no run folder of another record", None
+        return True, "every run folder is this record's", None
 
     def _gpus(self) -> _Finding:
         chosen: Placement = self._ctx.part("placement")
@@ -299,5 +307,5 @@ def _platform() -> _Finding:
 def _git() -> _Finding:
     found = shutil.which("git")
     if found is None:
-        return None, "no git program: runs do not record the code's commit", "install git"
+        return None, "no git program (optional): runs do not record the code's commit", "install git"
     return True, found, None

@@ -305,7 +305,7 @@ def services_check(states: Sequence[ServiceNow]) -> DoctorCheck:
         hint = f"perpetual services start NAME; what each wrote is in .perpetual/{FOLDER}"
         return {"check": "services", "ok": False, "detail": "; ".join(bad), "hint": hint}
     running = [item["name"] for item in states if item["state"] == "running"]
-    detail = f"running: {', '.join(running)}" if running else "none runs"
+    detail = f"running: {', '.join(running)}" if running else "no service is running (optional)"
     return {"check": "services", "ok": True, "detail": detail, "hint": None}
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perpetual.api import CliContext, json_option, pass_cli, printable
+from perpetual.toolkit.units import counted
 from perpetual_adopt.source import KINDS
 
 if TYPE_CHECKING:
@@ -76,16 +77,16 @@ def adopt(
 
 def _text(document: Adoption) -> str:
     """Returns the document for people."""
-    counted = (
-        f"{document['hypotheses']} hypotheses, {document['experiments']} experiments, {document['runs']} runs, "
-        f"{document['notes']} notes"
-    )
+    found = ", ".join([
+        counted(document["hypotheses"], "hypothesis", "hypotheses"), counted(document["experiments"], "experiment"),
+        counted(document["runs"], "run"), counted(document["notes"], "note"),
+    ])  # fmt: skip
     deed = "would be taken over" if document["dry_run"] else "taken over"
     lines = [f"{document['kind']}: {document['name']} ({document['source']})"]
     if document["moved"] is not None:
         verb = "would be moved" if document["dry_run"] else "moved"
         lines.append(f"{verb}: {document['moved']['from']} -> {document['moved']['to']}")
-    lines.append(f"{deed}: {counted}")
+    lines.append(f"{deed}: {found}")
     if any(document["known"].values()):
         known = ", ".join(f"{count} {name}" for name, count in document["known"].items() if count)
         lines.append(f"known already: {known}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from perpetual.api import CorruptData, NotFound, printable
+from perpetual.toolkit.units import counted
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -52,7 +53,7 @@ def provenance_lines(lab: Lab, run: Run) -> list[str]:
         git, python = kept["git"], kept["interpreter"]
         lines = [f"  code: {_code(git)}"] if git is not None and git["commit"] else []
         if python is not None and python["packages"] is not None:
-            lines.append(f"  Python {python['version'] or '?'} with {len(python['packages'])} packages")
+            lines.append(f"  Python {python['version'] or '?'} with {counted(len(python['packages']), 'package')}")
     except _SHAPELESS:
         return ["  provenance: ALTERED since the start, it does not hold what was written"]
     return lines
@@ -118,7 +119,7 @@ def _of_code(git: ProvenanceCode) -> list[str]:
 def _of_python(python: Interpreter) -> list[str]:
     lines = []
     if python["path"]:
-        count = f", {len(python['packages'])} packages" if python["packages"] is not None else ""
+        count = f", {counted(len(python['packages']), 'package')}" if python["packages"] is not None else ""
         lines.append(f"  Python {python['version'] or '?'} at {python['path']}{count}")
     if python["why"]:
         lines.append(f"  Python: {python['why']}")

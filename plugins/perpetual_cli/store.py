@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perpetual.api import CliContext, OpenGroup, UsageError, json_option, pass_cli, printable
+from perpetual.toolkit.units import counted
 
 if TYPE_CHECKING:
     from perpetual.documents.store import StoreMoved, StoreStats
@@ -87,7 +88,7 @@ def export(cli: CliContext, output: str | None) -> None:
             cli.lab.storage.export(out)
         return
     told = cli.lab.storage.export_file(output)
-    cli.answer("store_export", told, lambda: f"{told['rows']} rows in {printable(told['path'])}")
+    cli.answer("store_export", told, lambda: f"{counted(told['rows'], 'row')} in {printable(told['path'])}")
 
 
 @store.command(name="import")
@@ -114,5 +115,5 @@ def migrate(cli: CliContext, name: str, dry_run: bool) -> None:
 
 def _moved_text(told: StoreMoved, dry_run: bool) -> str:
     if dry_run:
-        return f"{told['rows']} rows would be taken over"
-    return printable(f"{told['rows']} rows taken over; the store before is kept in {told['backup']}")
+        return f"{counted(told['rows'], 'row')} would be taken over"
+    return printable(f"{counted(told['rows'], 'row')} taken over; the store before is kept in {told['backup']}")

@@ -15,7 +15,7 @@ import click
 
 from perpetual.api import CliContext, json_option, pass_cli
 from perpetual.loop import EXITS, Cycle
-from perpetual.toolkit.units import shown_bound
+from perpetual.toolkit.units import counted, shown_bound
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -144,7 +144,7 @@ def _verdict_table(cli: CliContext, verdicts: list[DemoVerdict]) -> None:
                 item["status"],
                 f"{item['confidence']:.3f}",
                 shown_bound(item["false_alarm_bound"]),
-                f"{item['evidence']} runs",
+                counted(item["evidence"], "run"),
                 f"{item['run_hours'] * 3600:.1f} s in {item['runs']} runs",
             )
             for item in verdicts
@@ -204,7 +204,7 @@ def _picture(lab: Lab, began: float) -> Group:
             Text(item.statement),
             ProgressBar(total=1.0, completed=item.confidence, width=20, complete_style=colour, finished_style=colour),
             Text(f"{item.confidence:.3f} {item.status}", style=colour),
-            f"{item.evidence_count} runs",
+            counted(item.evidence_count, "run"),
         )
     status = lab.status()
     live = "  ".join(f"{run['id']} of {run['experiment_id']}" for run in status["runs"]["active"]) or "none"

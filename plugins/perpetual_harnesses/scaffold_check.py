@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from perpetual.api import Finding, Listing, PerpetualError, ScaffoldView
+from perpetual.toolkit.units import counted
 from perpetual_harnesses.scaffold import scaffold
 from perpetual_harnesses.scaffold_record import read
 
@@ -48,7 +49,9 @@ def _look(view: ScaffoldView, name: str) -> tuple[bool | None, str, str | None]:
     if wrong:
         return False, "; ".join(wrong), f"perpetual init -H {name}"
     edited = [item["path"] for item in answer["files"] if item["reason"] == "edited by hand"]
-    files = f"{len(answer['files'])} files stand" + (f", edited by hand: {', '.join(edited)}" if edited else "")
+    files = f"{counted(len(answer['files']), 'file')} in place" + (
+        f", edited by hand: {', '.join(edited)}" if edited else ""
+    )
     starter = answer["command"][0]
     is_path = bool(os.path.dirname(starter))
     if shutil.which(str(view.root / starter) if is_path else starter) is None:

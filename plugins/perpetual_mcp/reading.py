@@ -115,7 +115,7 @@ def perpetual_budget(lab: Lab) -> Answer:
         f"run-hours: {shown['run_hours']:.4f} used",
     ]
     told += [
-        f"{key}: {line['run_hours']:.4f} run-hours, {line['gpu_hours']:.3f} GPU-hours, {line['runs']} runs"
+        f"{key}: {line['run_hours']:.4f} run-hours, {line['gpu_hours']:.3f} GPU-hours, {counted(line['runs'], 'run')}"
         for name in ("by_hypothesis", "by_experiment", "by_day")
         for key, line in document[name].items()
     ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from perpetual import Lab
 from perpetual.api import NotFound, PerpetualError, to_json
 from perpetual.toolkit.fence import FENCE_BYTES, fence
-from perpetual.toolkit.units import shown_bound
+from perpetual.toolkit.units import counted, shown_bound
 from perpetual.toolkit.untrusted import seal
 from perpetual_mcp.bounds import MOST_TOKENS, end, fit, piece, plain, size, told
 from perpetual_mcp.labs import Labs
@@ -49,7 +49,8 @@ def live_state(lab: Lab) -> str:
         f"- GPU-hours: {spent['spent_gpu_hours']:.3f} spent of {limit}, {spent['reserved_gpu_hours']:.3f} reserved",
         f"- run-hours: {spent['run_hours']:.4f} used",
         *(
-            f"- {key}: {line['run_hours']:.4f} run-hours, {line['gpu_hours']:.3f} GPU-hours, {line['runs']} runs"
+            f"- {key}: {line['run_hours']:.4f} run-hours, {line['gpu_hours']:.3f} GPU-hours, "
+            f"{counted(line['runs'], 'run')}"
             for key, line in [*spent["by_hypothesis"].items()][:_LINES]
         ),
         "",
@@ -59,7 +60,7 @@ def live_state(lab: Lab) -> str:
         "## Hypotheses",
         *(
             f"- {item.id} {item.status} confidence {item.confidence:.3f}, "
-            f"false alarm <= {shown_bound(item.false_alarm_bound)}, {item.evidence_count} rows: "
+            f"false-alarm bound {shown_bound(item.false_alarm_bound)}, {counted(item.evidence_count, 'row')}: "
             f"{plain(item.statement, 110)}"
             for item in page.items
         ),

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from perpetual.api import CliContext, PerpetualError, json_option, pass_cli, printable
+from perpetual.toolkit.units import counted
 
 __all__ = ["compare", "report", "verify"]
 
@@ -69,15 +70,12 @@ def _verified(found: dict[str, Any]) -> str:
     ]
     if len(found["problems"]) > _SHOWN:
         lines.append(f"and {len(found['problems']) - _SHOWN} more; --json names them all")
-    pictures = f" and {found['pictures']} pictures" if found["pictures"] else ""
-    logs = "1 run" if found["logs"] == 1 else f"{found['logs']} runs"
-    what = f"{found['checked']} numbers{pictures} checked against state {found['seq']} and the logs of {logs}"
-    verdict = "every one matches" if found["ok"] else f"{_not_matching(len(found['problems']))} match"
+    pictures = f" and {counted(found['pictures'], 'picture')}" if found["pictures"] else ""
+    numbers, logs = counted(found["checked"], "number"), counted(found["logs"], "run")
+    what = f"{numbers}{pictures} checked against state {found['seq']} and the logs of {logs}"
+    wrong = len(found["problems"])
+    verdict = "every one matches" if found["ok"] else f"{wrong} {'does' if wrong == 1 else 'do'} not match"
     return printable("\n".join([*lines, *(f"note: {note}" for note in found["notes"]), f"{what}: {verdict}"]))
-
-
-def _not_matching(count: int) -> str:
-    return "1 does not" if count == 1 else f"{count} do not"
 
 
 @click.command()

@@ -138,3 +138,55 @@ def test_a_command_to_go_on_with_has_a_line_of_its_own(decided: Text) -> None:
     assert "\nnext: perpetual hypotheses show h1\n" in ended
     for line in ended.splitlines():
         assert "perpetual " not in line.removeprefix("next: perpetual ")
+
+
+# --- the machine, and errors -------------------------------------------------------------------------------------
+
+
+def test_the_doctor_says_what_is_optional(text: Text) -> None:
+    said = text("doctor")
+    for line in (
+        "ok   trust: the project is your own",
+        "ok   slots: every part that the configuration names is there",
+        "ok   kinds: no plugin brings records of its own (optional)",
+        "ok   live_runs: no run is live",
+        "ok   services: no service is running (optional)",
+        "ok   secrets: no experiment holds a secret",
+    ):
+        assert line in said.splitlines()
+    for word in ("0 ", "stand", "whole", "all there"):
+        assert not re.search(rf": {word}", said)
+    assert not re.search(r"^- ", said, re.MULTILINE)  # a sign says nothing: "note" does
+
+
+@pytest.mark.parametrize(("arguments", "message", "hint"), [
+    ("run h1", "no experiment h1", "h1 is a hypothesis: perpetual hypotheses show h1"),
+    ("hypotheses show e1", "no hypothesis e1", "e1 is an experiment: perpetual experiments e1"),
+    ("kill e1", "no run e1", "e1 is an experiment: perpetual experiments e1"),
+    ("queue begin", "unknown action on the queue 'begin': choose drain, pause, resume", "perpetual queue --help"),
+    ("config set zzz 1", "unknown key of the configuration 'zzz'", "perpetual config show lists them"),
+    ("evidence add h1 --why x --verdict yes", "unknown verdict 'yes': choose inconclusive, refutes, supports",
+     "perpetual evidence --help"),
+    ("hypotheses update h1 --confidence 2", "a confidence lies strictly between 0 and 1, not 2",
+     "perpetual hypotheses --help"),
+])  # fmt: skip
+def test_an_error_is_short_and_has_a_way_out(
+    text: Text, capsys: pytest.CaptureFixture[str], arguments: str, message: str, hint: str
+) -> None:
+    text("hypotheses", "add", "it is so")
+    text("propose", "--command", "true")
+    assert run(arguments.split()) != 0
+    assert capsys.readouterr().err == f"error: {message}\nhint: {hint}\n"
+    assert len(message.split()) < 15
+
+
+@pytest.mark.slow
+def test_what_has_ended_is_refused_with_what_shows_it(decided: Text, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, hint in (
+        ("approve e1", "propose more of it: perpetual propose --extends e1"),
+        ("reject e1 --why no", "perpetual experiments e1"),
+        ("kill r1", "perpetual runs r1"),
+        ("retry r1", "perpetual runs r1"),
+    ):
+        assert run(arguments.split()) == 6
+        assert capsys.readouterr().err.endswith(f"\nhint: {hint}\n")

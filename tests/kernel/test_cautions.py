@@ -185,7 +185,7 @@ def test_the_words_of_what_was_measured_are_not_an_agents_to_change(lab: Lab) ->
     with Lab.open(lab.root, actor=AGENT) as agent:
         agent.hypotheses.update(hypothesis.id, statement="it matters a lot")
         _measure(lab, _propose(lab, hypothesis))
-        with pytest.raises(NotPermitted, match="h1 has 1 rows of evidence"):
+        with pytest.raises(NotPermitted, match="h1 already has 1 row of evidence"):
             agent.hypotheses.update(hypothesis.id, statement="it does not matter")
     assert _flags(lab, hypothesis) == ()
     lab.hypotheses.update(hypothesis.id, statement="it matters a lot!")

@@ -783,7 +783,7 @@ def test_every_observer_hears_everything_in_order(lab: Lab, campaign: Campaign) 
         assert [event.seq for event in bad.heard] == [event.seq for event in told]
         assert watched.feed.deliver() == {}
         assert len(bad.heard) == len(good.heard) == len(told)
-        assert _of_observers(watched) == (True, "2 plugins observe the feed")
+        assert _of_observers(watched) == (True, "2 plugins notified of events")
     # The cursor is in the record: another process goes on where this one stopped.
     later = _Observer()
     with Lab.open(lab.root, registry=Registry(extra=[("acme", "good", "1", lambda: later)])) as again:

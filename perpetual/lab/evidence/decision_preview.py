@@ -12,6 +12,7 @@ from perpetual.lab.ledger.experiments import design_key
 from perpetual.records import Experiment, Score, to_json
 from perpetual.science.outcomes import explain, outlook
 from perpetual.slots.store import Document
+from perpetual.toolkit.units import counted
 
 if TYPE_CHECKING:
     from perpetual.lab.bodies import ExperimentBody
@@ -56,5 +57,4 @@ def _in_words(ctx: Context, body: ExperimentBody) -> str:
     words = explain(found, hypothesis.id, config)
     least = methodology["min_replicates"] - hypothesis.body.get("n_measured", 0) - 1
     decides = found.support is not None or found.refute is not None
-    more = "1 more replicate stands" if least == 1 else f"{least} more replicates stand"
-    return f"{words}, once {more} by it" if least > 0 and decides else words
+    return f"{words}, given {counted(least, 'more run')} like it" if least > 0 and decides else words

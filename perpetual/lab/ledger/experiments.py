@@ -249,7 +249,8 @@ class ExperimentRecords:
         with self._ctx.store.transaction() as tx:
             document = self._ctx.need(EXPERIMENT, id)
             if document.body["status"] not in ("proposed", "approved"):
-                raise Conflict(f"{document.id} is {document.body['status']}; it can not be rejected any more")
+                raise Conflict(f"{document.id} is {document.body['status']}; it cannot be rejected any more",
+                               hint=f"perpetual experiments {document.id}")  # fmt: skip
             return self._turn_down(tx, document, {"reason": why})
 
     def withdraw(self, id: str, *, why: str) -> Experiment:
@@ -380,4 +381,5 @@ def _next_of(id: str, status: str) -> str | None:
         "approved": f"it can run: perpetual run {id}",
         "active": f"it runs already: perpetual runs --experiment {id}",
         "rejected": "propose it again",
+        "analysed": f"propose more of it: perpetual propose --extends {id}",
     }.get(status)

@@ -12,7 +12,7 @@ from perpetual.lab.permissions import withholds
 from perpetual.records import Hypothesis, Listing, from_json
 from perpetual.records.states import HYPOTHESIS_STATES
 from perpetual.toolkit.limits import fits_tags, fits_text
-from perpetual.toolkit.units import bounded, finite, identifier
+from perpetual.toolkit.units import bounded, counted, finite, identifier
 
 __all__ = [
     "AGENTS_PRIORS",
@@ -133,7 +133,8 @@ class HypothesisRecords:
                 check_prior(prior)
                 if body["evidence_count"]:
                     raise Conflict(
-                        f"{document.id} has {body['evidence_count']} rows of evidence; its prior stands",
+                        f"{document.id} has {counted(document.body['evidence_count'], 'row')} of evidence; "
+                        "its prior stands",
                         hint=f"perpetual hypotheses update {document.id} --confidence P adds a manual row instead",
                     )
                 changed |= {"prior": prior, "confidence": prior}
@@ -154,8 +155,8 @@ class HypothesisRecords:
         """Raises NotPermitted for an agent: what was measured was predicted in the old words."""
         if withholds(self._ctx):
             raise NotPermitted(
-                f"{document.id} has {document.body['evidence_count']} rows of evidence, which its statement was "
-                f"predicted before, and {self._ctx.actor} is an agent",
+                f"{document.id} already has {counted(document.body['evidence_count'], 'row')} of evidence; "
+                "an agent may not change its statement",
                 hint="add what you mean as a hypothesis of its own: perpetual hypotheses add STATEMENT",
             )
 

@@ -47,7 +47,7 @@ def _kill(ctx: Context, run_id: str, grace_s: float | None, wait_s: float) -> Ru
         find_again(ctx, run, no_changes(), seen=scheduler_for(ctx, run).poll(run.body["native_id"], log_dir))
         run = ctx.need(RUN, run_id)
     if run.body["status"] not in ("launching", "running"):
-        raise Conflict(f"{run.id} is {run.body['status']}; there is nothing to kill")
+        raise Conflict(f"{run.id} is {run.body['status']}; there is nothing to kill", hint=f"perpetual runs {run.id}")
     _require_here(ctx, run)
     try:
         with ctx.store.transaction() as tx:  # on record first: a run that was cancelled is not retried automatically

@@ -358,7 +358,8 @@ def _retryable(ctx: Context, run_id: str) -> tuple[RunRow, ExperimentRow]:
     metric = experiment.body["design"]["metric"]
     fruitless = old.body["status"] == "done" and metric is not None and old.body["metrics"].get(metric) is None
     if old.body["status"] not in ENDED or (old.body["status"] == "done" and not fruitless):
-        raise Conflict(f"{old.id} is {old.body['status']}; only a run that ended without a result is retried")
+        raise Conflict(f"{old.id} is {old.body['status']}; only a run that ended without a result is retried",
+                       hint=f"perpetual runs {old.id}")  # fmt: skip
     others = [
         run
         for run in ctx.store.find(RUN, experiment_id=experiment.id)

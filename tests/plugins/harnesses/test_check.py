@@ -70,7 +70,7 @@ def test_the_answer_of_the_harness_is_shown(
 ) -> None:
     codex(body)
     found = _finding(lab)
-    assert (found["ok"], "files stand; " in found["detail"]) == (ok, True)
+    assert (found["ok"], "in place; " in found["detail"]) == (ok, True)
     assert told in found["detail"]
     assert ("trust it" in str(found["hint"])) == (ok is not True)
 

@@ -149,7 +149,7 @@ def test_a_pick_says_which_outcome_would_decide(project: Path) -> None:
         assert gain.endswith("bit expected for 0.25 run-hours")
         assert words.startswith("an effect above +0.0")
         assert "would support h1 (0.50 -> 0.70), an effect below +0.0" in words
-        assert words.endswith("would refute it (-> 0.30), once 1 more replicate stands by it")
+        assert words.endswith("would refute it (-> 0.30), given 1 more run like it")
         assert lab.experiments.get(picked.experiment.id).score == picked.score == picked.experiment.score
         low = float(words.split()[3])
         lab.settings.set_methodology("min_replicates", "1")
