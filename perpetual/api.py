@@ -1,4 +1,4 @@
-"""What a plugin author imports: markers, records, slot bases and errors, under one name. Floor 4.
+"""Names that a plugin author imports: markers, records, slot bases and errors, under one name. Floor 4.
 
 Everything here is public and stays; what is not here, in `perpetual.science`, `perpetual.toolkit`, `perpetual.loop`
 or `perpetual.testing` is the kernel's own. What only some plugins need is imported at first use: the markers, so that

@@ -1,4 +1,4 @@
-"""What discovery answers: every plugin with what it offers, as plain data that is cached. Floor 1.
+"""Catalogue of plugins: every plugin with what it offers, as plain data that is cached. Floor 1.
 
 An ordinary command reads the cache, and so imports neither pluggy nor importlib.metadata.
 """

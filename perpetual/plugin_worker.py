@@ -1,4 +1,4 @@
-"""What the helper process of plugins can do: discover them, judge a text by a gate, offer an event to an observer.
+"""Tasks of the plugins' helper process: discover them, judge a text by a gate, offer an event to an observer.
 
 The kernel names this table (`hookspecs.DEEDS`) and never imports it. Floor 4.
 """

@@ -1,4 +1,4 @@
-"""What a command writes where an agent reads it: text inside a fence, JSON with its foreign values listed.
+"""Output of a command for an agent: text inside a fence, JSON with its foreign values listed.
 
 `perpetual.cli.app` puts this around every command under an agent's shell, so that a new command is fenced without
 knowing of it. A person's output is not touched. Commands that word everything themselves are named in the table.

@@ -1,4 +1,4 @@
-"""How a table of plain cells is laid out: what may wrap, what stands to the right, what is left out.
+"""Layout of a table of plain cells: columns that wrap, columns to the right, columns left out.
 
 Imported by `perpetual.commands` when a table is shown.
 """

@@ -1,4 +1,4 @@
-"""What a run was started from."""
+"""Provenance of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the research stands: status, brief, budget, errors."""
+"""State of the research: status, brief, budget, errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of the store, exported from it or imported."""
+"""Statistics of the store, exports and imports."""
 
 from __future__ import annotations
 

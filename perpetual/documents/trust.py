@@ -1,4 +1,4 @@
-"""What of a project counts here, and what is held."""
+"""Trust in a project: items that count here, and items held."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a store keeps of each kind of record, as types: the keys of the record of that name, and the lab's own.
+"""Types of the stored rows of each kind of record: the keys of the record of that name, and the lab's own.
 
 Imported by type checkers alone. A key that came later is missing in older rows: it is `NotRequired` here.
 """

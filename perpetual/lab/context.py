@@ -1,4 +1,4 @@
-"""What every part of the lab is given: store, registry, configuration, clock and actor. Floor 2.
+"""Context of every part of the lab: store, registry, configuration, clock and actor. Floor 2.
 
 It also does what all of them need: it emits events, recognises idempotency keys and names the nearest ids.
 """

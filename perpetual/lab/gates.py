@@ -1,4 +1,4 @@
-"""What the gates say of a text: every one is asked, the most severe verdict wins, and one that fails refuses.
+"""Verdict of the gates on a text: every gate is asked, the most severe verdict wins, and one that fails refuses.
 
 Used by `memory` and by imports.
 """

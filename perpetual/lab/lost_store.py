@@ -1,4 +1,4 @@
-"""What a record leaves behind where its store was lost: folders of runs and committed notes beside an empty store.
+"""Remains of a record whose store was lost: folders of runs and committed notes beside an empty store.
 
 An empty store there would number anew, and the next run would meet the folder of another one.
 """

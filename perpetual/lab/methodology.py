@@ -1,4 +1,4 @@
-"""How research is done in a project: `methodology.yaml`, every key documented, every key read somewhere. Floor 2."""
+"""Methodology of a project: `methodology.yaml`, every key documented, every key read somewhere. Floor 2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a lab is made of: its plugins with their providers, which of them are in force, and the machine's devices.
+"""Inventory of a lab: its plugins with their providers, which of them are in force, and the machine's devices.
 
 Used by `Lab` (`lab.inventory`) and by the faces that also answer outside a project, where the user's own
 configuration and the defaults decide. Nothing is built here but the placement that `devices` asks.

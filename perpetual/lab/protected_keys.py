@@ -1,4 +1,4 @@
-"""What is for a person: the operations that `perpetual.lab.permissions` guards, in one table. Floor 2.
+"""Operations for a person: those that `perpetual.lab.permissions` guards, in one table. Floor 2.
 
 A guarded operation is refused (exit 4) where an agent asks for it, by its shell or by its name, unless the methodology
 says `agents_may_approve: true`. A setting is guarded unless `AGENTS_MAY_SET` lists it: one that is added later is a

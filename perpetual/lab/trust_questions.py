@@ -1,4 +1,4 @@
-"""What a project holds that does not count here: approvals, queued runs and settings that this user has not accepted.
+"""Items of a project that do not count here: approvals, queued runs and settings that this user has not accepted.
 
 Used by the status, by the doctor and by `perpetual.lab.trust_review`, which lets a person accept it.
 """

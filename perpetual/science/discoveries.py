@@ -1,4 +1,4 @@
-"""Which of many claims stand when all of them were looked at: the e-value procedure of Benjamini and Hochberg.
+"""Multiple comparisons, the claims that stand when all were looked at: the e-value procedure of Benjamini and Hochberg.
 
 Pure. Imported by reports on a whole project.
 """

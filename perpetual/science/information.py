@@ -1,4 +1,4 @@
-"""What a run is expected to teach, per run-hour, and the batch worth launching next.
+"""Expected information gain of a run per run-hour, and the batch worth launching next.
 
 Imported by `lab.proposals`, the loop and the scorer plugins. Gains are in bits, costs in run-hours
 (wall hours times GPUs, at least one), `d2` is the squared separation of what the two predictions would show,

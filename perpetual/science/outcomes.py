@@ -1,4 +1,4 @@
-"""Which outcome of one more replicate would decide a hypothesis, computed before it is run.
+"""Computes which outcome of one more replicate would decide a hypothesis, computed before it is run.
 
 Imported by the lab where it explains a pick. Everything is asked of the evidence rule itself: the boundaries are its
 closed form turned around, and each is kept only where the rule says so on either side.

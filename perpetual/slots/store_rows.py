@@ -1,4 +1,4 @@
-"""What a store keeps and hands out: kinds with their indexes, stored rows, and the documents made of them.
+"""Data of a store: kinds with their indexes, stored rows, and the documents made of them.
 
 Read through `perpetual.slots.store`, which names what plugin authors need of it.
 """

@@ -1,4 +1,4 @@
-"""Where the runs of the scheduler suite live: folders like the kernel's, and a command that follows instructions.
+"""Site of the scheduler suite's runs: folders like the kernel's, and a command that follows instructions.
 
 For `perpetual.testing.schedulers` and for tests of that suite.
 """

@@ -1,4 +1,4 @@
-"""What is kept so that a command can be instant: the parsed configuration and the discovered plugins. Light.
+"""Cached files that make a command instant: the parsed configuration and the discovered plugins. Light.
 
 Read by the fast path and by the command kit; each reader answers None when what is kept is not of the present state,
 and then the real thing is computed (and kept) elsewhere.

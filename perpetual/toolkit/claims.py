@@ -1,4 +1,4 @@
-"""What a claim says and what is weighed for it, in words that hold.
+"""Words of a claim, and of the evidence that is weighed for it.
 
 The test weighs an effect of the size of the mde against none. It does not show that an effect is at least as large,
 so no sentence here says so.

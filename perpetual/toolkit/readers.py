@@ -1,4 +1,4 @@
-"""What an agent reads where a person reads a command of their own: that a person decides. Floor 0.
+"""Hints for agents where a person reads a command of their own: a person decides. Floor 0.
 
 An agent that is shown `perpetual approve e1` runs it, or asks for the key that lets it. So a step or a hint that names
 what is for a person is put in other words, or left out, wherever an agent reads it: the brief, the status, the hooks,

@@ -1,4 +1,4 @@
-"""Where a project's trust record is, and what tells one state of it from another; see `trust_record`. Floor 0.
+"""Path of a project's trust record, and a token of its state; see `trust_record`. Floor 0.
 
 Read by the fast path of the command, so this file imports next to nothing.
 """

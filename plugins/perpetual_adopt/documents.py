@@ -1,4 +1,4 @@
-"""What `perpetual adopt` answers."""
+"""Documents of `perpetual adopt`."""
 
 from __future__ import annotations
 

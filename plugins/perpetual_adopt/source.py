@@ -1,4 +1,4 @@
-"""What every reader answers: one source of earlier work, recognised, and streamed as items.
+"""Answer of every reader: one source of earlier work, recognised, and streamed as items.
 
 Imported by the readers and by `find.py`.
 """

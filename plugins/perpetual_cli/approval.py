@@ -1,4 +1,4 @@
-"""What a person is shown when they approve: what runs, where, with what, and what is new in it. Used by `approve`."""
+"""Text of an approval for a person: the command, its place and needs, and what is new in it. Used by `approve`."""
 
 from __future__ import annotations
 

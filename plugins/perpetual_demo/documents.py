@@ -1,4 +1,4 @@
-"""What `perpetual demo` answers."""
+"""Documents of `perpetual demo`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold of a store after its writers were killed; the program that `perpetual_devkit.chaos` starts at the end.
+"""Checks of a store after its writers were killed; the program that `perpetual_devkit.chaos` starts at the end.
 
 A process of its own judges, so that it sees what is in the files and nothing that a writer still had in memory.
 """

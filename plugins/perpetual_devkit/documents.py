@@ -1,4 +1,4 @@
-"""What the commands for plugin authors and for installing plugins answer."""
+"""Documents of the commands for plugin authors and for installing plugins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with the note repository. Light: the memory names these before it needs the repository."""
+"""Faults of the note repository. Light: the memory names these before it needs the repository."""
 
 from __future__ import annotations
 

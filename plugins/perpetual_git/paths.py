@@ -1,4 +1,4 @@
-"""Which paths a note may have. Light: the memory checks a path long before it needs the repository."""
+"""Paths that a note may have. Light: the memory checks a path long before it needs the repository."""
 
 from __future__ import annotations
 

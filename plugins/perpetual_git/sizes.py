@@ -1,4 +1,4 @@
-"""How large an object is, known before it is inflated: a few foreign kilobytes can unfold to gigabytes.
+"""Size of an object, known before it is inflated: a few foreign kilobytes can unfold to gigabytes.
 
 Only `objects` imports this. A loose object is inflated up to the limit. Of an object in a pack the sizes that the pack
 declares are read, along its chain of deltas: dulwich inflates at most the declared size.

@@ -1,4 +1,4 @@
-"""Which units a run gets, and what it waits for where it gets none. Used by `leases.py` and `backfill.py`."""
+"""Choice of the units that a run gets, or of the reason why it waits. Used by `leases.py` and `backfill.py`."""
 
 from __future__ import annotations
 

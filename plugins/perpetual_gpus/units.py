@@ -1,4 +1,4 @@
-"""What can be leased: a whole device, or one instance of a device that MIG has cut; and what is in the way.
+"""Units that can be leased: a whole device, or one instance of a device that MIG has cut; and what is in the way.
 
 Used by the modules beside it.
 """

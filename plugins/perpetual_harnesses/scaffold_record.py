@@ -1,4 +1,4 @@
-"""What init wrote, and what stood there before: `.perpetual/scaffold.json`. Used by the scaffolder alone.
+"""Record of what init wrote and replaced: `.perpetual/scaffold.json`. Used by the scaffolder alone.
 
 The file lies in the project's folder, so a clone may bring one that was made to write anything anywhere. A record is
 believed where its `mark` is this user's: a hash over it, keyed by a secret that no project can read. Of another record

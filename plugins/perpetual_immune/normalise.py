@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
 MAX_DEPTH = 2
-"""How many times a decoded run is itself searched for encoded runs."""
+"""Most times that a decoded run is itself searched for encoded runs."""
 MAX_DECODED_CHARS = 16_384
 """Longest run that is decoded, and longest result that is kept, in characters."""
 MAX_RUNS = 24

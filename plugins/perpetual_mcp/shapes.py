@@ -1,4 +1,4 @@
-"""What the tools answer: the keys and types of their documents, from which the output schemas are made.
+"""Answers of the tools: the keys and types of their documents, from which the output schemas are made.
 
 A record is the kernel's own. A list carries `items`, `next_cursor` and `truncated`; what an action does not answer is
 null. `untrusted` lists the JSON pointers of what others wrote. Read by `perpetual_mcp.tools` alone.

@@ -1,4 +1,4 @@
-"""What the commands `report`, `verify` and `compare` answer."""
+"""Documents of the commands `report`, `verify` and `compare`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a design measured against its baseline: the runs behind it, the difference, and its 95 % interval.
+"""Effect of a design against its baseline: the runs behind it, the difference, and its 95 % interval.
 
 Imported by the modules beside it. It describes; what the difference is worth as evidence, the ledger says. Which runs
 are one design, against which baseline, `perpetual.lab.evidence.confidence` decides: this follows it.

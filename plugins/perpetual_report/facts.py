@@ -1,4 +1,4 @@
-"""What a report says: every number entered in a `Book`, laid out for the templates. A function of a `Snapshot` alone.
+"""Content of a report: every number entered in a `Book`, laid out for the templates. A function of a `Snapshot` alone.
 
 Imported by the modules beside it. Lists are bounded; what is left out is counted and said.
 """

@@ -1,4 +1,4 @@
-"""What the ledger said step by step: each hypothesis' fold over the record as it stood after each event.
+"""History of the ledger step by step: each hypothesis' fold over the record as it stood after each event.
 
 An earlier record is folded under the methodology of its time. Reports draw the steps, and re-derive an older report's
 figures from them. Imported by `snapshot`; reads through the lab alone.

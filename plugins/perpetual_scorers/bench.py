@@ -1,4 +1,4 @@
-"""What `bench-policy` runs: policies that can be sent to other processes.
+"""Policies that `bench-policy` runs: policies that can be sent to other processes.
 
 Imported by the command beside it and by the workers, which are started anew: a policy travels as the name of its
 factory, or as its file.

@@ -1,4 +1,4 @@
-"""How honest the evidence rule is, measured: its calibration, and false support where one looks after every run.
+"""Calibration of the evidence rule, measured: its calibration, and false support where one looks after every run.
 
 Imported by tests and for audits of the rule; pure and seeded, standard library only. The effect that would be worth
 having is 1, no effect is 0.

@@ -1,4 +1,4 @@
-"""What `perpetual bench-policy` answers."""
+"""Documents of `perpetual bench-policy`."""
 
 from __future__ import annotations
 

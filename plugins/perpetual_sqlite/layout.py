@@ -1,4 +1,4 @@
-"""What the database looks like: its tables, and the SQL that makes and asks them. Imported by `store.py` alone.
+"""Schema of the database: its tables, and the SQL that makes and asks them. Imported by `store.py` alone.
 
     _meta(commit_number, counters)           one row: the last commit, and the counter of each kind as JSON
     hypothesis(number, id, rev, seq, body)   a table for each kind of documents; body is the document as JSON

@@ -1,4 +1,4 @@
-"""How an SQLite file is opened: which journal is safe here, and reading without writing.
+"""Opening of an SQLite file: the journal that is safe here, and reading without writing.
 
 Plugins that require `sqlite` may import it.
 

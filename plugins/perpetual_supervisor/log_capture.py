@@ -1,4 +1,4 @@
-"""What a run writes: its log files, kept to their limit, and whether it has written anything recently.
+"""Output of a run: its log files, kept to their limit, and whether it has written anything recently.
 
 For the supervisor (`supervisor.py`) alone: only light parts of the standard library at the top. Descriptors and not
 names: they lead to the command's own files even when the folder is moved or removed, where a log that no reader can see

@@ -1,4 +1,4 @@
-"""What the supervisor of a run writes down: the start and the end, as records that are read back with care.
+"""Records of a run's supervisor: start and end, as records that are read back with care.
 
 For supervisors of runs, and for those that look at runs without a scheduler. A run can write what it likes into its
 folder: what no supervisor could have written is not read as its word.

@@ -1,4 +1,4 @@
-"""What is wrong with a store's files, read anew from the disk: `verify` of the TinyDB store. Used by `store` alone."""
+"""Faults of a store's files, read anew from the disk: `verify` of the TinyDB store. Used by `store` alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the store's files hold, as one process sees them: brought up to date, and looked up. Writes nothing.
+"""View of one process on the store's files: brought up to date, and looked up. Writes nothing.
 
 A reader takes no lock: one `os.stat` tells whether there is more to read. `journal` says what the files are, and writes
 them; used by `journal` and `examine`.

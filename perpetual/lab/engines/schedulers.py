@@ -1,4 +1,4 @@
-"""Which scheduler starts the runs of an experiment, and what the experiment may ask of it.
+"""Choice of the scheduler for an experiment's runs, and the options that the experiment may ask of it.
 
 An experiment names its scheduler, or leaves it to the configuration. A run keeps the one that it was launched with: see
 `perpetual.lab.engines.sight.scheduler_for`.

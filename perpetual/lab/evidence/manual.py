@@ -1,4 +1,4 @@
-"""What people and agents add to the ledger by hand: opinions, manual rows, retractions."""
+"""Evidence that people and agents add by hand: opinions, manual rows, retractions."""
 
 from __future__ import annotations
 

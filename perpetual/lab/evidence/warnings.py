@@ -1,4 +1,4 @@
-"""What a reader of a confidence should know and no weight can say: what was left out of it, and what departs from it.
+"""Warnings beside a confidence that no weight can say: runs left out of it, and departures from it.
 
 Runs that were ended early, predictions that differ from the hypothesis's own, looks that were taken beforehand: none of
 it is evidence, and each of it can make evidence look better than it is. Folded beside the confidence, shown with it.

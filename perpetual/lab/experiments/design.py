@@ -1,4 +1,4 @@
-"""What an experiment predicts, as it is frozen by its approval: checked, and completed from its hypothesis."""
+"""Design of an experiment: its prediction, checked, completed from its hypothesis, and frozen by its approval."""
 
 from __future__ import annotations
 

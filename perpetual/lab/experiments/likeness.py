@@ -1,4 +1,4 @@
-"""What is to be approved beside what was approved like it: the words, variables and settings that differ.
+"""Differences between an experiment and the nearest approved one: the words, variables and settings that differ.
 
 After one command of a campaign, a person reads only the changes in the next one.
 """

@@ -1,4 +1,4 @@
-"""What is asked for when an experiment is proposed: one value from the interfaces down to the record.
+"""Specification of a proposed experiment: one value from the interfaces down to the record.
 
 Used by the rows of experiments, and by the operations that propose.
 """

@@ -1,1 +1,1 @@
-"""What a run is started from: captures, and the code that was approved."""
+"""Provenance of a run: captures, and the code that was approved."""

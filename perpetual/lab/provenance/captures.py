@@ -1,4 +1,4 @@
-"""What captures say of a run: facts before its process starts, taints after its end, and the code of a command.
+"""Captures of a run: facts before its process starts, taints after its end, and the code of a command.
 
 `provenance.json` in the run's folder is written here, of what the captures answer; its sha256 is in the run's record,
 so that a later change is seen. What no capture said is null. A capture that fails is noted beside the run and stops

@@ -1,4 +1,4 @@
-"""What a placement sees of live runs' GPUs, noted beside the runs, each sentence once. Used by `scan`."""
+"""Notes of a placement on live runs' GPUs, kept beside the runs, each sentence once. Used by `scan`."""
 
 from __future__ import annotations
 

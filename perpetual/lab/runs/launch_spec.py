@@ -1,4 +1,4 @@
-"""What a scheduler is given: a run's words, folder and environment, and what its own folder holds from the start."""
+"""Launch specification of a run: its words, folder and environment, and what its own folder holds from the start."""
 
 from __future__ import annotations
 

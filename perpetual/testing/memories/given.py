@@ -1,4 +1,4 @@
-"""What the rooms of the memories' suite share: texts, paths and names to be tried, and what is asked of a memory."""
+"""Helpers of the memories' suite: texts, paths and names to be tried, and what is asked of a memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rooms of the stores' suite share: patience, blocks that fail, a thread beside, a filled store."""
+"""Helpers of the stores' suite: limits of time, blocks that fail, a thread beside, a filled store."""
 
 from __future__ import annotations
 

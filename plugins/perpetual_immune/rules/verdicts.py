@@ -1,4 +1,4 @@
-"""What is wrong with a shell line, judged by program, flags and targets.  Imported by `commands`; standard library only.
+"""Dangers of a shell line, judged by program, flags and targets.  Imported by `commands`; standard library only.
 
 `shell` parses the line; `_JUDGES` maps a program to a function that says how bad its arguments are.
 """
