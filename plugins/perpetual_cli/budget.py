@@ -41,13 +41,13 @@ def set_(cli: CliContext, gpu_hours: str) -> None:
     """Set the limit in GPU-hours, or take it away with `none`. Runs that have their reservation go on."""
     unlimited = gpu_hours.strip().lower() in _UNLIMITED
     cli.lab.budget.set_limit(None if unlimited else hours_of(gpu_hours, "the budget"))
-    _show(cli)
+    _show(cli, in_full=False)
 
 
-def _show(cli: CliContext) -> None:
+def _show(cli: CliContext, *, in_full: bool = True) -> None:
     shown = cli.lab.budget.show()
     cli.answer("budget", shown, lambda: _totals(shown, cli.lab.budget.room_run_hours()))
-    if cli.as_json:
+    if cli.as_json or not in_full:
         return
     tables = (
         ("hypothesis", shown["by_hypothesis"]),

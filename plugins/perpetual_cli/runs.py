@@ -390,16 +390,16 @@ def _line(item: Run, declared: Mapping[str, str | None]) -> str:
     if item.status == "queued":
         return f"{head} waits{reason}"
     if item.pending:
-        return f"{head} is pending{reason}; perpetual kill {item.id} cancels it"
+        return f"{head} is pending{reason}\n  to cancel it:\n  perpetual kill {item.id}"
     if item.status in _LIVE:
         on = f" on {', '.join(item.gpus)}" if item.gpus else ""
         pid = f", pid {item.pid}" if item.pid is not None else ""  # not known yet where another process starts it
-        return f"{head}, seed {item.seed}{pid}{on}; perpetual logs {item.id} -f"
+        return f"{head}, seed {item.seed}{pid}{on}\n  perpetual logs {item.id} -f"
     names = sorted(item.metrics, key=lambda name: name != declared.get(item.experiment_id))
     metrics = ", ".join(f"{name} {_value(item.metrics[name])}" for name in names)
-    hint = f"; perpetual logs {item.id} --stderr" if item.status == "failed" else ""
+    hint = [f"  perpetual logs {item.id} --stderr"] if item.status == "failed" else []
     lasted = "" if item.duration_s is None else f" after {shown_hours(item.duration_s / 3600)}"
-    lines = [f"{head}{lasted}{reason}{hint}", *map(_seen, item.annotations)]
+    lines = [f"{head}{lasted}{reason}", *map(_seen, item.annotations), *hint]
     return "\n".join([*lines, f"  {printable(metrics)}"] if metrics else lines)
 
 

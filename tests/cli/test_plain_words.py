@@ -136,8 +136,20 @@ def test_numbers_agree_with_their_nouns(text: Text) -> None:
 def test_a_command_to_go_on_with_has_a_line_of_its_own(decided: Text) -> None:
     ended = decided("wait", "e1")
     assert "\nnext: perpetual hypotheses show h1\n" in ended
-    for line in ended.splitlines():
-        assert "perpetual " not in line.removeprefix("next: perpetual ")
+    decided("propose", "--command", "sh -c 'sleep 0.2; exit 3'", "--replicates", "2")
+    decided("approve", "e2")
+    started = decided("run", "e2")
+    assert started.endswith("\n  perpetual logs r4 -f\n")
+    failed = decided("wait", "r4", code=1)
+    assert "\n  perpetual logs r4 --stderr\n" in failed
+    for line in (ended + started + failed).splitlines():
+        assert "perpetual " not in line.removeprefix("next: perpetual ").removeprefix("  perpetual ")
+
+
+@pytest.mark.slow
+def test_setting_the_budget_answers_its_totals_alone(decided: Text) -> None:
+    assert len(decided("budget", "set", "3").splitlines()) == 2
+    assert "e1" in decided("budget")
 
 
 # --- the machine, and errors -------------------------------------------------------------------------------------
