@@ -228,7 +228,7 @@ class Lab(AbstractContextManager["Lab"]):
         name: str | None = None,
         store: str | None = None,
         budget_gpu_hours: float | None = None,
-        methodology: Mapping[str, Any] | None = None,
+        methodology: Mapping[str, object] | None = None,
         project_id: str | None = None,
         set_aside: str | None = None,
         actor: str | None = None,
@@ -309,7 +309,7 @@ class Lab(AbstractContextManager["Lab"]):
         """Returns the feed's events with a seq above `since`, in order, at most `limit` (None: all)."""
         return self.feed.read(since=since, limit=limit)
 
-    def options(self, plugin: str) -> dict[str, Any]:
+    def options(self, plugin: str) -> dict[str, object]:
         """Returns the options in force of a plugin itself, which it names by `perpetual_options`; {} if it has none.
 
         Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from perpetual.errors import PluginError
 
@@ -18,7 +18,7 @@ class Unbuilt:
     def _fail(self) -> NoReturn:
         raise PluginError(self.why, code="plugin_broken")
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
         self._fail()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from perpetual.config import Config, user_file
 from perpetual.errors import ConfigError
@@ -36,7 +35,7 @@ class LabConfig(Config):
         self._methodology: Methodology | None = None
         self._user_methodology = self._of_user()
 
-    def _of_user(self) -> dict[str, Any]:
+    def _of_user(self) -> dict[str, object]:
         section = self.user_methodology
         if section is ABSENT:
             return {}
@@ -64,12 +63,12 @@ class LabConfig(Config):
             return self.methodology.scorer if slot.name == "scorer" else str(self.methodology[slot.key or slot.name])
         return super().chosen(slot)
 
-    def protections(self) -> dict[str, Any]:
+    def protections(self) -> dict[str, object]:
         """Returns what protects, as it is in force: the values that trust in the project as it is covers."""
         own = {f"methodology.{name}": value for name, value in self.methodology.protections().items()}
         return {**super().protections(), **own}
 
-    def weakening(self) -> dict[str, Any]:
+    def weakening(self) -> dict[str, object]:
         """Returns the values of the project's files that weaken protection and do not count: `{key: value}`."""
         own = {f"methodology.{name}": value for name, value in self.methodology.held.items()}
         return {**super().weakening(), **own}

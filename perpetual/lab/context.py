@@ -163,7 +163,7 @@ class Context:
 
         return plugin_kinds.outdated(store, self.kinds)
 
-    def _cleaned(self, kind: str, body: dict[str, Any]) -> dict[str, Any]:
+    def _cleaned(self, kind: str, body: dict[str, object]) -> dict[str, object]:
         """Returns what a row becomes before it is staged: without secrets."""
         known = self.kinds.get(kind)
         if known is None:
@@ -446,7 +446,7 @@ class Context:
                     for offer in serving
                     if (offer.plugin, _part_of(offer)) not in out or self._is_required(offer)
                 ]
-            found: list[tuple[str, Any]] = self._built[slot]
+            found: list[tuple[str, object]] = self._built[slot]
             return found
 
     def _is_required(self, offer: Offer) -> bool:
@@ -456,7 +456,7 @@ class Context:
         required = self.config.methodology["required_gates"]
         return offer.qualified_name in required or offer.name in required
 
-    def _built_or_not(self, offer: Offer) -> Any:
+    def _built_or_not(self, offer: Offer) -> object:
         """Returns the provider, or a part whose every use says why it could not be built: it alone fails."""
         try:
             row = self.registry.slot(offer.provider.slot)
@@ -488,7 +488,7 @@ class Context:
 
         return PartFailures(str(self.config.folder), self.registry)
 
-    def _gate_apart(self, offer: Offer, options: Mapping[str, Any]) -> isolated_parts.HelperGate:
+    def _gate_apart(self, offer: Offer, options: Mapping[str, object]) -> isolated_parts.HelperGate:
         from perpetual.lab import isolated_parts
         from perpetual.toolkit.deadline import OutOfTime
         from perpetual.toolkit.helper_process import HelperEnded
@@ -512,7 +512,7 @@ class Context:
         """Returns the clock's time as the record writes it."""
         return iso(self.clock())
 
-    def emit(self, tx: LabTransaction, kind: str, subject: str, payload: Mapping[str, Any]) -> int:
+    def emit(self, tx: LabTransaction, kind: str, subject: str, payload: Mapping[str, object]) -> int:
         """Appends an event to the feed, in the transaction of its change, and returns its seq.
 
         Raises:

@@ -8,7 +8,6 @@ import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from perpetual.config import FILE, FOLDER, Config, foreign, user_marks
 from perpetual.errors import Conflict, ForeignProject, PerpetualError, UsageError
@@ -91,7 +90,7 @@ def create(
     name: str | None,
     store: str | None,
     project_id: str | None,
-    methodology: Mapping[str, Any] | None,
+    methodology: Mapping[str, object] | None,
     set_aside: str | None = None,
 ) -> bool:
     """Writes what is missing of a project in the folder `root`; answers whether it is a new one.
@@ -129,7 +128,7 @@ def create(
 
 
 def _write(
-    root: Path, *, name: str | None, store: str | None, project_id: str | None, methodology: Mapping[str, Any]
+    root: Path, *, name: str | None, store: str | None, project_id: str | None, methodology: Mapping[str, object]
 ) -> bool:
     folder = root / FOLDER
     root.mkdir(parents=True, exist_ok=True)
@@ -158,7 +157,7 @@ def _write(
     return True
 
 
-def _own(root: Path, project_id: str, methodology: Mapping[str, Any]) -> None:
+def _own(root: Path, project_id: str, methodology: Mapping[str, object]) -> None:
     """Records that this user has created the project here, with these values of the keys that protect."""
     values = {
         f"methodology.{key}": methodology.get(key, KEYS[key].default) for key in KEYS if KEYS[key].weaker is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perpetual.errors import PerpetualError, UsageError, unknown
 from perpetual.lab.context import Context
@@ -42,7 +42,7 @@ class Feed:
                 tx.put(*VERSIONS, versions_of(self._ctx.store.kinds))
                 self._ctx.emit(tx, "project_created", project_id, {"name": name})
 
-    def emit(self, kind: str, subject: str, payload: Mapping[str, Any] | None = None) -> Event:
+    def emit(self, kind: str, subject: str, payload: Mapping[str, object] | None = None) -> Event:
         """Appends an event of a kind that a plugin brings (`PLUGIN.NAME`); inside a `lab.transaction()` it joins it.
 
         Raises:

@@ -35,7 +35,7 @@ class PartRaised(Exception):
 class HelperGate(Gate):
     """A gate that is built and asked in the helper process."""
 
-    def __init__(self, helper: HelperProcess, factory: str, options: Mapping[str, Any], limit_s: float) -> None:
+    def __init__(self, helper: HelperProcess, factory: str, options: Mapping[str, object], limit_s: float) -> None:
         self._helper, self._limit_s = helper, limit_s
         self._gate = {"factory": factory, "options": carried(dict(options))}
         self._ask("build")
@@ -50,7 +50,7 @@ class HelperGate(Gate):
         clean: str = self._ask("redact", text=text, verdict=asdict(verdict))["text"]
         return clean
 
-    def _ask(self, deed: str, **question: Any) -> dict[str, Any]:
+    def _ask(self, deed: str, **question: object) -> dict[str, Any]:
         try:
             answer = self._helper.ask(deed, self._limit_s, **self._gate, **question)
         except HelperHung as problem:
@@ -64,7 +64,7 @@ def observe(
     helper: HelperProcess,
     plugin: str,
     event: Event,
-    options: Mapping[str, Any],
+    options: Mapping[str, object],
     limit_s: float,
     *,
     lab: Mapping[str, str],

@@ -45,19 +45,19 @@ _COMMON_ALPHA = 0.05
 _DEAD = "No active plugin brings this key."
 
 
-def _looser_alpha(value: Any, base: Any) -> bool:
+def _looser_alpha(value: Any, base: object) -> bool:
     """Returns a label that is given more easily; none at all claims nothing."""
     return value is not None and value > (_COMMON_ALPHA if base is None else base)
 
 
-def _later_code(value: Any, base: Any) -> bool:
+def _later_code(value: object, base: object) -> bool:
     """Returns null asks the queue and agents, and warns persons: weaker than `ask`, and stricter than `warn`."""
     order = ("ask", None, "warn", "allow")
     return order.index(value) > order.index(base)
 
 
 # Keys that protect: the rule by which a value is weaker than another one.
-_WEAKER: dict[str, Callable[[Any, Any], bool]] = {
+_WEAKER: dict[str, Callable[[object, object], bool]] = {
     "agents_may_approve": true_is_weaker,
     "alpha": _looser_alpha,
     "auto_approve": true_is_weaker,
@@ -160,8 +160,8 @@ class Methodology:
         self,
         path: Path,
         *,
-        user: Mapping[str, Any] | None = None,
-        accepted: Mapping[str, Any] | None = None,
+        user: Mapping[str, object] | None = None,
+        accepted: Mapping[str, object] | None = None,
         brought: Callable[[], Mapping[str, Key]] = dict,
     ) -> None:
         self.path, self._brought_keys = path, brought
@@ -172,8 +172,8 @@ class Methodology:
     def _read(self) -> None:
         found = yamlfile.read_yaml(self.path)
         self.exists, data = found is not None, found or {}
-        self.held: dict[str, Any] = {}
-        self._values: dict[str, Any] = {}
+        self.held: dict[str, object] = {}
+        self._values: dict[str, object] = {}
         self._origins: dict[str, str] = {}
         self._brought = {name: value for name, value in data.items() if "." in name}  # checked where they are used
         for name in data:
@@ -192,7 +192,7 @@ class Methodology:
             high = self["confidence_support_threshold"]
             raise ConfigError(f"{place}: the refute threshold must lie below the support threshold ({high:g})")
 
-    def _weigh(self, key: Key, value: Any) -> None:
+    def _weigh(self, key: Key, value: object) -> None:
         """Puts a value of the file in force, or keeps the one that it would weaken."""
         found = Guarded(value, False)
         if self._accepted is not None:
@@ -217,7 +217,7 @@ class Methodology:
         """Returns the keys of the file that no active plugin brings."""
         return [name for name in self._brought if name not in self._brought_keys()]
 
-    def protections(self) -> dict[str, Any]:
+    def protections(self) -> dict[str, object]:
         """Returns the values in force of the keys that protect: what trust in the project as it is covers."""
         return {name: self._values[name] for name, key in KEYS.items() if key.weaker is not None}
 
@@ -276,7 +276,7 @@ class Methodology:
             raise UsageError(f"the refute threshold ({low:g}) must lie below the support threshold ({high:g})")
 
     @staticmethod
-    def write_default(path: Path, overrides: Mapping[str, Any] | None = None) -> None:
+    def write_default(path: Path, overrides: Mapping[str, object] | None = None) -> None:
         """Writes a file with every key, its default (or override) and its meaning as a comment."""
         chosen = overrides or {}
         entries = [(name, chosen.get(name, key.default), key.meaning) for name, key in KEYS.items()]

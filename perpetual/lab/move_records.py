@@ -28,7 +28,7 @@ _NONCE = re.compile(r"[0-9a-f]{32}")
 _FOLDER = "moves"
 
 
-def begin(folder: Path, plan: Mapping[str, Any]) -> dict[str, Any]:
+def begin(folder: Path, plan: Mapping[str, object]) -> dict[str, object]:
     """Records a plan that is about to be decided; returns it with its nonce.
 
     Raises PerpetualError (state_not_writable), OSError.
@@ -41,7 +41,7 @@ def begin(folder: Path, plan: Mapping[str, Any]) -> dict[str, Any]:
     return whole
 
 
-def is_ours(folder: Path, plan: Mapping[str, Any]) -> bool:
+def is_ours(folder: Path, plan: Mapping[str, object]) -> bool:
     """Returns whether this user decided exactly this plan in this very directory."""
     nonce = plan.get("nonce")
     if not isinstance(nonce, str) or not _NONCE.fullmatch(nonce):
@@ -63,7 +63,7 @@ def end(plan: Mapping[str, Any]) -> None:
         _path(plan["nonce"]).unlink(missing_ok=True)
 
 
-def wrong(plan: Any) -> str | None:
+def wrong(plan: object) -> str | None:
     """Returns what a plan says that no migration writes, or None."""
     if not isinstance(plan, dict) or plan.get("format") != 1:
         return "it is no plan of format 1"
@@ -83,9 +83,9 @@ def _path(nonce: str) -> Path:
     return Path(user_state.location(), _FOLDER, f"{nonce}.json")
 
 
-def _digest(plan: Mapping[str, Any]) -> str:
+def _digest(plan: Mapping[str, object]) -> str:
     return hashlib.sha256(dump_json(dict(sorted(plan.items()))).encode()).hexdigest()
 
 
-def _identity(folder: Path) -> dict[str, Any]:
+def _identity(folder: Path) -> dict[str, object]:
     return {"folder": os.path.realpath(folder), "inode": os.stat(folder).st_ino}

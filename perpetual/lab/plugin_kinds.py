@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
 
 from perpetual.errors import CorruptData, PluginError
 from perpetual.lab.kinds import LabTransaction
@@ -35,7 +34,7 @@ class KnownKind:
     refused: str | None = None
 
     @property
-    def stored(self) -> dict[str, Any]:
+    def stored(self) -> dict[str, object]:
         """Returns the declaration as the record keeps it."""
         return {"plugin": self.plugin, "version": self.version, "kind": frozen_kind(self.kind)}
 

@@ -15,7 +15,7 @@ from perpetual.slots.scorer import Scorer
 
 __all__ = ["Candidate", "Proposals"]
 
-Candidate = dict[str, Any]
+Candidate = dict[str, object]
 
 _DEFAULT_EFFECT = math.sqrt(0.5)  # standard deviations: the median size of an effect in the default (JZS) test
 
@@ -93,7 +93,7 @@ class Proposals:
         scores = self.scorer.score(state)
         return {candidate["id"]: score for candidate, score in zip(state["candidates"], scores, strict=True)}
 
-    def pick(self, state: Mapping[str, Any], k: int) -> list[str]:
+    def pick(self, state: Mapping[str, object], k: int) -> list[str]:
         """Returns at most `k` candidate ids, best first; a repeat is one more replicate."""
         return self.scorer.pick(state, k)
 

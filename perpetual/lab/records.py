@@ -38,7 +38,7 @@ class Record:
     plugin_version: str
     created_at: str
     created_by: str
-    fields: dict[str, Any]
+    fields: dict[str, object]
 
     def __getitem__(self, name: str) -> Any:
         return self.fields[name]
@@ -103,7 +103,7 @@ class KindRecords:
         """Returns the kind's full name."""
         return self._known.full_name
 
-    def add(self, *, idempotency_key: str | None = None, **fields: Any) -> Record:
+    def add(self, *, idempotency_key: str | None = None, **fields: object) -> Record:
         """Adds a record with the next id.
 
         Raises:
@@ -114,11 +114,11 @@ class KindRecords:
         """
         return self._write(fields, ledger=False, idempotency_key=idempotency_key)
 
-    def append(self, *, idempotency_key: str | None = None, **fields: Any) -> Record:
+    def append(self, *, idempotency_key: str | None = None, **fields: object) -> Record:
         """Appends a row to a ledger; raises as `add` does, and UsageError for a kind that is no ledger."""
         return self._write(fields, ledger=True, idempotency_key=idempotency_key)
 
-    def _write(self, fields: dict[str, Any], *, ledger: bool, idempotency_key: str | None) -> Record:
+    def _write(self, fields: dict[str, object], *, ledger: bool, idempotency_key: str | None) -> Record:
         self._check_active()
         kind = self._known.kind
         if kind.ledger != ledger:
@@ -135,7 +135,7 @@ class KindRecords:
             ctx.remember(tx, idempotency_key, deed, id)
             return self._need(id)
 
-    def update(self, id: str, *, expect_revision: int | None = None, **fields: Any) -> Record:
+    def update(self, id: str, *, expect_revision: int | None = None, **fields: object) -> Record:
         """Changes these fields of a record, and leaves the others.
 
         Raises:
@@ -147,14 +147,14 @@ class KindRecords:
             raise UsageError(f"{self.name} is a ledger, whose rows are never changed")
         with self._ctx.store.transaction() as tx:
             present = self._document(id)
-            own: dict[str, Any] = {}
+            own: dict[str, object] = {}
             for name in ("created_at", "created_by", "id"):
                 if name in present.body:
                     own[name] = present.body[name]
-            kept: dict[str, Any] = {
+            kept: dict[str, object] = {
                 name: value for name, value in present.body.items() if name in self._known.kind.fields
             }
-            body: dict[str, Any] = {**self._checked(tx, {**kept, **fields}), **own, **self._origin()}
+            body: dict[str, object] = {**self._checked(tx, {**kept, **fields}), **own, **self._origin()}
             note(tx, self._known)
             tx.put(self.name, present.id, body, expect_revision=expect_revision)
             return self._need(present.id)
@@ -163,7 +163,7 @@ class KindRecords:
         """Returns a record; raises NotFound, naming the nearest ids."""
         return self._need(id)
 
-    def find(self, **equals: Any) -> list[Record]:
+    def find(self, **equals: object) -> list[Record]:
         """Returns every record whose fields have these values, oldest first; fast for fields that are indexed.
 
         Raises:
@@ -191,12 +191,12 @@ class KindRecords:
                 code="kind_read_only",
             )
 
-    def _check_names(self, names: Sequence[str] | Mapping[str, Any]) -> None:
+    def _check_names(self, names: Sequence[str] | Mapping[str, object]) -> None:
         wrong = next((name for name in names if name not in self._known.kind.fields), None)
         if wrong is not None:
             raise UsageError(unknown(f"field of {self.name}", wrong, self._known.kind.fields))
 
-    def _checked(self, tx: LabTransaction, fields: dict[str, Any]) -> dict[str, Any]:
+    def _checked(self, tx: LabTransaction, fields: dict[str, object]) -> dict[str, object]:
         """Returns the fields of a row, each there (null where it was left out), their references looked up."""
         self._check_names(fields)
         wrong = value_problem(self._known.kind, fields)

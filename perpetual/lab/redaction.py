@@ -52,7 +52,7 @@ class Redaction:
     def _redactor(self) -> Redactor:
         return self._ask()
 
-    def cleaned(self, kind: str, body: dict[str, Any]) -> dict[str, Any]:
+    def cleaned(self, kind: str, body: dict[str, object]) -> dict[str, object]:
         """Returns a row as it is written: secrets replaced in all that people, runs and plugins gave it."""
         if kind in _WHOLE:
             return body
@@ -64,7 +64,7 @@ class Redaction:
             for name, value in body.items()
         }
 
-    def cleaned_fields(self, kind: str, body: dict[str, Any], verbatim: set[str]) -> dict[str, Any]:
+    def cleaned_fields(self, kind: str, body: dict[str, object], verbatim: set[str]) -> dict[str, object]:
         """Returns a row of a plugin's kind as it is written: secrets replaced, but in fields that are kept verbatim.
 
         Raises:
@@ -75,7 +75,7 @@ class Redaction:
                 raise UsageError(f"{kind}: the field {name} holds a secret", hint=_HINT, code="secret_in_record")
         return {name: value if name in verbatim else self._cleaned(value) for name, value in body.items()}
 
-    def _cleaned(self, value: Any) -> Any:
+    def _cleaned(self, value: object) -> Any:
         """Replaces by form alone: the names in a row are the kernel's own."""
         if isinstance(value, str):
             return self._redactor.text(value)
@@ -133,11 +133,11 @@ class Redaction:
         found: LabStatus = self._cleaned(document)
         return found
 
-    def shown_event(self, kind: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    def shown_event(self, kind: str, body: Mapping[str, Any]) -> dict[str, object]:
         """Returns an event for a reader; only events with words of people, runs or plugins are looked at."""
         return self.cleaned("event", dict(body)) if kind in _WORDED else dict(body)
 
-    def old_secrets(self, body: Mapping[str, Any]) -> list[str]:
+    def old_secrets(self, body: Mapping[str, object]) -> list[str]:
         """Returns the fields of an older specification that hold a secret."""
         if body.get(CHECKED):
             return []

@@ -7,14 +7,13 @@ the old store kept whole under `.perpetual/backups/`; a newer one is refused by 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from perpetual.errors import ForeignProject
 from perpetual.slots.store import KINDS, Kind, Row, StoreBase
 
 __all__ = ["UPGRADES", "VERSIONS", "Upgrade", "changed", "outdated", "versions_of"]
 
-Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
+Upgrade = Callable[[dict[str, object]], dict[str, object]]
 
 VERSIONS = ("setting", "kinds")  # kind and id of the document that holds the versions
 

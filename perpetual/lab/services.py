@@ -221,7 +221,7 @@ class _Host:
         self._stop = threading.Event()
         self._state = path_of(str(ctx.folder), file_name, "json")
         self._request = path_of(str(ctx.folder), file_name, "stop")
-        self._said: dict[str, Any] = {}
+        self._said: dict[str, object] = {}
         self._lock = threading.Lock()
 
     def serve(self) -> None:
@@ -257,7 +257,7 @@ class _Host:
             number: signal.signal(number, lambda *_: self._stop.set()) for number in (signal.SIGTERM, signal.SIGINT)
         }
 
-    def _say(self, **words: Any) -> None:
+    def _say(self, **words: object) -> None:
         with self._lock:
             self._said |= words
             write_atomic(self._state, dump_json(self._said), durable=False)

@@ -7,7 +7,7 @@ may set. Setting a methodology key is an event, because what the record decides 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perpetual.config import CHOICES, DISABLED, PLUGINS
 from perpetual.config import KEYS as CONFIG_KEYS
@@ -71,12 +71,12 @@ class Settings:
         hidden = {"agents_may_approve"} if self.withholds else set()
         return [item for item in methodology.items() if item.key not in hidden]
 
-    def methodology_at(self, seq: int) -> dict[str, Any]:
+    def methodology_at(self, seq: int) -> dict[str, object]:
         """Returns every key's value after the event `seq`: today's thresholds would turn an earlier verdict.
 
         Events of old records do not tell what a key `was`; then it is what it had been set to before, or its default.
         """
-        later: dict[str, Any] = {}  # values of then, of the keys that were set later
+        later: dict[str, object] = {}  # values of then, of the keys that were set later
         before = {name: key.default for name, key in KEYS.items()}
         for row in self._ctx.store.rows(EVENT):
             name, payload = row.body["subject"], row.body["payload"]

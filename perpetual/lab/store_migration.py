@@ -16,7 +16,7 @@ import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perpetual.errors import Conflict, CorruptData, PerpetualError
 from perpetual.toolkit import confined
@@ -186,7 +186,7 @@ def move(
     load: Callable[[StoreBase], int],
     *,
     now: datetime,
-    config: Mapping[str, Any],
+    config: Mapping[str, object],
 ) -> StoreMoved:
     """Builds a store anew and puts it in the place of `source`, which stands still meanwhile.
 

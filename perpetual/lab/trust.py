@@ -126,7 +126,7 @@ class Trust:
         self.require(f"approving {id}")
         return {"approved_mark": self._mark(id, body)}
 
-    def counts(self, id: str, body: Mapping[str, Any]) -> bool:
+    def counts(self, id: str, body: Mapping[str, object]) -> bool:
         """Returns whether the approval of an experiment was made or accepted here."""
         if self.is_held:
             return False
@@ -135,7 +135,7 @@ class Trust:
         given = body.get(MARK)
         return isinstance(given, str) and hmac.compare_digest(given, self._mark(id, body))
 
-    def check(self, id: str, body: Mapping[str, Any]) -> None:
+    def check(self, id: str, body: Mapping[str, object]) -> None:
         """Raises NotPermitted (not_trusted) unless the approval of an experiment counts here."""
         if not self.counts(id, body):
             self.require(f"running {id}")
@@ -160,7 +160,7 @@ class Trust:
 
         return not self.is_held and isinstance(given, str) and hmac.compare_digest(given, self.vouch(subject, values))
 
-    def _mark(self, id: str, body: Mapping[str, Any]) -> str:
+    def _mark(self, id: str, body: Mapping[str, object]) -> str:
         import hmac
 
         record = self.record
@@ -182,7 +182,7 @@ class Trust:
         if found is not None and not self._is_rolled_back and commit > found.commit:
             self.change(commit=commit, durable=False)
 
-    def accept(self, values: Mapping[str, Any]) -> None:
+    def accept(self, values: Mapping[str, object]) -> None:
         """Records values of weakening keys that the user has set or accepted; see `Config.protections`."""
         found = self.record
         if found is not None and any(found.values.get(name, found) != value for name, value in values.items()):

@@ -80,7 +80,7 @@ def references_held(ctx: Context) -> dict[str, str]:
     return references(ctx.options)
 
 
-def approval_of(document: ExperimentRow) -> dict[str, Any]:
+def approval_of(document: ExperimentRow) -> dict[str, object]:
     """Returns what the approval of an experiment lets run."""
     keys = ("title", "command", "cwd", "env", "config", "resources", "approved_by", "approved_hash", "status")
     # The code is what a start is compared with: one that changed after it was shown is not what was accepted.

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.errors import Conflict, NotFound, NotPermitted, UsageError
 from perpetual.lab.context import Context
@@ -176,13 +176,13 @@ class TrustReview:
             commit=ctx.store.seq(),
         )
 
-    def decline(self, values: dict[str, Any]) -> None:
+    def decline(self, values: dict[str, object]) -> None:
         """Records that a person was shown these weakening values and did not accept them: they are asked once."""
         record = self._ctx.trust.record
         if record is not None:
             self._ctx.trust.change(declined={**record.declined, **values})
 
-    def changed_by_hand(self) -> dict[str, Any]:
+    def changed_by_hand(self) -> dict[str, object]:
         """Returns the weakening values of the project's files that no person here was shown yet."""
         record = self._ctx.trust.record
         if record is None:
@@ -190,7 +190,7 @@ class TrustReview:
         found = {**self._ctx.config.weakening(), **references_held(self._ctx)}
         return {name: value for name, value in found.items() if record.declined.get(name, self) != value}
 
-    def accept_values(self, values: dict[str, Any]) -> None:
+    def accept_values(self, values: dict[str, object]) -> None:
         """Lets weakening values count that a person was shown."""
         self.refuse_agents()
         self._ctx.trust.accept(values)

@@ -87,6 +87,6 @@ def _change(what: str, change: Json) -> str:
     return f"{what}- {was}" if now is None else f"{what}{was} -> {now}"
 
 
-def _short(value: Any, most: int = _LONGEST) -> str:
+def _short(value: object, most: int = _LONGEST) -> str:
     text = line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
     return text if len(text) <= most else text[: most - 3] + "..."

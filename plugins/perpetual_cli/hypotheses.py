@@ -159,12 +159,12 @@ def _rows(item: dict[str, Any]) -> str:
     return said if item["counting"] in (None, item["evidence_count"]) else f"{said}, {item['counting']} of which count"
 
 
-def _by_hand(item: dict[str, Any]) -> str:
+def _by_hand(item: dict[str, object]) -> str:
     """Returns the decider in parentheses; empty where evidence has decided."""
     return f" (by {item['decided_by']})" if item["decided_by"] not in (None, "evidence") else ""
 
 
-def _explained(item: dict[str, Any]) -> list[str]:
+def _explained(item: dict[str, object]) -> list[str]:
     """Returns a line for each word of the answer that a newcomer does not know."""
     used = [item["status"], "confidence", *(("effect", "interval") if item["effect"] else ())]
     used += ["evidence", "false-alarm bound"]

@@ -50,7 +50,7 @@ def show(cli: CliContext, path: str | None) -> None:
     cli.answer("note", {**note, "content": text}, lambda: _note_text(note, text), is_verbatim=True)
 
 
-def _note_text(note: dict[str, Any], text: str) -> str:
+def _note_text(note: dict[str, object], text: str) -> str:
     head = f"{note['path']}  [{note['status']} {note['type']}]  {note['updated_at']}  {note['actor']}"
     return f"{printable(head)}\n\n{printable(text)}"
 

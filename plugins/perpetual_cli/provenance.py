@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perpetual.api import CorruptData, NotFound, printable
 from perpetual.toolkit.units import counted
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["provenance_lines", "provenance_text"]
 
-Json = dict[str, Any]
+Json = dict[str, object]
 _UNSAID = "unknown: no capture looked at it"
 _LONGEST_FACT = 200  # characters
 _SHOWN = frozenset(
@@ -150,7 +150,7 @@ def _code(git: ProvenanceCode) -> str:
     return f"{git['commit']} with {' and '.join(changes) or 'changes'}"
 
 
-def _version(value: Any) -> str:
+def _version(value: object) -> str:
     """Returns a version for people: hashes that are the same are the same version."""
     if isinstance(value, dict):
         programs = [f"{path} {digest[:7]}" for path, digest in value["programs"].items()]

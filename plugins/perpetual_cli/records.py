@@ -69,7 +69,7 @@ def _kinds(cli: CliContext) -> None:
     )
 
 
-def _equals(text: str) -> tuple[str, Any]:
+def _equals(text: str) -> tuple[str, object]:
     name, sign, value = text.partition("=")
     if not sign:
         raise UsageError(f"--where {text!r} is not FIELD=VALUE")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import click
 
@@ -33,6 +32,6 @@ def speaks(log_bayes_factor: float | None) -> str:
     return "for" if log_bayes_factor > 0 else "against"
 
 
-def verbose_option(words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def verbose_option(words: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
     """Returns what gives a command `--verbose`, with these words as its help."""
     return click.option("-v", "--verbose", is_flag=True, help=words)

@@ -47,13 +47,13 @@ class Answer:
         is_fenced: the text has its fences already.
     """
 
-    document: dict[str, Any]
+    document: dict[str, object]
     text: str
     own: str = ""
     source: str = ""
     is_fenced: bool = False
 
-    def sealed(self) -> tuple[dict[str, Any], str]:
+    def sealed(self) -> tuple[dict[str, object], str]:
         """Returns document and text as an agent is shown them: foreign values are marked in both."""
         document = seal(self.document)
         is_plain = self.is_fenced or not document["untrusted"]
@@ -63,7 +63,7 @@ class Answer:
 
 class _Page(Protocol):
     @property
-    def items(self) -> tuple[Any, ...]: ...
+    def items(self) -> tuple[object, ...]: ...
 
     @property
     def next_cursor(self) -> str | None: ...
@@ -80,12 +80,12 @@ def size(document: object) -> int:
     return -(-len(text.encode("utf-8", "replace")) // 4)
 
 
-def weight(document: dict[str, Any]) -> int:
+def weight(document: dict[str, object]) -> int:
     """Returns the size of a document as agents are shown it, its foreign values marked."""
     return size(seal(document))
 
 
-def fit(document: dict[str, Any], most_tokens: int) -> dict[str, Any]:
+def fit(document: dict[str, Any], most_tokens: int) -> dict[str, object]:
     """Returns the document in at most `most_tokens`, as agents are shown it; `truncated` says whether that cut it.
 
     Long texts are cut first; then what holds most loses its last items, which are the least urgent ones.
@@ -109,7 +109,7 @@ def fit(document: dict[str, Any], most_tokens: int) -> dict[str, Any]:
     return {**cut, "truncated": bool(cut.get("truncated")) or is_cut}
 
 
-def fitted(document: dict[str, Any], text: str, most_tokens: int = SMALL_TOKENS, *, own: str = "") -> Answer:
+def fitted(document: dict[str, object], text: str, most_tokens: int = SMALL_TOKENS, *, own: str = "") -> Answer:
     """Fits document and text into `most_tokens` together; the text gets the rest, two fifths at least."""
     text = block(text)
     most_tokens -= _FENCE_TOKENS + size(own)
@@ -123,12 +123,12 @@ def fitted(document: dict[str, Any], text: str, most_tokens: int = SMALL_TOKENS,
 def listed(
     schema: str,
     fetch: Callable[[int], _Page],
-    line: Callable[[Any], dict[str, Any]],
+    line: Callable[[Any], dict[str, object]],
     say: Callable[[dict[str, Any]], str],
     *,
     limit: int | None,
     empty: str,
-    extra: dict[str, Any] | None = None,
+    extra: dict[str, object] | None = None,
 ) -> Answer:
     """Returns a page of a list: as many items as were asked for, or as fit; the cursor always leads to the next one.
 
@@ -143,7 +143,7 @@ def listed(
         page = fetch(count)
         items = [line(item) for item in page.items]
         short = [_item(item, most // 4) for item in items]
-        document: dict[str, Any] = {
+        document: dict[str, object] = {
             "schema": schema,
             "items": short,
             **(extra or {}),
@@ -225,15 +225,15 @@ def _held(text: str) -> int:
     return size(json.dumps(neutralise(text), ensure_ascii=False))
 
 
-def _item(item: dict[str, Any], most_tokens: int) -> dict[str, Any]:
+def _item(item: dict[str, object], most_tokens: int) -> dict[str, object]:
     """Returns an item of a list, cut so that a very long one leaves room for the others."""
-    short: dict[str, Any] = _cut(item, _CUTS[2])
+    short: dict[str, object] = _cut(item, _CUTS[2])
     if size(short) <= most_tokens:
         return short
     return {key: value for key, value in fit(short, most_tokens).items() if key in item}
 
 
-def _cut(value: Any, most: int) -> Any:
+def _cut(value: object, most: int) -> Any:
     if isinstance(value, dict):
         return {plain(key, most): _cut(item, most) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -248,7 +248,7 @@ _OPEN = (*OPEN, "by_experiment", "by_hypothesis", "by_day")
 _MOST_NAMED = 40
 
 
-def _parts(value: Any, name: str = "") -> list[Any]:
+def _parts(value: object, name: str = "") -> list[Any]:
     """Returns every list, and every object of a user's own keys, that still holds something."""
     if isinstance(value, list):
         inner = [part for item in value for part in _parts(item)]

@@ -7,7 +7,7 @@ what was not approved: that is the lab's own rule, and these tools have no way a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from perpetual import Lab
 from perpetual.api import Run, UsageError, to_json
@@ -75,7 +75,7 @@ def perpetual_hypotheses(
     baseline: Annotated[
         float | str | None, "add: what it is compared with: a number that was measured, or an experiment's id."
     ] = None,
-    params: Annotated[dict[str, list[Any]] | None, 'add: values to try, {"lr": [0.1, 0.01]}.'] = None,
+    params: Annotated[dict[str, list[object]] | None, 'add: values to try, {"lr": [0.1, 0.01]}.'] = None,
     tags: Annotated[list[str] | None, "add, update: words to find it by."] = None,
     why: Annotated[str | None, "update: the reason, kept in the manual row."] = None,
     limit: Limit = None,
@@ -113,7 +113,7 @@ def perpetual_propose(
     lab: Lab,
     hypothesis: Annotated[str | None, "The hypothesis that it tests, e.g. h1; without one it is a baseline."] = None,
     config: Annotated[
-        dict[str, Any] | None, "Part of the specification; the run reads it from $PERPETUAL_CONFIG."
+        dict[str, object] | None, "Part of the specification; the run reads it from $PERPETUAL_CONFIG."
     ] = None,
     notes: Annotated[str, "What it is to show, for the approving person."] = "",
     command: Annotated[
@@ -151,7 +151,7 @@ def perpetual_propose(
     memory: Annotated[Amount | None, "Main memory of a run, on each node, in bytes; or with a unit: 64GiB."] = None,
     nodes: Annotated[int | None, "Machines of one run."] = None,
     scheduler: Annotated[str | None, "What starts its runs; by default the configured one."] = None,
-    engine: Annotated[dict[str, Any] | None, 'Options of the scheduler, e.g. {"partition": "gpu"}.'] = None,
+    engine: Annotated[dict[str, object] | None, 'Options of the scheduler, e.g. {"partition": "gpu"}.'] = None,
     no_output: Annotated[Amount | None, "A run that writes nothing for so long is ended; seconds, or 10m."] = None,
     wall: Annotated[Amount | None, "Seconds after which a run is ended; or with a unit: 2h."] = None,
     priority: Annotated[int, "The higher goes first in the queue."] = 0,
@@ -224,7 +224,7 @@ def perpetual_propose(
     return fitted({**_experiments([line]), "experiment": None if dry_run else to_json(made)}, text, own=ahead)
 
 
-def _experiments(lines: list[dict[str, Any]]) -> dict[str, Any]:
+def _experiments(lines: list[dict[str, object]]) -> dict[str, object]:
     return {
         "schema": "perpetual.experiments/1",
         "items": lines,
@@ -384,7 +384,7 @@ def perpetual_memory(
     if file is None or content is None:
         raise UsageError("write needs a path and a text", hint='file="notes/warmup.md", content="..."')
     answer = lab.memory.write(file, content, type=type, message=message, idempotency_key=idempotency_key)
-    document: dict[str, Any] = {
+    document: dict[str, object] = {
         "schema": "perpetual.notes/1",
         "items": [],
         "note": None,

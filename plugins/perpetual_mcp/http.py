@@ -38,7 +38,7 @@ _LEAST = 16  # characters of a token
 _GRACE_S = 2  # for open streams at the end
 _BACKLOG = 128  # connections that wait to be taken
 
-Send = Callable[[dict[str, Any]], Awaitable[None]]
+Send = Callable[[dict[str, object]], Awaitable[None]]
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
@@ -137,7 +137,7 @@ class Guard:
         self._hosts = {*ported, *(names if port == 80 or hosts else ())}
         self._origins = {f"http://{name}" for name in self._hosts} | ({f"https://{name}" for name in hosts})
 
-    async def __call__(self, scope: dict[str, Any], receive: Any, send: Send) -> None:
+    async def __call__(self, scope: dict[str, Any], receive: object, send: Send) -> None:
         """Passes a request on, or refuses it."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
@@ -182,7 +182,7 @@ async def _refuse(send: Send, status: int, code: str, message: str) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def serve_http(labs: Labs, make: Callable[[], MCPServer[Any]], address: str, hosts: Sequence[str]) -> None:
+def serve_http(labs: Labs, make: Callable[[], MCPServer[object]], address: str, hosts: Sequence[str]) -> None:
     """Serves on `address` until TERM or an interrupt; tells on standard error where, and the token.
 
     Raises:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from contextvars import ContextVar
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perpetual.api import LabOpener, Refused
 from perpetual_mcp.bounds import plain
@@ -73,10 +73,10 @@ class Labs:
                 self._labs.popitem()[1].close()
 
 
-def actor_of(ctx: ServerRequestContext[Any, Any]) -> str:
+def actor_of(ctx: ServerRequestContext[object, object]) -> str:
     """Returns `mcp:<name>/<version>` of the client that sent a message; `NOBODY` before it has named itself."""
     if ctx.method == "initialize":
-        info: Any = (ctx.params or {}).get("clientInfo")
+        info: object = (ctx.params or {}).get("clientInfo")
         if not isinstance(info, Mapping):
             return NOBODY
         name, version = info.get("name"), info.get("version")

@@ -89,7 +89,7 @@ class Changes:
     # --- the feed -----------------------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def serving(self, server: MCPServer[Any]) -> AsyncIterator[dict[str, Any]]:
+    async def serving(self, server: MCPServer[object]) -> AsyncIterator[dict[str, object]]:
         """Serves, over the server's lifespan, the changes that the thread reads."""
         self._loop = asyncio.get_running_loop()
         async with anyio.create_task_group() as group:

@@ -82,7 +82,7 @@ the one thing to do next. Change nothing.{on}
 PROMPTS = (auto, stop, report, catchup)
 
 
-def add_prompts(server: MCPServer[Any], labs: Labs) -> None:
+def add_prompts(server: MCPServer[object], labs: Labs) -> None:
     """Adds the prompts, each with the state of the moment in which it is asked for."""
     from perpetual_mcp.tools import without_lab
 
@@ -93,7 +93,7 @@ def add_prompts(server: MCPServer[Any], labs: Labs) -> None:
     _check_first(server)
 
 
-def _check_first(server: MCPServer[Any]) -> None:
+def _check_first(server: MCPServer[object]) -> None:
     """Refuses what is asked wrongly in a few words: the SDK would log a trace and answer the code 0."""
     from mcp.shared.exceptions import MCPError
     from mcp_types import INVALID_PARAMS, GetPromptRequestParams
@@ -118,7 +118,7 @@ def _spoken(labs: Labs, prompt: Callable[..., str]) -> Callable[..., str]:
     from mcp.shared.exceptions import MCPError
     from mcp_types import INTERNAL_ERROR
 
-    def speak(**arguments: Any) -> str:
+    def speak(**arguments: object) -> str:
         try:
             return prompt(labs.lab(), **arguments)
         except PerpetualError as problem:
@@ -127,12 +127,12 @@ def _spoken(labs: Labs, prompt: Callable[..., str]) -> Callable[..., str]:
     return speak
 
 
-def add_completions(server: MCPServer[Any], labs: Labs) -> None:
+def add_completions(server: MCPServer[object], labs: Labs) -> None:
     """Lets a client complete ids and paths."""
     import anyio.to_thread
     from mcp_types import Completion
 
-    async def complete(ref: Any, argument: Any, context: Any) -> Completion:
+    async def complete(ref: object, argument: Any, context: object) -> Completion:
         of = str(getattr(ref, "uri", None) or getattr(ref, "name", ""))
         values = await anyio.to_thread.run_sync(completed, labs, of, argument.name, argument.value)
         return Completion(values=values[:_MOST_VALUES], total=len(values), has_more=len(values) > _MOST_VALUES)

@@ -53,16 +53,16 @@ _OF_EVIDENCE = (
 _OF_NOTE = ("path", "type", "status", "title", "updated_at")
 
 
-def _pick(record: Any, keys: tuple[str, ...]) -> dict[str, Any]:
+def _pick(record: object, keys: tuple[str, ...]) -> dict[str, object]:
     return {key: to_json(getattr(record, key)) for key in keys}
 
 
-def run_line(run: Run) -> dict[str, Any]:
+def run_line(run: Run) -> dict[str, object]:
     """Returns a run in short."""
     return _pick(run, _OF_RUN)
 
 
-def evidence_line(row: dict[str, Any]) -> dict[str, Any]:
+def evidence_line(row: dict[str, object]) -> dict[str, object]:
     """Returns a row of the ledger in short."""
     return {key: row[key] for key in _OF_EVIDENCE}
 
@@ -388,14 +388,14 @@ def read_memory(
     return _history(lab, file, limit) if action == "history" else _show_note(lab, file, cursor)
 
 
-_NO_NOTE: dict[str, Any] = {"note": None, "written": None, "history": None}
+_NO_NOTE: dict[str, object] = {"note": None, "written": None, "history": None}
 
 
 def _notes(fetch: Any, line: Any, limit: int | None, empty: str) -> Answer:
     return listed("perpetual.notes/1", fetch, line, _say_note, limit=limit, empty=empty, extra=_NO_NOTE)
 
 
-def _say_note(note: dict[str, Any]) -> str:
+def _say_note(note: dict[str, object]) -> str:
     found = f": {plain(note['excerpt'], 200)}" if note["excerpt"] else ""
     return f"{plain(note['path'], 120)} ({note['status']} {note['type']}): {plain(note['title'], 80)}{found}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perpetual import Lab
 from perpetual.api import NotFound, PerpetualError, to_json
@@ -74,7 +74,7 @@ def live_state(lab: Lab) -> str:
     return head + fence(text) + ("" if rest is None else "\n(cut)")
 
 
-def _record(name: str, record: Any) -> str:
+def _record(name: str, record: object) -> str:
     document = {"schema": f"perpetual.{name}/1", **to_json(record)}
     return json.dumps(seal(fit(document, MOST_TOKENS)), ensure_ascii=False, indent=1)
 
@@ -103,7 +103,7 @@ def _note(lab: Lab, path: str) -> str:
     return shown if rest is None else f"{shown}\n(cut: the tool perpetual_memory shows the rest)"
 
 
-def add_resources(server: MCPServer[Any], labs: Labs) -> None:
+def add_resources(server: MCPServer[object], labs: Labs) -> None:
     """Adds the live state and the templates."""
     server.resource(
         RESOURCE,

@@ -53,10 +53,10 @@ def _instructions(labs: Labs) -> str:
         return f"{_ABOUT}\nThe lab cannot be read now ({problem.code}).\n{told(problem)}"
 
 
-def _watch(labs: Labs, changes: Changes) -> ServerMiddleware[Any]:
+def _watch(labs: Labs, changes: Changes) -> ServerMiddleware[object]:
     """Returns the middleware of every message: it notes the sender, and sends the live state at the opening."""
 
-    async def watch(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    async def watch(ctx: ServerRequestContext[object, object], call_next: CallNext) -> HandlerResult:
         labs.name(actor_of(ctx))
         if ctx.method in OPENINGS:
             await anyio.to_thread.run_sync(changes.begin)
@@ -68,10 +68,10 @@ def _watch(labs: Labs, changes: Changes) -> ServerMiddleware[Any]:
     return watch
 
 
-def make_server(labs: Labs, *, allow_approve: bool = False) -> MCPServer[Any]:
+def make_server(labs: Labs, *, allow_approve: bool = False) -> MCPServer[object]:
     """Returns the SDK's server with everything that it offers."""
     changes = Changes(labs)
-    server: MCPServer[Any] = MCPServer(
+    server: MCPServer[object] = MCPServer(
         "perpetual",
         title="Perpetual",
         description="The persistent lab of this project's research.",
@@ -89,7 +89,7 @@ def make_server(labs: Labs, *, allow_approve: bool = False) -> MCPServer[Any]:
     return server
 
 
-async def _serve(server: MCPServer[Any], wire: Any) -> None:
+async def _serve(server: MCPServer[object], wire: Any) -> None:
     lowlevel = server._lowlevel_server  # the SDK's own way to serve on given streams
     async with wire.streams() as (incoming, outgoing):
         await lowlevel.run(incoming, outgoing, lowlevel.create_initialization_options())

@@ -7,7 +7,7 @@ null. `untrusted` lists the JSON pointers of what others wrote. Read by `perpetu
 from __future__ import annotations
 
 import sys
-from typing import Any, Literal, NotRequired
+from typing import Literal, NotRequired
 
 from perpetual.api import Evidence, Experiment, Hypothesis, Run
 
@@ -116,7 +116,7 @@ class SectionLine(TypedDict):
 
     title: str
     lines: list[str]
-    data: dict[str, Any]
+    data: dict[str, object]
     error: str | None
 
 
@@ -334,7 +334,7 @@ class Written(TypedDict):
 
     path: str
     status: str
-    verdict: dict[str, Any]
+    verdict: dict[str, object]
     commit: str | None
 
 

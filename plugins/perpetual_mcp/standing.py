@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perpetual.api import PerpetualError
 
@@ -24,7 +24,7 @@ _MOST = 32  # answers kept; the one that was kept first goes first
 class _Answer:
     lab: Lab
     state: str
-    document: dict[str, Any]  # as it goes over the wire; never changed
+    document: dict[str, object]  # as it goes over the wire; never changed
 
 
 class Standing:
@@ -34,7 +34,7 @@ class Standing:
         self._lock = threading.Lock()  # between writers; finding takes a single look
         self._answers: dict[tuple[str, ...], _Answer] = {}
 
-    def find(self, asked: tuple[str, ...]) -> dict[str, Any] | None:
+    def find(self, asked: tuple[str, ...]) -> dict[str, object] | None:
         """Returns the cached answer to a question, if it is still valid."""
         kept = self._answers.get(asked)
         if kept is None:
@@ -44,7 +44,7 @@ class Standing:
         except (PerpetualError, OSError):
             return None  # working it out will say what is wrong
 
-    def keep(self, asked: tuple[str, ...], lab: Lab, state: str | None, document: dict[str, Any]) -> None:
+    def keep(self, asked: tuple[str, ...], lab: Lab, state: str | None, document: dict[str, object]) -> None:
         """Keeps an answer.
 
         Args:

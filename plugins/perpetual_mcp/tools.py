@@ -45,7 +45,7 @@ class Tool:
 
     function: Callable[..., Answer]
     title: str
-    shape: Any
+    shape: object
     reads: bool = False  # it changes nothing
     destroys: bool = False  # it may end what cannot be brought back
     repeatable: bool = False  # the second call changes nothing more
@@ -75,7 +75,7 @@ TOOLS = (
 APPROVE = Tool(doing.perpetual_approve, "Approve experiments", shapes.ExperimentsAnswer, repeatable=True)
 
 
-def add_tools(server: MCPServer[Any], labs: Labs, *, allow_approve: bool) -> None:
+def add_tools(server: MCPServer[object], labs: Labs, *, allow_approve: bool) -> None:
     """Adds the tools of this server and those of plugins.
 
     A plugin's tool that cannot be built is named on standard error, and the others serve.
@@ -108,13 +108,13 @@ class _Calls:
     tests have done; it costs as much again as the call.
     """
 
-    def __init__(self, server: MCPServer[Any], labs: Labs) -> None:
+    def __init__(self, server: MCPServer[object], labs: Labs) -> None:
         self._server, self._labs = server, labs
         self._standing = Standing()
         self.own: dict[str, Tool] = {}
         self.arguments: dict[str, frozenset[str]] = {}  # of every tool
 
-    async def __call__(self, ctx: ServerRequestContext[Any, Any], params: CallToolRequestParams) -> Any:
+    async def __call__(self, ctx: ServerRequestContext[object, object], params: CallToolRequestParams) -> Any:
         from mcp_types import CallToolResult
 
         given, tool = params.arguments or {}, self.own.get(params.name)
@@ -135,7 +135,7 @@ class _Calls:
             return result
         return _coded(result) if result.is_error else _sealed(result)
 
-    def _checked(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
+    def _checked(self, name: str, given: dict[str, object]) -> dict[str, object]:
         """Returns the arguments in their types.
 
         Raises:
@@ -160,7 +160,7 @@ class _Calls:
         except ValidationError as problem:
             raise UsageError(f"{name}: {_wrong(problem)}", hint=hint) from problem
 
-    def _done(self, tool: Tool, arguments: dict[str, Any], asked: tuple[str, ...] | None) -> Any:
+    def _done(self, tool: Tool, arguments: dict[str, object], asked: tuple[str, ...] | None) -> object:
         """Returns what a tool of this server answers, cached if it stays valid; blocks."""
         if asked is None:
             return _answered(tool, self._labs, **arguments)
@@ -179,7 +179,7 @@ _OTHER_NAMES = {"statement": "text"}
 _OTHER_ACTIONS = {"create": "add"}
 
 
-def _spoken(given: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
+def _spoken(given: dict[str, object], known: frozenset[str]) -> dict[str, object]:
     """Returns the arguments by their names here, where they came by names that agents often give them."""
     for other, name in _OTHER_NAMES.items():
         if other in given and other not in known and name in known and name not in given:
@@ -200,7 +200,7 @@ def _wrong(problem: ValidationError) -> str:
     return "; ".join([*told.values()][:_MOST_WRONG])
 
 
-def _answered(tool: Tool, labs: Labs, /, **arguments: Any) -> CallToolResult:
+def _answered(tool: Tool, labs: Labs, /, **arguments: object) -> CallToolResult:
     """Returns what a tool of this server answers, errors included."""
     from mcp_types import CallToolResult, TextContent
 
@@ -212,11 +212,11 @@ def _answered(tool: Tool, labs: Labs, /, **arguments: Any) -> CallToolResult:
     return answer
 
 
-def _never(**_: Any) -> Any:
+def _never(**_: object) -> object:
     raise AssertionError("tools of this server are called by _Calls, which has them from its own table")
 
 
-def _add(server: MCPServer[Any], tool: Tool) -> None:
+def _add(server: MCPServer[object], tool: Tool) -> None:
     """Registers a tool of this server: its schemas, which the SDK makes, and its annotations."""
     from mcp_types import CallToolResult, ToolAnnotations
 
@@ -234,13 +234,13 @@ def _add(server: MCPServer[Any], tool: Tool) -> None:
 
 
 def _add_offered(
-    server: MCPServer[Any], labs: Labs, name: str, summary: str | None, function: Callable[..., Any]
+    server: MCPServer[object], labs: Labs, name: str, summary: str | None, function: Callable[..., object]
 ) -> None:
     if inspect.iscoroutinefunction(function):
         raise PluginError("its factory must answer a plain function, which may block; this one is a coroutine function")
     from mcp_types import ToolAnnotations
 
-    def call(**arguments: Any) -> Any:
+    def call(**arguments: object) -> object:
         return _guarded(name, lambda: function(labs.lab(), **arguments))
 
     returned = inspect.signature(function, eval_str=True).return_annotation
@@ -258,11 +258,11 @@ def _add_offered(
 
 
 def without_lab(
-    name: str, function: Callable[..., Any], answer: Callable[..., Any], returned: Any
-) -> Callable[..., Any]:
+    name: str, function: Callable[..., object], answer: Callable[..., object], returned: object
+) -> Callable[..., object]:
     """Returns `answer` with the name, the words and the arguments of `function`, but for its first one, the lab."""
 
-    def call(**arguments: Any) -> Any:
+    def call(**arguments: object) -> object:
         return answer(**arguments)
 
     signature = inspect.signature(function, eval_str=True)
@@ -277,7 +277,7 @@ def without_lab(
     return call
 
 
-def _described(annotation: Any) -> Any:
+def _described(annotation: object) -> object:
     """Returns the annotation with the texts of an `Annotated` as the description in its schema."""
     if get_origin(annotation) is not Annotated:
         return annotation
@@ -296,7 +296,7 @@ def _sealed(result: CallToolResult) -> CallToolResult:
     shown = None if document is None else seal(document)
     if shown is not None and weight(shown) > MOST_TOKENS:
         shown = seal(fit(shown, MOST_TOKENS // 2))
-    content: list[Any] = []
+    content: list[object] = []
     for item in result.content:
         if isinstance(item, TextContent):
             is_copy = shown is not None and _loaded(item.text) == document
@@ -316,14 +316,14 @@ def _sealed(result: CallToolResult) -> CallToolResult:
     return result.model_copy(update={"content": content, "structured_content": shown})
 
 
-def _loaded(text: str) -> Any:
+def _loaded(text: str) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
 
 
-def _words(document: dict[str, Any]) -> str:
+def _words(document: dict[str, object]) -> str:
     """Returns a sealed document in words: its `text` if it has one, else itself."""
     if not isinstance(document.get("text"), str):
         return json.dumps(document, ensure_ascii=False)
@@ -331,14 +331,14 @@ def _words(document: dict[str, Any]) -> str:
     return fence(document["text"]) + (f"\n(more: cursor {neutralise(cursor, 60)})" if cursor else "")
 
 
-def _names(function: Callable[..., Any]) -> frozenset[str]:
+def _names(function: Callable[..., object]) -> frozenset[str]:
     return frozenset([*inspect.signature(function).parameters][1:])
 
 
 # --- what fails -------------------------------------------------------------------------------------------------
 
 
-def _guarded(name: str, deed: Callable[[], Any]) -> Any:
+def _guarded(name: str, deed: Callable[[], object]) -> Any:
     """Returns an operation's answer, or its error as a tool's answer."""
     try:
         return deed()

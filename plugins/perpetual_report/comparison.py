@@ -150,7 +150,7 @@ def _metrics(arms: Iterable[Arm]) -> list[str]:
     return [name for name in dict.fromkeys([*declared, *measured]) if name in measured]
 
 
-def _arm_document(arm: Arm, names: Sequence[str]) -> dict[str, Any]:
+def _arm_document(arm: Arm, names: Sequence[str]) -> dict[str, object]:
     metrics = {}
     for name in names:
         values = arm.values(name)
@@ -174,14 +174,14 @@ def _arm_document(arm: Arm, names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _interval(folded: Interval) -> dict[str, Any]:
+def _interval(folded: Interval) -> dict[str, object]:
     return {"n": folded.n, "mean": folded.mean, "sd": folded.sd, "low": folded.low, "high": folded.high}
 
 
 # --- what differs ---------------------------------------------------------------------------------------------------
 
 
-def _differences(arms: Sequence[Arm]) -> Iterable[dict[str, Any]]:
+def _differences(arms: Sequence[Arm]) -> Iterable[dict[str, object]]:
     """Yields the fields of the specifications and runs that are not the same in every arm."""
     described = {arm.id: _described(arm) for arm in arms}
     for name in dict.fromkeys(name for fields in described.values() for name in fields):
@@ -191,9 +191,9 @@ def _differences(arms: Sequence[Arm]) -> Iterable[dict[str, Any]]:
             yield {"field": name, "values": values}
 
 
-def _described(arm: Arm) -> dict[str, Any]:
+def _described(arm: Arm) -> dict[str, object]:
     experiment = arm.experiment
-    fields: dict[str, Any] = {"hypothesis": experiment.hypothesis_id} if experiment.hypothesis_id else {}
+    fields: dict[str, object] = {"hypothesis": experiment.hypothesis_id} if experiment.hypothesis_id else {}
     fields |= _command(experiment.command)
     for name, table in (
         ("config", experiment.config),
@@ -217,11 +217,11 @@ def _described(arm: Arm) -> dict[str, Any]:
     return fields
 
 
-def _command(command: str | None) -> dict[str, Any]:
+def _command(command: str | None) -> dict[str, object]:
     """Returns a command's options by name and its other words by place, so that an option more shifts nothing."""
     if command is None:
         return {"command": None}
-    fields: dict[str, Any] = {}
+    fields: dict[str, object] = {}
     option: str | None = None
     place = 0
     for word in shlex.split(command):
@@ -246,23 +246,23 @@ def _is_number(word: str) -> bool:
     return True
 
 
-def _free(fields: Mapping[str, Any], name: str) -> str:
+def _free(fields: Mapping[str, object], name: str) -> str:
     """Returns the name, numbered where the same option was given before."""
     if name not in fields:
         return name
     return next(f"{name} ({n})" for n in range(2, len(fields) + 3) if f"{name} ({n})" not in fields)
 
 
-def _last(fields: Mapping[str, Any], name: str) -> str:
+def _last(fields: Mapping[str, object], name: str) -> str:
     """Returns the newest of the options of that name."""
     return next(key for key in reversed([*fields]) if key == name or key.startswith(f"{name} ("))
 
 
-def _flat(name: str, value: Any) -> dict[str, Any]:
+def _flat(name: str, value: object) -> dict[str, object]:
     """Returns nested settings as dotted names."""
     if not isinstance(value, Mapping):
         return {name: value}
-    fields: dict[str, Any] = {}
+    fields: dict[str, object] = {}
     for key, item in value.items():
         fields |= _flat(f"{name}.{key}", item)
     return fields
@@ -309,7 +309,7 @@ def _minus(value: float | None) -> float | None:
     return None if value is None else -value
 
 
-def _pair(a: Arm, b: Arm, metric: str) -> dict[str, Any] | None:
+def _pair(a: Arm, b: Arm, metric: str) -> dict[str, object] | None:
     """Returns the difference a - b of two arms that share a metric."""
     mine, theirs = a.values(metric), b.values(metric)
     if not mine or not theirs:
@@ -339,7 +339,7 @@ def _pair(a: Arm, b: Arm, metric: str) -> dict[str, Any] | None:
     }
 
 
-def _seen(values: Sequence[tuple[Run, float]]) -> list[Any]:
+def _seen(values: Sequence[tuple[Run, float]]) -> list[object]:
     """Returns what counts as one: bit-equal values of several runs share a seed."""
     distinct = {value for _, value in values}
     return [*distinct] if len(distinct) == 1 else [run.id for run, _ in values]
@@ -407,7 +407,7 @@ def tables_of(found: Mapping[str, Any]) -> list[Table]:
     ]
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if value is None:
         return "-"
     if value is True or value is False:
@@ -425,7 +425,7 @@ def _range(item: Mapping[str, Any], form: str = ".5g") -> str:
     return f"{shown_number(item['low'], form)} to {shown_number(item['high'], form)}"
 
 
-def _runs(arm: Mapping[str, Any], item: Mapping[str, Any]) -> str:
+def _runs(arm: Mapping[str, object], item: Mapping[str, Any]) -> str:
     named = [value["run_id"] for value in item["values"]]
     more = f" and {len(named) - _RUNS_NAMED} more" if len(named) > _RUNS_NAMED else ""
     return " ".join(named[:_RUNS_NAMED]) + more

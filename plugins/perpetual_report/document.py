@@ -101,7 +101,7 @@ def _cell(text: object) -> str:
     return _code(text).replace("|", "\\|")
 
 
-def markdown_of(snapshot: Snapshot, facts: Mapping[str, Any], sections: Sequence[tuple[str, str]] = ()) -> str:
+def markdown_of(snapshot: Snapshot, facts: Mapping[str, object], sections: Sequence[tuple[str, str]] = ()) -> str:
     """Returns the report as Markdown."""
     environment = _environment(autoescape=False)  # the filters below make user text harmless
     environment.filters |= {"inline": inline, "code": _code, "cell": _cell}
@@ -123,7 +123,7 @@ def _environment(*, autoescape: bool) -> Environment:
     )
 
 
-def _marks(snapshot: Snapshot) -> dict[str, Any]:
+def _marks(snapshot: Snapshot) -> dict[str, object]:
     """Returns what a file says of itself: from these marks it is derived again."""
     from perpetual import __version__
 
@@ -185,7 +185,7 @@ def html_of(
     return text.strip() + "\n"
 
 
-def _shown(value: Any, anchors: set[str]) -> Any:
+def _shown(value: object, anchors: set[str]) -> object:
     """Returns a number as a `data` element that carries its value and its source, and leads to its run's row."""
     if value is None:
         return "-"
@@ -236,7 +236,7 @@ def pictures_of(snapshot: Snapshot, facts: Mapping[str, Any]) -> dict[str, str]:
     return {name: svg for name, svg in found.items() if svg is not None}
 
 
-def _by_place(pictures: Mapping[str, str]) -> dict[str, Any]:
+def _by_place(pictures: Mapping[str, str]) -> dict[str, object]:
     """Returns the pictures as the template asks for them; those of effects as a list for each hypothesis."""
     made: dict[str, Any] = _Missing()
     for name, svg in pictures.items():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from perpetual.documents import TypedDict
 from perpetual.documents.ledger import Effect
 
@@ -99,7 +97,7 @@ class Difference(TypedDict):
     """A field that is not the same in every arm; null where an arm lacks it."""
 
     field: str
-    values: dict[str, Any]
+    values: dict[str, object]
 
 
 class ComparedPair(TypedDict):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from perpetual.api import Evidence, Experiment, Run
 from perpetual.science.intervals import Interval, effect_interval, mean_of
@@ -83,7 +82,7 @@ def effects_of(snapshot: Snapshot) -> dict[str, Effect]:
 
 
 def _alike(
-    lead: Experiment, own: Sequence[Evidence], others: Sequence[Run], versions: Mapping[str, Mapping[str, Any]]
+    lead: Experiment, own: Sequence[Evidence], others: Sequence[Run], versions: Mapping[str, Mapping[str, object]]
 ) -> tuple[tuple[Evidence, ...], Sequence[Run]]:
     """Returns the rows of the version that has most of them, and the baseline's runs that they are compared with."""
     counting = [run for run in others if _counts(run, lead)]
@@ -157,12 +156,12 @@ def _effect(
     )  # fmt: skip
 
 
-def _baseline(experiment: Experiment, runs: Sequence[Run]) -> dict[Any, tuple[str, float]] | float | None:
+def _baseline(experiment: Experiment, runs: Sequence[Run]) -> dict[object, tuple[str, float]] | float | None:
     """Returns a number, or by replicate the newest run of the baseline experiment that counts, with its value."""
     design = experiment.design
     if not isinstance(design.baseline, str):
         return design.baseline
-    found: dict[Any, tuple[str, float]] = {}
+    found: dict[object, tuple[str, float]] = {}
     for run in runs:
         if run.status != "done" or run.tainted or run.chosen_seed:
             continue
@@ -175,7 +174,7 @@ def _baseline(experiment: Experiment, runs: Sequence[Run]) -> dict[Any, tuple[st
 def _interval(
     rows: tuple[Evidence, ...],
     own: list[float],
-    against: dict[Any, tuple[str, float]] | float | None,
+    against: dict[object, tuple[str, float]] | float | None,
     sign: float,
     *,
     paired: bool,

@@ -90,13 +90,13 @@ def _left(book: Book, what: str, snapshot: Snapshot, count: int) -> Number | Non
     return book.count(f"left.{what}", count, f"record{snapshot.at}") if count > 0 else None
 
 
-def _bounded(book: Book, what: str, snapshot: Snapshot, items: Sequence[Any]) -> dict[str, Any]:
+def _bounded(book: Book, what: str, snapshot: Snapshot, items: Sequence[object]) -> dict[str, object]:
     """Returns the newest of a list, and how many older ones are left out."""
     kept = items[-LIMITS["list"] :]
     return {"items": kept, "left": _left(book, what, snapshot, len(items) - len(kept))}
 
 
-def _noted(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def _noted(runs: Sequence[Run]) -> list[dict[str, object]]:
     """Runs with a remark; those of which the same is said stand together, where the last of them stands."""
     groups: dict[str, dict[str, Any]] = {}
     for run in runs:
@@ -131,7 +131,7 @@ def _thresholds(snapshot: Snapshot, book: Book) -> dict[str, Number | None]:
     }
 
 
-def _counts(snapshot: Snapshot, book: Book) -> dict[str, Any]:
+def _counts(snapshot: Snapshot, book: Book) -> dict[str, object]:
     """Returns how much there is of everything; by status in the order in which statuses follow one another."""
     source = f"record{snapshot.at}"
     totals = {
@@ -148,7 +148,7 @@ def _counts(snapshot: Snapshot, book: Book) -> dict[str, Any]:
         ),
         "runs": (Counter(run.status for run in snapshot.runs), ("queued", "launching", "running", *ENDED)),
     }
-    made: dict[str, Any] = {name: book.count(f"count.{name}", value, source) for name, value in totals.items()}
+    made: dict[str, object] = {name: book.count(f"count.{name}", value, source) for name, value in totals.items()}
     for name, (counter, order) in by_status.items():
         made[f"{name}_by_status"] = {
             status: book.count(f"count.{name}.{status}", counter[status], source) for status in order if counter[status]
@@ -156,7 +156,7 @@ def _counts(snapshot: Snapshot, book: Book) -> dict[str, Any]:
     return made
 
 
-def _budget(snapshot: Snapshot, book: Book) -> dict[str, Any]:
+def _budget(snapshot: Snapshot, book: Book) -> dict[str, object]:
     """Returns the budget's totals as `perpetual budget` has them, and what each hypothesis has cost."""
     spent = used = 0.0
     reserved: dict[str, float] = {}
@@ -213,7 +213,7 @@ class _Runs:
             for status, count in sorted(counter.items())
         ]
 
-    def row(self, run: Run) -> dict[str, Any]:
+    def row(self, run: Run) -> dict[str, object]:
         """Returns a run with its metrics, each with the line that it was read from."""
         book = self._book
         declared = self._declared.get(run.experiment_id)  # first: it is what the run was for
@@ -242,7 +242,7 @@ def line_of(run: Run, metric: str) -> str:
     return f"{run.id}/{place}" if place else run.id
 
 
-def _verdict(snapshot: Snapshot, book: Book, runs: _Runs, designs: _Designs, item: Hypothesis) -> dict[str, Any]:
+def _verdict(snapshot: Snapshot, book: Book, runs: _Runs, designs: _Designs, item: Hypothesis) -> dict[str, object]:
     """Returns the line of a hypothesis in the table of verdicts."""
     source = f"{item.id}{snapshot.at}"
     own = [run for experiment in snapshot.experiments if experiment.hypothesis_id == item.id
@@ -333,7 +333,7 @@ class _Designs:
             if effect.interval is not None:
                 self._of.setdefault(self._experiments[id].hypothesis_id or "", []).append(id)
 
-    def headline(self, hypothesis_id: str) -> dict[str, Any] | None:
+    def headline(self, hypothesis_id: str) -> dict[str, object] | None:
         """Returns the effect that represents a hypothesis: that of its design with the most runs, the oldest of equals.
 
         Never the one with the largest effect: which one is shown must not hang on how it came out.
@@ -367,7 +367,7 @@ class _Designs:
             )
         }  # fmt: skip
 
-    def document(self, experiment: Experiment) -> dict[str, Any]:
+    def document(self, experiment: Experiment) -> dict[str, object]:
         """Returns an experiment with its prediction, and its design's effect, unless that is shown with another one."""
         book, id, design = self._book, experiment.id, experiment.design
         baseline = design.baseline if isinstance(design.baseline, str) else None  # an experiment's id
@@ -390,7 +390,7 @@ class _Designs:
             **(self._measured(id) if lead == id else {"members": (), "rows": [], "drawn": None}),
         }
 
-    def _measured(self, id: str) -> dict[str, Any]:
+    def _measured(self, id: str) -> dict[str, object]:
         book, effect, metric = self._book, self._effects[id], self._experiments[id].design.metric
         source = f"{id}{self._snapshot.at}"
         kept = effect.rows[-LIMITS["rows"] :]
@@ -419,7 +419,7 @@ def _form(half_width: float | None) -> str:
     return f"+.{max(0, 1 - math.floor(math.log10(half_width)))}f"
 
 
-def _row(book: Book, row: Evidence, run: Run | None) -> dict[str, Any]:
+def _row(book: Book, row: Evidence, run: Run | None) -> dict[str, object]:
     """Returns a measured row, with the line of the log that its value was read from."""
     place = f"{row.run_id}/{row.source}" if row.source else row.run_id or row.id
     return {
@@ -431,7 +431,7 @@ def _row(book: Book, row: Evidence, run: Run | None) -> dict[str, Any]:
     }
 
 
-def _discoveries(snapshot: Snapshot, book: Book) -> dict[str, Any]:
+def _discoveries(snapshot: Snapshot, book: Book) -> dict[str, object]:
     """Returns the supported claims that hold when all are looked at together."""
     declared = snapshot.methodology["alpha"]
     alpha = ALPHA if declared is None else declared

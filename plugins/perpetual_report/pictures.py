@@ -154,7 +154,7 @@ def dress(axes: Axes, *, grid: str = "y") -> None:
         words.set_color(colour("soft"))
 
 
-def legend(axes: Axes, **options: Any) -> None:
+def legend(axes: Axes, **options: object) -> None:
     """Draws a legend above the axes, where it covers nothing."""
     made = axes.legend(
         loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=6, frameon=False, fontsize=9, handletextpad=0.4,

@@ -59,9 +59,9 @@ def number_of(id: str) -> int:
     return int(id[1:])
 
 
-def everything(listing: Any, **filters: Any) -> list[Any]:
+def everything(listing: Any, **filters: object) -> list[Any]:
     """Returns every page of a list of the lab."""
-    items: list[Any] = []
+    items: list[object] = []
     cursor: str | None = None
     while True:
         page = listing(limit=_PAGE, cursor=cursor, **filters)
@@ -138,7 +138,7 @@ def _hypothesis(record: Hypothesis, last: Step, told: Mapping[str, Mapping[str, 
     return replace(record, statement=statement, prior=last.prior, flags=tuple(last.fold["flags"]), **folded)
 
 
-def _run(record: Run, status: RunStatus, remarks: Sequence[dict[str, Any]]) -> Run:
+def _run(record: Run, status: RunStatus, remarks: Sequence[dict[str, object]]) -> Run:
     """Returns the run as it was: one that has ended since had no result then."""
     if status in ENDED:
         return record
@@ -150,7 +150,7 @@ def _run(record: Run, status: RunStatus, remarks: Sequence[dict[str, Any]]) -> R
     )  # fmt: skip
 
 
-def _evidence(rows: Iterable[Evidence], present: Mapping[str, Any]) -> tuple[Evidence, ...]:
+def _evidence(rows: Iterable[Evidence], present: Mapping[str, object]) -> tuple[Evidence, ...]:
     return tuple(
         row if row.retracted_by in (None, *present) else replace(row, retracted_by=None)
         for row in rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from perpetual import Lab
 from perpetual.toolkit.units import start_of
@@ -29,7 +29,7 @@ class ReportAnswer(TypedDict):
     truncated: bool
 
 
-def build(options: Mapping[str, Any]) -> Callable[..., ReportAnswer]:
+def build(options: Mapping[str, object]) -> Callable[..., ReportAnswer]:
     """Builds the tool."""
     return _report
 

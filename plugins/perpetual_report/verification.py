@@ -142,7 +142,7 @@ def differences(claims: Claims, derived: Derived) -> list[Problem]:
     return problems
 
 
-def _answer(claims: Claims, problems: list[Problem], notes: list[str], **counts: int) -> dict[str, Any]:
+def _answer(claims: Claims, problems: list[Problem], notes: list[str], **counts: int) -> dict[str, object]:
     return {
         "ok": not problems,
         "format": claims.format,
@@ -354,7 +354,7 @@ def _lines(text: str) -> list[tuple[int, str]]:
 # --- pictures -------------------------------------------------------------------------------------------------------
 
 
-def _redrawn(claims: Claims, snapshot: Snapshot, facts: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
+def _redrawn(claims: Claims, snapshot: Snapshot, facts: Mapping[str, object]) -> tuple[dict[str, str], list[str]]:
     """Returns the pictures drawn again, if the renderer of the file's is at hand; else what to say."""
     if claims.format != "html" or not _is_ours(claims):
         return {}, []

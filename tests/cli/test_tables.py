@@ -79,9 +79,9 @@ def test_a_cell_that_is_too_wide_has_lines_of_its_own_and_an_empty_one_none() ->
 
 
 def test_a_path_is_broken_after_a_slash() -> None:
-    long = "/work/" + "a" * 30 + "/" + "b" * 30
+    long = "/srv/" + "a" * 30 + "/" + "b" * 30
     lines = laid_out(("id", "path"), [["e1", long]], title=None, width=44)
-    assert [line.strip() for line in lines[3:-1]] == ["e1  /work/" + "a" * 30 + "/", "b" * 30]
+    assert [line.strip() for line in lines[3:-1]] == ["e1  /srv/" + "a" * 30 + "/", "b" * 30]
 
 
 def test_prose_is_broken_between_words_and_a_command_is_not(monkeypatch: pytest.MonkeyPatch) -> None:

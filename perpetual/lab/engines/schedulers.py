@@ -7,7 +7,6 @@ An experiment names its scheduler, or leaves it to the configuration. A run keep
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from perpetual.errors import PluginError, UnknownPlugin, UsageError
 from perpetual.lab.context import Context
@@ -81,7 +80,7 @@ def queues(ctx: Context, name: str) -> bool:
     return scheduler.queues
 
 
-def engine_options(scheduler: Scheduler, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def engine_options(scheduler: Scheduler, name: str, given: Mapping[str, object]) -> dict[str, object]:
     """Returns the options that an experiment gives its scheduler, checked and in their types.
 
     Raises:
@@ -99,7 +98,7 @@ def engine_options(scheduler: Scheduler, name: str, given: Mapping[str, Any]) ->
     return found
 
 
-def options_of(ctx: Context, experiment: ExperimentRow) -> dict[str, Any]:
+def options_of(ctx: Context, experiment: ExperimentRow) -> dict[str, object]:
     """Returns the options that the scheduler of an experiment is given, with their defaults.
 
     Raises:

@@ -11,7 +11,6 @@ import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from perpetual.errors import CorruptData, UnknownPlugin
 from perpetual.lab.context import Context
@@ -206,7 +205,7 @@ def _is_its_own(folder: Path, run: RunRow) -> bool:
         if folder.is_symlink() or path.is_symlink() or not path.is_file():
             return False
         with path.open("rb") as file:
-            found: Any = json.loads(file.read(_LARGEST_SPEC_BYTES))
+            found: object = json.loads(file.read(_LARGEST_SPEC_BYTES))
         return isinstance(found, dict) and found.get("nonce") == nonce
     except (OSError, ValueError, RecursionError):
         return False

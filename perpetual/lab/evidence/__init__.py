@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from perpetual.lab.context import Context
 from perpetual.lab.kinds import HYPOTHESIS
@@ -86,7 +86,7 @@ class EvidenceLedger:
 
         return confidence.effects_of(self._ctx, self._ctx.need(HYPOTHESIS, hypothesis_id).id)
 
-    def partial_record(self, methodology: Mapping[str, Any]) -> PartialRecord:
+    def partial_record(self, methodology: Mapping[str, object]) -> PartialRecord:
         """Returns a part of the record, empty at first, that is folded by itself under that methodology."""
         from perpetual.lab.evidence.partial_record import PartialRecord
 

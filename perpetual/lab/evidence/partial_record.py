@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from perpetual.lab.evidence import confidence
 from perpetual.lab.kinds import HYPOTHESIS
@@ -29,14 +29,14 @@ class PartialRecord:
         methodology: every key's value, as `lab.settings.methodology_at` answers them.
     """
 
-    def __init__(self, ctx: Context, methodology: Mapping[str, Any]) -> None:
+    def __init__(self, ctx: Context, methodology: Mapping[str, object]) -> None:
         self.ids: set[str] = set()
         self.methodology = methodology
         self._all, need = cache(ctx.store.find), cache(ctx.need)
         part = SimpleNamespace(store=SimpleNamespace(find=self._find), config=self, need=need, cached=ctx.cached)
         self._ctx = cast("Context", part)
 
-    def _find(self, kind: str, /, **equals: Any) -> list[Document]:
+    def _find(self, kind: str, /, **equals: object) -> list[Document]:
         mark = "v" if kind == "evidence" else ""
         return [item for item in self._all(kind, **equals) if f"{mark}{item.id}" in self.ids]
 

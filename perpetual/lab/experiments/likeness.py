@@ -29,7 +29,7 @@ _ABSENT = None
 _COMMIT = 7  # characters of a commit or hash
 
 
-def differences(ctx: Context, id: str) -> dict[str, Any] | None:
+def differences(ctx: Context, id: str) -> dict[str, object] | None:
     """Returns how an experiment differs from the nearest approved one, as `Experiments.differences` says."""
     document = ctx.need(EXPERIMENT, id)
     found = _nearest(ctx, document)
@@ -47,7 +47,7 @@ def differences(ctx: Context, id: str) -> dict[str, Any] | None:
     }
 
 
-def _code(ctx: Context, was: ExperimentBody, now: ExperimentBody) -> dict[str, Any] | None:
+def _code(ctx: Context, was: ExperimentBody, now: ExperimentBody) -> dict[str, object] | None:
     """Returns the commits of two approvals whose code differs; None where it is the same, or where one is not known."""
     before, after = CodeState.of(was.get("approved_code")), CodeState.of(now.get("approved_code"))
     if before is None or after is None:

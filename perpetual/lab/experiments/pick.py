@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from perpetual.errors import Conflict, PerpetualError, UsageError
 from perpetual.lab.context import Context
@@ -103,7 +103,7 @@ def _pick(ctx: Context, count: int, dry_run: bool) -> list[Pick]:
     opened = ctx.store.find(HYPOTHESIS, status="open")
     state = state_of(ctx, opened)
     suggestions = {f"draft-{n}": pair for n, pair in enumerate(drafts(ctx, quiet=dry_run))}
-    candidates: list[dict[str, Any]] = [*state["candidates"]]
+    candidates: list[dict[str, object]] = [*state["candidates"]]
     firsts: dict[str | None, dict[str, ExperimentRow]] = {item.id: predictions_of(ctx, item.id) for item in opened}
     for name, (_, preview) in suggestions.items():
         document = to_json(preview)

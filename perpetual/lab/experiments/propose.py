@@ -211,7 +211,7 @@ def _resources(ctx: Context, spec: Specification) -> Resources:
     )
 
 
-def _scheduler(ctx: Context, spec: Specification) -> tuple[str | None, dict[str, Any]]:
+def _scheduler(ctx: Context, spec: Specification) -> tuple[str | None, dict[str, object]]:
     """Returns the scheduler that the experiment keeps, None for the configured one; and its options, checked.
 
     Options are those of one scheduler: with some, the experiment keeps the one that is configured now.
@@ -275,7 +275,7 @@ def _first_score(ctx: Context, draft: DraftBody, hypothesis: HypothesisRow | Non
     return ctx.cached(Proposals).score(ctx.cached(Proposals).state([candidate], [hypothesis]))["draft"]
 
 
-def _title(hypothesis: HypothesisRow | None, command: str | None, config: Mapping[str, Any]) -> str:
+def _title(hypothesis: HypothesisRow | None, command: str | None, config: Mapping[str, object]) -> str:
     if command:
         command = one_line(command)
         return command if len(command) <= 80 else command[:77] + "..."

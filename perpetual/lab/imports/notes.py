@@ -7,7 +7,6 @@ again before an agent sees one, and a promotion is for a person here to give.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from perpetual.lab.gates import Gates
 from perpetual.lab.memory.promotion import title_of
@@ -54,7 +53,7 @@ def _judge(gates: Gates, intent: Row) -> tuple[str, str]:
 def _note(row: Row, outcomes: dict[str, str], titles: dict[str, str]) -> Row:
     path = str(row.get("path"))
     passed = [str(row[key]) for key in _VERSIONS[1:] if outcomes.get(str(row.get(key))) == "pass"]
-    shown: Any = None
+    shown: object = None
     if passed and row.get("type") not in BEHAVIOUR_TYPES:
         shown = row["exposed"] if str(row["exposed"]) == passed[0] else row["promoted"]
     newest = str(row.get("intent"))

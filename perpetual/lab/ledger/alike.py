@@ -8,7 +8,6 @@ earlier version) is found by its number: a few are looked at each time, and inde
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from perpetual.lab.context import Context
 from perpetual.lab.kinds import EXPERIMENT, ExperimentRow, LabTransaction
@@ -20,7 +19,7 @@ _KEEP_EVERY = 16  # experiments: so many are read at each proposal rather than w
 _BUCKET = 3  # hexadecimal digits: 4,096 buckets
 _KEY = 16  # digits that are kept; readers compare whole keys
 
-Body = Mapping[str, Any]
+Body = Mapping[str, object]
 
 
 class Alike:

@@ -67,7 +67,7 @@ def argv_of(command: str) -> tuple[str, ...]:
 
 
 # Fields that came later: where they are not used, the hashes of earlier specifications stay as they are.
-_LATER: dict[str, dict[str, Any]] = {
+_LATER: dict[str, dict[str, object]] = {
     "resources": {"no_output_s": None, "memory_bytes": None, "nodes": None, "scheduler": None, "engine": {}},
     "design": {"on_crash": None, "confirmation": False, "proxy": None, "proxy_of": None, "changes": None},
 }
@@ -93,12 +93,12 @@ def design_key(body: Mapping[str, Any]) -> str:
     return _digest({**parts, "command": words_of(body["command"]), "claims": claims})
 
 
-def command_key(body: Mapping[str, Any]) -> str:
+def command_key(body: Mapping[str, object]) -> str:
     """Returns what makes commands and settings the same, whatever is claimed of them."""
     return design_key({**body, "design": {"claim": None}})
 
 
-def _plain_numbers(value: Any) -> Any:
+def _plain_numbers(value: object) -> object:
     """Returns the value with whole numbers as such: 1 and 1.0 are the same setting."""
     if isinstance(value, dict):
         return {name: _plain_numbers(item) for name, item in value.items()}
@@ -124,7 +124,7 @@ _USED = object()
 _ID = re.compile(r"\b[a-z][0-9]+\b")
 
 
-def _digest(parts: Mapping[str, Any]) -> str:
+def _digest(parts: Mapping[str, object]) -> str:
     return sha256(json.dumps(parts, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()).hexdigest()
 
 
@@ -268,14 +268,14 @@ class ExperimentRecords:
                 raise NotPermitted(f"{document.id} was proposed by another; rejecting it is for a person", hint=_ASK)
             return self._turn_down(tx, document, {"reason": why, "withdrawn": True})
 
-    def _turn_down(self, tx: LabTransaction, document: ExperimentRow, payload: dict[str, Any]) -> Experiment:
+    def _turn_down(self, tx: LabTransaction, document: ExperimentRow, payload: dict[str, object]) -> Experiment:
         body = {**document.body, "status": "rejected", "rejected_because": payload["reason"]}
         stored = tx.put(EXPERIMENT, document.id, body, expect_revision=document.revision)
         self._ctx.emit(tx, "experiment_rejected", document.id, payload)
         return from_json(Experiment, stored.body)
 
     def complete_spec(
-        self, tx: LabTransaction, document: ExperimentRow, command: str, code: Mapping[str, Any] | None = None
+        self, tx: LabTransaction, document: ExperimentRow, command: str, code: Mapping[str, object] | None = None
     ) -> ExperimentRow:
         """Gives an experiment without a command the one that a person typed, which counts as their approval.
 

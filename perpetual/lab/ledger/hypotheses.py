@@ -121,7 +121,7 @@ class HypothesisRecords:
         with self._ctx.store.transaction() as tx:
             document = self._ctx.need(HYPOTHESIS, id)
             body = dict(document.body)
-            changed: dict[str, Any] = {}
+            changed: dict[str, object] = {}
             if statement is not None:
                 changed["statement"] = bounded(" ".join(statement.split()), "the statement")
                 if not changed["statement"]:

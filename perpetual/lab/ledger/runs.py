@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from perpetual.errors import UsageError, unknown
 from perpetual.lab.context import Context
@@ -53,7 +52,7 @@ class RunRecords:
         cursor: str | None = None,
     ) -> Listing[Run]:
         """Returns a page of runs, newest first."""
-        equals: dict[str, Any] = {}
+        equals: dict[str, object] = {}
         if status is not None:
             if status not in STATUSES:
                 raise UsageError(unknown("status", status, STATUSES))

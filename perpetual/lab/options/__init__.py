@@ -95,7 +95,7 @@ class PluginOptions:
 
     # --- values -------------------------------------------------------------------------------------------------
 
-    def of(self, offer: Offer) -> dict[str, Any]:
+    def of(self, offer: Offer) -> dict[str, object]:
         """Returns a provider's options in force.
 
         Raises:
@@ -104,7 +104,7 @@ class PluginOptions:
         """
         return self.values(_owner_of(offer))
 
-    def of_plugin(self, name: str) -> dict[str, Any]:
+    def of_plugin(self, name: str) -> dict[str, object]:
         """Returns the options in force of a plugin itself, {} for one that has none; raises as `of` does.
 
         Raises:
@@ -124,7 +124,7 @@ class PluginOptions:
         ]
         return self.values(found[0]) if found else {}
 
-    def values(self, owner: Owner) -> dict[str, Any]:
+    def values(self, owner: Owner) -> dict[str, object]:
         """Returns the options in force of one of the `owners`; raises as `of` does."""
         self._check_sections(owner)
         answer: dict[str, Any] = {}
@@ -140,7 +140,7 @@ class PluginOptions:
         for key, option in owner.spec.items():
             yield from _resolved(option, (key,), list(self._found(owner, key)))
 
-    def _value(self, owner: Owner, leaf: Leaf) -> Any:
+    def _value(self, owner: Owner, leaf: Leaf) -> object:
         """Returns a leaf's value, checked; a secret as one that its holder reveals."""
         name = key_of((owner.slot, owner.names[-1]), leaf.keys)
         if leaf.option.secret and (leaf.value is not None or not leaf.option.nullable):
@@ -219,7 +219,7 @@ class PluginOptions:
         """Returns the owners that a key of a section may be meant for: one, unless it is ambiguous or no option."""
         return settled([owner for owner in self.sharing(form) if key in owner.spec])
 
-    def sections(self, owner: Owner) -> Iterator[tuple[str, tuple[str, ...], dict[str, Any]]]:
+    def sections(self, owner: Owner) -> Iterator[tuple[str, tuple[str, ...], dict[str, object]]]:
         """Yields the sections that an owner reads as (origin, path, entries), the one that wins first."""
         slots = self.slots if self.config.sections else set()
         for origin in ("project", "user"):
@@ -258,7 +258,7 @@ def settled(owners: list[Owner]) -> list[Owner]:
     return bundled if len(bundled) == 1 else owners
 
 
-def own_entries(section: Mapping[str, Any]) -> dict[str, Any]:
+def own_entries(section: Mapping[str, object]) -> dict[str, object]:
     """Returns the entries of a section named like a slot that are options of the provider of that name."""
     return {key: value for key, value in section.items() if not isinstance(value, dict)}
 
@@ -268,7 +268,7 @@ def key_of(form: Sequence[str], keys: Sequence[str]) -> str:
     return ".".join((PLUGINS, *form, *keys))
 
 
-def defaults_of(spec: Mapping[str, Option]) -> dict[str, Any]:
+def defaults_of(spec: Mapping[str, Option]) -> dict[str, object]:
     """Returns the options of a part that no file sets."""
     answer: dict[str, Any] = {}
     for leaf in (leaf for key, option in spec.items() for leaf in _resolved(option, (key,), [], environment=False)):
@@ -288,7 +288,7 @@ def leaves_of(spec: Mapping[str, Option], keys: tuple[str, ...] = ()) -> Iterato
             yield (*keys, key), option
 
 
-def checked(name: str, option: Option, value: Any, where: str) -> Any:
+def checked(name: str, option: Option, value: object, where: str) -> object:
     """Returns the value of an option in its type; raises ConfigError as `perpetual.toolkit.config_keys.check` does."""
     if (option.type, option.items) != ("list", "section") or (value is None and option.nullable):
         return check(key_of_option(name, option), value, where)
@@ -297,7 +297,7 @@ def checked(name: str, option: Option, value: Any, where: str) -> Any:
     return [_checked_item(name, option.fields or {}, item, where) for item in value]
 
 
-def parsed(name: str, option: Option, text: str, where: str) -> Any:
+def parsed(name: str, option: Option, text: str, where: str) -> object:
     """Returns the value that a person wrote as text; a list of sections is written as JSON."""
     if (option.type, option.items) != ("list", "section") or (option.nullable and text == "null"):
         return parse_text(key_of_option(name, option), text, where)
@@ -310,7 +310,7 @@ def parsed(name: str, option: Option, text: str, where: str) -> Any:
     return checked(name, option, value, where)
 
 
-def asked(spec: Mapping[str, Option], given: Mapping[str, Any], title: str, place: str = "") -> dict[str, Any]:
+def asked(spec: Mapping[str, Option], given: Mapping[str, Any], title: str, place: str = "") -> dict[str, object]:
     """Returns the values that were given for declared options, checked; a text is read as what its option holds.
 
     Args:
@@ -339,13 +339,15 @@ def asked(spec: Mapping[str, Option], given: Mapping[str, Any], title: str, plac
     return found
 
 
-def with_defaults(spec: Mapping[str, Option], given: Mapping[str, Any], title: str, place: str = "") -> dict[str, Any]:
+def with_defaults(
+    spec: Mapping[str, Option], given: Mapping[str, Any], title: str, place: str = ""
+) -> dict[str, object]:
     """Returns `asked` values with the defaults of the options that were left out.
 
     Raises:
         UsageError: for a compulsory one that was left out.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for key, option in spec.items():
         if option.type == "section" and not (option.nullable and given.get(key) is None):
             found[key] = with_defaults(option.fields or {}, given.get(key) or {}, title, f"{place}{key}.")
@@ -359,7 +361,7 @@ def with_defaults(spec: Mapping[str, Option], given: Mapping[str, Any], title: s
     return found
 
 
-def _checked_item(name: str, fields: Mapping[str, Option], item: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _checked_item(name: str, fields: Mapping[str, Option], item: Mapping[str, object], where: str) -> dict[str, object]:
     wrong = next((key for key in item if key not in fields), None)
     if wrong is not None:
         raise ConfigError(f"{where}: " + unknown(f"key of an item of {name}", wrong, fields))

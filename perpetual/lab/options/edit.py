@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from perpetual.config import GUARDED_OPTIONS, PLUGINS, inside, option_forms
 from perpetual.errors import ConfigError, UsageError
@@ -24,7 +24,7 @@ _DEAD = "Not used"
 class Change(NamedTuple):
     """What a change of an option came to: what this user has accepted by it, and how the option is then in force."""
 
-    accepted: dict[str, Any]
+    accepted: dict[str, object]
     look: Callable[[], Item]
 
 
@@ -128,7 +128,7 @@ def _dead(options: PluginOptions) -> Iterator[_Dead]:
 
 
 def _dead_keys(
-    options: PluginOptions, origin: str, form: tuple[str, ...], entries: dict[str, Any], why: str
+    options: PluginOptions, origin: str, form: tuple[str, ...], entries: dict[str, object], why: str
 ) -> Iterator[_Dead]:
     sharing = options.sharing(form)
     if not sharing:
@@ -226,7 +226,7 @@ def unset_option(options: PluginOptions, name: str) -> Change:
     if hit is not None:
         _clear(options, hit.owner, hit.keys)
     after = {key_of(each, ()) for each, _ in _values(options.config.sections.get("project", {}))}
-    accepted: dict[str, Any] = {
+    accepted: dict[str, object] = {
         f"config.{key}": None for key, value in before.items() if key not in after and is_reference(value)
     }
     protections = options.config.protections()
@@ -313,7 +313,7 @@ def _unknown(options: PluginOptions, name: str) -> UsageError:
     return options.config.unknown_key(name, known)
 
 
-def _paths(section: Any, dotted: str) -> Iterator[tuple[str, ...]]:
+def _paths(section: object, dotted: str) -> Iterator[tuple[str, ...]]:
     """Yields the paths of a section whose keys, joined by dots, are `dotted`: keys may have dots of their own."""
     for key, value in section.items() if isinstance(section, dict) else ():
         if key == dotted:
@@ -322,7 +322,7 @@ def _paths(section: Any, dotted: str) -> Iterator[tuple[str, ...]]:
             yield from ((key, *rest) for rest in _paths(value, dotted[len(key) + 1 :]))
 
 
-def _values(section: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _values(section: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
     for key, value in section.items() if isinstance(section, dict) else ():
         if isinstance(value, dict):
             yield from _values(value, (*path, key))

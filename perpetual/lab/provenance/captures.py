@@ -53,7 +53,7 @@ class Kept(NamedTuple):
     git: GitState
     sha256: str | None  # of provenance.json
     notes: tuple[dict[str, str], ...] = ()  # annotations of the run
-    versions: Mapping[str, Any] | None = None  # of code, data and environment
+    versions: Mapping[str, object] | None = None  # of code, data and environment
 
     def noted(self, run: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the fields that a run's body gets; none where nothing was kept."""
@@ -182,7 +182,7 @@ def provenance(ctx: Context, run_id: str) -> Provenance:
     return found
 
 
-def _as_text(value: Any) -> Any:
+def _as_text(value: object) -> Any:
     """Returns texts that can be shown and sent: a name of any bytes has its odd ones escaped."""
     if isinstance(value, dict):
         return {_as_text(name): _as_text(item) for name, item in value.items()}
@@ -277,10 +277,10 @@ def _text(words: str) -> str:
     return words[:_LONGEST_TEXT].encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _facts_of(ctx: Context, start: RunStart) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+def _facts_of(ctx: Context, start: RunStart) -> tuple[dict[str, object], dict[str, object], list[str]]:
     """Returns the facts of all captures, the versions, and the problems; of equal names the first counts."""
-    facts: dict[str, Any] = {}
-    versions: dict[str, Any] = dict.fromkeys(ASPECTS)
+    facts: dict[str, object] = {}
+    versions: dict[str, object] = dict.fromkeys(ASPECTS)
     problems: list[str] = []
     for name, part in _serving(ctx):
         try:

@@ -9,7 +9,7 @@ approves again. Reading a repository takes time, so nothing here is called insid
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.errors import NotPermitted, PerpetualError, PluginError, UsageError
 from perpetual.lab.context import Context
@@ -223,7 +223,7 @@ def accepted_of(ctx: Context, run: RunRow) -> Sequence[str]:
     return values if trust.vouches(_subject(run), values, run.body.get("code_accepted_mark")) else ()
 
 
-def accepted_values(ctx: Context, run: RunRow, accepted: Sequence[str]) -> dict[str, Any]:
+def accepted_values(ctx: Context, run: RunRow, accepted: Sequence[str]) -> dict[str, object]:
     """Returns the fields of a run that record these states; the queue starts it with them, so they carry a mark."""
     return {_ACCEPTED: [*accepted], _ACCEPTED_MARK: ctx.trust.vouch(_subject(run), accepted)}
 

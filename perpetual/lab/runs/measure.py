@@ -205,5 +205,5 @@ def _checked(found: MetricValue) -> MetricValue:
     return MetricValue(number, source)
 
 
-def _is_beyond(value: Any) -> bool:
+def _is_beyond(value: object) -> bool:
     return isinstance(value, (int, float)) and _LARGEST < abs(value) < math.inf

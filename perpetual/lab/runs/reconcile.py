@@ -49,7 +49,7 @@ __all__ = [
     "scan",
 ]
 
-Changes = dict[str, list[Any]]
+Changes = dict[str, list[object]]
 _LONGEST_LAUNCH_S = 600.0  # for which a launcher on another machine is taken to live
 # For which lost runs a scheduler is asked again: the newest, for some days.
 _LATE_RUNS, _LATE_S = 20, 7 * 86_400.0
@@ -58,7 +58,9 @@ _ALIVE = {"ended_at": None, "duration_s": None, "gpu_hours": None, "run_hours": 
 _NEVER = "its launcher died before the command was started; it waits to be started again"
 
 
-def record(ctx: Context, tell: Callable[[], object], *, analyse: bool, first: Collection[str] = ()) -> dict[str, Any]:
+def record(
+    ctx: Context, tell: Callable[[], object], *, analyse: bool, first: Collection[str] = ()
+) -> dict[str, object]:
     """Scans, then (if `analyse`, and the methodology's `auto_analyze`) writes analyses and notes, then flushes to git.
 
     Args:
@@ -337,7 +339,7 @@ def look_at(ctx: Context, run: RunRow, answer: Changes, *, seen: Sighting | Exce
 
 
 def _tell_end(
-    ctx: Context, answer: Changes, change: dict[str, Any], debit: dict[str, Any] | None, evidence: str | None
+    ctx: Context, answer: Changes, change: dict[str, object], debit: dict[str, object] | None, evidence: str | None
 ) -> None:
     answer["changes"].append(change)
     if debit is not None:
@@ -395,7 +397,7 @@ def _requeue(ctx: Context, run: RunRow, seen: Sighting, answer: Changes) -> bool
     return look_at(ctx, made, answer, seen=seen)
 
 
-def _change(run: RunRow, before: str) -> dict[str, Any]:
+def _change(run: RunRow, before: str) -> dict[str, object]:
     return {
         "run_id": run.id,
         "experiment_id": run.body["experiment_id"],

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.errors import PerpetualError
 from perpetual.lab.budget import Budget
@@ -92,7 +92,7 @@ def verdict_of(seen: Sighting) -> tuple[str, str | None]:
     return "failed", f"ended by signal {seen.signal}" + (f": {seen.detail}" if seen.detail else "")
 
 
-def settle(ctx: Context, tx: LabTransaction, run: RunRow, end: Ending) -> tuple[dict[str, Any] | None, str | None]:
+def settle(ctx: Context, tx: LabTransaction, run: RunRow, end: Ending) -> tuple[dict[str, object] | None, str | None]:
     """Writes a run's end with all that follows from it; answers the debit and the evidence it made, if any."""
     ctx, seen, status, metrics = ctx, end.seen, end.status, end.metrics
     experiment = tx.get(EXPERIMENT, run.body["experiment_id"])

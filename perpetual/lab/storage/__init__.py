@@ -105,7 +105,7 @@ class Storage:
         store_migration.check_kinds(store)
         digest, size, rows = hashlib.sha256(), 0, 0
 
-        def put(document: dict[str, Any]) -> None:
+        def put(document: dict[str, object]) -> None:
             nonlocal size
             line = json.dumps(document, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode() + b"\n"
             stream.write(line)
@@ -241,7 +241,7 @@ class Storage:
 
         return {"from": present, "to": name, **self._move(name, load, {"store": name})}
 
-    def _move(self, name: str, load: Callable[[StoreBase], int], config: dict[str, Any]) -> StoreMoved:
+    def _move(self, name: str, load: Callable[[StoreBase], int], config: dict[str, object]) -> StoreMoved:
         ctx = self._ctx
 
         def build(path: Path) -> StoreBase:
@@ -283,7 +283,7 @@ def _standing_still(store: StoreBase) -> Iterator[None]:
         yield
 
 
-def _declaration(kind: Kind, count: int) -> dict[str, Any]:
+def _declaration(kind: Kind, count: int) -> dict[str, object]:
     return {
         "count": count,
         "version": kind.version,
@@ -412,7 +412,9 @@ class _Export:
         if not isinstance(found, dict):
             raise self._corrupt(number, "it is no JSON object")
         try:
-            plain: dict[str, Any] = json_copy(found)  # infinity and half characters are read, and could not be written
+            plain: dict[str, object] = json_copy(
+                found
+            )  # infinity and half characters are read, and could not be written
         except UsageError as problem:
             raise self._corrupt(number, problem.message) from problem
         return plain
@@ -435,7 +437,7 @@ class _Export:
                     found = self._document(number, line)
                     yield self._row(number, found)
 
-    def _row(self, number: int, found: dict[str, Any]) -> tuple[str, Row]:
+    def _row(self, number: int, found: dict[str, object]) -> tuple[str, Row]:
         """Returns the kind and the row of a line, once it is certain that a store can keep it."""
         try:
             kind, body = found["kind"], found["body"]
