@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from perpetual.slots.redactor import Redactor
     from perpetual.slots.store_rows import Body
     from perpetual.toolkit.helper_process import HelperProcess
+    from perpetual.toolkit.lock import FileLock
 
 __all__ = ["Clock", "Context"]
 
@@ -95,7 +96,7 @@ class Context:
         self._cached: dict[object, object] = {}
         self.kinds: dict[str, plugin_kinds.KnownKind] = {}  # that plugins bring, or have left here
         self._lock = threading.RLock()
-        self._writer: Any = None
+        self._writer: FileLock | None = None
 
     def acting_as(self, actor: str) -> Context:
         """Returns the same store and parts, in another name.

@@ -269,7 +269,7 @@ class Methodology:
         yamlfile.remove_value(self.path, (name,))
         self._read()
 
-    def _pair(self, name: str, value: Any) -> None:
+    def _pair(self, name: str, value: float) -> None:
         low = value if name == "confidence_refute_threshold" else self["confidence_refute_threshold"]
         high = value if name == "confidence_support_threshold" else self["confidence_support_threshold"]
         if low >= high:

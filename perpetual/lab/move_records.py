@@ -13,7 +13,6 @@ import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from perpetual.toolkit import user_state
 from perpetual.toolkit.atomic import dump_json, read_json, write_atomic
@@ -57,10 +56,10 @@ def is_ours(folder: Path, plan: Mapping[str, object]) -> bool:
     return bool(record.get("folder") == here["folder"] or record.get("inode") == here["inode"])
 
 
-def end(plan: Mapping[str, Any]) -> None:
+def end(plan: Mapping[str, object]) -> None:
     """Forgets a plan that was carried out. A record that stays does no harm."""
     with suppress(OSError):
-        _path(plan["nonce"]).unlink(missing_ok=True)
+        _path(str(plan["nonce"])).unlink(missing_ok=True)
 
 
 def wrong(plan: object) -> str | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perpetual.config import MARKS
 from perpetual.errors import NotPermitted
@@ -15,6 +15,9 @@ from perpetual.lab.context import Context
 from perpetual.lab.methodology import Methodology
 from perpetual.toolkit.agents import AN_AGENT, evidence, harness, mark
 from perpetual.toolkit.readers import FOR_A_PERSON
+
+if TYPE_CHECKING:
+    from perpetual.lab.bodies import NoteBody
 
 __all__ = [
     "BEHAVIOUR_TYPES",
@@ -72,7 +75,7 @@ def for_agent(ctx: Context) -> bool:
     return is_agent(ctx.actor) or mark(os.environ, ctx.config[MARKS]) is not None
 
 
-def shown_version(note: Mapping[str, Any], methodology: Methodology) -> int | None:
+def shown_version(note: NoteBody, methodology: Methodology) -> int | None:
     """Returns the intent whose text agents are shown of a note, given its row in the store.
 
     None if they are shown nothing.

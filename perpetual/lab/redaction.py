@@ -124,7 +124,7 @@ class Redaction:
             shown[name] = redactor.text(body[name] or "")
         return shown
 
-    def shown_record(self, kind: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    def shown_record(self, kind: str, body: Mapping[str, object]) -> dict[str, Any]:
         """Returns a record of another kind for a reader: one that was written before the check without its secrets."""
         return dict(body) if body.get(CHECKED) else self.cleaned(kind, dict(body))
 
@@ -133,7 +133,7 @@ class Redaction:
         found: LabStatus = self._cleaned(document)
         return found
 
-    def shown_event(self, kind: str, body: Mapping[str, Any]) -> dict[str, object]:
+    def shown_event(self, kind: str, body: Mapping[str, object]) -> dict[str, object]:
         """Returns an event for a reader; only events with words of people, runs or plugins are looked at."""
         return self.cleaned("event", dict(body)) if kind in _WORDED else dict(body)
 

@@ -14,7 +14,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perpetual.catalogue import Offer
 from perpetual.errors import Conflict, NotFound, PerpetualError, TransientError, unknown
@@ -29,7 +29,8 @@ from perpetual.toolkit.lock import FileLock
 from perpetual.toolkit.service_state import FOLDER, path_of, service_states, state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from types import FrameType
 
     from perpetual.documents.machine import DoctorCheck
     from perpetual.documents.services import ServiceLine
@@ -250,7 +251,7 @@ class _Host:
                 signal.signal(number, handler)
             self._say(ended_at=self._ctx.now(), health=None, reason=reason)
 
-    def _handle_signals(self) -> dict[int, Any]:
+    def _handle_signals(self) -> dict[int, Callable[[int, FrameType | None], object] | int | None]:
         if threading.current_thread() is not threading.main_thread():
             return {}
         return {

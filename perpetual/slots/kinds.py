@@ -100,7 +100,7 @@ def thaw_kind(data: Mapping[str, Any]) -> RecordKind:
     return RecordKind(**{**data, "fields": fields, "indexes": tuple(data["indexes"])})
 
 
-def frozen_kind(kind: RecordKind) -> dict[str, Any]:
+def frozen_kind(kind: RecordKind) -> dict[str, object]:
     """Returns the kind as JSON; `thaw_kind` makes it anew."""
     return asdict(kind)
 
@@ -149,7 +149,7 @@ def _field_problem(name: str, one: object) -> str | None:
     return None
 
 
-def value_problem(kind: RecordKind, fields: Mapping[str, Any]) -> str | None:
+def value_problem(kind: RecordKind, fields: Mapping[str, object]) -> str | None:
     """Returns why the fields can be no row of the kind, or None."""
     for name in fields:
         if name not in kind.fields:
