@@ -26,7 +26,7 @@ provider of another distribution that offers such a name is reached by its quali
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pluggy
 
@@ -34,6 +34,10 @@ from perpetual.slots import Option, Provider
 from perpetual.slots.kinds import EventKind, RecordKind
 from perpetual.slots.table import Slot
 from perpetual.toolkit.deprecation import warn_replaced
+
+if TYPE_CHECKING:
+    from perpetual.lab import Lab
+    from perpetual.records.ledgers import Event
 
 __all__ = ["GROUP", "REPLACED", "Replaced", "hookimpl", "hookspec", "plugin_manager"]
 
@@ -386,7 +390,7 @@ def perpetual_status_sections() -> list[Provider]:
 
 
 @hookspec
-def perpetual_event(event: Any, lab: Any, options: Mapping[str, Any]) -> None:
+def perpetual_event(event: Event, lab: Lab, options: Mapping[str, Any]) -> None:
     """Hears what happened.
 
     When: after the transaction that appended the event is durable, outside of it, at least once per event and
@@ -481,7 +485,7 @@ def perpetual_methodology() -> dict[str, Option]:
 
 
 @hookspec
-def perpetual_hookspecs() -> list[Any]:
+def perpetual_hookspecs() -> list[object]:
     """Brings plain hooks of a plugin's own, which it calls itself with `lab.registry.call`.
 
     When: first of all, so that other plugins may implement them. Return: modules or classes with `@hookspec`s.

@@ -6,7 +6,6 @@ Imported by the command line, the status and plugins, so that all of them name t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 __all__ = ["CAUSES", "ERROR", "cause_of", "reason_with_cause"]
 
@@ -15,7 +14,7 @@ ERROR = "error"  # the kind of the annotation that holds the last error line
 CAUSES = (ERROR, "oom", "shm", "disk", "import", "nccl", "cuda", "crash", "killed", "nan")
 
 
-def cause_of(annotations: Sequence[Mapping[str, object]]) -> Mapping[str, Any] | None:
+def cause_of(annotations: Sequence[Mapping[str, object]]) -> Mapping[str, object] | None:
     """Returns the annotation that names the cause; None where only other things were remarked."""
     for kind in CAUSES:
         for item in annotations:
@@ -24,9 +23,10 @@ def cause_of(annotations: Sequence[Mapping[str, object]]) -> Mapping[str, Any] |
     return None
 
 
-def reason_with_cause(reason: str | None, annotations: Sequence[Mapping[str, Any]]) -> str | None:
+def reason_with_cause(reason: str | None, annotations: Sequence[Mapping[str, object]]) -> str | None:
     """Returns the reason of a run's end with the line that names its cause."""
     cause = cause_of(annotations)
-    if cause is None or cause["text"] in (reason or ""):
+    text = "" if cause is None else str(cause["text"])
+    if cause is None or text in (reason or ""):
         return reason
-    return f"{reason}: {cause['text']}" if reason else str(cause["text"])
+    return f"{reason}: {text}" if reason else text

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from perpetual.api import CliContext, PerpetualError, json_option, pass_cli, printable
 from perpetual.toolkit.units import counted
+
+if TYPE_CHECKING:
+    from perpetual_report.documents import Verification
 
 __all__ = ["compare", "report", "verify"]
 
@@ -61,7 +64,7 @@ def verify(cli: CliContext, file: Path) -> int:
     return 0 if found["ok"] else 1
 
 
-def _verified(found: dict[str, Any]) -> str:
+def _verified(found: Verification) -> str:
     """Returns the findings for people."""
     lines = [
         f"{item['number']} ({item['where']}): the file says {item['claimed'] or 'nothing'!r}, "

@@ -9,7 +9,7 @@ import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.api import Experiment, Run, UsageError, to_json
 from perpetual.science.intervals import Interval, mean_of, paired_difference, welch_difference
@@ -19,7 +19,7 @@ from perpetual.toolkit.units import shown_number
 if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.documents.ledger import Effect
-    from perpetual_report.documents import ComparedPair
+    from perpetual_report.documents import ArmMetric, ComparedArm, ComparedPair, Comparison, Difference, RunLeftOut
 
 __all__ = ["Table", "compare", "markdown_of", "tables_of"]
 
@@ -34,7 +34,7 @@ class Arm(NamedTuple):
     experiment: Experiment
     run: Run | None
     runs: tuple[Run, ...]  # those that count
-    left_out: tuple[dict[str, str], ...]
+    left_out: tuple[RunLeftOut, ...]
 
     def values(self, metric: str) -> list[tuple[Run, float]]:
         """Returns the runs that have the metric, with its value."""
@@ -45,7 +45,7 @@ class Arm(NamedTuple):
         return self.experiment.design.direction if self.experiment.design.metric == metric else None
 
 
-def compare(lab: Lab, ids: Sequence[str]) -> dict[str, Any]:
+def compare(lab: Lab, ids: Sequence[str]) -> Comparison:
     """Returns the document of `perpetual compare`: `{arms, differences, metrics, pairs, notes}`.
 
     Raises:
@@ -86,7 +86,7 @@ def compare(lab: Lab, ids: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _pooled_otherwise(arms: Sequence[Mapping[str, Any]], pairs: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+def _pooled_otherwise(arms: Sequence[ComparedArm], pairs: Iterable[ComparedPair]) -> Iterable[str]:
     """Yields the effects that rest on other runs than the means of the two arms."""
     metrics = {arm["id"]: arm["metrics"] for arm in arms}
     for pair in pairs:
@@ -122,7 +122,8 @@ def _arm(lab: Lab, id: str) -> Arm:
     named = lab.runs.named([id])
     if id[:1] == "r":
         return Arm(id, lab.experiments.get(named[0].experiment_id), named[0], tuple(named), ())
-    kept, left_out = [], []
+    kept: list[Run] = []
+    left_out: list[RunLeftOut] = []
     for run in sorted(named, key=lambda run: run.replicate):
         why = _excluded(run)
         if why is None:
@@ -150,14 +151,18 @@ def _metrics(arms: Iterable[Arm]) -> list[str]:
     return [name for name in dict.fromkeys([*declared, *measured]) if name in measured]
 
 
-def _arm_document(arm: Arm, names: Sequence[str]) -> dict[str, object]:
-    metrics = {}
+def _arm_document(arm: Arm, names: Sequence[str]) -> ComparedArm:
+    metrics: dict[str, ArmMetric] = {}
     for name in names:
         values = arm.values(name)
         if values:
             folded = mean_of([value for _, value in values])
             metrics[name] = {
-                **_interval(folded),
+                "n": folded.n,
+                "mean": folded.mean,
+                "sd": folded.sd,
+                "low": folded.low,
+                "high": folded.high,
                 "values": [
                     {"run_id": run.id, "seed": run.seed, "value": value, "source": run.metric_sources.get(name)}
                     for run, value in values
@@ -174,14 +179,10 @@ def _arm_document(arm: Arm, names: Sequence[str]) -> dict[str, object]:
     }
 
 
-def _interval(folded: Interval) -> dict[str, object]:
-    return {"n": folded.n, "mean": folded.mean, "sd": folded.sd, "low": folded.low, "high": folded.high}
-
-
 # --- what differs ---------------------------------------------------------------------------------------------------
 
 
-def _differences(arms: Sequence[Arm]) -> Iterable[dict[str, object]]:
+def _differences(arms: Sequence[Arm]) -> Iterable[Difference]:
     """Yields the fields of the specifications and runs that are not the same in every arm."""
     described = {arm.id: _described(arm) for arm in arms}
     for name in dict.fromkeys(name for fields in described.values() for name in fields):
@@ -309,7 +310,7 @@ def _minus(value: float | None) -> float | None:
     return None if value is None else -value
 
 
-def _pair(a: Arm, b: Arm, metric: str) -> dict[str, object] | None:
+def _pair(a: Arm, b: Arm, metric: str) -> ComparedPair | None:
     """Returns the difference a - b of two arms that share a metric."""
     mine, theirs = a.values(metric), b.values(metric)
     if not mine or not theirs:
@@ -375,20 +376,36 @@ class Table(NamedTuple):
     rows: Sequence[tuple[str, ...]]
 
 
-def _shown_pair(item: Mapping[str, Any]) -> tuple[str, str, str]:
+def _shown_pair(item: ComparedPair) -> tuple[str, str, str]:
     """Returns a claim against its baseline with its effect, or the difference of two other arms."""
     effect = item["effect"]
     if effect is None:
-        return f"{item['a']} - {item['b']}", shown_number(item["difference"], "+.4g"), _range(item, "+.4g")
-    return f"{item['a']} against {item['b']}", shown_number(effect["value"], "+.4g"), _range(effect, "+.4g")
+        return (
+            f"{item['a']} - {item['b']}",
+            shown_number(item["difference"], "+.4g"),
+            _range(item["low"], item["high"], "+.4g"),
+        )
+    return (
+        f"{item['a']} against {item['b']}",
+        shown_number(effect["value"], "+.4g"),
+        _range(effect["low"], effect["high"], "+.4g"),
+    )
 
 
-def tables_of(found: Mapping[str, Any]) -> list[Table]:
+def tables_of(found: Comparison) -> list[Table]:
     """Returns the comparison as three tables: what differs, what was measured, which arm is better."""
     ids = [arm["id"] for arm in found["arms"]]
     differences = [(item["field"], *(_cell(item["values"][id]) for id in ids)) for item in found["differences"]]
     measured = [
-        (name, arm["id"], str(it["n"]), shown_number(it["mean"], ".5g"), _number(it["sd"]), _range(it), _runs(arm, it))
+        (
+            name,
+            arm["id"],
+            str(it["n"]),
+            shown_number(it["mean"], ".5g"),
+            _number(it["sd"]),
+            _range(it["low"], it["high"]),
+            _runs(it),
+        )
         for name in found["metrics"]
         for arm in found["arms"]
         if (it := arm["metrics"].get(name)) is not None
@@ -419,19 +436,19 @@ def _number(value: float | None) -> str:
     return "-" if value is None else shown_number(value)
 
 
-def _range(item: Mapping[str, Any], form: str = ".5g") -> str:
-    if item["low"] is None:
+def _range(low: float | None, high: float | None, form: str = ".5g") -> str:
+    if low is None or high is None:
         return "-"
-    return f"{shown_number(item['low'], form)} to {shown_number(item['high'], form)}"
+    return f"{shown_number(low, form)} to {shown_number(high, form)}"
 
 
-def _runs(arm: Mapping[str, object], item: Mapping[str, Any]) -> str:
+def _runs(item: ArmMetric) -> str:
     named = [value["run_id"] for value in item["values"]]
     more = f" and {len(named) - _RUNS_NAMED} more" if len(named) > _RUNS_NAMED else ""
     return " ".join(named[:_RUNS_NAMED]) + more
 
 
-def markdown_of(found: Mapping[str, Any]) -> str:
+def markdown_of(found: Comparison) -> str:
     """Returns the same as Markdown."""
     from perpetual_report.document import inline
 

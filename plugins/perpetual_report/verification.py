@@ -15,7 +15,7 @@ from difflib import SequenceMatcher
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.api import Debit, Run, UsageError
 from perpetual.toolkit.foreign import parse_json
@@ -28,6 +28,7 @@ from perpetual_report.snapshot import ADOPTED, ENDED, Snapshot, take
 
 if TYPE_CHECKING:
     from perpetual import Lab
+    from perpetual_report.documents import Verification
 
 __all__ = ["claims_of", "derive", "differences", "read", "verify"]
 
@@ -68,7 +69,7 @@ class Claims:
         return value
 
 
-def verify(lab: Lab, path: Path) -> dict[str, Any]:
+def verify(lab: Lab, path: Path) -> Verification:
     """Returns the answer of `perpetual verify`: `{ok, format, seq, checked, pictures, logs, problems, notes}`.
 
     Raises:
@@ -142,16 +143,26 @@ def differences(claims: Claims, derived: Derived) -> list[Problem]:
     return problems
 
 
-def _answer(claims: Claims, problems: list[Problem], notes: list[str], **counts: int) -> dict[str, object]:
+def _answer(
+    claims: Claims, problems: list[Problem], notes: list[str], *, checked: int = 0, pictures: int = 0, logs: int = 0
+) -> Verification:
     return {
         "ok": not problems,
         "format": claims.format,
         "seq": claims.mark("seq"),
-        "checked": 0,
-        "pictures": 0,
-        "logs": 0,
-        **counts,
-        "problems": [problem._asdict() for problem in problems],
+        "checked": checked,
+        "pictures": pictures,
+        "logs": logs,
+        "problems": [
+            {
+                "number": problem.number,
+                "where": problem.where,
+                "claimed": problem.claimed,
+                "found": problem.found,
+                "source": problem.source,
+            }
+            for problem in problems
+        ],
         "notes": notes,
     }
 
