@@ -100,7 +100,7 @@ def _class(name: str) -> type[Any]:
     return found
 
 
-def from_json(cls: type[R], data: Mapping[str, Any]) -> R:
+def from_json(cls: type[R], data: Mapping[str, object]) -> R:
     """Returns the record of class `cls` in a stored body; keys that the class does not have are left aside.
 
     Raises:
@@ -110,7 +110,7 @@ def from_json(cls: type[R], data: Mapping[str, Any]) -> R:
     for spec in fields(cast(Any, cls)):
         if spec.name not in data:
             continue  # the class has a default, or its constructor names what is missing
-        value = data[spec.name]
+        value: Any = data[spec.name]
         if spec.name == "seed" and data.get("is_seed_known") is False:
             value = None  # older records hold 0 there
         nested = _NESTED.get((cls.__name__, spec.name))
@@ -125,7 +125,7 @@ def from_json(cls: type[R], data: Mapping[str, Any]) -> R:
         raise KeyError(f"{cls.__name__}: {problem}") from problem
 
 
-def to_json(record: Any) -> Any:
+def to_json(record: object) -> Any:
     """Returns the JSON of a record: its fields as they are, tuples as lists."""
     if is_dataclass(record) and not isinstance(record, type):
         return {spec.name: to_json(getattr(record, spec.name)) for spec in fields(record)}

@@ -10,7 +10,7 @@ from perpetual.records.states import ExperimentStatus
 
 __all__ = ["Design", "Experiment", "Resources", "Score"]
 
-Json = dict[str, Any]
+Json = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Design:
     paired: bool = False
     on_crash: str | None = None  # "supports" or "refutes", where "it runs at all" is a binary claim itself
     confirmation: bool = False  # measured on what no earlier experiment has looked at
-    proxy: Json | None = None  # a cheaper stand-in: {args, cost_run_hours, tau}
+    proxy: dict[str, Any] | None = None  # a cheaper stand-in: {args, cost_run_hours, tau}
     proxy_of: str | None = None  # the experiment that this one is the cheap stand-in for
     changes: str | None = None  # what is changed on purpose, beside the command: code, data or environment
 
@@ -70,7 +70,7 @@ class Experiment:
     status: ExperimentStatus
     command: str | None
     cwd: str | None  # relative to the project's folder
-    env: Json
+    env: dict[str, str]
     config: Json
     notes: str
     tags: tuple[str, ...]

@@ -49,9 +49,9 @@ class Run:
     max_rss_bytes: int | None = None  # of its largest process
     cpu_s: float | None = None  # user and system, of all its processes
     shares_folder: bool = False  # another run was live in its working directory, whose files may be of either
-    annotations: tuple[Json, ...] = ()  # {kind, text, source}: what was seen beside the exit record; decides nothing
+    annotations: tuple[dict[str, str], ...] = ()  # {kind, text, source} beside the exit record; decides nothing
     chosen_seed: bool = False  # picked by hand, so that what it measured weighs nothing
-    metric_sources: Json = field(default_factory=dict)  # the file and line that each metric was read from
+    metric_sources: dict[str, str] = field(default_factory=dict)  # the file and line that each metric was read from
     versions: Json = field(default_factory=dict)  # {code, data, environment} that it started with, null where unknown
     host: str | None = None  # the machine that it runs or ran on, by its name; null where that is not known
     pending: bool = False  # launching, and in the queue of its scheduler's engine, whose words are the reason

@@ -138,7 +138,7 @@ def _hypothesis(record: Hypothesis, last: Step, told: Mapping[str, Mapping[str, 
     return replace(record, statement=statement, prior=last.prior, flags=tuple(last.fold["flags"]), **folded)
 
 
-def _run(record: Run, status: RunStatus, remarks: Sequence[dict[str, object]]) -> Run:
+def _run(record: Run, status: RunStatus, remarks: Sequence[dict[str, str]]) -> Run:
     """Returns the run as it was: one that has ended since had no result then."""
     if status in ENDED:
         return record
