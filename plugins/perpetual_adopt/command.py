@@ -88,7 +88,12 @@ def _text(document: Adoption) -> str:
         lines.append(f"{verb}: {document['moved']['from']} -> {document['moved']['to']}")
     lines.append(f"{deed}: {found}")
     if any(document["known"].values()):
-        known = ", ".join(f"{count} {name}" for name, count in document["known"].items() if count)
+        before = document["known"]
+        words = (
+            (before["hypotheses"], "hypothesis", "hypotheses"), (before["experiments"], "experiment", None),
+            (before["runs"], "run", None), (before["notes"], "note", None),
+        )  # fmt: skip
+        known = ", ".join(counted(*each) for each in words if each[0])
         lines.append(f"known already: {known}")
     if not document["is_complete"]:
         lines.append("there is more: the same command takes the next ones")

@@ -56,7 +56,7 @@ class GpuPlacement(Placement):
         """Returns how the devices fare, and whether other projects see the leases of this one."""
         reading = view.backend().read()
         if not reading.gpus:
-            return Finding(None, reading.reason or "no GPU")
+            return Finding(None, f"{reading.reason or 'no GPU'} (optional)")
         sick = [f"GPU {gpu.index}: {gpu.error}" for gpu in reading.gpus if not gpu.healthy]
         detail = "; ".join(sick) or f"{len(reading.gpus)} healthy GPUs, driver {reading.driver}"
         if not sick and (problem := claims.problem()) is not None:

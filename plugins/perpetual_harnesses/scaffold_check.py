@@ -68,7 +68,7 @@ def _look(view: ScaffoldView, name: str) -> tuple[bool | None, str, str | None]:
         return True, files, None
     found = shutil.which(program)
     if found is None:
-        return None, f"{files}; there is no program {program} on the PATH", None
+        return None, f"{files}; there is no program {program} on the PATH (optional)", None
     if os.path.realpath(found).startswith(os.path.join(os.path.realpath(view.root), "")):
         return None, f"{files}; {found} lies in the project and is not started", "take the project off the PATH"
     listing = harness.listing()

@@ -64,6 +64,10 @@ def test_a_verdict_comes_before_its_numbers_and_each_word_is_explained(decided: 
 def test_a_word_that_is_not_used_is_not_explained(text: Text) -> None:
     text("hypotheses", "add", "it is so")
     assert "interval" not in text("hypotheses", "show", "h1")
+    text("hypotheses", "update", "h1", "--status", "refuted", "--why", "no")
+    shown = text("hypotheses", "show", "h1")
+    assert shown.startswith("h1  refuted (by person)")
+    assert f"refuted: {WORDS['refuted']}" not in shown  # nothing was tested
 
 
 @pytest.mark.slow
