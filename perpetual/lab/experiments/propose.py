@@ -12,16 +12,14 @@ from perpetual.lab.context import Context
 from perpetual.lab.engines.schedulers import engine_options, named
 from perpetual.lab.evidence.confidence import baseline_values, pools_with, prediction_of, predictions_of
 from perpetual.lab.evidence.warnings import seen_before
-from perpetual.lab.experiments.design import check_replicates, design_of
+from perpetual.lab.experiments.design import design_of
 from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS, KEY, RUN, ExperimentRow, HypothesisRow, RunRow
 from perpetual.lab.ledger.experiments import ExperimentRecords, argv_of, design_key, spec_hash
 from perpetual.lab.ledger.hypotheses import HypothesisRecords, tags_of
-from perpetual.lab.ledger.specification import Specification
+from perpetual.lab.ledger.specification import LONGEST_GIVEN_TITLE, Specification
 from perpetual.lab.proposals import Proposals
 from perpetual.records import ENDED, Experiment, Resources, Score, from_json, one_line, to_json
 from perpetual.toolkit.jsoncopy import json_copy
-from perpetual.toolkit.limits import LONGEST_COMMAND, fits, fits_tags, fits_text
-from perpetual.toolkit.units import LONGEST_S, bounded, finite
 
 if TYPE_CHECKING:
     from perpetual.lab.bodies import DesignBody, DraftBody, ExperimentBody
@@ -29,18 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["as_weighed", "ended_elsewhere", "propose", "serves", "state_of", "written"]
 
 _SMALLEST_WALL_S = 60.0
-# Beyond these a number is a slip of the keyboard.
-_MOST_GPUS = 10_000
-_MOST_CPUS = 100_000
-_MOST_NODES = 100_000
-_MOST_BYTES = 2**60
-_HIGHEST_PRIORITY = 1_000_000_000  # and the lowest below 0: what every reader of the record takes as a number
 _LONGEST_TITLE = 120  # of one that is made
-_LONGEST_GIVEN_TITLE = 500
-_LONGEST_NOTES = 16_000
-_LONGEST_PATH = 1_000
-_LARGEST_CONFIG = 256 * 1024  # bytes of JSON
-_LARGEST_ENV = 64 * 1024
 
 
 def propose(
@@ -52,9 +39,6 @@ def propose(
     dry_run: bool = False,
 ) -> Experiment:
     """Returns a new proposed experiment, as `Experiments.propose` says."""
-    bounded(spec.title or "", "the title", _LONGEST_GIVEN_TITLE)
-    bounded(spec.notes, "the text of the notes", _LONGEST_NOTES)
-    _check_sizes(spec)
     if dry_run:
         return _propose(ctx, hypothesis_id, spec, idempotency_key, dry_run)
     with ctx.store.transaction() as tx:  # or what it is compared with changes until it is written
@@ -66,7 +50,7 @@ def _propose(
     ctx: Context, hypothesis_id: str | None, spec: Specification, idempotency_key: str | None, dry_run: bool
 ) -> Experiment:
     if spec.title is not None:
-        spec = replace(spec, title=one_line(spec.title)[:_LONGEST_GIVEN_TITLE])
+        spec = replace(spec, title=one_line(spec.title)[:LONGEST_GIVEN_TITLE])
     hypothesis = ctx.need(HYPOTHESIS, hypothesis_id) if hypothesis_id is not None else None
     if spec.extends is not None:
         return _extend(ctx, spec, spec.extends, hypothesis, idempotency_key, dry_run)
@@ -74,14 +58,10 @@ def _propose(
     if spec.command is not None:
         argv_of(spec.command)
     design = design_of(ctx, hypothesis, spec)
-    _check_env(spec.env or {})
-    cwd = spec.cwd
-    if cwd is not None and (cwd.startswith(("/", "~")) or ".." in cwd.split("/")):
-        raise UsageError(f"the working directory must lie inside the project, not {cwd}", hint="a relative path")
     draft: DraftBody = {
         "command": spec.command,
         "env": dict(spec.env or {}),
-        "cwd": cwd,
+        "cwd": spec.cwd,
         "config": json_copy(spec.config or {}, "config"),
         "resources": to_json(_resources(ctx, spec)),
         "design": to_json(design),
@@ -112,7 +92,6 @@ def _extend(
         )
     source = ctx.need(EXPERIMENT, source_id)
     body = source.body
-    check_replicates(spec.replicates)
     hypothesis = ctx.need(HYPOTHESIS, body["hypothesis_id"]) if body["hypothesis_id"] else None
     if hypothesis is not None and asked_for is not None and asked_for.id != hypothesis.id:
         raise UsageError(f"{source.id} tests {hypothesis.id}, not {asked_for.id}", hint="leave out -h")
@@ -177,26 +156,14 @@ def written(
 
 
 def _resources(ctx: Context, spec: Specification) -> Resources:
-    if spec.cpus is not None and not 0 <= spec.cpus <= _MOST_CPUS:
-        raise UsageError(f"--cpus must be 0 to {_MOST_CPUS}, not {spec.cpus}")
     no_output_s, wall_s = spec.no_output_s, spec.wall_s
     if no_output_s is None:
         no_output_s = ctx.config.methodology["no_output_s"]
-    else:
-        finite(no_output_s, "the time without output", minimum=1.0, maximum=LONGEST_S)
-    if not 0 <= spec.gpus <= _MOST_GPUS:
-        raise UsageError(f"--gpus must be 0 to {_MOST_GPUS}, not {spec.gpus}")
-    if wall_s is not None:
-        finite(wall_s, "the wall limit", above=0.0, maximum=LONGEST_S)
-    elif spec.cost_run_hours is not None:
+    if wall_s is None and spec.cost_run_hours is not None:
         # cost is in run-hours, wall hours times GPUs: the limit is on the wall clock
         wall_s = max(_SMALLEST_WALL_S, 1.5 * spec.cost_run_hours * 3600.0 / max(1, spec.gpus))
-    else:
+    elif wall_s is None:
         wall_s = ctx.config.methodology["default_wall_s"]
-    if spec.memory_bytes is not None and not 0 < spec.memory_bytes <= _MOST_BYTES:
-        raise UsageError(f"--memory must be 1 to {_MOST_BYTES} bytes, not {spec.memory_bytes}")
-    if spec.nodes is not None and not 1 <= spec.nodes <= _MOST_NODES:
-        raise UsageError(f"--nodes must be 1 to {_MOST_NODES}, not {spec.nodes}")
     scheduler, engine = _scheduler(ctx, spec)
     return Resources(
         gpus=spec.gpus,
@@ -220,25 +187,6 @@ def _scheduler(ctx: Context, spec: Specification) -> tuple[str | None, dict[str,
         return None, {}
     name = ctx.config["scheduler"] if spec.scheduler is None else spec.scheduler
     return name, engine_options(named(ctx, name), name, json_copy(spec.engine or {}, "engine options"))
-
-
-def _check_env(env: Mapping[str, str]) -> None:
-    for name, value in env.items():
-        if not name or "=" in name or "\0" in name + value:
-            # The value stays out of the message: it may be a secret.
-            raise UsageError(f"{name!r} cannot be set as a variable of the environment", hint="as in LR=0.1")
-
-
-def _check_sizes(spec: Specification) -> None:
-    fits_text(spec.command, "the command", LONGEST_COMMAND)
-    fits_text(spec.cwd, "the working directory", _LONGEST_PATH)
-    fits_tags(spec.tags)
-    fits(spec.config, "config", _LARGEST_CONFIG)
-    fits(spec.env, "env", _LARGEST_ENV)
-    fits(spec.engine, "engine", _LARGEST_ENV)
-    fits(spec.proxy, "proxy", _LARGEST_ENV)
-    if not -_HIGHEST_PRIORITY <= spec.priority <= _HIGHEST_PRIORITY:
-        raise UsageError(f"the priority lies between -{_HIGHEST_PRIORITY:,} and {_HIGHEST_PRIORITY:,}")
 
 
 def _check_new(ctx: Context, draft: DraftBody, key: str | None) -> None:

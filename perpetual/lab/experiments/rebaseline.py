@@ -12,7 +12,6 @@ from perpetual.errors import Conflict
 from perpetual.lab.context import Context
 from perpetual.lab.evidence.confidence import users_of
 from perpetual.lab.evidence.stale import root_of
-from perpetual.lab.experiments.design import check_replicates
 from perpetual.lab.experiments.propose import draft_like, written
 from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS
 from perpetual.lab.ledger.experiments import ExperimentRecords
@@ -42,7 +41,6 @@ def rebaseline(
     if body["command"] is None or "approved_hash" not in body:
         raise Conflict(f"{root.id} has no command that was approved here", hint="propose a baseline: perpetual propose")
     count = body["design"]["replicates"] if replicates is None else replicates
-    check_replicates(count)
     hypothesis = ctx.need(HYPOTHESIS, body["hypothesis_id"]) if body["hypothesis_id"] else None
     draft = draft_like(body, replicates=count)
     title = f"{root.id} anew: {body['title']}"[:_LONGEST_TITLE]

@@ -8,7 +8,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 
-__all__ = ["Specification"]
+from perpetual.errors import UsageError, unknown
+from perpetual.toolkit.limits import LONGEST_COMMAND, fits, fits_tags, fits_text
+from perpetual.toolkit.units import LONGEST_S, bounded, finite
+
+__all__ = ["LONGEST_GIVEN_TITLE", "MOST_RUN_HOURS", "Specification"]
+
+_KINDS = ("gaussian", "binary")
+_CLAIMS = ("at_least", "value", "any", "none")
+_OUTCOMES = ("supports", "refutes")
+LONGEST_GIVEN_TITLE = 500
+_LONGEST_NOTES = 16_000
+_LONGEST_PATH = 1_000
+_LARGEST_CONFIG = 256 * 1024  # bytes of JSON
+_LARGEST_ENV = 64 * 1024
+# Beyond these a number is a slip of the keyboard.
+MOST_RUN_HOURS = 1e6
+_MOST_REPLICATES = 10_000
+_MOST_GPUS = 10_000
+_MOST_CPUS = 100_000
+_MOST_NODES = 100_000
+_MOST_BYTES = 2**60
+_HIGHEST_PRIORITY = 1_000_000_000  # and the lowest below 0: every reader of the record takes it as a number
 
 # What an extension says of itself; everything else it takes over from the experiment that it extends.
 _OF_AN_EXTENSION = frozenset({"extends", "title", "notes", "tags", "priority", "replicates"})
@@ -19,7 +40,8 @@ class Specification:
     """As it was asked for; what is left out comes from the hypothesis's prediction and the methodology.
 
     With a metric, a direction, an mde and a baseline the experiment makes a claim and its runs become evidence;
-    without a claim it is a baseline or an exploration.
+    without a claim it is a baseline or an exploration. It checks itself when it is built: a UsageError names what no
+    project takes. What depends on the project is checked when it is proposed.
     """
 
     command: str | None = None
@@ -56,6 +78,68 @@ class Specification:
     nodes: int | None = None
     scheduler: str | None = None  # that starts its runs, by its provider's name; by default the configured one
     engine: Mapping[str, object] | None = None  # options of that scheduler; see `Scheduler.engine_options`
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for a word, a number or a size that no project takes."""
+        self._check_sizes()
+        self._check_words()
+        self._check_numbers()
+        self._check_resources()
+
+    def _check_sizes(self) -> None:
+        bounded(self.title or "", "the title", LONGEST_GIVEN_TITLE)
+        bounded(self.notes, "the text of the notes", _LONGEST_NOTES)
+        fits_text(self.command, "the command", LONGEST_COMMAND)
+        fits_text(self.cwd, "the working directory", _LONGEST_PATH)
+        fits_tags(self.tags)
+        fits(self.config, "config", _LARGEST_CONFIG)
+        fits(self.env, "env", _LARGEST_ENV)
+        fits(self.engine, "engine", _LARGEST_ENV)
+        fits(self.proxy, "proxy", _LARGEST_ENV)
+
+    def _check_words(self) -> None:
+        if self.kind not in _KINDS:
+            raise UsageError(unknown("kind of metric", self.kind, _KINDS))
+        if self.claim is not None and self.claim not in _CLAIMS:
+            raise UsageError(unknown("claim", self.claim, _CLAIMS))
+        if self.on_crash is not None and self.on_crash not in _OUTCOMES:
+            raise UsageError(unknown("outcome of a crash", self.on_crash, _OUTCOMES))
+        cwd = self.cwd
+        if cwd is not None and (cwd.startswith(("/", "~")) or ".." in cwd.split("/")):
+            raise UsageError(f"the working directory must lie inside the project, not {cwd}", hint="a relative path")
+        for name, value in (self.env or {}).items():
+            if not name or "=" in name or "\0" in name + value:
+                # The value stays out of the message: it may be a secret.
+                raise UsageError(f"{name!r} cannot be set as a variable of the environment", hint="as in LR=0.1")
+
+    def _check_numbers(self) -> None:
+        if not -_HIGHEST_PRIORITY <= self.priority <= _HIGHEST_PRIORITY:
+            raise UsageError(f"the priority lies between -{_HIGHEST_PRIORITY:,} and {_HIGHEST_PRIORITY:,}")
+        for name, value, above in (("mde", self.mde, True), ("noise", self.noise, False), ("tau", self.tau, False)):
+            if value is not None:
+                finite(value, name, above=0.0 if above else None, minimum=None if above else 0.0)
+        if self.noise == 0:
+            raise UsageError(
+                "noise 0 declares that seeds make no difference", hint="leave --noise out: the runs themselves show it"
+            )
+        if self.cost_run_hours is not None:
+            finite(self.cost_run_hours, "the cost", minimum=0.0, maximum=MOST_RUN_HOURS)
+        if not 1 <= self.replicates <= _MOST_REPLICATES:
+            raise UsageError(f"replicates must be 1 to {_MOST_REPLICATES}, not {self.replicates}")
+
+    def _check_resources(self) -> None:
+        if not 0 <= self.gpus <= _MOST_GPUS:
+            raise UsageError(f"--gpus must be 0 to {_MOST_GPUS}, not {self.gpus}")
+        if self.cpus is not None and not 0 <= self.cpus <= _MOST_CPUS:
+            raise UsageError(f"--cpus must be 0 to {_MOST_CPUS}, not {self.cpus}")
+        if self.memory_bytes is not None and not 0 < self.memory_bytes <= _MOST_BYTES:
+            raise UsageError(f"--memory must be 1 to {_MOST_BYTES} bytes, not {self.memory_bytes}")
+        if self.nodes is not None and not 1 <= self.nodes <= _MOST_NODES:
+            raise UsageError(f"--nodes must be 1 to {_MOST_NODES}, not {self.nodes}")
+        if self.wall_s is not None:
+            finite(self.wall_s, "the wall limit", above=0.0, maximum=LONGEST_S)
+        if self.no_output_s is not None:
+            finite(self.no_output_s, "the time without output", minimum=1.0, maximum=LONGEST_S)
 
     def beside_extension(self) -> list[str]:
         """Returns what is given although more replicates of another experiment take it over from that one."""
