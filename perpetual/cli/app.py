@@ -287,7 +287,8 @@ def _tell(cli: CliContext, error: dict[str, Any], data: Mapping[str, object] | N
         except OSError:
             _give_up_output()  # full, or its reader has gone: what is left is to tell people
     text = f"error: {printable(error['message'])}\n"
-    hint = error["hint"] or (f"perpetual {cli.command} --help" if error["code"] == "usage" and cli.command else None)
+    way_out = f"perpetual {cli.command} --help" if error["code"] == "usage" and cli.command else None
+    hint = error["hint"] or cli.hint(way_out)
     if hint:
         text += f"hint: {printable(hint)}\n"
     if cli.for_agent and error["code"] not in _OWN_ERRORS:
