@@ -39,13 +39,25 @@ def mapper(jobs: int) -> Iterator[Mapper]:
     if jobs == 1:
         yield map
         return
-    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures import ProcessPoolExecutor, wait
     from concurrent.futures.process import BrokenProcessPool
     from multiprocessing import get_context
 
     pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_stay)
+
+    def spread(function: Callable[[_Item], _Answer], items: Iterable[_Item], /) -> Iterator[_Answer]:
+        # Not `pool.map`: it cancels what is left as soon as one worker died, while the thread of the pool gives each
+        # of these the same failure. Before Python 3.13 that thread then stops before it has waited for its processes.
+        left = [pool.submit(function, item) for item in items]
+        try:
+            while left:
+                yield left.pop(0).result()
+        except BrokenProcessPool:
+            wait(left)
+            raise
+
     try:
-        yield pool.map
+        yield spread
     except BrokenProcessPool as problem:
         raise PerpetualError(
             "a worker process died", hint="what it was given to compute may have ended it; try with --jobs 1"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree
 from dataclasses import fields
 from pathlib import Path
@@ -221,6 +224,19 @@ def test_a_policy_that_kills_its_worker_ends_the_bench_with_a_word(outside: Path
     (outside / "dies.py").write_text("import os\nos._exit(3)\n")
     with pytest.raises(PerpetualError, match="a worker process died"), mapper(2) as spread:
         bench({"dies": FilePolicy(outside / "dies.py")}, episodes=1, run=spread)
+
+
+def die_late(code: int) -> None:
+    """Ends this process, once everything has been handed in."""
+    time.sleep(1.0)
+    os._exit(code)
+
+
+def test_a_dead_worker_is_reported_beside_much_waiting_work() -> None:
+    # The thread of the pool gives each waiting item the failure: it must come through, and wait for both processes.
+    with pytest.raises(PerpetualError, match="a worker process died"), mapper(2) as spread:
+        list(spread(die_late, [3] * 20_000))
+    assert not multiprocessing.active_children()
 
 
 def test_the_document_has_the_fields_of_a_result() -> None:
