@@ -62,10 +62,10 @@ def _rows(item: HypothesisLine) -> str:
 
 
 def _hypothesis(item: HypothesisLine, cautions: dict[str, list[str]]) -> str:
-    told = "".join(f"; {_line(text, 90)}" for text in cautions.get(item["id"], ())[:2])
+    remarks = "".join(f"; {_line(text, 90)}" for text in cautions.get(item["id"], ())[:2])
     return (
         f"- {item['id']} [{item['status']}] confidence {item['confidence']:.2f} "
-        f"({_bound(item)}, {_rows(item)}{told}): "
+        f"({_bound(item)}, {_rows(item)}{remarks}): "
         f"{_line(item['statement'])}"
     )
 

@@ -117,11 +117,11 @@ def adopt(
                 root, name, methodology, gpu_hours, set_aside=place.name if moved else None, safe=safe
             )
     with opened as place_of, source.opened():
-        told = take(place_of, source, Wishes(hypothesis_id, limit, is_takeover, dry_run, progress))
-        following = [] if dry_run else _next(place_of, source, told["experiments_total"])
+        taken = take(place_of, source, Wishes(hypothesis_id, limit, is_takeover, dry_run, progress))
+        following = [] if dry_run else _next(place_of, source, taken["experiments_total"])
         bound = place_of.budget.limit_gpu_hours()
         project = str(place_of.config["project"])
-        return _document(source, told, moved, left, place_of.root, project, bound, following, dry_run=dry_run)
+        return _document(source, taken, moved, left, place_of.root, project, bound, following, dry_run=dry_run)
 
 
 def _free(root: Path) -> Path:
@@ -159,7 +159,7 @@ def _as_it_is(lab: Callable[[], Lab]) -> Iterator[Lab]:
 
 def _document(
     source: Source,
-    told: Rehearsed,
+    taken: Rehearsed,
     moved: dict[str, str] | None,
     left: list[Skipped],
     root: Path,
@@ -177,20 +177,20 @@ def _document(
         "project": project,
         "path": os.fspath(root),
         "moved": moved,
-        "hypotheses": told["hypotheses"],
-        "experiments": told["experiments"],
-        "runs": told["runs"],
-        "evidence": told["evidence"],
-        "notes": told["notes"],
-        "known": told["known"],
-        "skipped": [*told["skipped"], *more],
+        "hypotheses": taken["hypotheses"],
+        "experiments": taken["experiments"],
+        "runs": taken["runs"],
+        "evidence": taken["evidence"],
+        "notes": taken["notes"],
+        "known": taken["known"],
+        "skipped": [*taken["skipped"], *more],
         "budget": {
-            "gpu_hours": told["gpu_hours"],
-            "run_hours": told["run_hours"],
-            "debited_gpu_hours": told["debited_gpu_hours"],
+            "gpu_hours": taken["gpu_hours"],
+            "run_hours": taken["run_hours"],
+            "debited_gpu_hours": taken["debited_gpu_hours"],
             "limit_gpu_hours": limit_gpu_hours,
         },
-        "is_complete": told["is_complete"],
+        "is_complete": taken["is_complete"],
         "dry_run": dry_run,
         "next": following,
     }
