@@ -36,7 +36,7 @@ _WORDED = frozenset({
     "run_status", "run_annotated", "note_promoted", "note_rejected", "note_failed", "proposer_failed",
 })  # fmt: skip
 _WHOLE = frozenset({"setting", "fold", "key"})  # the kernel's own
-_MARKS = re.compile(r"\[redacted(?::[\w.-]{1,80})?\]|<redacted>")
+_MARKS = r"\[redacted(?::[\w.-]{1,80})?\]|<redacted>"
 
 
 class Redaction:
@@ -154,7 +154,7 @@ def only_removes(text: str, redacted: str) -> bool:
     """Returns whether `redacted` is `text` with spans replaced by a redaction mark, and holds no other words."""
     if redacted == text:
         return True
-    first, *rest = _MARKS.split(redacted)
+    first, *rest = re.split(_MARKS, redacted)
     if not rest or not text.startswith(first):
         return False
     position, last = len(first), rest.pop()

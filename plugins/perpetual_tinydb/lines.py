@@ -13,18 +13,32 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict, TypeGuard
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 if TYPE_CHECKING:
+    from typing import TypedDict, TypeGuard
+
     from perpetual.api import Row
+
+    class RowLine(TypedDict):
+        """What the line of a row holds: kind, row and checksum."""
+
+        k: str
+        r: Row
+        c: str
+
+    class _CommitLine(TypedDict):
+        n: int
+        rows: int
+        c: str
+
 
 __all__ = [
     "TAIL",
     "Commit",
     "Damaged",
     "Entry",
-    "RowLine",
     "commit_line",
     "commits",
     "dump",
@@ -59,20 +73,6 @@ class Entry:
     row: Row
     offset: int
     length: int
-
-
-class RowLine(TypedDict):
-    """What the line of a row holds: kind, row and checksum."""
-
-    k: str
-    r: Row
-    c: str
-
-
-class _CommitLine(TypedDict):
-    n: int
-    rows: int
-    c: str
 
 
 @dataclass(frozen=True, slots=True)

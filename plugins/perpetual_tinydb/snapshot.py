@@ -17,12 +17,41 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NotRequired, TypeAlias, TypedDict, TypeGuard
+from typing import TYPE_CHECKING, TypeAlias
 from zlib import crc32
 
 from perpetual.api import Row
 from perpetual.toolkit.confined import open_file, read_bytes
-from perpetual_tinydb.lines import Damaged, RowLine, dump, is_row, seal, unseal
+from perpetual_tinydb.lines import Damaged, dump, is_row, seal, unseal
+
+if TYPE_CHECKING:
+    from typing import NotRequired, TypedDict, TypeGuard
+
+    from perpetual_tinydb.lines import RowLine
+
+    class _FieldTable(TypedDict):
+        values: _Place
+        ends: _Place
+        numbers: _Place
+
+    class _KindTable(TypedDict):
+        numbers: _Place
+        offsets: _Place
+        lengths: _Place
+        prefix: NotRequired[str | None]
+        ids: _Place
+        fields: dict[str, _FieldTable]
+
+    class _Table(TypedDict):
+        """The line of an index."""
+
+        commit: int
+        size: int  # of the rows' file
+        sum: int  # the checksum of the arrays
+        byteorder: str
+        kinds: dict[str, _KindTable]
+        feed: Sequence[_Place]
+
 
 __all__ = ["SHARED", "Key", "Snapshot", "key_of", "write_snapshot"]
 
@@ -30,32 +59,6 @@ Key: TypeAlias = object  # what an index knows a field's value by: it is hashabl
 SHARED = "[]"  # the key that says little: rows under it may have different values
 _BLOCK_BYTES = 1 << 20
 _Place: TypeAlias = Sequence[int]  # begin and length of an array in the bytes behind the index's line
-
-
-class _FieldTable(TypedDict):
-    values: _Place
-    ends: _Place
-    numbers: _Place
-
-
-class _KindTable(TypedDict):
-    numbers: _Place
-    offsets: _Place
-    lengths: _Place
-    prefix: NotRequired[str | None]
-    ids: _Place
-    fields: dict[str, _FieldTable]
-
-
-class _Table(TypedDict):
-    """The line of an index."""
-
-    commit: int
-    size: int  # of the rows' file
-    sum: int  # the checksum of the arrays
-    byteorder: str
-    kinds: dict[str, _KindTable]
-    feed: Sequence[_Place]
 
 
 def key_of(value: object) -> Key:
