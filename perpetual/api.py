@@ -96,7 +96,7 @@ if TYPE_CHECKING:  # `as` says that the name is public
     from perpetual.slots.harness import WAYS as WAYS
     from perpetual.slots.harness import FilePlan as FilePlan
     from perpetual.slots.harness import Harness as Harness
-    from perpetual.slots.harness import Listing as Listing
+    from perpetual.slots.harness import ListCommand as ListCommand
     from perpetual.slots.harness import Scaffold as Scaffold
     from perpetual.slots.kinds import EventKind as EventKind
     from perpetual.slots.kinds import Field as Field
@@ -188,7 +188,7 @@ _HOMES = {
     "perpetual.slots.capture": "Capture CodeReader CodeState RunChanges RunEnd RunFacts RunStart",
     "perpetual.slots.gate": "Gate GateFinding GateVerdict Provenance",
     "perpetual.slots.gpu": "Gpu GpuBackend GpuProcess MigDevice Reading",
-    "perpetual.slots.harness": "WAYS FilePlan Harness Listing Scaffold",
+    "perpetual.slots.harness": "WAYS FilePlan Harness ListCommand Scaffold",
     "perpetual.slots.kinds": "EventKind Field RecordKind",
     "perpetual.slots.mcp": "LabOpener McpServer",
     "perpetual.slots.memory": "Memory NoteCommit PathRefused",

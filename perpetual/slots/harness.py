@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["WAYS", "FilePlan", "Harness", "Listing", "Scaffold"]
+__all__ = ["WAYS", "FilePlan", "Harness", "ListCommand", "Scaffold"]
 
 WAYS = ("own", "json", "json_items", "toml", "block")
 
@@ -48,8 +48,8 @@ class FilePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    """A command by which a harness tells its MCP servers; the patterns are searched in what it prints, line by line."""
+class ListCommand:
+    """A command by which a harness lists its MCP servers; the patterns are searched in what it prints, line by line."""
 
     command: tuple[str, ...]
     accepted: str  # there, the harness takes Perpetual's entry
@@ -82,6 +82,6 @@ class Harness(ABC):
         """
         return None
 
-    def listing(self) -> Listing | None:
+    def listing(self) -> ListCommand | None:
         """Returns how the harness is asked whether it takes the scaffold."""
         return None

@@ -24,7 +24,7 @@ import pytest
 
 from perpetual.config import FOLDER
 from perpetual.registry import Registry
-from perpetual.slots.harness import WAYS, FilePlan, Harness, Listing, Scaffold
+from perpetual.slots.harness import WAYS, FilePlan, Harness, ListCommand, Scaffold
 from perpetual.slots.scaffolder import OfferedHarness, Scaffolder, ScaffoldView
 from perpetual.slots.table import SLOTS
 
@@ -209,7 +209,7 @@ class HarnessContract:
         program, listing = harness.program(), harness.listing()
         assert program is None or (program and not set(program) & set("/\\ ")), f"{program!r} is no program's name"
         if listing is not None:
-            assert type(listing) is Listing
+            assert type(listing) is ListCommand
             assert listing.command[:1] == (program,), "a listing asks the harness's own program"
             assert listing.accepted, "every answer would be a yes"
             for pattern in (listing.accepted, listing.waiting):

@@ -17,9 +17,9 @@ from perpetual.api import Conflict, ForeignProject, NoProject, UsageError
 from perpetual.toolkit.atomic import dump_json
 from perpetual.toolkit.named_path import named_path
 from perpetual.toolkit.readers import agent_steps
-from perpetual_adopt.agent import AgentProject
 from perpetual_adopt.commits import Commits
-from perpetual_adopt.find import BACKUP
+from perpetual_adopt.detect import BACKUP
+from perpetual_adopt.perpetual_agent import AgentProject
 from perpetual_adopt.source import AUTORESEARCH, Replicate, Skipped, Source, Wanted
 from perpetual_adopt.taking import Rehearsed, Wishes, rehearse, take
 

@@ -49,7 +49,7 @@ def adopt(
     predicted is shown and counts for nothing. Doing it again takes what is new.
     """
     from perpetual_adopt.adoption import adopt as take
-    from perpetual_adopt.find import find
+    from perpetual_adopt.detect import find
     from perpetual_adopt.source import Wanted
 
     wanted = Wanted(names, metric, direction)

@@ -1,6 +1,6 @@
 """Answer of every reader: one source of earlier work, recognised, and streamed as items.
 
-Imported by the readers and by `find.py`.
+Imported by the readers and by `detect.py`.
 """
 
 from __future__ import annotations

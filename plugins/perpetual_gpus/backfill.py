@@ -14,8 +14,8 @@ from math import inf
 from typing import NamedTuple
 
 from perpetual.api import GpuNeed
+from perpetual_gpus.leasable import Hold, Unit
 from perpetual_gpus.packing import pick
-from perpetual_gpus.units import Hold, Unit
 
 __all__ = ["Start", "first_start", "pick_behind"]
 

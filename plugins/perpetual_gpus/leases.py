@@ -28,9 +28,9 @@ from perpetual.api import (
 from perpetual.toolkit.units import shown_bytes
 from perpetual_gpus.backfill import first_start, pick_behind
 from perpetual_gpus.claims import Claim, Home, deciding, home_of, living, others
+from perpetual_gpus.leasable import Unit, holds_of, units_of
 from perpetual_gpus.owners import Owner, owners_of
 from perpetual_gpus.packing import could_ever, pick, waits_for
-from perpetual_gpus.units import Unit, holds_of, units_of
 
 __all__ = ["Devices", "Silence"]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from perpetual.api import GpuNeed
 from perpetual.toolkit.units import shown_bytes
-from perpetual_gpus.units import Unit
+from perpetual_gpus.leasable import Unit
 
 __all__ = ["could_ever", "pick", "waits_for"]
 

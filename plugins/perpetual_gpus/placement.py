@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from perpetual.api import Finding, GpuStatus, Placement, PlacementView, RunNote, Survey
 from perpetual_gpus import claims
+from perpetual_gpus.gpu_status import shown_device
+from perpetual_gpus.leasable import holds_of, units_of
 from perpetual_gpus.leases import Devices, Silence
 from perpetual_gpus.owners import owners_of
-from perpetual_gpus.shown import shown_device
-from perpetual_gpus.units import holds_of, units_of
 from perpetual_gpus.watch import notes_of
 
 __all__ = ["EVERY_S", "GpuPlacement", "build"]

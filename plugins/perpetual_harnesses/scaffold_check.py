@@ -14,7 +14,7 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from perpetual.api import Finding, Listing, PerpetualError, ScaffoldView
+from perpetual.api import Finding, ListCommand, PerpetualError, ScaffoldView
 from perpetual.toolkit.units import counted
 from perpetual_harnesses.scaffold import scaffold
 from perpetual_harnesses.scaffold_record import read
@@ -79,7 +79,7 @@ def _look(view: ScaffoldView, name: str) -> tuple[bool | None, str, str | None]:
     return ok, f"{files}; {said}", steps
 
 
-def _ask(program: str, listing: Listing, folder: Path) -> tuple[bool | None, str]:
+def _ask(program: str, listing: ListCommand, folder: Path) -> tuple[bool | None, str]:
     """Returns whether the harness takes its entry; None where it could not be asked or waits for a person."""
     command = " ".join(listing.command)
     try:

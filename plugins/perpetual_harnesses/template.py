@@ -15,7 +15,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import NotRequired, TypedDict
 
-from perpetual.api import FilePlan, Harness, Listing, PluginError, Scaffold
+from perpetual.api import FilePlan, Harness, ListCommand, PluginError, Scaffold
 
 __all__ = ["TemplateHarness", "claude_code", "codex", "cursor", "mcp", "opencode"]
 
@@ -109,10 +109,10 @@ class TemplateHarness(Harness):
         """Returns the harness's program; None for a template of no harness in particular."""
         return self._template.get("program")
 
-    def listing(self) -> Listing | None:
+    def listing(self) -> ListCommand | None:
         """Returns the command of the template, where the harness has one that costs little."""
         item = self._template.get("listing")
-        return None if item is None else Listing(tuple(item["command"]), item["accepted"], item.get("waiting", ""))
+        return None if item is None else ListCommand(tuple(item["command"]), item["accepted"], item.get("waiting", ""))
 
 
 def _filled(value: object, command: tuple[str, ...]) -> object:

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 
 from perpetual.api import PerpetualError
 from perpetual.toolkit.confined import read_bytes
-from perpetual_tinydb.lines import Damaged, is_whole
+from perpetual_tinydb.journal_format import Damaged, is_whole
+from perpetual_tinydb.reader import Reader
 from perpetual_tinydb.snapshot import Snapshot, key_of
-from perpetual_tinydb.view import View
 
 __all__ = ["examine"]
 
 
-def examine(view: View) -> list[str]:
+def examine(view: Reader) -> list[str]:
     """Returns each problem as a sentence. The view must have read nothing yet."""
     try:
         view.refresh()

@@ -5,7 +5,7 @@
     snapshot-N.*         the rows of all commits before the journal's first
     quarantine-N-OFFSET  bytes that a crash left half written, cut off the journal by the next writer
 
-A reader takes no lock (`view`). A writer appends behind the last whole commit. When the journal has outgrown the
+A reader takes no lock (`reader`). A writer appends behind the last whole commit. When the journal has outgrown the
 snapshot a new pair replaces both: snapshot, then journal, by rename, each durable before the next step, so that a crash
 at any instant leaves one generation whole. Used by `tables` and `store`.
 """
@@ -22,9 +22,9 @@ from perpetual.api import CorruptData, PerpetualError, Row
 from perpetual.toolkit.atomic import fsync_data, fsync_dir, write_atomic
 from perpetual.toolkit.confined import UnsafePath, look, read_bytes
 from perpetual_tinydb import legacy
-from perpetual_tinydb.lines import commit_line, dump, row_line, seal
+from perpetual_tinydb.journal_format import commit_line, dump, row_line, seal
+from perpetual_tinydb.reader import FORMAT, SEAL_BYTES, WAY_OUT, OpenFile, Reader
 from perpetual_tinydb.snapshot import write_snapshot
-from perpetual_tinydb.view import FORMAT, SEAL_BYTES, WAY_OUT, OpenFile, View
 
 __all__ = ["Journal"]
 
@@ -32,7 +32,7 @@ LEAST_FOLD_BYTES = 1 << 20  # a journal below this is never worth a snapshot
 Batch = Sequence[tuple[str, Row]]
 
 
-class Journal(View):
+class Journal(Reader):
     """The view of a writer. Callers of methods that change the files hold the lock and have just looked."""
 
     def __init__(
@@ -42,7 +42,7 @@ class Journal(View):
         *,
         least_fold_bytes: int = LEAST_FOLD_BYTES,
     ) -> None:
-        """Implements `View`; a journal of fewer than `least_fold_bytes` is not folded into a snapshot."""
+        """Implements `Reader`; a journal of fewer than `least_fold_bytes` is not folded into a snapshot."""
         super().__init__(folder, fields)
         self._least_fold_bytes = least_fold_bytes
         self.compaction_problem: str | None = None

@@ -1,6 +1,6 @@
 """Projects of the first format: one file `store.json`, which every commit replaced. Read here, never written.
 
-The first commit of this version turns it into a journal and keeps the file beside it. Used by `view` and `journal`.
+The first commit of this version turns it into a journal and keeps the file beside it. Used by `reader` and `journal`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     snapshot-N.jsonl     the rows, a line each, by kind and number
     snapshot-N.index     a line of JSON, then arrays of 64-bit integers; derived, built anew in memory where it is bad
 
-Opened lazily: a look at one row reads that row's line and the arrays of its kind. Used by `view`, `journal` and
+Opened lazily: a look at one row reads that row's line and the arrays of its kind. Used by `reader`, `journal` and
 `examine`.
 """
 
@@ -22,12 +22,12 @@ from zlib import crc32
 
 from perpetual.api import Row
 from perpetual.toolkit.confined import open_file, read_bytes
-from perpetual_tinydb.lines import Damaged, dump, is_row, seal, unseal
+from perpetual_tinydb.journal_format import Damaged, dump, is_row, seal, unseal
 
 if TYPE_CHECKING:
     from typing import NotRequired, TypedDict, TypeGuard
 
-    from perpetual_tinydb.lines import RowLine
+    from perpetual_tinydb.journal_format import RowLine
 
     class _FieldTable(TypedDict):
         values: _Place

@@ -21,8 +21,8 @@ from perpetual.api import META, Capabilities, Change, Meta, PerpetualError, Row,
 from perpetual.toolkit.confined import UnsafePath, explain, make_folder
 from perpetual.toolkit.lock import FileLock
 from perpetual_tinydb.journal import LEAST_FOLD_BYTES, Journal
+from perpetual_tinydb.reader import Reader
 from perpetual_tinydb.tables import Database, JournalStorage, JournalTable
-from perpetual_tinydb.view import View
 
 __all__ = ["JournalFacts", "TinyStore", "open_store"]
 
@@ -217,7 +217,7 @@ class TinyStore(StoreBase):
         with self._undisturbed():
             from perpetual_tinydb.examine import examine
 
-            return examine(View(self.folder, self._fields))
+            return examine(Reader(self.folder, self._fields))
 
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:

@@ -15,7 +15,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.cli.app import run
-from perpetual_tinydb.lines import seal
+from perpetual_tinydb.journal_format import seal
 
 pytestmark = pytest.mark.slow
 

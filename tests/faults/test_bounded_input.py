@@ -17,7 +17,7 @@ from perpetual.toolkit.foreign import check_yaml, parse_json
 from perpetual.toolkit.status_file import read_status
 from perpetual.toolkit.yamlfile import read_yaml
 from perpetual_report.verification import Claims
-from perpetual_tinydb.lines import has_commit
+from perpetual_tinydb.journal_format import has_commit
 
 LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)

@@ -27,7 +27,7 @@ from perpetual.lab.runs.measure import read_all
 from perpetual.testing.projects import trust_project
 from perpetual.toolkit import units
 from perpetual.toolkit.status_file import read_status
-from perpetual_adopt.find import find
+from perpetual_adopt.detect import find
 from perpetual_adopt.source import Wanted
 from perpetual_git.errors import RepositoryError
 from perpetual_git.repository import NoteRepository

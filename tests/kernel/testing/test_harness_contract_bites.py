@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from perpetual.slots.harness import FilePlan, Harness, Listing, Scaffold
+from perpetual.slots.harness import FilePlan, Harness, ListCommand, Scaffold
 from perpetual.testing.harnesses import HarnessContract
 
 
@@ -41,8 +41,8 @@ class Whole(Harness):
     def program(self) -> str | None:
         return "acme"
 
-    def listing(self) -> Listing | None:
-        return Listing(("acme", "servers"), accepted="perpetual", waiting="asks")
+    def listing(self) -> ListCommand | None:
+        return ListCommand(("acme", "servers"), accepted="perpetual", waiting="asks")
 
 
 class _Changed(Whole):
@@ -183,15 +183,15 @@ class LooksOutside(_Changed):
 class AsksAStranger(Whole):
     """The listing is another program's."""
 
-    def listing(self) -> Listing | None:
-        return Listing(("rm", "-r", "."), accepted="perpetual")
+    def listing(self) -> ListCommand | None:
+        return ListCommand(("rm", "-r", "."), accepted="perpetual")
 
 
 class TakesEveryAnswer(Whole):
     """Nothing that is printed is a no."""
 
-    def listing(self) -> Listing | None:
-        return Listing(("acme", "servers"), accepted="")
+    def listing(self) -> ListCommand | None:
+        return ListCommand(("acme", "servers"), accepted="")
 
 
 class ContradictsItself(_Changed):

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from perpetual.slots.gpu import Gpu, GpuProcess, Reading
 from perpetual.slots.placement import GpuNeed, PlacementSettings
 from perpetual_gpus.backfill import first_start, pick_behind
+from perpetual_gpus.leasable import Hold, Unit, units_of
 from perpetual_gpus.owners import FOREIGN, Owner
 from perpetual_gpus.packing import pick
-from perpetual_gpus.units import Hold, Unit, units_of
 
 GIB = 2**30
 

@@ -20,8 +20,8 @@ from perpetual.toolkit import platform
 from perpetual.toolkit.lock import FileLock, is_locked, open_locked
 from perpetual_gpus import claims
 from perpetual_gpus.claims import Board, Claim, Home, deciding, home_of, living, others, problem
+from perpetual_gpus.leasable import holds_of
 from perpetual_gpus.owners import Owner, owners_of
-from perpetual_gpus.units import holds_of
 from perpetual_nvml.none import build as no_gpus
 from perpetual_supervisor import rundir
 

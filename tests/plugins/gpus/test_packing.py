@@ -11,9 +11,9 @@ import pytest
 from perpetual.slots.gpu import Gpu, GpuProcess, MigDevice, Reading
 from perpetual.slots.placement import GpuNeed, PlacementSettings, PlacementView
 from perpetual.toolkit.units import shown_bytes
+from perpetual_gpus.leasable import Hold, Unit, units_of
 from perpetual_gpus.owners import FOREIGN, UNKNOWN, Owner, owners_of
 from perpetual_gpus.packing import could_ever, pick, waits_for
-from perpetual_gpus.units import Hold, Unit, units_of
 from perpetual_nvml.none import build as no_gpus
 
 GIB = 2**30

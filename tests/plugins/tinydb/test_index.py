@@ -12,7 +12,7 @@ from zlib import crc32
 import pytest
 
 from perpetual_tinydb import snapshot as snapshot_module
-from perpetual_tinydb.lines import seal
+from perpetual_tinydb.journal_format import seal
 from perpetual_tinydb.store import TinyStore
 from tests.plugins.tinydb.helpers import append, fill, fresh, ns, state
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from perpetual.errors import CorruptData, ForeignProject
-from perpetual_tinydb import lines
+from perpetual_tinydb import journal_format
 from perpetual_tinydb.store import TinyStore
 from tests.plugins.tinydb.helpers import append, contents, files, fresh, ns
 
@@ -267,7 +267,9 @@ def test_rows_that_no_store_writes_are_named(folder: Path, store: TinyStore) -> 
     good = path.read_bytes()
     rows: list[Any] = [{}, {"_id": "2"}, {"_id": "2", "_no": None, "_rev": 1, "_seq": 2}, []]
     for row in rows:
-        path.write_bytes(good + lines.seal(f'{{"k":"event","r":{json.dumps(row)}') + lines.commit_line(2, 1))
+        path.write_bytes(
+            good + journal_format.seal(f'{{"k":"event","r":{json.dumps(row)}') + journal_format.commit_line(2, 1)
+        )
         with pytest.raises(CorruptData) as caught:
             fresh(folder).seq()
         assert "holds what no store writes" in caught.value.message
@@ -300,7 +302,7 @@ def test_a_view_that_is_lost_inside_a_block_is_no_empty_store(folder: Path, stor
 def test_a_newer_format_is_refused_by_name(folder: Path, store: TinyStore) -> None:
     append(store, 1)
     path = folder / "journal.jsonl"
-    path.write_bytes(lines.seal('{"format":2,"anything":[1,2]') + b"what only the next version knows\n")
+    path.write_bytes(journal_format.seal('{"format":2,"anything":[1,2]') + b"what only the next version knows\n")
     before = contents(folder)
     for deed in (store.seq, lambda: append(store, 2), store.compact, lambda: fresh(folder).find("event")):
         with pytest.raises(ForeignProject) as caught:

@@ -103,7 +103,7 @@ def test_a_journal_that_comes_between_two_looks_of_a_reader(
             told = told if when == "after it" else head(path)
         return told
 
-    monkeypatch.setattr("perpetual_tinydb.view.head", head_meanwhile)
+    monkeypatch.setattr("perpetual_tinydb.reader.head", head_meanwhile)
     assert ns(store) == ([2] if was == "nothing" else [1, 2])
     assert store.seq() == writer.seq()
 

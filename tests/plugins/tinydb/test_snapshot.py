@@ -215,7 +215,7 @@ def test_a_folder_that_does_not_confirm_keeps_the_snapshot_that_is_named(
 
 _DYING = """
 import shutil, signal
-from perpetual_tinydb.lines import seal
+from perpetual_tinydb.journal_format import seal
 CALLS = ("open", "write", "fsync", "fdatasync", "replace", "unlink", "ftruncate", "rename")
 torn = len(sys.argv) > 1
 source = store.folder

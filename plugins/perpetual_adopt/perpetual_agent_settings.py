@@ -1,4 +1,4 @@
-"""perpetual-agent's methodology, key by key: which of it means the same here. Used by `agent.py`."""
+"""perpetual-agent's methodology, key by key: which of it means the same here. Used by `perpetual_agent.py`."""
 
 from __future__ import annotations
 

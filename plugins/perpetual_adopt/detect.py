@@ -7,10 +7,10 @@ from pathlib import Path
 
 from perpetual.api import NotFound, UsageError
 from perpetual.toolkit.named_path import named_path
-from perpetual_adopt.agent import DATABASE, AgentProject, is_project
 from perpetual_adopt.autoresearch import Autoresearch, is_table, tables_in
 from perpetual_adopt.mlflow_database import DatabaseStore, is_database
 from perpetual_adopt.mlflow_files import FileStore, is_store
+from perpetual_adopt.perpetual_agent import DATABASE, AgentProject, is_project
 from perpetual_adopt.source import AGENT, AUTORESEARCH, MLFLOW, Source, Wanted
 
 __all__ = ["BACKUP", "find"]

@@ -25,7 +25,7 @@ from perpetual.toolkit.import_records import (
     ImportedNote,
     ImportedRun,
 )
-from perpetual_adopt.agent_settings import methodology_of
+from perpetual_adopt.perpetual_agent_settings import methodology_of
 from perpetual_adopt.reading import (
     Outside,
     Plain,

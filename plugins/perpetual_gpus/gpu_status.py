@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from perpetual.api import DeviceStatus, Gpu, GpuClaim, GpuProcess, GpuProcessStatus, LiveRun
+from perpetual_gpus.leasable import Unit
 from perpetual_gpus.owners import Owner, processes_of
-from perpetual_gpus.units import Unit
 
 __all__ = ["shown_device"]
 

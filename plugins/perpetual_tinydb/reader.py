@@ -1,4 +1,4 @@
-"""View of one process on the store's files: brought up to date, and looked up. Writes nothing.
+"""Reader of one process on the store's files: brought up to date, and looked up. Writes nothing.
 
 A reader takes no lock: one `os.stat` tells whether there is more to read. `journal` says what the files are, and writes
 them; used by `journal` and `examine`.
@@ -18,10 +18,10 @@ from perpetual.toolkit.confined import look, open_file
 from perpetual.toolkit.filesystems import file_sizes
 from perpetual_tinydb import legacy
 from perpetual_tinydb.head import FILE, head
-from perpetual_tinydb.lines import Damaged, Entry, commits, has_commit, parse, row_line, unseal
+from perpetual_tinydb.journal_format import Damaged, Entry, commits, has_commit, parse, row_line, unseal
 from perpetual_tinydb.snapshot import SHARED, Key, Snapshot, key_of
 
-__all__ = ["FORMAT", "SEAL_BYTES", "WAY_OUT", "OpenFile", "View"]
+__all__ = ["FORMAT", "SEAL_BYTES", "WAY_OUT", "OpenFile", "Reader"]
 
 FORMAT = 1
 _SNAPSHOT = re.compile(r"snapshot-[0-9]{1,19}")
@@ -95,7 +95,7 @@ class _Tail:
         self.names[number], self.ids[row["_id"]] = row["_id"], number
 
 
-class View:
+class Reader:
     """One process's view of the files. Not safe in threads by itself: the store guards it."""
 
     def __init__(self, folder: Path, fields: Callable[[], Mapping[str, Sequence[str]]]) -> None:
