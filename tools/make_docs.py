@@ -211,7 +211,7 @@ True {"schema": "perpetual.error/1", "error": {"code": "not_approved"
 """
 
 
-async def _told_by_the_server() -> tuple[Any, ...]:
+async def _answers_of_the_server() -> tuple[Any, ...]:
     """Tools, resources, templates and prompts, as a client of the bundled server sees them."""
     import tempfile
 
@@ -250,7 +250,7 @@ def mcp_page() -> str:
     """Returns every tool, resource and prompt of the MCP server, and a client that was executed."""
     import asyncio
 
-    tools, resources, templates, prompts = asyncio.run(_told_by_the_server())
+    tools, resources, templates, prompts = asyncio.run(_answers_of_the_server())
     lines = ["# The MCP server", "", _NOTE, _MCP_INTRODUCTION, "## Tools", ""]
     for tool in tools:
         hints = tool.annotations

@@ -39,7 +39,7 @@ class Soak:
         kept = {name: value for name, value in kept.items() if not name.startswith("PERPETUAL_")}
         own = {"HOME": str(folder), "PERPETUAL_STATE_DIR": str(folder / "state"), MARK: self.id}
         self.environment = {**kept, **own, "PERPETUAL_CACHE_DIR": str(folder / "cache")}
-        self.told: set[str] = set()
+        self.acknowledged: set[str] = set()
         self.counts: Counter[str] = Counter()
         self.problems: list[str] = []
         self.stopped: list[int] = []
@@ -95,7 +95,7 @@ class Soak:
                                  may_die=0.2)  # fmt: skip
                 if made is not None:
                     with self.lock:
-                        self.told.add(made["id"])
+                        self.acknowledged.add(made["id"])
             elif deed == "run":
                 length = own.choice(("0.1", "0.5", "2"))
                 made = self.call("propose", "--command", f"sh -c 'sleep {length}; echo loss=0.5'", "--metric", "loss",
@@ -191,7 +191,7 @@ class Soak:
                 present |= {item.id for item in page.items}
                 if (cursor := page.next_cursor) is None:
                     break
-            self.problems += [f"{id} was acknowledged and is lost" for id in sorted(self.told - present)]
+            self.problems += [f"{id} was acknowledged and is lost" for id in sorted(self.acknowledged - present)]
             runs = lab.runs.list(limit=10_000).items
             seen = Counter((run.experiment_id, run.replicate, run.attempt) for run in runs)
             self.problems += [f"{key} ran {count} times" for key, count in seen.items() if count > 1]
@@ -206,7 +206,7 @@ class Soak:
                     and not (lab.runs.log_dir(run.id) / "exit.json").exists()
                 ):
                     self.problems.append(f"{run.id} is {run.status} without its record")
-            self.counts |= Counter({"runs": len(runs), "acknowledged hypotheses": len(self.told)})
+            self.counts |= Counter({"runs": len(runs), "acknowledged hypotheses": len(self.acknowledged)})
             self.counts |= Counter({f"runs {run.status}": 0 for run in runs})
             self.counts.update(f"runs {run.status}" for run in runs)
 

@@ -101,5 +101,5 @@ def _shared(least: Sequence[int], whole: Sequence[int], room: int) -> list[int]:
 
 
 def _is_numeric(cells: Sequence[str]) -> bool:
-    told = [cell for cell in cells if cell not in _NONE]
-    return bool(told) and all(_NUMBER.fullmatch(cell) for cell in told)
+    filled = [cell for cell in cells if cell not in _NONE]
+    return bool(filled) and all(_NUMBER.fullmatch(cell) for cell in filled)

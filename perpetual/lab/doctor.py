@@ -157,8 +157,8 @@ class Doctor:
     def _observers(self) -> _Finding:
         failing = self._feed.failing()
         if failing:
-            told = "; ".join(f"{name}: {error}" for name, error in failing.items())
-            return False, f"did not take what the feed offered: {told}", "perpetual scan offers it again"
+            failures = "; ".join(f"{name}: {error}" for name, error in failing.items())
+            return False, f"did not take what the feed offered: {failures}", "perpetual scan offers it again"
         count = len(self._ctx.registry.implementers("perpetual_event"))
         words = f"{counted(count, 'plugin')} notified of events"
         return True, words if count else "no plugin is notified of events (optional)", None

@@ -71,10 +71,10 @@ def _kept(store: StoreBase) -> dict[str, KnownKind]:
         return {}
     document = store.get(*DECLARED)
     found = {}
-    for full_name, told in (document.body if document else {}).items():
+    for full_name, described in (document.body if document else {}).items():
         try:
-            kind = thaw_kind(told["kind"])
-            found[full_name] = KnownKind(full_name, kind, str(told["plugin"]), str(told["version"]))
+            kind = thaw_kind(described["kind"])
+            found[full_name] = KnownKind(full_name, kind, str(described["plugin"]), str(described["version"]))
         except (KeyError, TypeError, AttributeError) as problem:
             raise CorruptData(f"the declaration of the kind {full_name} cannot be read: {problem}") from problem
     return found

@@ -194,14 +194,14 @@ class _Batch:
         if p is None:
             return
         before = self.pending[name]
-        told = expected_information_gain(p, before)
+        known = expected_information_gain(p, before)
         for i in self.siblings[name]:
             candidate = self.candidates[i]
             new = candidate.d2(1) - candidate.d2()
             if candidate.binary and before == 0:
                 bits = binary_information_gain(p, candidate.mu1, candidate.mu0)
             else:
-                bits = max(expected_information_gain(p, before + new) - told, 0.0)
+                bits = max(expected_information_gain(p, before + new) - known, 0.0)
             self.gain_bits[i] = (1 - candidate.p_fail) * bits
             self._value(i, Look(p, before, new, bits, self.support, self.refute, self.seed, len(self.picks),
                                 candidate.id, name, self.runs[name], self.order[name]))  # fmt: skip

@@ -169,8 +169,8 @@ else:
             fcntl.flock(descriptor, kind)
         except OSError as exc:
             if exc.errno in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
-                told = f"{exc.strerror}: this file system locks no files, and work needs one that does"
-                raise OSError(exc.errno, told) from exc
+                reason = f"{exc.strerror}: this file system locks no files, and work needs one that does"
+                raise OSError(exc.errno, reason) from exc
             raise
 
     def _unlock(descriptor: int) -> None:

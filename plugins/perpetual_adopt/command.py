@@ -53,12 +53,12 @@ def adopt(
     from perpetual_adopt.source import Wanted
 
     wanted = Wanted(names, metric, direction)
-    told = 0
+    last_seen = 0
 
     def progress(seen: int) -> None:
-        nonlocal told
-        if seen - told >= _TELL_EVERY:
-            told = seen
+        nonlocal last_seen
+        if seen - last_seen >= _TELL_EVERY:
+            last_seen = seen
             cli.progress(f"{seen} records")
 
     document = take(

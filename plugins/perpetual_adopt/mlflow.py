@@ -139,7 +139,7 @@ class Mlflow(Source):
 
     def _group(self, group: Group, what: str) -> Iterator[Item]:
         key = f"experiment:{group.id}:{group.created_ms}"
-        is_told = False
+        is_noted = False
         for run in self.runs(group):
             if isinstance(run, Skipped):
                 yield run
@@ -148,8 +148,8 @@ class Mlflow(Source):
             if why is not None:
                 yield Skipped(f"run {line(run.name, 60)} ({line(run.id, 40)}) of {what}", why)
                 continue
-            if not is_told:
-                is_told = True
+            if not is_noted:
+                is_noted = True
                 yield self._hypothesis(group, key)
             yield from self._try(run, key)
 

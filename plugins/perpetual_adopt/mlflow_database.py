@@ -118,10 +118,10 @@ class DatabaseStore(Mlflow):
     def _artifacts(self, uri: str) -> list[Artifact]:
         """Returns what lies at a run's place for artifacts, where that is below the database's folder."""
         try:
-            told = urlparse(uri)
-            if told.scheme not in ("", "file") or told.netloc:
+            location = urlparse(uri)
+            if location.scheme not in ("", "file") or location.netloc:
                 return []
-            root, place = self.path.parent.resolve(), (self.path.parent / unquote(told.path)).resolve()
+            root, place = self.path.parent.resolve(), (self.path.parent / unquote(location.path)).resolve()
             return listing(place) if place.is_relative_to(root) and place.is_dir() else []
         except (OSError, ValueError):  # no address, or one that no file system can hold
             return []
@@ -136,8 +136,8 @@ class DatabaseStore(Mlflow):
             )
             for key, value, is_nan, time_ms, step in rows:
                 number = _number(value, is_nan)
-                told = number if number is not None else "nan" if is_nan else str(math.copysign(math.inf, value))
-                yield {"step": step, "time": time_ms / 1000.0, line(key, 250): told}
+                written = number if number is not None else "nan" if is_nan else str(math.copysign(math.inf, value))
+                yield {"step": step, "time": time_ms / 1000.0, line(key, 250): written}
 
 
 def _number(value: object, is_nan: object) -> float | None:

@@ -73,11 +73,11 @@ class AgentProject(Source):
 
     def __init__(self, folder: Path, wanted: Wanted, *, is_takeover: bool = False) -> None:
         self.path, self._wanted, self._is_takeover = folder, wanted, is_takeover
-        told = settings(folder / "config.yaml") or {}
-        self.name = line(told.get("project") or "", 120)
+        options = settings(folder / "config.yaml") or {}
+        self.name = line(options.get("project") or "", 120)
         if self.name in ("", "unnamed"):
             self.name = folder.absolute().parent.name
-        self._limit = finite_or_none(told.get("budget_gpu_hours"))
+        self._limit = finite_or_none(options.get("budget_gpu_hours"))
         self._connection: sqlite3.Connection
         self._key = ""
         self._metric, self._direction = decided_by(wanted)
@@ -126,8 +126,8 @@ class AgentProject(Source):
     def _living(self, id: str) -> int | None:
         """Returns the process of a run if it is alive, and not another that was given its number since."""
         folder = self._folder(id)
-        told = {} if folder is None else self._json(folder / "metadata.json")
-        pid, started = told.get("pid"), moment(told.get("started_at"))
+        found = {} if folder is None else self._json(folder / "metadata.json")
+        pid, started = found.get("pid"), moment(found.get("started_at"))
         if not isinstance(pid, int) or isinstance(pid, bool) or pid <= 0 or started is None:
             return None
         identity = platform.identity_of(pid)
@@ -268,11 +268,11 @@ class AgentProject(Source):
         return (found, None) if isinstance(found, dict) else ({"value": found}, None)
 
     def _run(self, row: sqlite3.Row, folder: Path | None, gpus: tuple[str, ...]) -> ImportedRun:
-        told = {name: {} if folder is None else self._json(folder / f"{name}.json") for name in _MARKERS}
-        status, reason, exit_code = _verdict(str(row["status"]), told)
-        started, ended = moment(told["metadata"].get("started_at")), None
+        markers = {name: {} if folder is None else self._json(folder / f"{name}.json") for name in _MARKERS}
+        status, reason, exit_code = _verdict(str(row["status"]), markers)
+        started, ended = moment(markers["metadata"].get("started_at")), None
         if exit_code is not None:
-            ended = moment((told["done"] or told["crash"]).get("finished_at"))
+            ended = moment((markers["done"] or markers["crash"]).get("finished_at"))
         duration_s = seconds_between(started, ended)
         charged = self._charged(row["id"])
         logs: dict[str, Path] = {}
@@ -309,7 +309,7 @@ class AgentProject(Source):
                 "path": str(folder) if folder is not None else str(self.path),
                 "id": line(row["id"], 60),
                 "status": line(row["status"], 40),
-                "files": plain({name: found for name, found in told.items() if found}),
+                "files": plain({name: found for name, found in markers.items() if found}),
             },
         )
 
@@ -389,9 +389,9 @@ class AgentProject(Source):
 _MARKERS = ("metadata", "done", "crash", "heartbeat")
 
 
-def _verdict(status: str, told: Mapping[str, Mapping[str, object]]) -> tuple[EndStatus, str | None, int | None]:
+def _verdict(status: str, markers: Mapping[str, Mapping[str, object]]) -> tuple[EndStatus, str | None, int | None]:
     """(status, reason, exit code): what was seen is believed, what was guessed is called a guess."""
-    done, crash = told["done"], told["crash"]
+    done, crash = markers["done"], markers["crash"]
     marker = done or crash  # in its own order
     code = marker.get("returncode")
     if isinstance(code, int) and not isinstance(code, bool):

@@ -476,8 +476,8 @@ def _number(value: float | None) -> str:
 
 
 def _runs(item: Json) -> str:
-    told = ", ".join(f"{count} {status}" for status, count in item["runs"].items())
-    return f"{told or 'none'} (of {item['design']['replicates']})"
+    counts = ", ".join(f"{count} {status}" for status, count in item["runs"].items())
+    return f"{counts or 'none'} (of {item['design']['replicates']})"
 
 
 def _next(item: Json) -> list[str]:

@@ -239,9 +239,9 @@ def logs(cli: CliContext, id: str, follow: bool, stderr: bool, tail: int | None,
         cli.progress(_said_elsewhere(cli, id, stderr=stderr))
     if follow:
         status, reason = cli.lab.runs.look(id)
-        told = f" ({printable(reason)})" if reason else ""
+        because = f" ({printable(reason)})" if reason else ""
         unrecorded = cli.lab.runs.get(id).status in _LIVE
-        cli.progress(f"{identifier(id)} has ended: {status}{told}" + ("; perpetual scan records it" * unrecorded))
+        cli.progress(f"{identifier(id)} has ended: {status}{because}" + ("; perpetual scan records it" * unrecorded))
 
 
 def _said_elsewhere(cli: CliContext, id: str, *, stderr: bool) -> str:
@@ -485,11 +485,11 @@ def _since(lab: Lab, run: Run) -> list[str]:
         status, reason = lab.runs.look(run.id)
     except PerpetualError as problem:  # an engine out of reach, a scheduler that is gone: the record stands
         return [f"  {printable(problem.message)}"]
-    told = f" ({printable(reason)})" if reason else ""
+    because = f" ({printable(reason)})" if reason else ""
     if status in _LIVE:
         is_news = status == "running" or (run.pending and reason != run.reason)
         return [f"  {printable(reason)}"] if reason and is_news else []
-    return [f"  it has ended since: {status}{told}; perpetual scan records it"]
+    return [f"  it has ended since: {status}{because}; perpetual scan records it"]
 
 
 def _period(item: Json) -> str:

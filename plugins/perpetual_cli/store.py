@@ -28,16 +28,16 @@ def store() -> None:
 @pass_cli
 def stats(cli: CliContext) -> None:
     """Show what the store holds and weighs, in which mode it works and why."""
-    told = cli.lab.storage.stats()
-    cli.answer("store_stats", told, lambda: _stats_text(told))
+    counts = cli.lab.storage.stats()
+    cli.answer("store_stats", counts, lambda: _stats_text(counts))
 
 
-def _stats_text(told: StoreStats) -> str:
-    mode = f" ({told['mode']}: {told['why']})" if told["mode"] else ""
+def _stats_text(stats: StoreStats) -> str:
+    mode = f" ({stats['mode']}: {stats['why']})" if stats["mode"] else ""
     lines = [
-        f"store {told['store']}{mode}",
-        f"folder {told['folder']}, {_size(told['bytes'])}, commit {told['commit']}",
-        *(f"  {count:>8}  {kind}" for kind, count in told["records"].items()),
+        f"store {stats['store']}{mode}",
+        f"folder {stats['folder']}, {_size(stats['bytes'])}, commit {stats['commit']}",
+        *(f"  {count:>8}  {kind}" for kind, count in stats["records"].items()),
     ]
     return printable("\n".join(lines))
 
@@ -62,9 +62,9 @@ def verify(cli: CliContext) -> int:
 @pass_cli
 def compact(cli: CliContext) -> None:
     """Give back the room that older states take."""
-    told = cli.lab.storage.compact()
+    sizes = cli.lab.storage.compact()
     cli.answer(
-        "store_compact", told, lambda: f"{_size(told['bytes_before'])} before, {_size(told['bytes_after'])} after"
+        "store_compact", sizes, lambda: f"{_size(sizes['bytes_before'])} before, {_size(sizes['bytes_after'])} after"
     )
 
 
@@ -87,8 +87,8 @@ def export(cli: CliContext, output: str | None) -> None:
         with cli.alone():
             cli.lab.storage.export(out)
         return
-    told = cli.lab.storage.export_file(output)
-    cli.answer("store_export", told, lambda: f"{counted(told['rows'], 'row')} in {printable(told['path'])}")
+    exported = cli.lab.storage.export_file(output)
+    cli.answer("store_export", exported, lambda: f"{counted(exported['rows'], 'row')} in {printable(exported['path'])}")
 
 
 @store.command(name="import")
@@ -98,8 +98,8 @@ def export(cli: CliContext, output: str | None) -> None:
 @pass_cli
 def import_(cli: CliContext, file: str, dry_run: bool) -> None:
     """Take over an exported record into a project that has done nothing yet."""
-    told = cli.lab.storage.import_file(file, dry_run=dry_run)
-    cli.answer("store_import", told, lambda: _moved_text(told, dry_run))
+    moved = cli.lab.storage.import_file(file, dry_run=dry_run)
+    cli.answer("store_import", moved, lambda: _moved_text(moved, dry_run))
 
 
 @store.command()
@@ -109,11 +109,11 @@ def import_(cli: CliContext, file: str, dry_run: bool) -> None:
 @pass_cli
 def migrate(cli: CliContext, name: str, dry_run: bool) -> None:
     """Move the record into another store, e.g. sqlite, and choose that one; the old one is kept as a backup."""
-    told = cli.lab.storage.migrate(name, dry_run=dry_run)
-    cli.answer("store_migrate", told, lambda: _moved_text(told, dry_run))
+    moved = cli.lab.storage.migrate(name, dry_run=dry_run)
+    cli.answer("store_migrate", moved, lambda: _moved_text(moved, dry_run))
 
 
-def _moved_text(told: StoreMoved, dry_run: bool) -> str:
+def _moved_text(moved: StoreMoved, dry_run: bool) -> str:
     if dry_run:
-        return f"{counted(told['rows'], 'row')} would be taken over"
-    return printable(f"{counted(told['rows'], 'row')} taken over; the store before is kept in {told['backup']}")
+        return f"{counted(moved['rows'], 'row')} would be taken over"
+    return printable(f"{counted(moved['rows'], 'row')} taken over; the store before is kept in {moved['backup']}")

@@ -216,7 +216,7 @@ class _Storm:
         judged = self._judge()
         problems = self._problems + judged["problems"]
         more = len(problems) - _MOST_PROBLEMS
-        told = [*problems[:_MOST_PROBLEMS], f"and {more} more"] if more > 0 else problems
+        listed = [*problems[:_MOST_PROBLEMS], f"and {more} more"] if more > 0 else problems
         return Certificate(
             store=self._target.store,
             provider=self._target.provider,
@@ -231,7 +231,7 @@ class _Storm:
             acknowledged=judged["acknowledged"],
             present=judged["present"],
             transactions=judged["transactions"],
-            problems=told,
+            problems=listed,
             duration_s=round(time.monotonic() - began, 3),
             kept=str(self._place) if problems else None,
             ok=not problems,
@@ -242,7 +242,7 @@ class _Storm:
     def _start(self, writer: _Writer) -> None:
         writer.incarnation += 1
         name = f"w{writer.slot}.{writer.incarnation}"
-        told = {
+        task = {
             "factory": self._target.factory,
             "options": to_wire(dict(self._target.options)),
             "path": str(self._place / "store"),
@@ -258,7 +258,7 @@ class _Storm:
         with open(writer.errors, "wb") as errors:
             writer.process = _program(_WRITER, self._place, stdout=subprocess.DEVNULL, stderr=errors)
         try:
-            _tell(writer.process, told)
+            _tell(writer.process, task)
         except BrokenPipeError as problem:  # it is dead already
             writer.process.wait()
             raise _Fault(self._obituary(writer)) from problem
@@ -347,7 +347,7 @@ class _Storm:
     # --- the judgement --------------------------------------------------------------------------------------
 
     def _judge(self) -> _Judged:
-        told = {
+        task = {
             "factory": self._target.factory,
             "options": to_wire(dict(self._target.options)),
             "path": str(self._place / "store"),
@@ -355,7 +355,7 @@ class _Storm:
         }
         judge = _program(_JUDGE, self._place, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
-            out, errors = judge.communicate(json.dumps(told).encode() + b"\n", timeout=_JUDGE_S)
+            out, errors = judge.communicate(json.dumps(task).encode() + b"\n", timeout=_JUDGE_S)
             if judge.returncode == 0:
                 judged: _Judged = json.loads(out)
                 return judged

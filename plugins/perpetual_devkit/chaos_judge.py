@@ -22,7 +22,7 @@ from perpetual_devkit.wire import from_wire
 if TYPE_CHECKING:
     from perpetual.api import Document, StoreBase
 
-__all__ = ["Judgement", "Told", "judge", "read_acknowledgements"]
+__all__ = ["Judgement", "Replies", "judge", "read_acknowledgements"]
 
 _PARTS: dict[str, list[int]] = {}
 for _part, (_kind, _) in enumerate(MEMBERS):
@@ -34,7 +34,7 @@ _AFTER = "after the storm"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Replies:
     """What the writers got as answers: by token what was acknowledged, and the tokens whose block was refused."""
 
     acknowledged: Mapping[str, Acknowledged]
@@ -63,27 +63,27 @@ class _Found:
         return {token: {item.seq for items in parts.values() for item in items} for token, parts in self.parts.items()}
 
 
-def read_acknowledgements(files: Iterable[Path]) -> Told:
+def read_acknowledgements(files: Iterable[Path]) -> Replies:
     """Reads the writers' own files; a last line without its end was cut short, and does not count."""
     acknowledged: dict[str, Acknowledged] = {}
     refused: set[str] = set()
     for path in files:
         for line in path.read_bytes().split(b"\n")[:-1]:
-            told: Acknowledged | Refused = json.loads(line)
-            if "refused" in told:
-                refused.add(told["refused"])
+            reply: Acknowledged | Refused = json.loads(line)
+            if "refused" in reply:
+                refused.add(reply["refused"])
             else:
-                acknowledged[told["token"]] = told
-    return Told(acknowledged, frozenset(refused))
+                acknowledged[reply["token"]] = reply
+    return Replies(acknowledged, frozenset(refused))
 
 
-def judge(store: StoreBase, told: Told, *, write: bool = True) -> Judgement:
+def judge(store: StoreBase, replies: Replies, *, write: bool = True) -> Judgement:
     """Checks everything that must hold; `write` also tries whether the store can be written to at once."""
     try:
         found = _read(store)
         problems = [
             *_numbering(store, found),
-            *_transactions(found, told),
+            *_transactions(found, replies),
             *_counters(store, found),
             *_commits(store, found),
             *_feed(store, found),
@@ -93,9 +93,9 @@ def judge(store: StoreBase, told: Told, *, write: bool = True) -> Judgement:
         if write:
             problems += _writing(store)
     except PerpetualError as problem:
-        return Judgement(len(told.acknowledged), 0, 0, [f"the store cannot be read: {problem.message}"])
-    present = sum(token in found.parts for token in told.acknowledged)
-    return Judgement(len(told.acknowledged), present, len(found.parts), problems)
+        return Judgement(len(replies.acknowledged), 0, 0, [f"the store cannot be read: {problem.message}"])
+    present = sum(token in found.parts for token in replies.acknowledged)
+    return Judgement(len(replies.acknowledged), present, len(found.parts), problems)
 
 
 def _read(store: StoreBase) -> _Found:
@@ -132,7 +132,7 @@ def _gaps(numbers: list[int]) -> list[int]:
     return sorted({n for n, count in times.items() if count > 1} | (set(range(1, len(numbers) + 1)) - times.keys()))
 
 
-def _transactions(found: _Found, told: Told) -> Iterator[str]:
+def _transactions(found: _Found, replies: Replies) -> Iterator[str]:
     """Checks each transaction: all members once with their content, or none; the acknowledged, never the refused."""
     for token, parts in found.parts.items():
         lacking = [kind for part, (kind, _) in enumerate(MEMBERS) if part not in parts]
@@ -144,9 +144,9 @@ def _transactions(found: _Found, told: Told) -> Iterator[str]:
             for item in items:
                 if not _is_content(item, token, part):
                     yield f"{item.kind} {item.id} does not hold what {token} wrote"
-        if token in told.refused:
+        if token in replies.refused:
             yield f"{token} was refused, and is there"
-    for token, ack in told.acknowledged.items():
+    for token, ack in replies.acknowledged.items():
         if token not in found.parts:
             yield f"{token} was acknowledged and is lost"
             continue
@@ -197,17 +197,17 @@ def _feed(store: StoreBase, found: _Found) -> Iterator[str]:
     items = [item for items in found.kinds.values() for item in items]
     items += [*store.find(COUNTER[0]), *store.find("fold")]
     expected = sorted((item.seq, item.kind, item.id) for item in items)
-    told = [(change.seq, change.kind, change.id) for change in store.changes(0)]
-    if [seq for seq, _, _ in told] != sorted(seq for seq, _, _ in told):
+    given = [(change.seq, change.kind, change.id) for change in store.changes(0)]
+    if [seq for seq, _, _ in given] != sorted(seq for seq, _, _ in given):
         yield "the feed is out of order"
-    if sorted(told) != expected:
-        differs = Counter(told)
+    if sorted(given) != expected:
+        differs = Counter(given)
         differs.subtract(expected)
         wrong = [f"{kind} {id} of {seq}" for (seq, kind, id), times in differs.items() if times]
         yield f"the feed has gaps or repeats itself: {_few(wrong)}"
     middle = store.seq() // 2
     later = [(change.seq, change.kind, change.id) for change in store.changes(middle)]
-    if later != [one for one in told if one[0] > middle]:
+    if later != [one for one in given if one[0] > middle]:
         yield f"the feed since commit {middle} is not the end of the feed"
 
 
@@ -248,9 +248,9 @@ def _few(items: Iterable[object], most: int = 5) -> str:
 
 def main() -> int:
     """Reads one line of JSON from standard input, and answers the judgement as JSON."""
-    told = json.loads(sys.stdin.readline())
-    acknowledged = read_acknowledgements(sorted(Path(told["acknowledgements"]).iterdir()))
-    store = build_store(told["factory"], from_wire(told["options"]), Path(told["path"]))
+    task = json.loads(sys.stdin.readline())
+    acknowledged = read_acknowledgements(sorted(Path(task["acknowledgements"]).iterdir()))
+    store = build_store(task["factory"], from_wire(task["options"]), Path(task["path"]))
     found = judge(store, acknowledged)
     store.close()
     document = {name: getattr(found, name) for name in ("acknowledged", "present", "transactions", "problems")}

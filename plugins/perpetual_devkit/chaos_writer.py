@@ -164,28 +164,28 @@ def _acknowledge(descriptor: int, what: Acknowledged | Refused) -> None:
     os.write(descriptor, json.dumps(what).encode() + b"\n")
 
 
-def _is_told_to_stop() -> bool:
+def _is_stopped() -> bool:
     """Returns whether standard input is closed: by the engine, or because the engine has ended."""
     return bool(select.select([0], [], [], 0)[0])
 
 
 def main() -> int:
     """Reads one line of JSON from standard input and writes until that is closed, or until it is killed."""
-    told = json.loads(sys.stdin.readline())
-    number, name = told["slot"], told["name"]
-    chance = random.Random(f"{told['seed']}/{name}")
-    with open(told["phases"], "r+b") as file:
+    task = json.loads(sys.stdin.readline())
+    number, name = task["slot"], task["name"]
+    chance = random.Random(f"{task['seed']}/{name}")
+    with open(task["phases"], "r+b") as file:
         slots = mmap.mmap(file.fileno(), 0)
     acknowledged = 0
 
     def phase(now: int) -> None:
         struct.pack_into(SLOT_FORMAT, slots, number * SLOT_BYTES, now, acknowledged)
 
-    descriptor = os.open(told["acknowledgements"], os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
-    store = build_store(told["factory"], from_wire(told["options"]), Path(told["path"]))
+    descriptor = os.open(task["acknowledgements"], os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
+    store = build_store(task["factory"], from_wire(task["options"]), Path(task["path"]))
     phase(IDLE)
     busy = turn = 0
-    while not _is_told_to_stop():
+    while not _is_stopped():
         turn += 1
         token = f"{name}.{turn}"
         try:
@@ -199,7 +199,7 @@ def main() -> int:
         _acknowledge(descriptor, done)
         acknowledged += "token" in done
         phase(IDLE)
-        if told["compacts"] and turn % _COMPACT_EVERY == 0:
+        if task["compacts"] and turn % _COMPACT_EVERY == 0:
             phase(COMPACTION)
             store.compact()
             phase(IDLE)

@@ -41,13 +41,15 @@ def waits_for(units: Sequence[Unit], need: GpuNeed) -> str:
     """Returns what a run that gets no device now waits for, naming each device and its obstacle."""
     named = _named(units, need)
     reasons = [(unit, _why_not(unit, need)) for unit in named]
-    told = [f"{unit.name} {why}" for unit, why in reasons if why is not None]
-    free = len(named) - len(told)
-    told += [f"GPU {number} is not there" for number in need.wanted if all(unit.number != number for unit in units)]
-    more = f", and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
+    obstacles = [f"{unit.name} {why}" for unit, why in reasons if why is not None]
+    free = len(named) - len(obstacles)
+    obstacles += [
+        f"GPU {number} is not there" for number in need.wanted if all(unit.number != number for unit in units)
+    ]
+    more = f", and {len(obstacles) - _SHOWN} more" if len(obstacles) > _SHOWN else ""
     if need.memory_bytes is None:
-        return f"{need}, {free} of {len(named)} are free: {', '.join(told[:_SHOWN])}{more}"
-    return f"{need}; {', '.join(told[:_SHOWN])}{more}"
+        return f"{need}, {free} of {len(named)} are free: {', '.join(obstacles[:_SHOWN])}{more}"
+    return f"{need}; {', '.join(obstacles[:_SHOWN])}{more}"
 
 
 def _named(units: Sequence[Unit], need: GpuNeed) -> list[Unit]:

@@ -235,10 +235,10 @@ def _step(job: _Job, path: str, plans: Asked, before: Asked) -> list[_Step]:
             raise ValueError(f"plans of different kinds meet there ({', '.join(sorted(kinds))})")
         return [(_own if "own" in kinds else _merge)(job, path, current, plans, before)]
     except (OSError, ValueError) as problem:
-        return [_Step(path, "conflict", _told(path, problem), entry=entry)]
+        return [_Step(path, "conflict", _located(path, problem), entry=entry)]
 
 
-def _told(path: str, problem: OSError | ValueError) -> str:
+def _located(path: str, problem: OSError | ValueError) -> str:
     """Returns the problem with the file's name and, where it is known, the line."""
     if isinstance(problem, UnicodeDecodeError):
         line = problem.object.count(b"\n", 0, problem.start) + 1
@@ -345,7 +345,7 @@ def _carry_out(view: ScaffoldView, steps: list[_Step], record: Record) -> list[_
             done.append(step)
         except OSError as problem:
             old = record.entries.get(step.path)
-            done.append(_Step(step.path, "conflict", _told(step.path, problem), entry=old))
+            done.append(_Step(step.path, "conflict", _located(step.path, problem), entry=old))
     entries = dict(record.entries)
     for step in done:
         entries.pop(step.path, None)

@@ -105,8 +105,8 @@ def _ask(program: str, listing: ListCommand, folder: Path) -> tuple[bool | None,
         return True, f"{command} lists it"
     if listing.waiting and re.search(listing.waiting, said, re.M):
         return None, f"{command} waits for a person"
-    told = " ".join(said.split())[:200]
-    return False, f"{command} does not list it: {told or f'exit {asked.returncode}'}"
+    output = " ".join(said.split())[:200]
+    return False, f"{command} does not list it: {output or f'exit {asked.returncode}'}"
 
 
 def _end(asked: subprocess.Popen[str]) -> None:

@@ -255,8 +255,8 @@ def refusal_of(line: bytes) -> dict[str, Any] | None:
     if "id" not in found or "result" in found or "error" in found:
         return None
     number = found["id"]
-    told = number if isinstance(number, str) or type(number) is int else None
-    return _refused(told, _INVALID_REQUEST, 'a request has "jsonrpc": "2.0", a text or an integer as id, and a method')
+    id_ = number if isinstance(number, str) or type(number) is int else None
+    return _refused(id_, _INVALID_REQUEST, 'a request has "jsonrpc": "2.0", a text or an integer as id, and a method')
 
 
 def _refused(number: str | int | None, code: int, message: str) -> dict[str, Any]:

@@ -192,12 +192,12 @@ def _spoken(given: dict[str, object], known: frozenset[str]) -> dict[str, object
 
 def _wrong(problem: ValidationError) -> str:
     """Returns what is wrong with arguments, an argument each: its name, what it has to be, and what came."""
-    told: dict[str, str] = {}
+    hints: dict[str, str] = {}
     for error in problem.errors(include_url=False, include_context=False):
         name = str(error["loc"][0]) if error["loc"] else ""
         came = "" if error["type"] == "missing" else f", not {plain(json.dumps(error['input'], default=str), 40)}"
-        told.setdefault(name, f"{plain(name)}: {error['msg'][:1].lower()}{plain(error['msg'][1:], 120)}{came}")
-    return "; ".join([*told.values()][:_MOST_WRONG])
+        hints.setdefault(name, f"{plain(name)}: {error['msg'][:1].lower()}{plain(error['msg'][1:], 120)}{came}")
+    return "; ".join([*hints.values()][:_MOST_WRONG])
 
 
 def _answered(tool: Tool, labs: Labs, /, **arguments: object) -> CallToolResult:
@@ -284,8 +284,8 @@ def _described(annotation: object) -> object:
     from pydantic import Field
 
     kind, *notes = get_args(annotation)
-    told = [Field(description=note) if isinstance(note, str) else note for note in notes]
-    return Annotated[(kind, *told)]
+    fields = [Field(description=note) if isinstance(note, str) else note for note in notes]
+    return Annotated[(kind, *fields)]
 
 
 def _sealed(result: CallToolResult) -> CallToolResult:

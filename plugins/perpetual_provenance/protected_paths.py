@@ -98,10 +98,10 @@ def look_at(root: Path, patterns: Sequence[str], limits: Limits = LIMITS) -> Pro
             "times alone"
         )
     listed = [files[path] for path in sorted(files)]
-    told = [[entry["path"], entry["mode"], entry["sha256"], entry["target"]] for entry in listed]
+    hashed = [[entry["path"], entry["mode"], entry["sha256"], entry["target"]] for entry in listed]
     return {
         "patterns": [*patterns],
-        "sha256": sha256(repr(told).encode("utf-8", "backslashreplace")).hexdigest(),
+        "sha256": sha256(repr(hashed).encode("utf-8", "backslashreplace")).hexdigest(),
         "files": listed,
         "unmatched": unmatched,
         "problems": problems,
@@ -136,8 +136,8 @@ def unlike(root: Path, before: ProtectedPaths, *, most: int, limits: Limits = LI
     changed = {path: f" {word}" for path, word in changed.items() if word != _WRITTEN}
     if changed:
         problems.insert(0, f"protected paths are not as they were: {_listed(changed, most)}")
-    told = [f"protected paths were written during the run, and hold what they held: {_listed(written, most)}"]
-    return Change([*map(_text, problems)], [*map(_text, told)] if written else [])
+    remarks = [f"protected paths were written during the run, and hold what they held: {_listed(written, most)}"]
+    return Change([*map(_text, problems)], [*map(_text, remarks)] if written else [])
 
 
 def _listed(words: Mapping[str, str], most: int) -> str:

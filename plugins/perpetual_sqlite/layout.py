@@ -121,12 +121,12 @@ def _triggers(kind: Kind) -> dict[str, str]:
     if not kind.ledger:
         return {}
     name = table_of(kind.name)
-    told = f"{kind.name} is a ledger: its rows are appended, never changed or removed".replace("'", "''")
+    refusal = f"{kind.name} is a ledger: its rows are appended, never changed or removed".replace("'", "''")
     dense = f"WHEN NEW.number IS NOT (SELECT coalesce(max(number), 0) + 1 FROM {quoted(name)}) "
     return {
         f"{name} {deed.lower()}": (
             f"CREATE TRIGGER {quoted(f'{name} {deed.lower()}')} BEFORE {deed} ON {quoted(name)} "
-            f"{dense if deed == 'INSERT' else ''}BEGIN SELECT RAISE(ABORT, '{told}'); END"
+            f"{dense if deed == 'INSERT' else ''}BEGIN SELECT RAISE(ABORT, '{refusal}'); END"
         )
         for deed in ("UPDATE", "DELETE", "INSERT")
     }
@@ -145,17 +145,17 @@ def build(connection: sqlite3.Connection, kinds: Iterable[Kind]) -> None:
 
 def faults(connection: sqlite3.Connection, table: Table, names: set[str], count: int, commit: int) -> list[str]:
     """Returns what is wrong with a kind of which the store has counted `count` up to that commit, each a few words."""
-    told = [f"the trigger {name!r} is missing" for name in _triggers(table.kind) if name not in names]
+    problems = [f"the trigger {name!r} is missing" for name in _triggers(table.kind) if name not in names]
     quote = quoted(table.name)
     ((rows, last, seq),) = connection.execute(
         f"SELECT count(*), coalesce(max(number), 0), coalesce(max(seq), 0) FROM {quote}"
     ).fetchall()
     if not rows == last == count:
-        told.append(f"{count} were counted, {rows} are there, and the last has number {last}")
+        problems.append(f"{count} were counted, {rows} are there, and the last has number {last}")
     if seq > commit:
-        told.append(f"a row is of commit {seq}, and the last commit was {commit}")
+        problems.append(f"a row is of commit {seq}, and the last commit was {commit}")
     spoilt = connection.execute(f"SELECT number FROM {quote} WHERE NOT json_valid(body) LIMIT 1").fetchall()
-    return told + [f"row {number} is no JSON document" for (number,) in spoilt]
+    return problems + [f"row {number} is no JSON document" for (number,) in spoilt]
 
 
 def condition(equals: Mapping[str, object]) -> tuple[list[str], list[int | str]]:

@@ -102,7 +102,7 @@ class SqliteStore(StoreBase):
                 make_folder(self.folder)
                 got = lock.acquire(timeout_s=self._lock_timeout_s)
         except OSError as problem:
-            raise self._told(problem, writing=True) from problem
+            raise self._error_of(problem, writing=True) from problem
         if not got:
             raise TransientError(
                 f"another process has been writing to {self.folder} for {self._lock_timeout_s:g} s",
@@ -124,7 +124,7 @@ class SqliteStore(StoreBase):
             handle.connection.execute("BEGIN IMMEDIATE")
         except (sqlite3.Error, OSError) as problem:
             self._connections.drop()
-            raise self._told(problem, writing=True) from problem
+            raise self._error_of(problem, writing=True) from problem
         handle.begun = True
         return handle
 
@@ -162,7 +162,7 @@ class SqliteStore(StoreBase):
             handle.begun = False
             self._connections.drop()  # with what it knew of tables that are rolled back
             if isinstance(problem, (sqlite3.Error, OSError)):
-                raise self._told(problem, writing=True) from problem
+                raise self._error_of(problem, writing=True) from problem
             raise
         self._stamp_anew(handle)
 
@@ -305,7 +305,7 @@ class SqliteStore(StoreBase):
                 if handle is None or not handle.begun:
                     self._connections.drop()  # what it remembers of the file may be wrong
                 if is_last or not (isinstance(problem, sqlite3.Error) and needs_copy(problem)):
-                    raise self._told(problem, writing=False) from problem
+                    raise self._error_of(problem, writing=False) from problem
         raise AssertionError("the last attempt answers or raises")
 
     def _row(self, table: layout.Table, found: _Stored) -> Row:
@@ -330,22 +330,24 @@ class SqliteStore(StoreBase):
 
     def _verify(self, handle: Handle) -> list[str]:
         with _snapshot(handle.connection) as connection:
-            told = [f"{self._file}: {line}" for (line,) in connection.execute("PRAGMA integrity_check") if line != "ok"]
-            if told:
-                return told
+            faults = [
+                f"{self._file}: {line}" for (line,) in connection.execute("PRAGMA integrity_check") if line != "ok"
+            ]
+            if faults:
+                return faults
             ((_, commit, counters),) = connection.execute("SELECT * FROM _meta").fetchall()
             counts = json.loads(counters)
             names = _names(connection)
             for kind in [*self.kinds.values()]:
                 table = layout.table(kind)
                 if table.name in names:
-                    told += [
+                    faults += [
                         f"{self._file}: {kind.name}: {wrong}"
                         for wrong in layout.faults(connection, table, names, counts.get(kind.name, 0), commit)
                     ]
                 elif counts.get(kind.name, 0):
-                    told.append(f"{self._file}: {kind.name}: the table is missing")
-        return told
+                    faults.append(f"{self._file}: {kind.name}: the table is missing")
+        return faults
 
     def compact(self) -> None:
         """Rewrites the database without what is unused, and empties its log."""
@@ -362,7 +364,7 @@ class SqliteStore(StoreBase):
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             except (sqlite3.Error, OSError) as problem:
                 self._connections.drop()
-                raise self._told(problem, writing=True) from problem
+                raise self._error_of(problem, writing=True) from problem
 
     def describe(self) -> DatabaseFacts:
         """Returns the journal mode with its reason, SQLite's version, and each file with its size in bytes."""
@@ -377,7 +379,7 @@ class SqliteStore(StoreBase):
 
     # --- reports ---------------------------------------------------------------------------------------------
 
-    def _told(self, problem: sqlite3.Error | OSError, *, writing: bool) -> PerpetualError:
+    def _error_of(self, problem: sqlite3.Error | OSError, *, writing: bool) -> PerpetualError:
         """Returns the contract's error for a problem."""
         if isinstance(problem, UnsafePath):
             return explain(problem) or self._corrupt(str(problem))

@@ -38,9 +38,9 @@ def load(folder: Path) -> tuple[int, list[tuple[str, Row]]]:
                 raise ValueError(f"{kind}: a row is not where its number says")
             int(row["_rev"]), int(row["_seq"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
-        told = str(problem) if isinstance(problem, ValueError) else "it does not hold what a store holds"
+        reason = str(problem) if isinstance(problem, ValueError) else "it does not hold what a store holds"
         raise CorruptData(
-            f"{path} cannot be read: {told}", hint="the file was changed from outside; put back a copy of it"
+            f"{path} cannot be read: {reason}", hint="the file was changed from outside; put back a copy of it"
         ) from problem
     return commit, sorted(rows, key=lambda item: (item[1]["_seq"], item[0], item[1]["_no"]))
 

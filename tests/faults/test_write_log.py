@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from perpetual.discovery import discover
-from perpetual_devkit.chaos_judge import Told, judge
+from perpetual_devkit.chaos_judge import Replies, judge
 from perpetual_devkit.chaos_writer import build_store
 from perpetual_git.memory import open_memory
 from tests.faults.crash_states import State, crash_states, lay
@@ -130,17 +130,17 @@ def _in_store(name: str, place: Path, state: State) -> list[str]:
     path = place / "project" / "store"
     options = {key: option.default for key, option in (STORES[name].options or {}).items()}
     acknowledged: dict[str, Any] = {ack["token"]: ack for ack in state.acknowledged if "token" in ack}
-    told = Told(
+    replies = Replies(
         acknowledged,
         frozenset(ack["refused"] for ack in state.acknowledged if "refused" in ack),
     )
     store = build_store(STORES[name].factory, options, path)
-    wrong = judge(store, told).problems
+    wrong = judge(store, replies).problems
     store.close()
     store = build_store(STORES[name].factory, options, path)
     tokens = {note.id for note in store.find("note")}
     store.close()
-    return [*wrong, *(f"{token} is lost after the next write" for token in told.acknowledged if token not in tokens)]
+    return [*wrong, *(f"{token} is lost after the next write" for token in replies.acknowledged if token not in tokens)]
 
 
 def _in_memory(place: Path, state: State) -> list[str]:

@@ -159,8 +159,8 @@ def designs_of(
     ready: list[FoldRow] = [row for row in rows if row["kind"] != "measured"]
     for group in _groups(ctx, hypothesis.id, rows).values():
         first = group.first
-        told = (*_PREDICTION, *_SPREAD)
-        late = {item.id for item in group.members if not _agree(item.body["design"], first.body["design"], told)}
+        settings = (*_PREDICTION, *_SPREAD)
+        late = {item.id for item in group.members if not _agree(item.body["design"], first.body["design"], settings)}
         mute = {item.id for item in group.members if not pools_with(item.body["design"], first.body["design"])}
         own = [row for row in group.rows if row["experiment_id"] not in mute]
         counting = {row["id"] for row in group.counting}

@@ -128,9 +128,9 @@ class Files:
         """
         readers: list[tuple[str, MetricReader]] = self._ctx.parts("metric_reader")
         place = RunFolder(folder, folder, posix_of(item.started_at) if item.started_at else 0.0)
-        found, told = read_all(readers, place, metric)
+        found, remarks = read_all(readers, place, metric)
         return (
             {name: value.value for name, value in found.items()},
             {name: value.source for name, value in found.items()},
-            [remark["text"] for remark in told],
+            [remark["text"] for remark in remarks],
         )

@@ -123,9 +123,9 @@ def _cancel(ctx: Context, run: RunRow, grace_s: float, wait_s: float) -> Sightin
 
 
 def _ended_unrecorded(run: RunRow, seen: Sighting, problem: PerpetualError) -> PerpetualError:
-    told = "was asked to end" if seen.state in LIVING else "has ended"
+    outcome = "was asked to end" if seen.state in LIVING else "has ended"
     return PerpetualError(
-        f"{run.id} {told}, and that is not recorded yet: {problem.message}",
+        f"{run.id} {outcome}, and that is not recorded yet: {problem.message}",
         hint="free some space, or mend the rights; then perpetual scan",
         code=problem.code,
     )

@@ -47,20 +47,20 @@ def measure(ctx: Context, run: RunRow, seen: Sighting) -> tuple[dict[str, Metric
     """Returns every metric that a reader finds (the first reader's counts), and as annotations what was left out."""
     folder = _folder_of(ctx, run, seen.started_at or run.body["started_at"])
     declared = _declared(ctx, run)
-    found, told = read_all(ctx.parts("metric_reader"), folder, declared)
+    found, remarks = read_all(ctx.parts("metric_reader"), folder, declared)
     if (
         run.body.get("shares_folder")
         and declared is not None
         and declared not in found
         and not nearest(declared, found)
     ):
-        told.append(_annotation(_SHARED, "metrics"))
+        remarks.append(_annotation(_SHARED, "metrics"))
     value = found.get(declared) if declared is not None else None
     late = _late_by(value, folder, seen) if value is not None else None
     if value is not None and late is not None:
         del found[str(declared)]
-        told.append(_annotation(_LATE.format(source=value.source, late=late), "metrics"))
-    return found, told
+        remarks.append(_annotation(_LATE.format(source=value.source, late=late), "metrics"))
+    return found, remarks
 
 
 def did_you_mean(metric: str, found: Collection[str]) -> str:
@@ -112,7 +112,7 @@ def read_all(
         limit_s: the time of one reader.
     """
     found: dict[str, MetricValue] = {}
-    told: list[Json] = []
+    remarks: list[Json] = []
     odd: list[str] = []
     left = Deadline(_ALL_S)
     # Bundled readers first: what a run printed is not replaced by what another distribution makes of its folder.
@@ -121,10 +121,10 @@ def read_all(
             with contained():
                 values = call(max(0.1, min(limit_s, left.left())), partial(_read, reader, folder))
         except OutOfTime as problem:
-            told.append(_annotation(f"the metric reader {name} {problem}", name))
+            remarks.append(_annotation(f"the metric reader {name} {problem}", name))
             continue
         except Exception as problem:  # noqa: BLE001 - one reader's fault must not hide the others' numbers; it is shown
-            told.append(_annotation(f"the metric reader {name} failed: {type(problem).__name__}: {problem}", name))
+            remarks.append(_annotation(f"the metric reader {name} failed: {type(problem).__name__}: {problem}", name))
             continue
         metric: Any  # a plugin's
         for metric, value in values.items():
@@ -132,25 +132,25 @@ def read_all(
                 odd.append(ascii(metric)[:60])
             elif metric in found:
                 if not is_bundled(name) and _differs(found[metric], _checked(value)):
-                    told.append(
+                    remarks.append(
                         _annotation(f"the metric reader {name} reads another {metric}, which is not recorded", name)
                     )
             else:
                 found[metric] = _checked(value)
                 if found[metric].value is None and _is_beyond(value.value):
-                    told.append(
+                    remarks.append(
                         _annotation(f"{metric} is {value.value:g}, beyond what can be computed with", value.source)
                     )
     if odd:
         more = f" and {len(odd) - 3} more" if len(odd) > 3 else ""
-        told.append(_annotation(f"no names of metrics, and left out: {', '.join(odd[:3])}{more}", "metrics"))
+        remarks.append(_annotation(f"no names of metrics, and left out: {', '.join(odd[:3])}{more}", "metrics"))
     if len(found) > _MOST:
-        told.append(_annotation(f"{len(found)} metrics were found, and the first {_MOST} are recorded", "metrics"))
+        remarks.append(_annotation(f"{len(found)} metrics were found, and the first {_MOST} are recorded", "metrics"))
         kept = [*found][:_MOST]
         if declared in found and declared not in kept:
             kept[-1] = declared
         found = {name: found[name] for name in kept}
-    return found, told
+    return found, remarks
 
 
 def _differs(first: MetricValue, other: MetricValue) -> bool:

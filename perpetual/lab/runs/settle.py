@@ -48,22 +48,22 @@ def found_end(ctx: Context, run: RunRow, seen: Sighting) -> Ending:
     """Returns the end of a run that is over, with all that its folder tells; nothing is written."""
     status, reason = verdict_of(seen)
     _fetch(ctx, run, seen)
-    metrics, told = measure(ctx, run, seen) if seen.state == "ended" else ({}, [])
+    metrics, remarks = measure(ctx, run, seen) if seen.state == "ended" else ({}, [])
     symptoms: list[Json] = []
     if status != "done":
         by_us = bool(run.body.get("cancelled_by")) or _ended_at_limit(run)
         symptoms, faults = symptoms_of(ctx, run, seen, status, by_us=by_us)
-        told += faults
+        remarks += faults
     taint, noted = taint_of(ctx, run)
     if seen.state == "ended" and seen.reason == "exited" and seen.detail:  # where else it is in the reason
-        told.append({"kind": "leftover", "text": seen.detail, "source": "exit record"})
+        remarks.append({"kind": "leftover", "text": seen.detail, "source": "exit record"})
     if seen.left:
         pids = ", ".join(map(str, seen.left))
         text = f"processes that it left still run ({pids}): perpetual kill {run.id} ends them; no retry starts before"
-        told.append({"kind": "leftover", "text": text, "source": "processes"})
-    told += [{"kind": "tainted", "text": why, "source": FILE} for why in taint]
-    told += noted
-    return Ending(seen, status, reason, metrics, [*symptoms, *told], taint)
+        remarks.append({"kind": "leftover", "text": text, "source": "processes"})
+    remarks += [{"kind": "tainted", "text": why, "source": FILE} for why in taint]
+    remarks += noted
+    return Ending(seen, status, reason, metrics, [*symptoms, *remarks], taint)
 
 
 def _fetch(ctx: Context, run: RunRow, seen: Sighting) -> None:
@@ -145,8 +145,8 @@ def settle(ctx: Context, tx: LabTransaction, run: RunRow, end: Ending) -> tuple[
         ctx.emit(tx, "run_tainted", run.id, {"experiment_id": experiment.id, "reasons": [*end.taint]})
     book = Budget(ctx).correct if was_lost or run.body.get("found_again") else Budget(ctx).settle
     debit = book(tx, run.body, gpu_hours=gpu_hours, run_hours=run_hours)
-    told = (status == "done" and value is not None) or (status == "failed" and design.get("on_crash"))
-    evidence = _evidence(ctx, tx, run, experiment, value) if told else None
+    informs = (status == "done" and value is not None) or (status == "failed" and design.get("on_crash"))
+    evidence = _evidence(ctx, tx, run, experiment, value) if informs else None
     ExperimentRecords(ctx).fold(tx, experiment.id)
     if evidence is None:
         refold_cautions(ctx, tx, experiment)
@@ -254,6 +254,6 @@ def _overtaken_by(tx: LabTransaction, run: RunRow) -> str | None:
 def _why_weightless(run: RunRow) -> str | None:
     """Returns why what a run measured counts for nothing, if it does."""
     if run.body["tainted"]:
-        told = [item["text"] for item in run.body.get("annotations", ()) if item["kind"] == "tainted"]
-        return "tainted: " + "; ".join(told)
+        remarks = [item["text"] for item in run.body.get("annotations", ()) if item["kind"] == "tainted"]
+        return "tainted: " + "; ".join(remarks)
     return "the seed was picked by hand" if run.body["chosen_seed"] else None

@@ -367,11 +367,11 @@ class _Export:
         try:
             header = self._check()
             self.project_id = str(header["project_id"])
-            counters = {name: int(told["count"]) for name, told in header["kinds"].items()}
+            counters = {name: int(kind["count"]) for name, kind in header["kinds"].items()}
             self.meta = Meta(int(header["commit"]), counters)
             self.kinds = [
-                Kind(name, told["ledger"], told["prefix"], tuple(told["indexes"]), told["version"])
-                for name, told in header["kinds"].items()
+                Kind(name, kind["ledger"], kind["prefix"], tuple(kind["indexes"]), kind["version"])
+                for name, kind in header["kinds"].items()
             ]
         except FileNotFoundError as problem:
             raise UsageError(f"no file {path}") from problem

@@ -23,7 +23,7 @@ from perpetual.testing.memory_store import InMemoryStore
 from perpetual.toolkit.secret import Secret
 from perpetual_devkit import chaos
 from perpetual_devkit.chaos import Certificate, Target, run_chaos
-from perpetual_devkit.chaos_judge import Judgement, Told, judge, read_acknowledgements
+from perpetual_devkit.chaos_judge import Judgement, Replies, judge, read_acknowledgements
 from perpetual_devkit.chaos_writer import COUNTER, MEMBERS, transact
 from perpetual_devkit.scratch_calls import call_in_scratch
 from perpetual_devkit.wire import from_wire, to_wire
@@ -35,7 +35,7 @@ WAIT_S = 30.0
 # --- the judge ------------------------------------------------------------------------------------------------------
 
 
-def _told(store: StoreBase) -> Told:
+def _told(store: StoreBase) -> Replies:
     """What two writers were told who took turns."""
     chance = random.Random(SEED)
     acknowledged, refused = {}, set()
@@ -45,7 +45,7 @@ def _told(store: StoreBase) -> Told:
             refused.add(ack["refused"])
         else:
             acknowledged[ack["token"]] = ack
-    return Told(acknowledged, frozenset(refused))
+    return Replies(acknowledged, frozenset(refused))
 
 
 def _judged(store: StoreBase) -> Judgement:
