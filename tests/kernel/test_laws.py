@@ -181,7 +181,7 @@ def test_a_module_without_a_layer_is_named(copied: Path) -> None:
 _PARTS = ("perpetual_tinydb", "perpetual_sqlite", "perpetual_local", "perpetual_git", "perpetual_nvml",
           "perpetual_provenance", "perpetual_supervisor")  # fmt: skip
 # Nor is what reads other tools' files: their databases and repositories, never the lab's.
-_READERS = tuple(f"perpetual_adopt/{name}.py" for name in ("agent", "commits", "mlflow_database", "reading"))
+_READERS = tuple(f"perpetual_adopt/{name}.py" for name in ("perpetual_agent", "commits", "mlflow_database", "reading"))
 # Nor is what starts and kills processes on stores and projects of its own, in scratch folders.
 _SCRATCH = tuple(
     f"perpetual_devkit/{name}.py"
