@@ -30,6 +30,7 @@ from perpetual.toolkit.config_keys import (
     more_is_weaker,
     order_is_weaker,
     parse_text,
+    texts,
 )
 from perpetual.toolkit.named_path import named_path
 from perpetual.toolkit.reserved import DISTRIBUTION
@@ -222,8 +223,7 @@ def user_marks() -> list[str]:
     """
     path = user_file()
     marks = (yamlfile.read_yaml(path) or {}).get(MARKS, [])
-    found: list[str] = check_entry(KEYS[MARKS], marks, path, MARKS)
-    return found
+    return texts(check_entry(KEYS[MARKS], marks, path, MARKS))
 
 
 def _is_texts(value: object) -> bool:
@@ -433,7 +433,7 @@ class Config:
             raise ConfigError(f"{yamlfile.place_of(path, PLUGINS)}: plugins must hold one section per plugin")
         for name, section in sections.items():
             if name == DISABLED.name:
-                self.disabled = tuple(check_entry(DISABLED, section, path, PLUGINS, name))
+                self.disabled = tuple(texts(check_entry(DISABLED, section, path, PLUGINS, name)))
                 self._disabled_origin = origin
             elif isinstance(section, dict):
                 self.sections.setdefault(origin, {})[name] = section
@@ -476,7 +476,7 @@ class Config:
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
 
-    def recorded(self, name: str) -> Any:
+    def recorded(self, name: str) -> object:
         """Returns the value in the project's own file, whatever the environment says; else the default."""
         return self._recorded.get(name, KEYS[name].default)
 
@@ -526,7 +526,7 @@ class Config:
         key, path = self._key(name)
         value = parse_text(key, text, FILE)
         if name == MARKS:
-            _check_marks(value, FILE)
+            _check_marks(texts(value), FILE)
         self.write(path, value)
 
     def unset(self, name: str) -> None:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from perpetual import hookspecs
 from perpetual.catalogue import UPGRADE, Offer, PluginInfo, import_problem
@@ -80,7 +80,7 @@ class Discovery:
         with self.at(name, "hooks"):
             return call(self.manager, hook, plugin, name, {}, None if is_bundled(name) else self.limit_s)
 
-    def answer(self, hook: str, plugin: object, name: str) -> Any:
+    def answer(self, hook: str, plugin: object, name: str) -> object:
         """Returns what one plugin answers to a hook, None where it does not implement it; raises `_Fault`."""
         if hook not in implemented(self.manager, plugin):
             return None
@@ -318,7 +318,7 @@ def _offers(
         slot = hooks.get(hook)
         if slot is None:
             continue
-        for provider in result.answer(hook, plugin, plugin_name) or ():
+        for provider in cast(Iterable[object], result.answer(hook, plugin, plugin_name) or ()):
             if not isinstance(provider, Provider):
                 raise _Fault(f"{hook}: answered a {type(provider).__name__} instead of a Provider")
             refused = _refusal(provider, slot, seen)

@@ -26,7 +26,7 @@ provider of another distribution that offers such a name is reached by its quali
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pluggy
 
@@ -390,7 +390,7 @@ def perpetual_status_sections() -> list[Provider]:
 
 
 @hookspec
-def perpetual_event(event: Event, lab: Lab, options: Mapping[str, Any]) -> None:
+def perpetual_event(event: Event, lab: Lab, options: Mapping[str, object]) -> None:
     """Hears what happened.
 
     When: after the transaction that appended the event is durable, outside of it, at least once per event and

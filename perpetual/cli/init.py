@@ -6,7 +6,7 @@ import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from perpetual.errors import Conflict, UsageError
 from perpetual.toolkit.named_path import named_path
 from perpetual.toolkit.readers import names_a_right
 from perpetual.toolkit.units import hours_of
+
+if TYPE_CHECKING:
+    from perpetual.slots.scaffolder import ScaffoldAnswer
 
 __all__ = ["init"]
 
@@ -134,7 +137,7 @@ def _preview(
 
 
 def _document(
-    folder: Path, found: dict[str, object], wishes: dict[str, object], answer: dict[str, Any]
+    folder: Path, found: dict[str, object], wishes: dict[str, object], answer: ScaffoldAnswer
 ) -> dict[str, Any]:
     """Returns the answer of init; `notes` tell what an existing project kept, and what will not work as it is."""
     notes = [

@@ -55,6 +55,25 @@ class Effect(TypedDict):
     how: str
 
 
+class Differing(TypedDict):
+    """What something was and is now; null for the one of them that there is not."""
+
+    was: object
+    now: object
+
+
+class Differences(TypedDict):
+    """How an experiment differs from the nearest approved one, `id`; null or empty where it does not."""
+
+    id: str
+    command: list[Differing]
+    cwd: Differing | None
+    env: dict[str, Differing]
+    config: dict[str, Differing]
+    resources: dict[str, Differing]
+    code: Differing | None
+
+
 class Fold(TypedDict):
     """What a ledger amounts to."""
 

@@ -83,3 +83,13 @@ class Scan(TypedDict):
     evidence: list[Evidence]
     problems: list[ScanProblem]
     elsewhere: NotRequired[list[Elsewhere]]  # where there is one
+
+
+class Scanned(TypedDict):
+    """What a scan found, as `Scan`; the lines of the budget's ledger and the rows of evidence are JSON."""
+
+    changes: list[Change]
+    debits: list[dict[str, object]]
+    evidence: list[dict[str, object]]
+    problems: list[ScanProblem]
+    elsewhere: NotRequired[list[Elsewhere]]

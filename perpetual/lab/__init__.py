@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ from perpetual.toolkit.named_path import named_path
 if TYPE_CHECKING:
     from perpetual.catalogue import Offer
     from perpetual.documents.machine import DoctorCheck
+    from perpetual.documents.runs import Scanned
     from perpetual.documents.status import LabStatus
     from perpetual.lab.budget import Budget
     from perpetual.lab.events import Feed
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from perpetual.lab.storage import Storage
     from perpetual.lab.trust_review import TrustReview
     from perpetual.records import Event
+    from perpetual.slots.scaffolder import ScaffoldAnswer
 
 __all__ = ["Lab"]
 
@@ -257,7 +260,7 @@ class Lab(AbstractContextManager["Lab"]):
             lab.budget.begin(budget_gpu_hours)
         return lab
 
-    def scan(self, *, analyse: bool = True, first: Collection[str] = ()) -> dict[str, Any]:
+    def scan(self, *, analyse: bool = True, first: Collection[str] = ()) -> Scanned:
         """Records what has happened to the runs, then analyses them, starts runs that wait, and writes notes to git.
 
         Args:
@@ -318,7 +321,7 @@ class Lab(AbstractContextManager["Lab"]):
         """
         return self.context.options.of_plugin(plugin)
 
-    def options_of(self, offer: Offer) -> dict[str, Any]:
+    def options_of(self, offer: Offer) -> dict[str, object]:
         """Returns the options in force of a provider; raises ConfigError as `options` does."""
         return self.context.options.of(offer)
 
@@ -330,7 +333,7 @@ class Lab(AbstractContextManager["Lab"]):
         command: Sequence[str] | None = None,
         dry_run: bool = False,
         force: bool = False,
-    ) -> dict[str, Any]:
+    ) -> ScaffoldAnswer:
         """Registers the lab with coding agents, by writing their files.
 
         Args:
@@ -363,8 +366,8 @@ class Lab(AbstractContextManager["Lab"]):
         words = tuple(answer["command"])
         record = self.context.trust.record
         if not dry_run and record is not None and record.scaffold != words:
-            self.context.trust.change(scaffold=words)
-        return {**answer}
+            self.context.trust.change(lambda found: replace(found, scaffold=words))
+        return answer
 
     def doctor(self) -> list[DoctorCheck]:
         """Checks the machine and the project; returns the findings, each `{check, ok, detail, hint}`."""

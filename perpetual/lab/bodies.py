@@ -5,6 +5,7 @@ Imported by type checkers alone. A key that came later is missing in older rows:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NotRequired, TypedDict
 
 from perpetual.documents.ledger import Effect
@@ -29,6 +30,31 @@ class Annotation(TypedDict):
     kind: str
     text: str
     source: str
+
+
+class ClaimKey(TypedDict):
+    """Whether a design claims something."""
+
+    claim: str | None
+
+
+class DesignKeys(TypedDict):
+    """What makes two experiments replicates of one design."""
+
+    command: str | None
+    env: dict[str, str]
+    cwd: str | None
+    config: dict[str, object]
+    design: ClaimKey
+
+
+class CapturedBody(TypedDict, total=False):
+    """What a run's row gets of its captures; empty where nothing was kept."""
+
+    git: dict[str, object]
+    provenance_sha256: str
+    versions: Mapping[str, object]
+    annotations: list[Annotation]
 
 
 class PredictionBody(TypedDict):

@@ -182,7 +182,7 @@ class Context:
 
     def _check_choice(self) -> None:
         """Raises Conflict where PERPETUAL_STORE names another store than the one that holds the project's record."""
-        chosen, recorded = self.config["store"], self.config.recorded("store")
+        chosen, recorded = self.config["store"], str(self.config.recorded("store"))
         if chosen == recorded:
             return
         try:

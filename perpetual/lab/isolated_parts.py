@@ -56,7 +56,7 @@ class HelperGate(Gate):
         except HelperHung as problem:
             raise OutOfTime(problem.seconds) from None
         if "error" in answer:
-            raise PartRaised(masked(answer["error"]), answer["type"])
+            raise PartRaised(masked(str(answer["error"])), str(answer["type"]))
         return answer
 
 
@@ -80,7 +80,7 @@ def observe(
     except (HelperHung, HelperEnded, OSError) as problem:
         return Called(plugin, error=str(problem))
     error = answer.get("error")
-    return Called(plugin, error=error and masked(error))
+    return Called(plugin, error=masked(str(error)) if error else None)
 
 
 class PartFailures:

@@ -30,6 +30,8 @@ from perpetual.toolkit.config_keys import (
 
 __all__ = ["FILE", "KEYS", "STRATEGY_SCORERS", "Methodology"]
 
+_THRESHOLDS = ("confidence_refute_threshold", "confidence_support_threshold")
+
 FILE = "methodology.yaml"
 
 # Strategies whose scorer has another name.
@@ -269,9 +271,9 @@ class Methodology:
         yamlfile.remove_value(self.path, (name,))
         self._read()
 
-    def _pair(self, name: str, value: float) -> None:
-        low = value if name == "confidence_refute_threshold" else self["confidence_refute_threshold"]
-        high = value if name == "confidence_support_threshold" else self["confidence_support_threshold"]
+    def _pair(self, name: str, value: object) -> None:
+        values: dict[str, Any] = {key: value if name == key else self[key] for key in _THRESHOLDS}
+        low, high = (values[key] for key in _THRESHOLDS)
         if low >= high:
             raise UsageError(f"the refute threshold ({low:g}) must lie below the support threshold ({high:g})")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perpetual.lab.context import Context
 from perpetual.lab.kinds import HypothesisRow, RunRow
@@ -13,9 +13,12 @@ from perpetual.records import ENDED, LIVE, Score
 from perpetual.science.information import failure_probability, learned_cost
 from perpetual.slots.scorer import Scorer
 
-__all__ = ["Candidate", "Proposals"]
+if TYPE_CHECKING:
+    from perpetual.documents.scorer import CandidateState, PredictionState, ScorerState
+    from perpetual.lab.bodies import DraftBody, ExperimentBody
 
-Candidate = dict[str, object]
+__all__ = ["Proposals"]
+
 
 _DEFAULT_EFFECT = math.sqrt(0.5)  # standard deviations: the median size of an effect in the default (JZS) test
 
@@ -38,20 +41,21 @@ class Proposals:
     def candidate(
         self,
         id: str,
-        experiment: Mapping[str, Any],
+        experiment: ExperimentBody | DraftBody,
         runs: Sequence[RunRow],
         baseline: dict[int, float] | float | None,
-    ) -> Candidate | None:
+    ) -> CandidateState | None:
         """Returns one more replicate of an experiment (stored, or a draft that has the same keys) as a scorer sees it.
 
         None if it makes no claim. Noise is the measured one where two values or more are there (the experiment's
         own and its baseline's), else the declared one, else the mde itself.
         """
         design = experiment["design"]
+        metric = design["metric"]
         if design["claim"] is None or experiment["hypothesis_id"] is None:
             return None
         seen = [run for run in runs if run.body["status"] == "done"]
-        values = [run.body["metrics"].get(design["metric"]) for run in seen]
+        values = [run.body["metrics"].get(metric) if metric else None for run in seen]
         own = [value for value in values if value is not None]
         groups = [own] + ([list(baseline.values())] if isinstance(baseline, dict) else [])
         crashed = [run for run in runs if run.body["status"] in ENDED and run.body["status"] != "done"]
@@ -59,17 +63,24 @@ class Proposals:
         assumed = self._ctx.config.methodology["default_cost_run_hours"] if declared is None else declared
         actual = [run.body["run_hours"] for run in seen if run.body["run_hours"]]
         cost = learned_cost(assumed, [hours / assumed for hours in actual]) if assumed > 0 else 0.0
-        return {
+        prediction = _prediction(design, _pooled_sd(groups))
+        candidate: CandidateState = {
             "id": id,
             "hypothesis_id": experiment["hypothesis_id"],
-            **_prediction(design, _pooled_sd(groups)),
+            "mu1": prediction["mu1"],
+            "mu0": prediction["mu0"],
+            "sigma": prediction["sigma"],
+            "tau": prediction["tau"],
             "cost": cost,
             "p_fail": failure_probability(len(crashed), len(crashed) + len(seen)),
             "n_seen": len(own),
             "n_pending": sum(run.body["status"] in LIVE for run in runs),
         }
+        if "model" in prediction:
+            candidate["model"] = prediction["model"]
+        return candidate
 
-    def state(self, candidates: Sequence[Candidate], hypotheses: Sequence[HypothesisRow]) -> dict[str, Any]:
+    def state(self, candidates: Sequence[CandidateState], hypotheses: Sequence[HypothesisRow]) -> ScorerState:
         """Returns the scorer's state: hypotheses with their confidence, the candidates, and what chance derives from.
 
         The seed is the same as long as nothing is proposed or launched: the same record gives the same answer.
@@ -88,17 +99,17 @@ class Proposals:
         drawn = f"{self._ctx.config.project_id}:{store.count('experiment')}:{store.count('run')}"
         return int.from_bytes(sha256(drawn.encode()).digest()[:8], "big") >> 1
 
-    def score(self, state: Mapping[str, Any]) -> dict[str, Score]:
+    def score(self, state: ScorerState) -> dict[str, Score]:
         """Returns the scorer's scores by candidate id."""
         scores = self.scorer.score(state)
         return {candidate["id"]: score for candidate, score in zip(state["candidates"], scores, strict=True)}
 
-    def pick(self, state: Mapping[str, object], k: int) -> list[str]:
+    def pick(self, state: ScorerState, k: int) -> list[str]:
         """Returns at most `k` candidate ids, best first; a repeat is one more replicate."""
         return self.scorer.pick(state, k)
 
 
-def _prediction(design: Mapping[str, Any], spread: float | None) -> Candidate:
+def _prediction(design: Mapping[str, Any], spread: float | None) -> PredictionState:
     """Returns what the design's two predictions say of one replicate, in the words of `perpetual.science.propose`."""
     if design["kind"] == "binary":
         rate = float(design["baseline"])

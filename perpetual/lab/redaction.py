@@ -10,15 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from perpetual.errors import UsageError
 
 if TYPE_CHECKING:
     from perpetual.documents.status import LabStatus
+    from perpetual.lab.bodies import ExperimentBody
     from perpetual.slots.redactor import Redactor
 
 __all__ = ["CHECKED", "Redaction", "only_removes"]
+
+B = TypeVar("B", bound=Mapping[str, object])
 
 CHECKED = "checked_for_secrets"  # of a document: it was, when it was written
 _HINT = "export it where perpetual is started (runs inherit that environment), or let the program read a file"
@@ -97,36 +100,36 @@ class Redaction:
         if self._redactor.text(key) != key:
             raise _refusal("the idempotency key holds a secret")
 
-    def refuse_secrets(self, body: Mapping[str, Any]) -> None:
+    def refuse_secrets(
+        self, command: str | None, env: Mapping[str, str], engine: Mapping[str, object] | None, **others: object
+    ) -> None:
         """Raises UsageError for a specification with a secret in its command, environment, settings or options."""
-        self.refuse_command(body.get("command"))
-        variable = self._redactor.in_variables(body.get("env") or {})
+        self.refuse_command(command)
+        variable = self._redactor.in_variables(env)
         if variable is not None:
             raise _refusal(f"the environment variable {variable} holds a secret")
-        engine = body.get("engine") or (body.get("resources") or {}).get("engine")
-        for field, value in (*((name, body.get(name)) for name in ("config", "cwd", "design")), ("engine", engine)):
+        for field, value in (*others.items(), ("engine", engine)):
             place = self._redactor.in_value(value or {})
             if place is not None:
                 raise _refusal(f"{field}.{place} holds a secret" if place else f"{field} holds a secret")
 
     # --- shown ------------------------------------------------------------------------------------------------
 
-    def shown_specification(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    def shown_specification(self, body: ExperimentBody) -> ExperimentBody:
         """Returns an experiment's body for a reader: an older specification without its secrets."""
         if body.get(CHECKED):
-            return dict(body)
+            return body
         redactor = self._redactor
-        shown = {**body, "config": redactor.value(body["config"])}
+        shown: ExperimentBody = {**body, "config": redactor.values(body["config"])}
         shown["env"] = redactor.environment({name: str(value) for name, value in body["env"].items()})
         if body["command"] is not None:
             shown["command"] = redactor.command(body["command"])
-        for name in ("title", "notes"):
-            shown[name] = redactor.text(body[name] or "")
+        shown["title"], shown["notes"] = redactor.text(body["title"] or ""), redactor.text(body["notes"] or "")
         return shown
 
-    def shown_record(self, kind: str, body: Mapping[str, object]) -> dict[str, Any]:
+    def shown_record(self, kind: str, body: B) -> B:
         """Returns a record of another kind for a reader: one that was written before the check without its secrets."""
-        return dict(body) if body.get(CHECKED) else self.cleaned(kind, dict(body))
+        return body if body.get(CHECKED) else cast("B", self.cleaned(kind, dict(body)))
 
     def shown_status(self, document: LabStatus) -> LabStatus:
         """Returns a document that was made of the record for a reader, without the secrets of older rows."""
@@ -141,7 +144,7 @@ class Redaction:
         """Returns the fields of an older specification that hold a secret."""
         if body.get(CHECKED):
             return []
-        shown = self.shown_specification(body)
+        shown = self.shown_specification(cast("ExperimentBody", body))
         return [name for name in ("command", "env", "config", "title", "notes") if shown[name] != (body[name] or "")
                 and (body[name] is not None)]  # fmt: skip
 

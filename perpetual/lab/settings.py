@@ -18,7 +18,7 @@ from perpetual.lab.methodology import KEYS, STRATEGY_SCORERS, Methodology
 from perpetual.lab.permissions import person_only, withholds
 from perpetual.lab.protected_keys import is_free
 from perpetual.slots.table import SLOTS
-from perpetual.toolkit.config_keys import Item, parse_text
+from perpetual.toolkit.config_keys import Item, parse_text, texts
 
 if TYPE_CHECKING:
     from perpetual.documents.ledger import Refolded
@@ -139,9 +139,9 @@ class Settings:
 
     def _check_plugins(self, text: str) -> None:
         """Raises UsageError for the name of a plugin that is not installed; one that fails to load may be named."""
-        for plugin in parse_text(DISABLED, text, _DISABLED):
+        for plugin in texts(parse_text(DISABLED, text, _DISABLED)):
             try:
-                self._ctx.registry.named(str(plugin))
+                self._ctx.registry.named(plugin)
             except NotFound as problem:
                 raise UsageError(problem.message, hint=problem.hint) from problem
 
@@ -246,7 +246,7 @@ class Settings:
             UsageError: for a gate that no plugin offers, or whose bare name two distributions offer.
         """
         registry, names = self._ctx.registry, []
-        for name in parse_text(KEYS["required_gates"], text, "required_gates"):
+        for name in texts(parse_text(KEYS["required_gates"], text, "required_gates")):
             try:
                 found = registry.choose("gate", registry.qualified("gate", name))
             except PluginError as problem:

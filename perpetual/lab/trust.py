@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from perpetual.config import MARKS
 from perpetual.errors import NotPermitted
@@ -180,27 +181,24 @@ class Trust:
         """Records that the store has come as far as `commit`, after something that a backup must not bring back."""
         found = self.record
         if found is not None and not self._is_rolled_back and commit > found.commit:
-            self.change(commit=commit, durable=False)
+            self.change(lambda record: replace(record, commit=max(record.commit, commit)), durable=False)
 
     def accept(self, values: Mapping[str, object]) -> None:
         """Records values of weakening keys that the user has set or accepted; see `Config.protections`."""
         found = self.record
         if found is not None and any(found.values.get(name, found) != value for name, value in values.items()):
-            self.change(values={**found.values, **values})
+            self.change(lambda record: replace(record, values={**found.values, **values}))
 
-    def change(self, *, durable: bool = True, **fields: Any) -> None:
-        """Writes the record with other fields; nothing where there is none.
+    def change(self, make: Callable[[Record], Record], *, durable: bool = True) -> None:
+        """Writes what `make` returns for the record of now; nothing where there is none.
 
         Raises:
             PerpetualError: (state_not_writable) if the state folder cannot be written.
         """
         with self.alone():
             found = trust_record.read(self._config.root, self._config.project_id)
-            if found is None:
-                return
-            if "commit" in fields and "key" not in fields:
-                fields["commit"] = max(found.commit, fields["commit"])
-            self.put(trust_record.changed(found, **fields), durable=durable)
+            if found is not None:
+                self.put(make(found), durable=durable)
 
     def put(self, record: Record, *, durable: bool = True) -> None:
         """Writes the record and puts it in force; called while `alone` is held."""
@@ -220,10 +218,10 @@ class Trust:
         """
         before = self.record
         assert before is not None, "a held project takes nothing over"
-        fields = {"project_id": project_id, "key": os.urandom(32).hex(), "commit": 0, "at": iso(datetime.now(UTC))}
+        key, now = os.urandom(32).hex(), iso(datetime.now(UTC))
         with self.lifted():
             with self.alone():
-                self.put(trust_record.changed(before, **fields))
+                self.put(replace(before, project_id=project_id, key=key, commit=0, at=now))
             try:
                 yield
             except BaseException:

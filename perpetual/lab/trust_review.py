@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -133,11 +134,11 @@ class TrustReview:
         record = trust_record.new(ctx.config.root, ctx.config.project_id, "trusted", ctx.config.protections(), at=now)
         earlier = self._moved_from(record)
         if earlier is not None:
-            record = trust_record.changed(earlier, path=record.path)
+            record = replace(earlier, path=record.path)
         owners = {item.detail for item in before.held if item.kind == "owner"}
-        record = trust_record.changed(record, owners=tuple(sorted({*record.owners, *owners})))
+        record = replace(record, owners=tuple(sorted({*record.owners, *owners})))
         with ctx.trust.alone():
-            ctx.trust.put(trust_record.changed(record, commit=ctx.store.seq()))
+            ctx.trust.put(replace(record, commit=ctx.store.seq()))
             if earlier is not None:
                 trust_record.remove(earlier.path)
         make_private(ctx.folder)
@@ -168,19 +169,24 @@ class TrustReview:
                     ctx.emit(tx, "approval_accepted", id, {"spec_hash": document.body["approved_hash"]})
         record = ctx.trust.record
         assert record is not None, "the project was admitted above"
+        commit, kept = ctx.store.seq(), record
         ctx.trust.change(
-            values={**record.values, **values},
-            declined={},
-            owners=tuple(sorted({*record.owners, *owners})),
-            scaffold=scaffold[0] if scaffold else record.scaffold,
-            commit=ctx.store.seq(),
+            lambda found: replace(
+                found,
+                values={**kept.values, **values},
+                declined={},
+                owners=tuple(sorted({*kept.owners, *owners})),
+                scaffold=scaffold[0] if scaffold else kept.scaffold,
+                commit=max(found.commit, commit),
+            )
         )
 
     def decline(self, values: dict[str, object]) -> None:
         """Records that a person was shown these weakening values and did not accept them: they are asked once."""
         record = self._ctx.trust.record
         if record is not None:
-            self._ctx.trust.change(declined={**record.declined, **values})
+            declined = {**record.declined, **values}
+            self._ctx.trust.change(lambda found: replace(found, declined=declined))
 
     def changed_by_hand(self) -> dict[str, object]:
         """Returns the weakening values of the project's files that no person here was shown yet."""

@@ -8,11 +8,12 @@ Every step is made of transactions that may be repeated, so a cycle that was cut
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perpetual.toolkit.crashpoints import step
 
 if TYPE_CHECKING:
+    from perpetual.documents.runs import Change
     from perpetual.lab import Lab
 
 __all__ = ["EXITS", "Cycle", "cycle"]
@@ -36,8 +37,8 @@ class Cycle:
     """What one cycle did. `reason` is a key of `EXITS` once the loop should stop, with `explanation` in words."""
 
     cycle: int
-    changes: tuple[dict[str, Any], ...]
-    evidence: tuple[dict[str, Any], ...]
+    changes: tuple[Change, ...]
+    evidence: tuple[dict[str, object], ...]
     analysed: tuple[str, ...]
     proposed: tuple[str, ...]
     approved: tuple[str, ...]

@@ -10,9 +10,42 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, cast
 
 from perpetual.science.intervals import student_tail
+
+if TYPE_CHECKING:
+    from typing import NotRequired, TypedDict
+
+    # A row of the ledger and a design come from the record, whose keys depend on their kind and model.
+    Row = Mapping[str, Any]
+    Design = Mapping[str, Any]
+
+    class Part(TypedDict):
+        """What a part of the ledger adds to the log-odds, in nats, and of how many rows."""
+
+        design_id: NotRequired[object]
+        judged: NotRequired[object]
+        manual: NotRequired[object]
+        log_bayes_factor: float
+        capped: bool
+        n: int
+        flags: list[str]
+
+    class Confidence(TypedDict):
+        """What `confidence` returns."""
+
+        confidence: float
+        log_odds: float
+        e_support: float
+        e_refute: float
+        past: str | None
+        reached: str | None
+        n_measured: int
+        parts: list[Part]
+        false_alarm_bound: float
+        established: NotRequired[bool]
+
 
 CONFIDENCE_FLOOR = 1e-4
 DESIGN_CAP_NATS = math.log(99)
@@ -30,12 +63,12 @@ _ROUNDING_NATS = 1e-9
 _EXPONENT_LIMIT = 700.0  # exp() beyond overflows, and its reciprocal is no longer exact
 
 
-def is_finite(value: object) -> bool:
+def is_finite(value: object) -> TypeGuard[float]:
     """Returns whether `value` is a number that evidence may carry (integers too large for a float are not)."""
     return isinstance(value, int | float) and -sys.float_info.max <= value <= sys.float_info.max
 
 
-def number(record: Mapping[str, Any], key: str, default: float | None = None) -> float:
+def number(record: Mapping[str, object], key: str, default: float | None = None) -> float:
     """Returns `record[key]` as a finite float, `default` where it is missing or null. Raises ValueError otherwise."""
     value = record.get(key)
     value = default if value is None else value
@@ -296,7 +329,7 @@ def weigh(design: Mapping[str, object], values: Sequence[float]) -> Weighed:
     return Weighed(_factor(pool, mu1, mu0), misfit, pool.n, flags)
 
 
-def live_rows(evidence: Iterable[Mapping[str, object]], hypothesis_id: object) -> list[Mapping[str, Any]]:
+def live_rows(evidence: Iterable[Mapping[str, object]], hypothesis_id: object) -> list[Row]:
     """Returns this hypothesis' rows that stand: not retracted, not weightless. A retraction can be retracted too."""
     rows = [row for row in evidence if row.get("hypothesis_id", hypothesis_id) in (hypothesis_id, None)]
     retractions: dict[object, list[object]] = {}
@@ -327,7 +360,7 @@ def _outcome(row: Mapping[str, Any], design: Mapping[str, object]) -> float | No
 
 
 def measured(
-    rows: Iterable[Mapping[str, Any]], designs: Mapping[str, Mapping[str, object]]
+    rows: Iterable[Row], designs: Mapping[str, Mapping[str, object]]
 ) -> tuple[dict[str, list[float]], set[object]]:
     """Values by design, and the runs that gave one: once per run and metric, run and design, and content."""
     values: dict[str, list[float]] = {}
@@ -366,14 +399,10 @@ def _clip(value: float, limit: float) -> float:
     return min(max(value, -limit), limit)
 
 
-def _part(source: str, name: object, nats: float, cap: float, n: int, flags: list[str]) -> dict[str, Any]:
-    return {
-        source: name,
-        "log_bayes_factor": _clip(nats, cap) + 0.0,  # never -0.0
-        "capped": abs(nats) > cap,
-        "n": n,
-        "flags": flags,
-    }
+def _part(source: str, name: object, nats: float, cap: float, n: int, flags: list[str]) -> Part:
+    counted = _clip(nats, cap) + 0.0  # never -0.0
+    part = {source: name, "log_bayes_factor": counted, "capped": abs(nats) > cap, "n": n, "flags": flags}
+    return cast("Part", part)
 
 
 def probability(log_odds: float) -> float:
@@ -384,10 +413,10 @@ def probability(log_odds: float) -> float:
 
 def confidence(
     hypothesis: Mapping[str, object],
-    designs: Mapping[str, Mapping[str, Any]],
+    designs: Mapping[str, Design],
     evidence: Iterable[Mapping[str, object]],
     config: Mapping[str, object],
-) -> dict[str, Any]:
+) -> Confidence:
     """Refolds a hypothesis' ledger: logit(prior) + capped factor per design + capped opinions + manual shifts.
 
     `hypothesis` {"id", "prior"}. `designs` by id: "model" gaussian | binary | any (a default test, which needs no
@@ -410,7 +439,9 @@ def confidence(
     rows = live_rows(evidence, hypothesis.get("id"))
     values, runs = measured(rows, designs)
     weighed = {name: weigh(design, values[name]) for name, design in designs.items() if name in values}
-    parts, support, refute = [], [], []
+    parts: list[Part] = []
+    support: list[float] = []
+    refute: list[float] = []
     for name, (factor, misfit, n, flags) in weighed.items():
         factor *= number(designs[name], "share", 1.0)
         # A misfit goes to a human. E-values lose its gain but keep its loss: only cutting a gain is free.
@@ -439,25 +470,27 @@ def confidence(
     p, for_it, against_it = probability(log_odds), math.fsum(support), math.fsum(refute)
     past, reached = _verdict(p, for_it, against_it, config)
     side = reached or ("supported" if log_odds >= 0 else "refuted")
-    result: dict[str, object] = {
+    e_support, e_refute = (math.exp(_clip(nats, _EXPONENT_LIMIT)) for nats in (for_it, against_it))
+    bound = bound_of({"e_support": e_support, "e_refute": e_refute}, side)
+    result: Confidence = {
         "confidence": p,
         "log_odds": log_odds,
-        "e_support": math.exp(_clip(for_it, _EXPONENT_LIMIT)),
-        "e_refute": math.exp(_clip(against_it, _EXPONENT_LIMIT)),
+        "e_support": e_support,
+        "e_refute": e_refute,
         "past": past,
         "reached": reached,
         "n_measured": sum(part.n for part in weighed.values()),
         "parts": parts,
+        "false_alarm_bound": bound,
     }
-    bound = result["false_alarm_bound"] = bound_of(result, side)
     if config.get("alpha") is not None:
         result["established"] = reached is not None and bound <= number(config, "alpha")
     return result
 
 
-def bound_of(result: Mapping[str, Any], verdict: str) -> float:
+def bound_of(result: Mapping[str, object], verdict: str) -> float:
     """Returns how often at most an opposite claim would ever get this verdict (supported | refuted)."""
-    return min(1.0, 1 / float(result["e_support" if verdict == "supported" else "e_refute"]))
+    return min(1.0, 1 / number(result, "e_support" if verdict == "supported" else "e_refute"))
 
 
 def _prior_log_odds(prior: float) -> float:

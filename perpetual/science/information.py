@@ -10,10 +10,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perpetual.science.evidence import TAU_SHARE, number, quantity, spread
 from perpetual.science.strategies import STRATEGIES, Look, strategy, uniform
+
+if TYPE_CHECKING:
+    from typing import TypedDict
+
+    class ScoredCandidate(TypedDict):
+        """What one more replicate of a candidate is worth; the score is in bits per run-hour."""
+
+        candidate_id: str
+        hypothesis_id: str
+        information_gain_bits: float
+        cost_run_hours: float
+        score: float
+        offered: bool
+        reason: str
+
 
 COST_FLOOR_RUN_HOURS = 1 / 3600
 MIN_GAIN_BITS = 0.01
@@ -120,7 +135,7 @@ class _Candidate:
     """One candidate, read and checked."""
 
     def __init__(self, row: Mapping[str, object]) -> None:
-        self.id, self.hypothesis_id = row["id"], row["hypothesis_id"]
+        self.id, self.hypothesis_id = str(row["id"]), str(row["hypothesis_id"])
         self.mu1, self.mu0 = quantity(row, "mu1"), quantity(row, "mu0")
         self.binary = row.get("model") == "binary"
         self.tau = spread(row, "tau", TAU_SHARE * abs(self.mu1 - self.mu0))
@@ -292,7 +307,7 @@ class _Batch:
             self.take(i)
 
 
-def score_candidates(state: Mapping[str, object], config: Mapping[str, object]) -> list[dict[str, Any]]:
+def score_candidates(state: Mapping[str, object], config: Mapping[str, object]) -> list[ScoredCandidate]:
     """Returns what one more replicate of each candidate is worth, in the candidates' order, given what is pending.
 
     Rows of "candidate_id", "hypothesis_id", "information_gain_bits", "cost_run_hours", "score" (per
@@ -300,7 +315,7 @@ def score_candidates(state: Mapping[str, object], config: Mapping[str, object]) 
     """
     batch = _Batch(state, config)
     explored = batch.next() if batch.explore > 0 else None
-    rows = []
+    rows: list[ScoredCandidate] = []
     for i, candidate in enumerate(batch.candidates):
         refusal = batch.refusal(i)
         worth = f"{batch.strategy.note}{batch.gain_bits[i]:.3f} bit expected for {_hours(candidate.price)}"
@@ -320,7 +335,7 @@ def score_candidates(state: Mapping[str, object], config: Mapping[str, object]) 
     return rows
 
 
-def propose(state: Mapping[str, object], k: int, config: Mapping[str, object]) -> list[Any]:
+def propose(state: Mapping[str, object], k: int, config: Mapping[str, object]) -> list[str]:
     """Ids of up to `k` candidates to launch next, an id again for each further replicate of it.
 
     An empty list means that nothing is worth its cost.

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perpetual.science.evidence import number
+
+if TYPE_CHECKING:
+    from typing import TypedDict
+
+    class Replayed(TypedDict):
+        """What pairs decide about a memory; the e-values are those of help and of harm."""
+
+        decision: str
+        pairs: int
+        e: float
+        e_harm: float
+
 
 STAKES = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9)
 
 
-def gate(diffs: Iterable[float], config: Mapping[str, object]) -> dict[str, Any]:
+def gate(diffs: Iterable[float], config: Mapping[str, object]) -> Replayed:
     """Decides on a memory from paired differences in their order: score with it minus without, in [-1, 1].
 
     Bets of each stake on "it helps" and on "it harms" are multiplied up pair by pair and averaged over the

@@ -133,7 +133,7 @@ class CodeState(NamedTuple):
         }
 
     @staticmethod
-    def of(document: Mapping[str, Any] | None) -> CodeState | None:
+    def of(document: object) -> CodeState | None:
         """Returns the state in a record, None where it has none or one that is not understood."""
         if not isinstance(document, Mapping) or not isinstance(document.get("sha256"), str):
             return None

@@ -23,7 +23,6 @@ from __future__ import annotations
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 __all__ = ["MASK", "Redactor", "Span"]
 
@@ -93,7 +92,11 @@ class Redactor(ABC):
         shown = self.words(words)
         return self.text(" ".join(word if MASK in word else shlex.quote(word) for word in shown))
 
-    def value(self, value: object, name: str = "") -> Any:
+    def values(self, values: Mapping[str, object]) -> dict[str, object]:
+        """Returns the mapping as `value` does, for a mapping alone."""
+        return {self.text(str(key)): self.value(item, str(key)) for key, item in values.items()}
+
+    def value(self, value: object, name: str = "") -> object:
         """Returns a JSON value with its secrets replaced: by the names of its keys, and in all of its texts.
 
         Args:

@@ -52,7 +52,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perpetual.errors import UsageError, unknown
 from perpetual.slots.store_rows import (
@@ -155,7 +155,7 @@ class StoreBase(ABC):
     def compact(self) -> None:  # noqa: B027 - a store that grows no faster than its records has nothing to do
         """Gives back the room that older states take."""
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Returns what a person may want to know: `mode` and `why` where the store chose between ways to be durable."""
         return {}
 

@@ -105,7 +105,7 @@ class Transaction:
     def _stage(self, kind: str, id: str, revision: int, number: int, body: Mapping[str, object]) -> Document:
         if self._over:
             raise UsageError(f"{kind} {id}: the transaction is over; what is written now would be lost")
-        clean: Row = json_copy(body, kind)
+        clean: Row = json_copy(dict(body), kind)
         if self._store.clean is not None:
             clean = self._store.clean(kind, clean)
         for key in clean:

@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 
@@ -94,7 +93,7 @@ def elsewhere(
     *,
     factory: str = "",
     options: Mapping[str, object] | None = None,
-) -> tuple[list[Any], list[Any]]:
+) -> tuple[list[object], list[object]]:
     """Returns what each call answers in another process: at once, and when its clock shows a time of next year.
 
     Args:

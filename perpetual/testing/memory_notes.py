@@ -102,6 +102,6 @@ class FolderMemory(Memory):
         return version
 
 
-def build(options: Mapping[str, Any], *, path: Path) -> FolderMemory:
+def build(options: Mapping[str, object], *, path: Path) -> FolderMemory:
     """Returns a factory as a memory's provider names it."""
     return FolderMemory(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from perpetual.lab.config import LabConfig
@@ -22,5 +23,5 @@ def trust_project(root: Path, *, accept: bool = True, like: Path | None = None) 
     record = trust_record.new(root, config.project_id, "own", values, at="2000-01-01T00:00:00.000Z")
     original = None if like is None else trust_record.read(like, config.project_id)
     if original is not None:
-        record = trust_record.changed(record, key=original.key)
+        record = replace(record, key=original.key)
     trust_record.write(record, durable=False)

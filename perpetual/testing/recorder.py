@@ -43,12 +43,14 @@ def pytest_runtest_logstart(nodeid: str, location: tuple[str, int | None, str]) 
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, object]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, object]:
     """Writes the test's name, its outcome and, unless it passed, why."""
     report = yield
     if report.when == "call" or not report.passed:
         name = str(getattr(item, "originalname", item.name)).removeprefix("test_").replace("_", " ")
-        line = {"promise": name, "outcome": report.outcome, "detail": _detail(report)}
+        line: dict[str, object] = {"promise": name, "outcome": report.outcome, "detail": _detail(report)}
         if call.excinfo is not None and isinstance(call.excinfo.value, Vacuous):
             line.update(outcome="vacuous", detail=str(call.excinfo.value))
         _write(line)

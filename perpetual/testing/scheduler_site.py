@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypedDict, TypeVar
 
 import pytest
 
@@ -24,7 +24,21 @@ from perpetual.lab.options import asked, with_defaults
 from perpetual.slots.scheduler import Launched, LaunchError, LaunchSpec, Scheduler, Sighting
 from perpetual.toolkit import platform
 
-__all__ = ["KERNELS", "LONG_S", "Elsewhere", "Run", "Site", "make_site", "refused", "said"]
+__all__ = ["Noted", "KERNELS", "LONG_S", "Elsewhere", "Run", "Site", "make_site", "refused", "said"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Noted(TypedDict, total=False):
+    """What a process of a run noted about itself."""
+
+    pid: int
+    parent: int
+    argv: list[str]
+    cwd: str
+    env: dict[str, str]
+
 
 LONG_S = 600.0  # a limit or a grace that no test lives to see
 _TICK_S = 0.005
@@ -178,11 +192,17 @@ class Elsewhere:
         answer = self._hear()
         return Launched(**{**answer, "gpus": tuple(answer["gpus"])})
 
-    def ask(self, deed: str, native_id: str | None, log_dir: Path, **given: object) -> Any:
+    def ask(self, deed: str, native_id: str | None, log_dir: Path, **given: object) -> object:
         """Returns what a method answers there."""
         self._tell([deed, native_id, str(log_dir), given])
+        answer: object = self._hear()
+        return answer
+
+    def look(self, deed: str, native_id: str | None, log_dir: Path, **given: object) -> Sighting:
+        """Returns what `poll` or `wait` sees there."""
+        self._tell([deed, native_id, str(log_dir), given])
         answer = self._hear()
-        return Sighting(**{**answer, "gpus": tuple(answer["gpus"])}) if deed in ("poll", "wait") else answer
+        return Sighting(**{**answer, "gpus": tuple(answer["gpus"])})
 
     def kill(self) -> None:
         """Ends the process at once, and what stayed in its session."""
@@ -267,7 +287,7 @@ class Site:
         given = [sys.path, self._factory, dict(self._options), _plain(spec), str(self.marks / "open")]
         return (sys.executable, "-c", _LAUNCHER, json.dumps(given))
 
-    def spec(self, *steps: str, **changes: Any) -> LaunchSpec:
+    def spec(self, *steps: str, **changes: object) -> LaunchSpec:
         """Returns a specification as the kernel makes it, its folder included."""
         id = f"r{len(self._log_dirs) + 1}"
         env = {name: os.environ[name] for name in _OFFERED if name in os.environ}
@@ -277,9 +297,10 @@ class Site:
             (log_dir / name).write_text("{}")
         self._log_dirs.append(log_dir)
         spec = LaunchSpec(id, self.argv(*steps), self.work, env, log_dir, wall_s=LONG_S, grace_s=0.2)
-        return replace(spec, **{"options": self.engine_options(), **changes})
+        values: dict[str, Any] = {"options": self.engine_options(), **changes}
+        return replace(spec, **values)
 
-    def engine_options(self) -> dict[str, Any]:
+    def engine_options(self) -> dict[str, object]:
         """Returns what the kernel gives for an experiment that asks for `engine`: the options with their defaults."""
         declared = self.scheduler.engine_options
         return with_defaults(declared, asked(declared, self._engine, "engine option"), "engine option")
@@ -309,11 +330,11 @@ class Site:
         """Lets go whatever holds for this."""
         (self.marks / name).touch()
 
-    def noted(self, name: str) -> dict[str, Any]:
+    def noted(self, name: str) -> Noted:
         """Returns what a process of a run noted about itself, once it has."""
         path = self.marks / name
         self.until(path.exists, f"the command has not come so far ({name})")
-        found: dict[str, object] = json.loads(path.read_text("utf-8"))
+        found: Noted = json.loads(path.read_text("utf-8"))
         return found
 
     def process(self, name: str) -> platform.Identity:
@@ -396,7 +417,7 @@ def refused(words: str, deed: Callable[..., object], *given: object) -> None:
     assert words in told.message, f"it does not say what is wrong: {told.message}"
 
 
-def said(deed: Callable[..., object], *given: object, **named: object) -> Any:
+def said(deed: Callable[P, T], /, *given: P.args, **named: P.kwargs) -> T | PerpetualError:
     """Returns what it answers, or the error of Perpetual that it raises; another error is an AssertionError."""
     try:
         return deed(*given, **named)

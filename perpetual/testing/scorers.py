@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from importlib import import_module
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import pytest
 
@@ -25,15 +25,18 @@ from perpetual.records import Score
 from perpetual.slots.scorer import Scorer
 from perpetual.testing.elsewhere import elsewhere
 
+if TYPE_CHECKING:
+    from perpetual.documents.scorer import CandidateState, HypothesisState, ScorerState
+
 __all__ = ["EDGES", "ScorerContract", "edge", "state_of"]
 
 _REPEATS, _REPEATS_S = 600, 1.0  # answers that are compared, and for how long at most
 _Answer = TypeVar("_Answer")
 
 
-def state_of(count: int = 5, seed: int = 7) -> dict[str, Any]:
+def state_of(count: int = 5, seed: int = 7) -> ScorerState:
     """Returns a state with `count` candidates for two hypotheses; no two candidates cost the same."""
-    candidates = [
+    candidates: list[CandidateState] = [
         {
             "id": f"e{n}",
             "hypothesis_id": "h1" if n % 2 else "h2",
@@ -48,7 +51,7 @@ def state_of(count: int = 5, seed: int = 7) -> dict[str, Any]:
         }
         for n in range(1, count + 1)
     ]
-    hypotheses = [
+    hypotheses: list[HypothesisState] = [
         {"id": "h1", "confidence": 0.5, "missing_replicates": 0, "n_runs": 3},
         {"id": "h2", "confidence": 0.7, "missing_replicates": 0, "n_runs": 2},
     ]
@@ -84,7 +87,7 @@ _MAY_LACK = ("n_runs", "missing_replicates"), ("budget_left",)  # of each hypoth
 
 def edge(name: str) -> dict[str, object]:
     """Returns a state with five candidates at the named edge."""
-    state = state_of()
+    state: dict[str, Any] = {**state_of()}
     first, each, whole = EDGES[name]
     state["candidates"][0].update(first)
     for hypothesis in state["hypotheses"]:
@@ -94,7 +97,7 @@ def edge(name: str) -> dict[str, object]:
 
 def _bare() -> dict[str, object]:
     """Returns a state without what it may lack."""
-    state = state_of()
+    state: dict[str, Any] = {**state_of()}
     for hypothesis in state["hypotheses"]:
         for name in _MAY_LACK[0]:
             del hypothesis[name]

@@ -64,7 +64,7 @@ def load(kind: str, key: str) -> Any:
     return kept["value"] if all(_stamp(path) == stamp for path, stamp in kept["files"].items()) else None
 
 
-def save(kind: str, key: str, value: Any, files: Iterable[str] = ()) -> None:
+def save(kind: str, key: str, value: object, files: Iterable[str] = ()) -> None:
     """Caches a JSON value computed from these files; a reader sees the old or the new one, never a part."""
     stamps = {path: _stamp(path) for path in files}
     path = _path(kind, key)

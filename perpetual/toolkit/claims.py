@@ -6,10 +6,12 @@ so no sentence here says so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perpetual.toolkit.units import shown_number
+
+if TYPE_CHECKING:
+    from perpetual.documents.ledger import Effect
 
 __all__ = ["WORDS", "claim_in_words", "effect_in_words", "effect_word"]
 
@@ -37,10 +39,12 @@ def effect_word(value: float, low: float | None, high: float | None, direction: 
     return "better" if value > 0 else "worse"
 
 
-def effect_in_words(effect: Mapping[str, Any], direction: str | None) -> str:
+def effect_in_words(effect: Effect, direction: str | None) -> str:
     """Returns a hypothesis' effect on one line: size, way, 95 % interval, and the runs that it rests on."""
     value, low, high = effect["value"], effect["low"], effect["high"]
-    interval = "" if low is None else f", interval {shown_number(low, '+.3g')} to {shown_number(high, '+.3g')}"
+    interval = (
+        "" if low is None or high is None else f", interval {shown_number(low, '+.3g')} to {shown_number(high, '+.3g')}"
+    )
     against = f"{effect['n_baseline']} of {effect['baseline']}" if effect["n_baseline"] else f"{effect['baseline']:g}"
     runs = "1 run" if effect["n"] == 1 else f"{effect['n']} runs"
     size = f"{shown_number(value, '+.3g')} {effect['metric']} ({effect_word(value, low, high, direction)})"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from perpetual.errors import ConfigError, unknown
 from perpetual.toolkit import yamlfile
@@ -26,6 +26,7 @@ __all__ = [
     "more_is_weaker",
     "order_is_weaker",
     "parse_text",
+    "texts",
     "true_is_weaker",
 ]
 
@@ -84,27 +85,39 @@ def false_is_weaker(value: object, base: object) -> bool:
     return bool(base) and not value
 
 
-def lower_is_weaker(value: object, base: Any) -> bool:
+def lower_is_weaker(value: object, base: object) -> bool:
     """Returns whether a threshold that protects by being high was lowered."""
-    return base is not None and (value is None or value < base)
+    return base is not None and (value is None or _number(value) < _number(base))
 
 
-def higher_is_weaker(value: object, base: Any) -> bool:
+def higher_is_weaker(value: object, base: object) -> bool:
     """Returns whether a limit that protects by being low was raised; null is no limit."""
-    return base is not None and (value is None or value > base)
+    return base is not None and (value is None or _number(value) > _number(base))
 
 
-def fewer_is_weaker(value: Any, base: Any) -> bool:
+def _number(value: object) -> float:
+    """Returns the value of a key that holds a number: `check` has let nothing else in."""
+    assert isinstance(value, int | float)
+    return value
+
+
+def fewer_is_weaker(value: object, base: object) -> bool:
     """Returns whether a list of what protects has shrunk."""
-    return not set(base) <= set(value)
+    return not {*texts(base)} <= {*texts(value)}
 
 
-def more_is_weaker(value: Any, base: Any) -> bool:
+def more_is_weaker(value: object, base: object) -> bool:
     """Returns whether a list of what is let in has grown."""
-    return not set(value) <= set(base)
+    return not {*texts(value)} <= {*texts(base)}
 
 
-def order_is_weaker(*names: str) -> Callable[[Any, object], bool]:
+def texts(value: object) -> list[str]:
+    """Returns the value of a key that holds a list of texts: `check` has let nothing else in."""
+    assert isinstance(value, Iterable)
+    return [*map(str, value)]
+
+
+def order_is_weaker(*names: str) -> Callable[[object, object], bool]:
     """Returns the comparison for a choice whose `names` go from the strictest to the weakest one."""
 
     def weaker(value: object, base: object) -> bool:
@@ -145,7 +158,7 @@ def _fits(kind: str, value: object, items: str) -> bool:
     return isinstance(value, str)
 
 
-def check(key: Key, value: Any, where: str) -> Any:
+def check(key: Key, value: object, where: str) -> object:
     """Returns the value in the key's type.
 
     Raises:
@@ -159,19 +172,24 @@ def check(key: Key, value: Any, where: str) -> Any:
         orelse = " or null" if key.nullable else ""
         words = f"a list of {_ITEMS[key.items]}" if key.type == "list" else _WORDS[key.type]
         raise ConfigError(f"{where}: {key.name} must be {words}{orelse}, not {value!r}", hint=key.meaning)
-    for each in value if key.type == "list" else [value]:
+    items = value if isinstance(value, list) else [value]
+    for each in items:
         if key.choices and each not in key.choices:
             raise ConfigError(f"{where}: {key.name}: " + unknown("value", str(each), key.choices), hint=key.meaning)
-        if key.minimum is not None and each < key.minimum:
-            raise ConfigError(f"{where}: {key.name} must be at least {key.minimum:g}, not {each:g}", hint=key.meaning)
-        if key.maximum is not None and each > key.maximum:
-            raise ConfigError(f"{where}: {key.name} must be at most {key.maximum:g}, not {each:g}", hint=key.meaning)
+        if key.minimum is not None and _number(each) < key.minimum:
+            raise ConfigError(
+                f"{where}: {key.name} must be at least {key.minimum:g}, not {_number(each):g}", hint=key.meaning
+            )
+        if key.maximum is not None and _number(each) > key.maximum:
+            raise ConfigError(
+                f"{where}: {key.name} must be at most {key.maximum:g}, not {_number(each):g}", hint=key.meaning
+            )
     if (key.type, key.items) == ("list", "float"):
-        return [float(item) for item in value]
-    return float(value) if key.type == "float" else value
+        return [float(_number(item)) for item in items]
+    return float(_number(value)) if key.type == "float" else value
 
 
-def check_entry(key: Key, value: object, path: Path, *keys: str) -> Any:
+def check_entry(key: Key, value: object, path: Path, *keys: str) -> object:
     """Returns the value of an entry of a YAML file in the key's type; `keys` lead to it.
 
     Raises:
@@ -183,11 +201,11 @@ def check_entry(key: Key, value: object, path: Path, *keys: str) -> Any:
         return check(key, value, yamlfile.place_of(path, *keys))
 
 
-def parse_text(key: Key, text: str, where: str) -> Any:
+def parse_text(key: Key, text: str, where: str) -> object:
     """Returns the value that a person wrote as text, on a command line or in an environment variable."""
     if key.nullable and text.lower() in ("null", "none", "~"):
         return None
-    value: Any = text
+    value: object
     if key.type == "list":
         inside = text.strip()
         if inside[:1] == "[" and inside[-1:] == "]":  # as the file has it: else the brackets would be a name's

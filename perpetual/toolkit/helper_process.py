@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
-from typing import IO, Any
+from typing import IO
 
 __all__ = ["HelperEnded", "HelperHung", "HelperProcess"]
 
@@ -57,7 +57,7 @@ class HelperProcess:
     def __exit__(self, *problem: object) -> None:
         self.close()
 
-    def ask(self, deed: str, limit_s: float, **question: object) -> dict[str, Any]:
+    def ask(self, deed: str, limit_s: float, **question: object) -> dict[str, object]:
         """Returns the answer to one question.
 
         Raises:
@@ -84,7 +84,7 @@ class HelperProcess:
             process.stdin.write(line.encode("ascii"))
             process.stdin.flush()
 
-    def receive(self, limit_s: float, said_s: float | None = None) -> dict[str, Any]:
+    def receive(self, limit_s: float, said_s: float | None = None) -> dict[str, object]:
         """Returns the next answer; kills the helper if none comes in time.
 
         Args:

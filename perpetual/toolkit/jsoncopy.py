@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from perpetual.errors import UsageError
 
 __all__ = ["json_copy", "plain_copy"]
 
+T = TypeVar("T")
+
 _BEYOND = 10**4300  # Python neither writes nor reads whole numbers of more than 4,300 digits
 
 
-def json_copy(value: object, where: str = "value") -> Any:
+def json_copy(value: T, where: str = "value") -> T:
     """Returns a deep copy of a JSON value.
 
     Raises:
@@ -24,9 +26,9 @@ def json_copy(value: object, where: str = "value") -> Any:
     """
     try:
         try:
-            return plain_copy(value)
+            return cast("T", plain_copy(value))
         except (_NotPlain, UnicodeEncodeError):
-            return _checked_copy(value, where)
+            return cast("T", _checked_copy(value, where))
     except RecursionError as problem:
         raise UsageError(f"{where} is nested too deeply, or holds itself") from problem
 

@@ -140,7 +140,8 @@ def _asked(helper: HelperProcess, question: dict[str, object], limit_s: float) -
             spent[plugin] = spent.get(plugin, 0.0) + time.monotonic() - began
         if "at" not in answer:
             return answer
-        plugin, step = answer["at"], answer["step"]
+        at, step = answer["at"], str(answer["step"])
+        plugin = None if at is None else str(at)
 
 
 def _foreign(group: str) -> dict[str, EntryPoint]:

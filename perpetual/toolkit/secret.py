@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Never
+from typing import Never
 
 from perpetual.errors import ConfigError, note_revealed
 
@@ -68,7 +68,7 @@ def carried(value: object) -> object:
     return [carried(item) for item in value] if isinstance(value, list) else value
 
 
-def uncarried(value: object) -> Any:
+def uncarried(value: object) -> object:
     """Returns the options that `carried` made this JSON of."""
     if isinstance(value, list):
         return [uncarried(item) for item in value]

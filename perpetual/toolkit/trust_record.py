@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from perpetual.toolkit import user_state
 from perpetual.toolkit.trust_path import FOLDER, path_of, stamp
@@ -17,9 +17,8 @@ from perpetual.toolkit.trust_path import FOLDER, path_of, stamp
 TYPE_CHECKING = False  # as typing's, whose import the fast path cannot afford
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import Any
 
-__all__ = ["Record", "changed", "identity_of", "new", "path_of", "read", "remove", "stamp", "stored", "write"]
+__all__ = ["Record", "identity_of", "new", "path_of", "read", "remove", "stamp", "stored", "write"]
 
 FORMAT = 1
 _LIMIT_BYTES = 4 << 20
@@ -168,8 +167,3 @@ def stored() -> Iterator[Record]:
         found = _load(os.path.join(folder, name)) if name.endswith(".json") else None
         if found is not None and found.user == _user():
             yield found
-
-
-def changed(record: Record, **values: Any) -> Record:
-    """Returns the record with other values."""
-    return replace(record, **values)

@@ -124,7 +124,7 @@ def _seen(path: Path) -> os.stat_result | None:
         raise unreadable(path, problem) from problem
 
 
-def read_yaml(path: Path) -> dict[str, Any] | None:
+def read_yaml(path: Path) -> dict[str, object] | None:
     """Returns the file's top-level mapping as plain values, {} for an empty file, None if there is no file.
 
     Raises:

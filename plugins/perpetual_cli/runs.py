@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -29,7 +29,7 @@ from perpetual_cli.words import speaks
 if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Run
-    from perpetual.documents.runs import RunPlan
+    from perpetual.documents.runs import RunPlan, Scanned
 
 __all__ = ["kill", "logs", "queue", "retry", "run", "runs", "scan", "wait"]
 
@@ -352,7 +352,7 @@ def _debit_text(item: Json) -> str:
     return f"{item['run_id']} used {item['gpu_hours']:.3f} GPU-hours, {shown_hours(item['run_hours'])} of run time"
 
 
-def _scan_text(found: Json) -> str:
+def _scan_text(found: Scanned) -> str:
     lines = [
         f"{item['run_id']} of {item['experiment_id']}: {item['from']}"
         + (f" -> {item['to']}" if item["to"] != item["from"] else "")
@@ -360,10 +360,9 @@ def _scan_text(found: Json) -> str:
         for item in found["changes"]
     ]
     lines += map(_debit_text, found["debits"])
-    lines += [
-        f"{item['id']}: {item['run_id']} speaks {speaks(item['log_bayes_factor'])} {item['hypothesis_id']}"
-        for item in found["evidence"]
-    ]
+    for item in found["evidence"]:
+        way = speaks(cast("float | None", item["log_bayes_factor"]))
+        lines.append(f"{item['id']}: {item['run_id']} speaks {way} {item['hypothesis_id']}")
     lines += [printable(f"{item['run_id']} {item['where']}") for item in found.get("elsewhere", ())]
     lines += [printable(f"{item['run_id']} cannot be looked at: {item['message']}") for item in found["problems"]]
     return "\n".join(lines) or "nothing has changed"

@@ -162,7 +162,7 @@ def _lines(cli: CliContext, lab: Lab, began: float) -> Callable[[Cycle], None]:
             value = ", ".join(f"{name} {value:.5g}" for name, value in run.metrics.items() if value is not None)
             cli.progress(f"{at}  {run.id} of {run.experiment_id} {change['to']}: {value or change['reason'] or ''}")
         for row in done.evidence:
-            hypothesis = lab.hypotheses.get(row["hypothesis_id"])
+            hypothesis = lab.hypotheses.get(str(row["hypothesis_id"]))
             cli.progress(
                 f"{at}  {row['id']}: {hypothesis.id} is {hypothesis.status}, confidence {hypothesis.confidence:.3f}"
             )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, cast
 
 from perpetual.api import PerpetualError
 from perpetual.toolkit.fence import FENCE_BYTES, block, fence, neutralise
@@ -27,6 +27,10 @@ __all__ = [
     "told",
     "weight",
 ]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+L = TypeVar("L", bound=Mapping[str, object])
 
 # Of a tool's text and structured content together. A twentieth is left for the envelope of the protocol.
 SMALL_TOKENS = 1900
@@ -61,9 +65,9 @@ class Answer:
         return document, "\n".join(filter(None, (shown, self.own)))
 
 
-class _Page(Protocol):
+class _Page(Protocol[T_co]):
     @property
-    def items(self) -> tuple[object, ...]: ...
+    def items(self) -> tuple[T_co, ...]: ...
 
     @property
     def next_cursor(self) -> str | None: ...
@@ -80,12 +84,12 @@ def size(document: object) -> int:
     return -(-len(text.encode("utf-8", "replace")) // 4)
 
 
-def weight(document: dict[str, object]) -> int:
+def weight(document: Mapping[str, object]) -> int:
     """Returns the size of a document as agents are shown it, its foreign values marked."""
     return size(seal(document))
 
 
-def fit(document: dict[str, Any], most_tokens: int) -> dict[str, object]:
+def fit(document: Mapping[str, object], most_tokens: int) -> dict[str, object]:
     """Returns the document in at most `most_tokens`, as agents are shown it; `truncated` says whether that cut it.
 
     Long texts are cut first; then what holds most loses its last items, which are the least urgent ones.
@@ -122,9 +126,9 @@ def fitted(document: dict[str, object], text: str, most_tokens: int = SMALL_TOKE
 
 def listed(
     schema: str,
-    fetch: Callable[[int], _Page],
-    line: Callable[[Any], dict[str, object]],
-    say: Callable[[dict[str, Any]], str],
+    fetch: Callable[[int], _Page[T]],
+    line: Callable[[T], L],
+    say: Callable[[L], str],
     *,
     limit: int | None,
     empty: str,
@@ -142,10 +146,10 @@ def listed(
     while True:
         page = fetch(count)
         items = [line(item) for item in page.items]
-        short = [_item(item, most // 4) for item in items]
+        short = [cast("L", _item(item, most // 4)) for item in items]
         document: dict[str, object] = {
             "schema": schema,
-            "items": short,
+            "items": [*short],
             **(extra or {}),
             "next_cursor": page.next_cursor,
             "truncated": short != items,
@@ -159,7 +163,7 @@ def listed(
         count = max(1, min(count - 1, len(items) * most // total))
 
 
-def refusal(error: dict[str, Any], more: dict[str, Any], *, is_own: bool = False) -> dict[str, Any]:
+def refusal(error: Mapping[str, object], more: Mapping[str, object], *, is_own: bool = False) -> dict[str, object]:
     """Returns the document of an error, in a small answer: `more`, what comes with it, gives way to its words.
 
     An agent reads it, so its hint names nothing that is for a person.
@@ -167,7 +171,7 @@ def refusal(error: dict[str, Any], more: dict[str, Any], *, is_own: bool = False
     Args:
         is_own: its words quote the caller alone.
     """
-    error = {**error, "hint": agent_hint(error["hint"])}
+    error = {**error, "hint": agent_hint(cast("str | None", error["hint"]))}
     said = _cut(error, _CUTS[1])
     document = {"schema": "perpetual.error/1", **more, "error": said}
     most = SMALL_TOKENS * 9 // 10  # as a text inside of JSON it grows by its quotes
@@ -225,7 +229,7 @@ def _held(text: str) -> int:
     return size(json.dumps(neutralise(text), ensure_ascii=False))
 
 
-def _item(item: dict[str, object], most_tokens: int) -> dict[str, object]:
+def _item(item: Mapping[str, object], most_tokens: int) -> dict[str, object]:
     """Returns an item of a list, cut so that a very long one leaves room for the others."""
     short: dict[str, object] = _cut(item, _CUTS[2])
     if size(short) <= most_tokens:

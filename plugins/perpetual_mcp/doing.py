@@ -6,7 +6,7 @@ what was not approved: that is the lab's own rule, and these tools have no way a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from perpetual import Lab
@@ -224,10 +224,10 @@ def perpetual_propose(
     return fitted({**_experiments([line]), "experiment": None if dry_run else to_json(made)}, text, own=ahead)
 
 
-def _experiments(lines: list[dict[str, object]]) -> dict[str, object]:
+def _experiments(lines: Sequence[Mapping[str, object]]) -> dict[str, object]:
     return {
         "schema": "perpetual.experiments/1",
-        "items": lines,
+        "items": [*lines],
         "experiment": None,
         "next_cursor": None,
         "truncated": False,
@@ -282,7 +282,7 @@ def _runs(runs: Sequence[Run], ahead: str) -> Answer:
     lines = [run_line(item) for item in runs]
     document = {
         "schema": "perpetual.runs/1",
-        "items": lines,
+        "items": [*lines],
         "run": to_json(runs[0]) if len(runs) == 1 else None,
         "next_cursor": None,
         "truncated": False,
@@ -304,11 +304,12 @@ def perpetual_scan(
     if wait_s and not found["changes"]:
         lab.loop.wait_any(wait_s)
         found = lab.scan()
+    evidence = [evidence_line(row) for row in found["evidence"]]
     document = {
         "schema": "perpetual.scan/1",
         "changes": found["changes"],
         "debits": [{key: to_json(row)[key] for key in ("run_id", "gpu_hours", "run_hours")} for row in found["debits"]],
-        "evidence": [evidence_line(row) for row in found["evidence"]],
+        "evidence": evidence,
         "problems": found["problems"],
         "truncated": False,
     }
@@ -317,7 +318,7 @@ def perpetual_scan(
         + (f" ({plain(item['reason'], 120)})" if item["reason"] else "")
         for item in found["changes"]
     ]
-    lines += map(say_evidence, document["evidence"])
+    lines += map(say_evidence, evidence)
     lines += [f"{item['run_id']} cannot be looked at: {plain(item['message'], 200)}" for item in found["problems"]]
     return fitted(document, "\n".join(lines) or "nothing has changed")
 

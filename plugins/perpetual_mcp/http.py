@@ -28,6 +28,7 @@ from perpetual_mcp.labs import Labs
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
+    from starlette.types import Scope
 
 __all__ = ["PATH", "TOKEN_VARIABLE", "Guard", "address_of", "serve_http", "token_of"]
 
@@ -137,7 +138,7 @@ class Guard:
         self._hosts = {*ported, *(names if port == 80 or hosts else ())}
         self._origins = {f"http://{name}" for name in self._hosts} | ({f"https://{name}" for name in hosts})
 
-    async def __call__(self, scope: dict[str, Any], receive: object, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: object, send: Send) -> None:
         """Passes a request on, or refuses it."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)

@@ -70,7 +70,7 @@ class Changes:
 
     # --- the older protocol -------------------------------------------------------------------------------------
 
-    def serve_older(self, server: MCPServer[Any]) -> None:
+    def serve_older(self, server: MCPServer[object]) -> None:
         """Serves `resources/subscribe` and `resources/unsubscribe`, for which the SDK's server has no public way."""
         from mcp_types import EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
 

@@ -6,7 +6,8 @@ description that an agent reads.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from perpetual import Lab
 from perpetual.api import Experiment, Hypothesis, Run, UsageError, to_json
@@ -14,6 +15,48 @@ from perpetual.science.versions import is_stale
 from perpetual.toolkit.claims import claim_in_words, effect_in_words
 from perpetual.toolkit.units import counted, shown_bound, start_of
 from perpetual_mcp.bounds import MOST_TOKENS, SMALL_TOKENS, Answer, end, fit, fitted, listed, piece, plain, size
+
+if TYPE_CHECKING:
+    from typing import TypedDict
+
+    from perpetual.documents.ledger import Effect
+
+    class ExperimentLine(TypedDict):
+        """An experiment in short."""
+
+        id: str
+        hypothesis_id: str | None
+        title: str
+        status: str
+        replicates: int
+        runs: dict[str, int]
+        score: float | None
+        reason: str
+        stale: bool
+
+    class RunLine(TypedDict):
+        """A run in short."""
+
+        id: str
+        experiment_id: str
+        replicate: int
+        status: str
+        metrics: dict[str, float | None]
+        duration_s: float | None
+        reason: str | None
+
+    class EvidenceLine(TypedDict):
+        """A row of the ledger in short."""
+
+        id: str
+        hypothesis_id: str
+        kind: str
+        run_id: str | None
+        value: float | None
+        log_bayes_factor: float | None
+        reason: str | None
+        retracted_by: str | None
+
 
 __all__ = [
     "Cursor",
@@ -53,18 +96,18 @@ _OF_EVIDENCE = (
 _OF_NOTE = ("path", "type", "status", "title", "updated_at")
 
 
-def _pick(record: object, keys: tuple[str, ...]) -> dict[str, object]:
+def _pick(record: object, keys: tuple[str, ...]) -> dict[str, Any]:
     return {key: to_json(getattr(record, key)) for key in keys}
 
 
-def run_line(run: Run) -> dict[str, object]:
+def run_line(run: Run) -> RunLine:
     """Returns a run in short."""
-    return _pick(run, _OF_RUN)
+    return cast("RunLine", _pick(run, _OF_RUN))
 
 
-def evidence_line(row: dict[str, object]) -> dict[str, object]:
+def evidence_line(row: Mapping[str, object]) -> EvidenceLine:
     """Returns a row of the ledger in short."""
-    return {key: row[key] for key in _OF_EVIDENCE}
+    return cast("EvidenceLine", {key: row[key] for key in _OF_EVIDENCE})
 
 
 # --- the whole --------------------------------------------------------------------------------------------------
@@ -166,7 +209,7 @@ def show_hypothesis(lab: Lab, id: str) -> Answer:
     if said.metric:
         lines.append(f"predicts: {plain(claim_in_words(said.metric, said.direction, said.baseline, said.mde), 300)}")
     if item.effect:
-        lines.append(f"effect: {plain(effect_in_words(item.effect, said.direction), 300)}")
+        lines.append(f"effect: {plain(effect_in_words(cast('Effect', item.effect), said.direction), 300)}")
     if experiments:
         told = ", ".join(f"{found.id} {found.status}" for found in experiments[:_BUDGET_LINES])
         lines.append(f"experiments: {told}{' ...' if len(experiments) > _BUDGET_LINES else ''}")
@@ -217,7 +260,7 @@ def perpetual_experiments(
     return fitted(document, "\n".join(filter(None, lines)))
 
 
-def experiment_line(experiment: Experiment) -> dict[str, Any]:
+def experiment_line(experiment: Experiment) -> ExperimentLine:
     """Returns an experiment in short."""
     return {
         "id": experiment.id,
@@ -232,7 +275,7 @@ def experiment_line(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def say_experiment(line: dict[str, Any]) -> str:
+def say_experiment(line: ExperimentLine) -> str:
     """Returns an experiment on one line."""
     of = f" of {line['hypothesis_id']}" if line["hypothesis_id"] else ""
     runs = ", ".join(f"{count} {name}" for name, count in line["runs"].items()) or "no run yet"
@@ -296,7 +339,7 @@ def show_run(lab: Lab, id: str) -> Answer:
     return fitted(document, "\n".join(lines))
 
 
-def say_run(run: dict[str, Any]) -> str:
+def say_run(run: RunLine) -> str:
     """Returns a run on one line."""
     metrics = ", ".join(
         f"{plain(name, 40)} {'not finite' if value is None else f'{value:.6g}'}"
@@ -335,7 +378,7 @@ def list_evidence(lab: Lab, hypothesis: str | None, limit: int | None, cursor: s
     return listed(
         "perpetual.evidence_list/1",
         lambda count: lab.evidence.list(hypothesis_id=hypothesis, limit=count, cursor=cursor),
-        lambda item: _pick(item, _OF_EVIDENCE),
+        lambda item: cast("EvidenceLine", _pick(item, _OF_EVIDENCE)),
         say_evidence,
         limit=limit,
         empty="no evidence yet: runs of a claim, opinions and retractions make rows",
@@ -343,7 +386,7 @@ def list_evidence(lab: Lab, hypothesis: str | None, limit: int | None, cursor: s
     )
 
 
-def say_evidence(row: dict[str, Any]) -> str:
+def say_evidence(row: EvidenceLine) -> str:
     """Returns a row of the ledger on one line."""
     shift = row["log_bayes_factor"]
     speaks = "" if shift is None else " for" if shift > 0 else " against" if shift < 0 else " neither way"

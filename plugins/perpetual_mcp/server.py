@@ -15,8 +15,8 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import anyio.to_thread
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
@@ -98,8 +98,8 @@ async def _serve(server: MCPServer[object], wire: Any) -> None:
 class SdkServer(McpServer):
     """See `perpetual.slots.mcp` for the contract."""
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        self._hosts: list[str] = [*options.get("hosts", ())]
+    def __init__(self, options: Mapping[str, object]) -> None:
+        self._hosts: list[str] = [*cast("Sequence[str]", options.get("hosts", ()))]
 
     def serve(self, open_lab: LabOpener, *, allow_approve: bool = False, http: str | None = None) -> None:
         """Serves on standard input and output until the client closes them, or on `http` until it is stopped.
@@ -133,6 +133,6 @@ class SdkServer(McpServer):
             _log.info("the client left before it had its answer")  # an ordinary end of serving
 
 
-def build(options: Mapping[str, Any]) -> SdkServer:
+def build(options: Mapping[str, object]) -> SdkServer:
     """Builds the provider `mcp`."""
     return SdkServer(options)

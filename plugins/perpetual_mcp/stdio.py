@@ -16,14 +16,30 @@ import stat
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import anyio
 
 from perpetual.api import PerpetualError
 
 if TYPE_CHECKING:
+    from typing import TypedDict
+
     from mcp.shared.message import SessionMessage
+
+    class RpcError(TypedDict):
+        """The error of JSON-RPC 2.0."""
+
+        code: int
+        message: str
+
+    class Refusal(TypedDict):
+        """The answer of JSON-RPC 2.0 to what is no message; the id is null where it has none."""
+
+        jsonrpc: str
+        id: str | int | None
+        error: RpcError
+
 
 __all__ = ["LONGEST_BYTES", "Incoming", "Outgoing", "Wire", "refusal_of"]
 
@@ -235,7 +251,7 @@ class Outgoing(_Stream):
             raise anyio.BrokenResourceError from problem
 
 
-def refusal_of(line: bytes) -> dict[str, Any] | None:
+def refusal_of(line: bytes) -> Refusal | None:
     """Returns the error that JSON-RPC answers to a line that is no message; None where it wants no answer.
 
     Unanswered stay blank lines, notifications, and what looks like an answer: to answer that could go on for ever.
@@ -259,7 +275,7 @@ def refusal_of(line: bytes) -> dict[str, Any] | None:
     return _refused(id_, _INVALID_REQUEST, 'a request has "jsonrpc": "2.0", a text or an integer as id, and a method')
 
 
-def _refused(number: str | int | None, code: int, message: str) -> dict[str, Any]:
+def _refused(number: str | int | None, code: int, message: str) -> Refusal:
     return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}
 
 

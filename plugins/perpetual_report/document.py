@@ -7,7 +7,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -22,6 +22,7 @@ from perpetual_report.snapshot import Snapshot, take
 
 if TYPE_CHECKING:
     from perpetual import Lab
+    from perpetual_report.facts import DesignFacts, HypothesisFacts
 
 __all__ = ["UNVERIFIED", "form", "html_of", "inline", "markdown_of", "pictures_of", "render", "render_html", "write"]
 
@@ -145,7 +146,7 @@ def form() -> str:
 
 def html_of(
     snapshot: Snapshot,
-    facts: Mapping[str, Any],
+    facts: Mapping[str, object],
     pictures: Mapping[str, str],
     sections: Sequence[tuple[str, str]] = (),
     *,
@@ -159,7 +160,7 @@ def html_of(
         "short": lambda value, length: short(value, length),
         "lines": lambda value: "\n".join(plain(line) for line in str(value).splitlines()),
     }
-    anchors = facts["anchors"]
+    anchors = cast("set[str]", facts["anchors"])
     environment.filters["here"] = lambda value: _shown(value, set())  # in its run's own row a number leads nowhere
     environment.finalize = lambda value: _shown(value, anchors)
     text = environment.get_template("report.html.j2").render(
@@ -211,19 +212,19 @@ def _css() -> str:
     return text
 
 
-def pictures_of(snapshot: Snapshot, facts: Mapping[str, Any]) -> dict[str, str]:
+def pictures_of(snapshot: Snapshot, facts: Mapping[str, object]) -> dict[str, str]:
     """Returns every picture of the report by its name."""
     found: dict[str, str | None] = {"graph": plots.graph("graph", snapshot)}
     bounds = (
         snapshot.methodology["confidence_support_threshold"],
         snapshot.methodology["confidence_refute_threshold"],
     )
-    for item in facts["hypotheses"][: LIMITS["pictured"]]:
+    for item in cast("list[HypothesisFacts]", facts["hypotheses"])[: LIMITS["pictured"]]:
         id = item["record"].id
         if len(item["steps"]) > 1:
             name = f"confidence-{id}"
             found[name] = plots.confidence(name, item["record"].statement, item["steps"], bounds)
-        by_metric: dict[str, list[Any]] = {}
+        by_metric: dict[str, list[DesignFacts]] = {}
         for design in item["designs"]:
             if design["drawn"] is not None and design["drawn"].interval is not None:
                 by_metric.setdefault(design["metric"] or "value", []).append(design)

@@ -9,7 +9,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from perpetual.api import Evidence, Experiment, Hypothesis, Run
 from perpetual.science.discoveries import discoveries
@@ -21,6 +21,38 @@ from perpetual_report.snapshot import ADOPTED, ENDED, Snapshot, number_of
 from perpetual_report.steps import Step
 
 __all__ = ["LIMITS", "facts_of"]
+
+if TYPE_CHECKING:
+    from typing import TypedDict
+
+    from perpetual_report.effects import Effect
+
+    class StepFacts(TypedDict):
+        """A step of a hypothesis' confidence; `run` is what caused it, `nats` its shift of the log-odds."""
+
+        record: Step
+        row: Evidence | None
+        what: str
+        run: str | None
+        moved: bool
+        confidence: Number | None
+        nats: Number | None
+
+    class DesignFacts(TypedDict):
+        """The keys of a design that pictures are made of; `drawn` is None where another one shows the effect."""
+
+        experiment: Experiment
+        metric: str | None
+        members: Sequence[str]
+        drawn: Effect | None
+
+    class HypothesisFacts(TypedDict):
+        """The keys of a hypothesis that pictures are made of."""
+
+        record: Hypothesis
+        steps: list[StepFacts]
+        designs: list[DesignFacts]
+
 
 ALPHA = 0.05  # where the methodology declares none
 LIMITS = {
@@ -38,7 +70,7 @@ _WAYS = {"max": "higher", "min": "lower"}  # as `claim_in_words` has it
 _FAILED = ("failed", "killed", "timeout", "lost")
 
 
-def facts_of(snapshot: Snapshot, book: Book) -> dict[str, Any]:
+def facts_of(snapshot: Snapshot, book: Book) -> dict[str, object]:
     """Returns the tree that the templates walk; its numbers are those of the book."""
     runs = _Runs(snapshot, book)
     designs = _Designs(snapshot, book, runs)
@@ -263,12 +295,12 @@ def _verdict(snapshot: Snapshot, book: Book, runs: _Runs, designs: _Designs, ite
     }
 
 
-def _hypothesis(snapshot: Snapshot, book: Book, runs: _Runs, designs: _Designs, item: Hypothesis) -> dict[str, Any]:
+def _hypothesis(snapshot: Snapshot, book: Book, runs: _Runs, designs: _Designs, item: Hypothesis) -> HypothesisFacts:
     own = [experiment for experiment in snapshot.experiments if experiment.hypothesis_id == item.id]
     rows = {row.id: row for row in snapshot.evidence if row.hypothesis_id == item.id}
     steps = [step for step in _steps(snapshot, book, item, rows) if step["moved"]]
     kept = steps[-LIMITS["steps"] :]
-    return {
+    made = {
         **_verdict(snapshot, book, runs, designs, item),
         "steps": kept,
         "steps_left": _left(book, f"{item.id}.steps", snapshot, len(steps) - len(kept)),
@@ -277,11 +309,12 @@ def _hypothesis(snapshot: Snapshot, book: Book, runs: _Runs, designs: _Designs, 
         "grid": json.dumps(item.params, sort_keys=True) if item.params else None,
         "by_hand": [_by_hand(book, row) for row in rows.values() if row.kind != "measured"],
     }  # fmt: skip
+    return cast("HypothesisFacts", made)
 
 
-def _steps(snapshot: Snapshot, book: Book, item: Hypothesis, rows: Mapping[str, Evidence]) -> list[dict[str, Any]]:
+def _steps(snapshot: Snapshot, book: Book, item: Hypothesis, rows: Mapping[str, Evidence]) -> list[StepFacts]:
     """Returns the hypothesis' steps; `moved` is false for a run of the baseline that changed nothing."""
-    made = []
+    made: list[StepFacts] = []
     before: float | None = None
     for step in snapshot.steps[item.id]:
         row = rows.get(step.subject) if step.cause == "evidence" else None
@@ -312,7 +345,7 @@ def _what(step: Step, row: Evidence | None) -> str:
     return "prior" if step.no == 1 else "changed by hand"
 
 
-def _by_hand(book: Book, row: Evidence) -> dict[str, Any]:
+def _by_hand(book: Book, row: Evidence) -> dict[str, object]:
     return {
         "record": row,
         "nats": book.number(f"{row.id}.nats", row.log_bayes_factor, row.id, form="+.2f"),

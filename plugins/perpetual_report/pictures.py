@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from html import escape
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.api import PerpetualError
 
@@ -134,7 +134,7 @@ def _inline(svg: str, name: str, title: str, words: str) -> str:
     )
 
 
-def axes_of(figure: Figure, *, left: float, bottom: float = 0.55, right: float = 0.1, top: float = 0.32) -> Any:
+def axes_of(figure: Figure, *, left: float, bottom: float = 0.55, right: float = 0.1, top: float = 0.32) -> Axes:
     """Returns a picture's one pair of axes, with its margins in inches: measuring would cost a second drawing."""
     width, height = figure.get_size_inches()
     inner = (1 - (left + right) / width, 1 - (bottom + top) / height)

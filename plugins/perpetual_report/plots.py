@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from perpetual.api import Experiment, Run
 from perpetual_report.effects import Effect
@@ -17,6 +17,8 @@ from perpetual_report.snapshot import ADOPTED, ENDED, Snapshot, number_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from perpetual_report.facts import DesignFacts, StepFacts
 
 __all__ = ["BARS", "NODES", "budget", "confidence", "drawn_runs", "effects", "graph", "timeline"]
 
@@ -45,7 +47,7 @@ _STATUSES = {
 }
 
 
-def confidence(name: str, statement: str, steps: Sequence[Mapping[str, Any]], bounds: tuple[float, float]) -> str:
+def confidence(name: str, statement: str, steps: Sequence[StepFacts], bounds: tuple[float, float]) -> str:
     """Draws the folded confidence after each row; the thresholds as lines, each step named by its run."""
     kept = steps[-_STEPS:]
     values = [step["record"].fold["confidence"] for step in kept]
@@ -68,7 +70,7 @@ def confidence(name: str, statement: str, steps: Sequence[Mapping[str, Any]], bo
             if of:
                 axes.plot(of, [values[place] for place in of], linestyle="none", markersize=7, marker=mark.marker,
                           color=colour(mark.colour), label=mark.word, zorder=3)  # fmt: skip
-        back = [place for place in places if kept[place]["row"] is not None and kept[place]["row"].retracted_by]
+        back = [place for place in places if (row := kept[place]["row"]) and row.retracted_by]
         if back:
             axes.plot(back, [values[place] for place in back], linestyle="none", markersize=13, marker="o",
                       markerfacecolor="none", markeredgecolor=colour("red"), markeredgewidth=1.4,
@@ -85,26 +87,26 @@ def confidence(name: str, statement: str, steps: Sequence[Mapping[str, Any]], bo
     )
 
 
-def _step_name(step: Mapping[str, Any]) -> str:
+def _step_name(step: StepFacts) -> str:
     row, run = step["row"], step["run"]
     if row is None:
         return run or "prior"
     return f"{row.id}\n{run}" if run else str(row.id)
 
 
-def effects(name: str, metric: str, designs: Sequence[Mapping[str, Any]]) -> str:
+def effects(name: str, metric: str, designs: Sequence[DesignFacts]) -> str:
     """Draws each design's effect with its 95 % interval, its seeds behind; lines at 0 and the effect worth having."""
-    kept = [item for item in designs if item["drawn"].interval is not None][-_DESIGNS:]
-    words = "; ".join(_effect_words(", ".join(item["members"]), item["drawn"]) for item in kept)
+    kept = [(item, drawn) for item in designs if (drawn := item["drawn"]) and drawn.interval is not None][-_DESIGNS:]
+    words = "; ".join(_effect_words(", ".join(item["members"]), drawn) for item, drawn in kept)
 
     def paint(figure: Figure) -> None:
-        labels = [_design_name(item) for item in reversed(kept)]
+        labels = [_design_name(item) for item, _ in reversed(kept)]
         axes = axes_of(figure, left=0.25 + 0.082 * max(map(len, labels)), right=0.2)
         dress(axes, grid="x")
         axes.axvline(0.0, color=colour("ink"), linewidth=1.2)
         named: set[str] = set()
-        for place, item in enumerate(reversed(kept)):
-            _forest_line(axes, place, item["drawn"], item["experiment"].design.mde, named)
+        for place, (item, drawn) in enumerate(reversed(kept)):
+            _forest_line(axes, place, drawn, item["experiment"].design.mde, named)
         axes.set_yticks(range(len(kept)), labels)
         axes.set_ylim(-0.7, len(kept) - 0.3)
         axes.spines["left"].set_visible(False)
@@ -115,7 +117,7 @@ def effects(name: str, metric: str, designs: Sequence[Mapping[str, Any]]) -> str
     return draw(name, f"Effects on {short(metric, 60)}", words, (_WIDTH, 1.35 + 0.42 * len(kept)), paint)
 
 
-def _design_name(item: Mapping[str, Any]) -> str:
+def _design_name(item: DesignFacts) -> str:
     """Returns a design's experiments, as far as there is room, with the title of the one whose prediction holds."""
     members = item["members"]
     ids = ", ".join(members) if len(members) <= _NAMED else f"{members[0]} and {len(members) - 1} more"
@@ -153,6 +155,11 @@ def _effect_words(id: str, effect: Effect) -> str:
     return f"{id}: {interval.mean:+.4g}, 95 % interval {interval.low:+.4g} to {interval.high:+.4g}"
 
 
+def _places(times: Sequence[datetime]) -> list[float]:
+    """Returns times as places on an axis: matplotlib takes them as they are, which its types do not say."""
+    return cast("list[float]", [*times])
+
+
 def budget(name: str, snapshot: Snapshot) -> str:
     """Draws hours spent and reserved over time against the limit: GPU-hours, or run-hours where no GPU was wanted."""
     is_gpu = any(row.gpu_hours for row in snapshot.debits)
@@ -166,15 +173,15 @@ def budget(name: str, snapshot: Snapshot) -> str:
         scale, word = _scale(max([*spent, *(a + b for a, b in zip(spent, held, strict=True))], default=0.0), unit)
         down = [value * scale for value in spent]
         both = [(a + b) * scale for a, b in zip(spent, held, strict=True)]
-        axes.fill_between(times, down, both, step="post", color=colour("amber"), alpha=0.35, linewidth=0,
+        axes.fill_between(_places(times), down, both, step="post", color=colour("amber"), alpha=0.35, linewidth=0,
                           label="reserved for runs that go on")  # fmt: skip
-        axes.step(times, down, where="post", color=colour("blue"), linewidth=2.0, label="spent")
+        axes.step(_places(times), down, where="post", color=colour("blue"), linewidth=2.0, label="spent")
         if limits and limits[-1][1] is not None:
             changed = [(time, limit) for time, limit in limits if limit is not None]
             known = [(max(time, times[0]), limit * scale) for time, limit in changed]
             known.append((max(times[-1], known[-1][0]), known[-1][1]))
-            axes.step([time for time, _ in known], [limit for _, limit in known], where="post", color=colour("red"),
-                      linewidth=1.6, linestyle=(0, (4, 3)), label="limit")  # fmt: skip
+            axes.step(_places([time for time, _ in known]), [limit for _, limit in known], where="post",
+                      color=colour("red"), linewidth=1.6, linestyle=(0, (4, 3)), label="limit")  # fmt: skip
         axes.set_ylim(bottom=0.0)
         axes.set_ylabel(word)
         _dates(axes, times)

@@ -6,9 +6,9 @@ by the modules beside it; reads through the lab alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from perpetual.api import Debit, Event, Evidence, Experiment, Hypothesis, Note, Run, UsageError
 from perpetual_report.steps import ENDED, Step, steps_of
@@ -23,6 +23,18 @@ ADOPTED = "adopted"  # the scheduler's name of runs that another tool made; thei
 STEPS = 100  # of each hypothesis, the newest
 _PAGE = 1000
 _FOLDED = ("confidence", "e_support", "e_refute", "false_alarm_bound", "status", "evidence_count", "decided_by")
+
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class _Page(Protocol[T_co]):
+    @property
+    def items(self) -> tuple[T_co, ...]: ...
+
+    @property
+    def next_cursor(self) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +71,9 @@ def number_of(id: str) -> int:
     return int(id[1:])
 
 
-def everything(listing: Any, **filters: object) -> list[Any]:
+def everything(listing: Callable[..., _Page[T]], **filters: object) -> list[T]:
     """Returns every page of a list of the lab."""
-    items: list[object] = []
+    items: list[T] = []
     cursor: str | None = None
     while True:
         page = listing(limit=_PAGE, cursor=cursor, **filters)

@@ -53,7 +53,7 @@ def test_values_that_the_yaml_parser_stumbles_over_are_named(tmp_path: Path, tex
     except ConfigError as problem:
         found = {"message": problem.message}
     assert isinstance(found, dict)
-    assert "config.yaml" in found.get("message", "config.yaml")
+    assert "config.yaml" in str(found.get("message", "config.yaml"))
 
 
 @pytest.mark.parametrize("value", ["0x" + "f" * 5000, "-0x" + "f" * 300, "[0x" + "f" * 5000 + "]", r'"\ud800"'])

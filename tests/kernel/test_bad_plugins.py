@@ -340,7 +340,7 @@ def test_an_observer_is_left_out_after_three_failures(
 
 
 def test_a_helper_answers_dies_and_is_started_again(helper: HelperProcess) -> None:
-    assert "KeyError" in helper.ask("nothing", 10.0)["error"]
+    assert "KeyError" in str(helper.ask("nothing", 10.0)["error"])
     (first,) = psutil.Process().children()
     first.kill()
     first.wait()

@@ -34,10 +34,10 @@ def _rows(lab: Lab, id: str) -> list[tuple[str, float]]:
 def _scan_until(lab: Lab, done: Callable[[], bool]) -> list[dict[str, Any]]:
     """Scans until it is so; all changes."""
     deadline = time.monotonic() + LONG_S
-    changes = []
+    changes: list[dict[str, Any]] = []
     while not done():
         assert time.monotonic() < deadline
-        changes += lab.scan()["changes"]
+        changes += [{**change} for change in lab.scan()["changes"]]
     return changes
 
 

@@ -373,7 +373,8 @@ def kept() -> Registry:
 
 
 def password(lab: Lab) -> Secret:
-    found: Secret = lab.options_of(lab.registry.choose("store", "pg"))["password"]
+    found = lab.options_of(lab.registry.choose("store", "pg"))["password"]
+    assert isinstance(found, Secret)
     return found
 
 
@@ -789,7 +790,7 @@ def test_a_secret_reaches_the_helper_process_and_stays_one() -> None:
     """Gates and observers of other distributions are called there, and questions to it are JSON."""
     options = {"a": 1, "pool": {"password": Secret("plugins.gate.pii.password", lambda: WORD)}, "list": [1]}
     sent = json.loads(json.dumps(carried(options)))
-    found = uncarried(sent)
+    found: Any = uncarried(sent)
     assert WORD not in repr(found)
     assert found["pool"]["password"].reveal() == WORD
     assert (found["a"], found["list"]) == (1, [1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perpetual.lab.context import Context
 from perpetual.lab.kinds import EXPERIMENT
@@ -14,6 +14,7 @@ from perpetual.records import Experiment, Listing
 from perpetual.toolkit.units import identifier
 
 if TYPE_CHECKING:
+    from perpetual.documents.ledger import Differences
     from perpetual.lab.experiments.pick import Pick
 
 __all__ = ["Experiments"]
@@ -167,7 +168,7 @@ class Experiments:
         ctx.trust.note(ctx.store.seq())
         return approved
 
-    def differences(self, id: str) -> dict[str, Any] | None:
+    def differences(self, id: str) -> Differences | None:
         """Returns how an experiment differs from the nearest approved one, of its hypothesis or its program.
 
         Returns:

@@ -18,6 +18,7 @@ from perpetual.lab.provenance.captures import Codes
 from perpetual.slots.capture import CodeState
 
 if TYPE_CHECKING:
+    from perpetual.documents.ledger import Differences, Differing
     from perpetual.lab.bodies import ExperimentBody, ResourcesBody
 
 __all__ = ["differences"]
@@ -29,7 +30,7 @@ _ABSENT = None
 _COMMIT = 7  # characters of a commit or hash
 
 
-def differences(ctx: Context, id: str) -> dict[str, object] | None:
+def differences(ctx: Context, id: str) -> Differences | None:
     """Returns how an experiment differs from the nearest approved one, as `Experiments.differences` says."""
     document = ctx.need(EXPERIMENT, id)
     found = _nearest(ctx, document)
@@ -47,7 +48,7 @@ def differences(ctx: Context, id: str) -> dict[str, object] | None:
     }
 
 
-def _code(ctx: Context, was: ExperimentBody, now: ExperimentBody) -> dict[str, object] | None:
+def _code(ctx: Context, was: ExperimentBody, now: ExperimentBody) -> Differing | None:
     """Returns the commits of two approvals whose code differs; None where it is the same, or where one is not known."""
     before, after = CodeState.of(was.get("approved_code")), CodeState.of(now.get("approved_code"))
     if before is None or after is None:
@@ -102,7 +103,7 @@ def _program(words: Sequence[str]) -> str | None:
     return next((word for word in words[1:] if not word.startswith("-")), words[0])
 
 
-def _words(was: Sequence[str], now: Sequence[str]) -> list[dict[str, str | None]]:
+def _words(was: Sequence[str], now: Sequence[str]) -> list[Differing]:
     if max(len(was), len(now)) > _MOST_WORDS:
         return [] if was == now else [{"was": " ".join(was), "now": " ".join(now)}]
     steps = SequenceMatcher(None, was, now, autojunk=False).get_opcodes()
@@ -113,7 +114,7 @@ def _words(was: Sequence[str], now: Sequence[str]) -> list[dict[str, str | None]
     ]
 
 
-def _names(was: Mapping[str, object], now: Mapping[str, object]) -> dict[str, dict[str, object]]:
+def _names(was: Mapping[str, object], now: Mapping[str, object]) -> dict[str, Differing]:
     return {
         name: {"was": was.get(name), "now": now.get(name)}
         for name in sorted({*was, *now})

@@ -103,7 +103,7 @@ def _pick(ctx: Context, count: int, dry_run: bool) -> list[Pick]:
     opened = ctx.store.find(HYPOTHESIS, status="open")
     state = state_of(ctx, opened)
     suggestions = {f"draft-{n}": pair for n, pair in enumerate(drafts(ctx, quiet=dry_run))}
-    candidates: list[dict[str, object]] = [*state["candidates"]]
+    candidates = [*state["candidates"]]
     firsts: dict[str | None, dict[str, ExperimentRow]] = {item.id: predictions_of(ctx, item.id) for item in opened}
     for name, (_, preview) in suggestions.items():
         document = to_json(preview)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perpetual.errors import Conflict, UsageError
 from perpetual.lab.budget import Budget
@@ -22,6 +22,7 @@ from perpetual.records import ENDED, Experiment, Resources, Score, from_json, on
 from perpetual.toolkit.jsoncopy import json_copy
 
 if TYPE_CHECKING:
+    from perpetual.documents.scorer import CandidateState, ScorerState
     from perpetual.lab.bodies import DesignBody, DraftBody, ExperimentBody
 
 __all__ = ["as_weighed", "ended_elsewhere", "propose", "serves", "state_of", "written"]
@@ -54,7 +55,7 @@ def _propose(
     hypothesis = ctx.need(HYPOTHESIS, hypothesis_id) if hypothesis_id is not None else None
     if spec.extends is not None:
         return _extend(ctx, spec, spec.extends, hypothesis, idempotency_key, dry_run)
-    ctx.redaction.refuse_secrets({name: getattr(spec, name) for name in ("command", "env", "config", "cwd", "engine")})
+    ctx.redaction.refuse_secrets(spec.command, spec.env or {}, spec.engine, config=spec.config, cwd=spec.cwd)
     if spec.command is not None:
         argv_of(spec.command)
     design = design_of(ctx, hypothesis, spec)
@@ -62,7 +63,7 @@ def _propose(
         "command": spec.command,
         "env": dict(spec.env or {}),
         "cwd": spec.cwd,
-        "config": json_copy(spec.config or {}, "config"),
+        "config": json_copy({**(spec.config or {})}, "config"),
         "resources": to_json(_resources(ctx, spec)),
         "design": to_json(design),
         "hypothesis_id": hypothesis.id if hypothesis else None,
@@ -232,9 +233,9 @@ def _title(hypothesis: HypothesisRow | None, command: str | None, config: Mappin
     return one_line(hypothesis.body["statement"])[:80] if hypothesis else "exploration"
 
 
-def state_of(ctx: Context, hypotheses: Sequence[HypothesisRow]) -> dict[str, Any]:
+def state_of(ctx: Context, hypotheses: Sequence[HypothesisRow]) -> ScorerState:
     """Returns the scorer's state over every launchable replicate of these hypotheses' experiments."""
-    candidates = []
+    candidates: list[CandidateState] = []
     launched = dict.fromkeys((hypothesis.id for hypothesis in hypotheses), 0)
     least = ctx.config.methodology["min_replicates"]
     for hypothesis in hypotheses:

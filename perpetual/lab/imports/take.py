@@ -270,7 +270,7 @@ class _Taking:
             command=None if item.command is None else self._redactor.command(item.command),
             cwd=None,
             env={},
-            config=self._redactor.value(dict(item.config)),
+            config=self._redactor.values(item.config),
             notes=item.notes,
             tags=(*tags_of((*item.tags, TAG)),),
             priority=0,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from posixpath import normpath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from perpetual.errors import Conflict, NotPermitted, UsageError, unknown
 from perpetual.lab.context import Context
@@ -26,7 +26,7 @@ from perpetual.toolkit.units import bounded
 
 if TYPE_CHECKING:
     from perpetual.documents.provenance import CodeStateDocument
-    from perpetual.lab.bodies import DraftBody
+    from perpetual.lab.bodies import DesignKeys, DraftBody
 
 __all__ = ["STATUSES", "ExperimentRecords", "argv_of", "command_key", "design_key", "spec_hash", "words_of"]
 
@@ -73,24 +73,25 @@ _LATER: dict[str, dict[str, object]] = {
 }
 
 
-def spec_hash(body: Mapping[str, Any]) -> str:
+def spec_hash(body: Mapping[str, object]) -> str:
     """Returns sha256 of the canonical JSON of command, env, cwd, config, resources and design: what approval binds."""
-    parts = {key: body[key] for key in ("command", "env", "cwd", "config", "resources", "design")}
+    parts = {key: cast(Any, body[key]) for key in ("command", "env", "cwd", "config", "resources", "design")}
     for key, unused in _LATER.items():
         parts[key] = {name: value for name, value in parts[key].items() if unused.get(name, _USED) != value}
     return _digest(parts)
 
 
-def design_key(body: Mapping[str, Any]) -> str:
+def design_key(body: Mapping[str, object]) -> str:
     """Returns what makes two experiments replicates of one design: the same code and settings.
 
     Its replicates, resources, proposer and prediction make no new implementation of an idea, so
     such experiments share its luck (`tau`): their runs are pooled, or a claim could be repeated under another name,
     with a slightly different mde or baseline, or by another of the numbers that it prints, until it holds.
     """
-    parts = {"env": body["env"], "cwd": normpath(body["cwd"] or "."), "config": _plain_numbers(body["config"])}
-    claims = body["design"]["claim"] is not None
-    return _digest({**parts, "command": words_of(body["command"]), "claims": claims})
+    found = cast("DesignKeys", body)
+    parts = {"env": found["env"], "cwd": normpath(found["cwd"] or "."), "config": _plain_numbers(found["config"])}
+    claims = found["design"]["claim"] is not None
+    return _digest({**parts, "command": words_of(found["command"]), "claims": claims})
 
 
 def command_key(body: Mapping[str, object]) -> str:
@@ -150,7 +151,14 @@ class ExperimentRecords:
             draft: what is hashed of it (see `spec_hash`), and what is noted beside.
             spec: what it says of itself for people: title, notes, tags and priority, as they are to be kept.
         """
-        self._ctx.redaction.refuse_secrets(draft)
+        self._ctx.redaction.refuse_secrets(
+            draft["command"],
+            draft["env"],
+            draft["resources"].get("engine"),
+            config=draft["config"],
+            cwd=draft["cwd"],
+            design=draft["design"],
+        )
         return {
             **draft,
             CHECKED: True,

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from perpetual.catalogue import Offer, PluginInfo
 from perpetual.config import FILE, PLUGINS, Config, inside, option_forms, user_file
@@ -310,7 +310,7 @@ def parsed(name: str, option: Option, text: str, where: str) -> object:
     return checked(name, option, value, where)
 
 
-def asked(spec: Mapping[str, Option], given: Mapping[str, Any], title: str, place: str = "") -> dict[str, object]:
+def asked(spec: Mapping[str, Option], given: Mapping[str, object], title: str, place: str = "") -> dict[str, object]:
     """Returns the values that were given for declared options, checked; a text is read as what its option holds.
 
     Args:
@@ -327,12 +327,15 @@ def asked(spec: Mapping[str, Option], given: Mapping[str, Any], title: str, plac
         if option is None or (dot and option.type != "section"):
             raise UsageError(unknown(title, place + name, [place + ".".join(keys) for keys, _ in leaves_of(spec)]))
         if option.type != "section":
-            text = isinstance(value, str) and option.type != "str"
-            found[key] = (parsed if text else checked)(place + key, option, value, title)
+            if isinstance(value, str) and option.type != "str":
+                found[key] = parsed(place + key, option, value, title)
+            else:
+                found[key] = checked(place + key, option, value, title)
         elif value is None and option.nullable and not dot:
             found[key] = None
         elif dot or isinstance(value, Mapping):
-            inside = asked(option.fields or {}, {inner: value} if dot else value, title, f"{place}{key}.")
+            items = {inner: value} if dot else cast("Mapping[str, object]", value)
+            inside = asked(option.fields or {}, items, title, f"{place}{key}.")
             found[key] = {**(found.get(key) or {}), **inside}
         else:
             raise UsageError(f"{title}: {place}{key} must hold keys with values", hint=option.meaning)
@@ -340,7 +343,7 @@ def asked(spec: Mapping[str, Option], given: Mapping[str, Any], title: str, plac
 
 
 def with_defaults(
-    spec: Mapping[str, Option], given: Mapping[str, Any], title: str, place: str = ""
+    spec: Mapping[str, Option], given: Mapping[str, object], title: str, place: str = ""
 ) -> dict[str, object]:
     """Returns `asked` values with the defaults of the options that were left out.
 
@@ -350,7 +353,8 @@ def with_defaults(
     found: dict[str, object] = {}
     for key, option in spec.items():
         if option.type == "section" and not (option.nullable and given.get(key) is None):
-            found[key] = with_defaults(option.fields or {}, given.get(key) or {}, title, f"{place}{key}.")
+            section = cast("Mapping[str, object]", given.get(key) or {})
+            found[key] = with_defaults(option.fields or {}, section, title, f"{place}{key}.")
         elif key in given:
             found[key] = given[key]
         elif option.default is None and not option.nullable:

@@ -31,6 +31,7 @@ from perpetual.toolkit.reserved import is_bundled
 
 if TYPE_CHECKING:
     from perpetual.documents.provenance import Provenance
+    from perpetual.lab.bodies import Annotation, CapturedBody, RunBody
 
 __all__ = ["FILE", "UNREADABLE", "Codes", "Ended", "Kept", "capture", "kept_of", "provenance", "taint_of"]
 
@@ -52,10 +53,10 @@ class Kept(NamedTuple):
 
     git: GitState
     sha256: str | None  # of provenance.json
-    notes: tuple[dict[str, str], ...] = ()  # annotations of the run
+    notes: tuple[Annotation, ...] = ()  # annotations of the run
     versions: Mapping[str, object] | None = None  # of code, data and environment
 
-    def noted(self, run: Mapping[str, Any]) -> dict[str, Any]:
+    def noted(self, run: RunBody) -> CapturedBody:
         """Returns the fields that a run's body gets; none where nothing was kept."""
         if self.sha256 is None:
             return {}
@@ -72,7 +73,7 @@ class Ended(NamedTuple):
     """What has become of what a run was started from."""
 
     taints: list[str]  # why what it measured weighs nothing
-    notes: list[dict[str, str]]  # annotations of the run
+    notes: list[Annotation]  # annotations of the run
 
 
 def capture(ctx: Context, run: RunRow, experiment: ExperimentRow, spec: LaunchSpec) -> Kept:
@@ -135,7 +136,7 @@ def kept_of(log_dir: Path) -> Kept:
 
 def _kept(document: Mapping[str, Any], data: bytes) -> Kept:
     git, guarded = document["git"] or {}, document["protected"]
-    notes = [
+    notes: list[Annotation] = [
         {"kind": "protected", "text": f"{pattern!r} of protected_paths matches nothing", "source": "methodology.yaml"}
         for pattern in guarded["unmatched"] or ()
     ]
@@ -226,7 +227,7 @@ class _Protected(NamedTuple):
 def _changes_of(ctx: Context, run: RunRow, data: bytes, protected: _Protected) -> Ended:
     """Returns what the captures say of an ended run, whose provenance is intact."""
     taints: list[str] = []
-    notes: list[dict[str, str]] = []
+    notes: list[Annotation] = []
     failed: list[str] = []
     has_compared = False
     for name, part in _serving(ctx):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perpetual.errors import CorruptData, PerpetualError, PluginError, TransientError
 from perpetual.lab.budget import Budget
@@ -35,8 +35,10 @@ from perpetual.toolkit.hosts import this_host
 from perpetual.toolkit.run_folder import is_ours
 from perpetual.toolkit.units import posix_of
 
+if TYPE_CHECKING:
+    from perpetual.documents.runs import Change, Scanned
+
 __all__ = [
-    "Changes",
     "catch_up",
     "find_again",
     "is_in_hand",
@@ -49,7 +51,6 @@ __all__ = [
     "scan",
 ]
 
-Changes = dict[str, list[object]]
 _LONGEST_LAUNCH_S = 600.0  # for which a launcher on another machine is taken to live
 # For which lost runs a scheduler is asked again: the newest, for some days.
 _LATE_RUNS, _LATE_S = 20, 7 * 86_400.0
@@ -58,9 +59,7 @@ _ALIVE = {"ended_at": None, "duration_s": None, "gpu_hours": None, "run_hours": 
 _NEVER = "its launcher died before the command was started; it waits to be started again"
 
 
-def record(
-    ctx: Context, tell: Callable[[], object], *, analyse: bool, first: Collection[str] = ()
-) -> dict[str, object]:
+def record(ctx: Context, tell: Callable[[], object], *, analyse: bool, first: Collection[str] = ()) -> Scanned:
     """Scans, then (if `analyse`, and the methodology's `auto_analyze`) writes analyses and notes, then flushes to git.
 
     Args:
@@ -75,7 +74,7 @@ def record(
     return answer
 
 
-def scan(ctx: Context, *, first: Collection[str] = (), tell: Callable[[], object] | None = None) -> dict[str, Any]:
+def scan(ctx: Context, *, first: Collection[str] = (), tell: Callable[[], object] | None = None) -> Scanned:
     """Looks at every live run and records what has changed; then starts what was waiting and has room.
 
     Answers as `Lab.scan` says; `tell` is called once the `first` are looked at, if anything has changed.
@@ -99,7 +98,7 @@ def scan(ctx: Context, *, first: Collection[str] = (), tell: Callable[[], object
     return answer
 
 
-def _look_at_all(ctx: Context, runs: Sequence[RunRow], answer: Changes) -> list[RunRow]:
+def _look_at_all(ctx: Context, runs: Sequence[RunRow], answer: Scanned) -> list[RunRow]:
     """Looks at each; returns those beyond their limit that have no supervisor to end them."""
     seen = _seen_many(ctx, runs)
     return [run for run in runs if _each(partial(look_at, seen=seen.get(run.id)), ctx, run, answer)]
@@ -137,7 +136,7 @@ def _unreachable(ctx: Context, run: RunRow) -> Exception:
     return TransientError(f"the scheduler of {run.id} could not be asked just now", hint="perpetual scan")
 
 
-def believe_late(ctx: Context, answer: Changes) -> None:
+def believe_late(ctx: Context, answer: Scanned) -> None:
     """Corrects lost runs whose scheduler has come to know how they ended, or that they go on.
 
     It asks for the newest lost runs alone, of the last days: a scan costs the same however many were ever lost.
@@ -166,7 +165,7 @@ def may_be_late(ctx: Context, run: RunRow) -> bool:
         return False
 
 
-def _correct(ctx: Context, run: RunRow, answer: Changes, *, seen: Sighting) -> bool:
+def _correct(ctx: Context, run: RunRow, answer: Scanned, *, seen: Sighting) -> bool:
     """Records how a run ended that was taken for lost."""
     seen = taken(ctx, run, seen)
     if seen.state != "ended":
@@ -184,7 +183,7 @@ def _correct(ctx: Context, run: RunRow, answer: Changes, *, seen: Sighting) -> b
     return False
 
 
-def find_again(ctx: Context, run: RunRow, answer: Changes, *, seen: Sighting) -> bool:
+def find_again(ctx: Context, run: RunRow, answer: Scanned, *, seen: Sighting) -> bool:
     """Records that a run goes on which was taken for lost: it holds its worst case again until its end is known.
 
     What it was charged as lost is taken back, since the worst case holds that too. A job that its engine has started
@@ -218,7 +217,7 @@ def find_again(ctx: Context, run: RunRow, answer: Changes, *, seen: Sighting) ->
     return False
 
 
-def _scan_held(ctx: Context, started: Sequence[RunRow], answer: Changes) -> Changes:
+def _scan_held(ctx: Context, started: Sequence[RunRow], answer: Scanned) -> Scanned:
     """Records the runs of a held project that run under this user's supervisors here; starts nothing.
 
     Raises:
@@ -238,7 +237,7 @@ def is_supervised_here(ctx: Context, run: RunRow) -> bool:
     return run.body["status"] in ("launching", "running", "lost") and is_ours(folder_of(ctx, run.id))
 
 
-def no_changes() -> Changes:
+def no_changes() -> Scanned:
     """Returns the answer of a scan that has found nothing yet."""
     return {"changes": [], "debits": [], "evidence": [], "problems": []}
 
@@ -266,7 +265,7 @@ def look(ctx: Context, run_id: str) -> tuple[str, str | None]:
     return verdict_of(seen)
 
 
-def _each(deed: Callable[[Context, RunRow, Changes], bool], ctx: Context, run: RunRow, answer: Changes) -> bool:
+def _each(deed: Callable[[Context, RunRow, Scanned], bool], ctx: Context, run: RunRow, answer: Scanned) -> bool:
     """Returns the operation's answer; a run that cannot be looked at is reported and delays no other."""
     try:
         return deed(ctx, run, answer)
@@ -279,12 +278,12 @@ def _each(deed: Callable[[Context, RunRow, Changes], bool], ctx: Context, run: R
     return False
 
 
-def _end(ctx: Context, run: RunRow, answer: Changes) -> bool:
+def _end(ctx: Context, run: RunRow, answer: Scanned) -> bool:
     end_overdue(ctx, run)
     return look_at(ctx, ctx.need(RUN, run.id), answer)
 
 
-def look_at(ctx: Context, run: RunRow, answer: Changes, *, seen: Sighting | Exception | None = None) -> bool:
+def look_at(ctx: Context, run: RunRow, answer: Scanned, *, seen: Sighting | Exception | None = None) -> bool:
     """Records the state of a run; returns whether it is beyond its limit without a supervisor to end it.
 
     Args:
@@ -339,7 +338,7 @@ def look_at(ctx: Context, run: RunRow, answer: Changes, *, seen: Sighting | Exce
 
 
 def _tell_end(
-    ctx: Context, answer: Changes, change: dict[str, object], debit: dict[str, object] | None, evidence: str | None
+    ctx: Context, answer: Scanned, change: Change, debit: dict[str, object] | None, evidence: str | None
 ) -> None:
     answer["changes"].append(change)
     if debit is not None:
@@ -348,7 +347,7 @@ def _tell_end(
         answer["evidence"].append(to_json(EvidenceRecords(ctx).get(evidence)))
 
 
-def _note_pending(ctx: Context, run: RunRow, seen: Sighting, answer: Changes) -> None:
+def _note_pending(ctx: Context, run: RunRow, seen: Sighting, answer: Scanned) -> None:
     """Notes that a run waits in its engine's queue, and the engine's words for why."""
     values = {
         "status": "launching",
@@ -370,7 +369,7 @@ def _has(run: RunRow, values: Mapping[str, object]) -> bool:
     return all(run.body.get(key) == value for key, value in values.items())
 
 
-def _requeue(ctx: Context, run: RunRow, seen: Sighting, answer: Changes) -> bool:
+def _requeue(ctx: Context, run: RunRow, seen: Sighting, answer: Scanned) -> bool:
     """Ends the attempt whose job its engine has started anew, and records the new one: both, or none."""
     detail = f" ({seen.detail})" if seen.detail and seen.state == "pending" else ""
     over = Sighting("ended", reason="killed", ended_at=ctx.now())
@@ -397,7 +396,7 @@ def _requeue(ctx: Context, run: RunRow, seen: Sighting, answer: Changes) -> bool
     return look_at(ctx, made, answer, seen=seen)
 
 
-def _change(run: RunRow, before: str) -> dict[str, object]:
+def _change(run: RunRow, before: str) -> Change:
     return {
         "run_id": run.id,
         "experiment_id": run.body["experiment_id"],
@@ -407,7 +406,7 @@ def _change(run: RunRow, before: str) -> dict[str, object]:
     }
 
 
-def adopt(ctx: Context, run: RunRow, seen: Sighting, answer: Changes) -> None:
+def adopt(ctx: Context, run: RunRow, seen: Sighting, answer: Scanned) -> None:
     """Takes over a run whose launcher died between starting it and noting so."""
     if is_in_hand(run) or seen.started_at is None:  # a supervisor that has started nothing yet may still fail
         return
@@ -426,7 +425,7 @@ def adopt(ctx: Context, run: RunRow, seen: Sighting, answer: Changes) -> None:
             ExperimentRecords(ctx).fold(tx, fresh.body["experiment_id"])
 
 
-def back_to_queue(ctx: Context, run: RunRow, answer: Changes) -> None:
+def back_to_queue(ctx: Context, run: RunRow, answer: Scanned) -> None:
     """Puts a run back into the queue of which nothing ever ran, unless its launcher is just about to start it."""
     if _launcher_lives(run):
         return

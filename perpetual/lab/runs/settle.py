@@ -40,7 +40,7 @@ class Ending(NamedTuple):
     status: str
     reason: str | None
     metrics: Mapping[str, MetricValue] = MappingProxyType({})
-    annotations: Sequence[Json] = ()
+    annotations: Sequence[Mapping[str, object]] = ()
     taint: Sequence[str] = ()  # why what it measured weighs nothing
 
 
@@ -62,7 +62,7 @@ def found_end(ctx: Context, run: RunRow, seen: Sighting) -> Ending:
         text = f"processes that it left still run ({pids}): perpetual kill {run.id} ends them; no retry starts before"
         remarks.append({"kind": "leftover", "text": text, "source": "processes"})
     remarks += [{"kind": "tainted", "text": why, "source": FILE} for why in taint]
-    remarks += noted
+    remarks += [{**note} for note in noted]
     return Ending(seen, status, reason, metrics, [*symptoms, *remarks], taint)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.errors import PerpetualError, PluginError, TransientError
 from perpetual.lab.budget import Budget
@@ -30,6 +30,9 @@ from perpetual.slots.scheduler import LIVING, Launched, LaunchError, LaunchSpec,
 from perpetual.toolkit import platform
 from perpetual.toolkit.crashpoints import step
 from perpetual.toolkit.hosts import this_host
+
+if TYPE_CHECKING:
+    from perpetual.documents.runs import ScanProblem
 
 __all__ = ["advance_queue", "start", "start_many", "waiting", "wanted_gpus"]
 
@@ -66,7 +69,7 @@ def start_many(ctx: Context, run_ids: Sequence[str], surveys: Surveys) -> list[R
     return [ctx.need(RUN, id) for id in run_ids]
 
 
-def advance_queue(ctx: Context, surveys: Surveys) -> tuple[list[RunRow], list[dict[str, str]]]:
+def advance_queue(ctx: Context, surveys: Surveys) -> tuple[list[RunRow], list[ScanProblem]]:
     """Starts queued runs for which there is room now.
 
     Returns:
@@ -86,7 +89,7 @@ def advance_queue(ctx: Context, surveys: Surveys) -> tuple[list[RunRow], list[di
     batches.hand_over()
     tried = [ctx.need(RUN, id) for id in [*batches.taken, *batches.problems]]
     begun = {run.id: run for run in tried if run.body["status"] != "queued"}
-    problems = [
+    problems: list[ScanProblem] = [
         {"run_id": id, "code": problem.code, "message": problem.message}
         for id, problem in batches.problems.items()
         if id not in begun  # else it is recorded as failed, with its reason

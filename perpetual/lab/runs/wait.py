@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
 
 from perpetual.errors import CorruptData, NotFound, PluginError, TransientError, UnknownPlugin
 from perpetual.lab.context import Context
@@ -15,6 +15,9 @@ from perpetual.lab.provenance.code_check import held_up, is_held
 from perpetual.records import LIVE
 from perpetual.toolkit.units import finite, identifier
 
+if TYPE_CHECKING:
+    from perpetual.documents.runs import Scanned
+
 __all__ = ["named", "wait", "wait_any"]
 
 _TURN_S = 0.1  # how long one of several schedulers is waited on
@@ -23,7 +26,7 @@ SWEEP_S = 1.0  # how often what other processes did is looked at while a run is 
 
 def wait(
     ctx: Context,
-    scan: Callable[[Collection[str]], Mapping[str, Any]],
+    scan: Callable[[Collection[str]], Scanned],
     ids: Sequence[str],
     *,
     timeout_s: float | None,
@@ -44,12 +47,15 @@ def wait(
         problems = {item["run_id"]: item for item in scan(ended)["problems"]}
         live = [run for subject in wanted for run in _live_runs(ctx, subject)]
         for run in live:
-            if problems.get(run.id, {}).get("code") == CorruptData.code:
-                raise CorruptData(problems[run.id]["message"], hint=f"perpetual kill {run.id}, then mend its folder")
-            if problems.get(run.id, {}).get("code") == UnknownPlugin.code:
+            problem = problems.get(run.id)
+            if problem is None:
+                continue
+            message = problem["message"]
+            if problem["code"] == CorruptData.code:
+                raise CorruptData(message, hint=f"perpetual kill {run.id}, then mend its folder")
+            if problem["code"] == UnknownPlugin.code:
                 scheduler_for(ctx, run)  # raises, with the way out
-            message = problems.get(run.id, {}).get("message")
-            if say is not None and message is not None and message not in said:
+            if say is not None and message not in said:
                 said.add(message)
                 say(f"{run.id} cannot be looked at now: {message}")
         if live and all(map(is_held, live)):

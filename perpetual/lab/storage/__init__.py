@@ -68,7 +68,7 @@ class Storage:
     def stats(self) -> StoreStats:
         """Returns what the store holds and weighs, in which mode it works and why."""
         store = self._ctx.store
-        details = {**store.describe()}
+        details: dict[str, Any] = {**store.describe()}
         files = details.pop("files", None) or file_sizes(self._ctx.folder / store_migration.STORE)
         size_bytes = store.size_bytes()
         return {

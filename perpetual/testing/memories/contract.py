@@ -32,10 +32,10 @@ from perpetual.testing.memories.given import (
     SPELLINGS,
     START,
     Reopen,
+    answer_or_error,
     files_of,
     given_of,
     ids_of,
-    or_told,
     put,
     taken,
     when_of,
@@ -168,7 +168,7 @@ class MemoryContract:
     def test_no_message_and_no_author_does_harm(self, memory: Memory, reopen: Reopen) -> None:
         """Any text is taken: the version is there, once, and its intent is known again."""
         odd = [*({"message": one} for one in MESSAGES), *({"author": one} for one in AUTHORS)]
-        made = [or_told(f"{other}", put, memory, intent, **other) for intent, other in enumerate(odd, start=11)]
+        made = [answer_or_error(f"{other}", put, memory, intent, **other) for intent, other in enumerate(odd, start=11)]
         assert [one for one in made if not isinstance(one, str)] == []
         assert ids_of(memory) == made[::-1]
         again = reopen()
@@ -282,7 +282,7 @@ class MemoryContract:
             with pytest.raises(PathRefused):
                 put(memory, intent, path=path)
             for read in (memory.read, partial(ids_of, memory)):
-                found = or_told(f"reading {path[:60]!r}", read, path)
+                found = answer_or_error(f"reading {path[:60]!r}", read, path)
                 assert isinstance(found, PathRefused) or not found, f"{path[:60]!r} was read"
         assert (ids_of(memory), {*place.parent.rglob("*")}) == before
 
@@ -323,9 +323,9 @@ class MemoryContract:
         paths = ("planted.md", "planted/secret.md", "planted/new.md", "notes/planted.md", "linked/secret.md")
         for again in (memory, reopen()):
             for intent, path in enumerate(paths, start=3):
-                found = or_told(f"reading {path}", again.read, path)
+                found = answer_or_error(f"reading {path}", again.read, path)
                 assert found != "secret", f"{path} was read from outside"
-                or_told(f"writing {path}", again.commit, **given_of(intent, path=path))
+                answer_or_error(f"writing {path}", again.commit, **given_of(intent, path=path))
             assert files_of(outside) == {"secret.md": b"secret"}
 
     # --- loss and damage ------------------------------------------------------------------------------------
@@ -395,14 +395,14 @@ class MemoryContract:
             (place / name).unlink()  # it may be read-only
             (place / name).write_bytes(change(data))
         what = f"{victims[0] if len(victims) == 1 else 'every file'} was {harm}"
-        again = or_told(what, reopen)
+        again = answer_or_error(what, reopen)
         if isinstance(again, PerpetualError):
             return
         for part, holds in right.items():
-            found = or_told(what, holds, again)
+            found = answer_or_error(what, holds, again)
             assert isinstance(found, PerpetualError) or found, f"{what}: {part} is another one, and nothing says so"
-        done = or_told(what, put, again, 4, "after", "notes/c.md")
-        text = or_told(what, again.read, "notes/c.md")
+        done = answer_or_error(what, put, again, 4, "after", "notes/c.md")
+        text = answer_or_error(what, again.read, "notes/c.md")
         assert isinstance(done, PerpetualError) or isinstance(text, PerpetualError) or text == "after", what
 
     # --- threads --------------------------------------------------------------------------------------------

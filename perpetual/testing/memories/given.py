@@ -6,13 +6,14 @@ import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import ParamSpec, TypedDict, TypeVar, cast
 
 from perpetual.errors import PerpetualError
 from perpetual.slots.memory import Memory, PathRefused
 from perpetual.testing.hostile import TEXTS
 
 __all__ = [
+    "Commit",
     "ALIKE",
     "AUTHORS",
     "BAD",
@@ -30,12 +31,27 @@ __all__ = [
     "files_of",
     "given_of",
     "ids_of",
-    "or_told",
+    "answer_or_error",
     "put",
     "taken",
     "when_of",
     "whole",
 ]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Commit(TypedDict):
+    """The arguments of `Memory.commit`."""
+
+    intent: int
+    path: str
+    content: str
+    message: str
+    author: str
+    when: str
+
 
 Reopen = Callable[[], Memory]
 
@@ -80,11 +96,11 @@ def when_of(intent: int) -> str:
     return (START + timedelta(minutes=intent)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def given_of(intent: int, content: str | None = None, path: str = PATH, **other: str) -> dict[str, Any]:
+def given_of(intent: int, content: str | None = None, path: str = PATH, **other: str) -> Commit:
     """Returns the arguments of `commit`, all of which follow from the intent unless they are said."""
     text = f"version {intent}\n" if content is None else content
     rest = {"message": f"message {intent}", "author": "agent:acme", "when": when_of(intent)}
-    return {"intent": intent, "path": path, "content": text, **rest, **other}
+    return cast("Commit", {"intent": intent, "path": path, "content": text, **rest, **other})
 
 
 def put(memory: Memory, intent: int, content: str | None = None, path: str = PATH, **other: str) -> str:
@@ -111,7 +127,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in found if not file.is_symlink()}
 
 
-def or_told(what: str, deed: Callable[..., Any], *given: object, **named: object) -> Any:
+def answer_or_error(what: str, deed: Callable[P, T], /, *given: P.args, **named: P.kwargs) -> T | PerpetualError:
     """Returns what the call answers; the error where it says that it cannot, in Perpetual's words."""
     try:
         return deed(*given, **named)

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import pytest
 
@@ -20,9 +20,9 @@ from perpetual.testing.memories.given import (
     PATH,
     SEED,
     Reopen,
+    answer_or_error,
     given_of,
     ids_of,
-    or_told,
     put,
 )
 
@@ -109,13 +109,13 @@ class Peer:
             assert self.hear() == "ready", "the memory could not be opened in another process"
             self._is_ready = True
 
-    def ask(self, deed: str, **given: object) -> Any:
+    def ask(self, deed: str, **given: object) -> object:
         """Returns what it answers."""
         self.be_ready()
         self.tell(deed, given)
         return self.hear()
 
-    def kill(self) -> list[Any]:
+    def kill(self) -> list[object]:
         """Ends the process, whatever it is doing; what it had still said."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -150,7 +150,7 @@ class DurableMemoryContract(MemoryContract):
         for intent in range(1, 7):
             given = given_of(intent)
             ours = intent % 2 == 0
-            made.append(memory.commit(**given) if ours else peer.ask("commit", **given))
+            made.append(memory.commit(**given) if ours else str(peer.ask("commit", **given)))
             assert memory.read(PATH) == peer.ask("read", path=PATH) == f"version {intent}\n"
             assert (peer.ask("commit", **given) if ours else memory.commit(**given)) == made[-1]
         assert ids_of(memory) == peer.ask("history", path=PATH, limit=99) == made[::-1]
@@ -160,7 +160,7 @@ class DurableMemoryContract(MemoryContract):
     ) -> None:
         """Right after the answer, and read by a later object; the next intent goes on."""
         peer = peers()
-        made = [peer.ask("commit", **given_of(intent)) for intent in (1, 2)]
+        made = [str(peer.ask("commit", **given_of(intent))) for intent in (1, 2)]
         peer.kill()
         for one in (memory, reopen()):
             assert one.read(PATH) == "version 2\n"
@@ -173,7 +173,7 @@ class DurableMemoryContract(MemoryContract):
     ) -> None:
         """Where the disk refuses it `commit` raises, which shows that it asks the disk; then it can be repeated."""
         made = put(memory, 1)
-        why, answer = peers().ask("unsynced", **given_of(2))
+        why, answer = cast("tuple[str | None, object]", peers().ask("unsynced", **given_of(2)))
         if why is not None:
             pytest.skip(why)
         assert answer is None, f"it answered {answer!r}, and no file had reached the disk: nothing is synced"
@@ -208,7 +208,7 @@ class DurableMemoryContract(MemoryContract):
             victim.tell("commits", [given_of(intent) for intent in range(first, first + 500)])
             answered = [victim.hear()]
             time.sleep(chance.uniform(0, 0.02))
-            made += [one for one in [*answered, *victim.kill()] if one is not None]
+            made += [str(one) for one in [*answered, *victim.kill()] if one is not None]
             assert len(made) >= first, "it died by itself"
             self._check_killed(reopen, made, len(made) + 1)
 
@@ -216,16 +216,16 @@ class DurableMemoryContract(MemoryContract):
     def _check_killed(reopen: Reopen, made: list[str], intent: int) -> None:
         """Checks after a kill in `intent` that all made before is whole, and the intent can be committed, once."""
         after = reopen()
-        found = [or_told("after a kill", after.read, PATH, commit) for commit in made[-3:]]
+        found = [answer_or_error("after a kill", after.read, PATH, commit) for commit in made[-3:]]
         assert found == [f"version {n}\n" for n in range(1, intent)][-3:]
-        ids = or_told("after a kill", ids_of, after)
+        ids = answer_or_error("after a kill", ids_of, after)
         assert isinstance(ids, list), ids
         assert ids[-len(made) :] == made[::-1], "what was committed before is not there as it was"
-        newest = or_told("after a kill", after.read, PATH)
+        newest = answer_or_error("after a kill", after.read, PATH)
         assert (newest, len(ids)) in [(f"version {n}\n", n) for n in (intent - 1, intent)], "neither old nor new"
-        once = or_told("committing what was killed", put, after, intent)
+        once = answer_or_error("committing what was killed", put, after, intent)
         assert isinstance(once, str), once
-        assert or_told("committing it again", put, reopen(), intent) == once
+        assert answer_or_error("committing it again", put, reopen(), intent) == once
         assert ids in (made[::-1], [once, *made[::-1]]), "the killed intent was committed twice"
         assert ids_of(reopen()) == [once, *made[::-1]]
         assert reopen().read(PATH) == f"version {intent}\n"

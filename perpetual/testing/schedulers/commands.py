@@ -128,7 +128,7 @@ class Commands:
         requests = [("cpus", 1, 10**6), ("memory_bytes", 2**30, 2**60), ("nodes", 1, 10**5)]
         for name, few, many in requests:
             spec = site.spec("exit:0", **{name: few})
-            answer = said(site.scheduler.check, spec)
+            answer: object = said(site.scheduler.check, spec)
             assert answer is None or isinstance(answer, LaunchError), f"{name}={few}: {answer!r}"
             if answer is None:
                 assert site.run(spec, site.scheduler.launch(spec)).end().exit_code == 0

@@ -15,13 +15,13 @@ from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
 from perpetual.errors import PerpetualError
 from perpetual.slots.scheduler import Launched, LaunchError, LaunchSpec, Scheduler
-from perpetual.testing.scheduler_site import KERNELS, LONG_S, Site, make_site, refused, said
+from perpetual.testing.scheduler_site import KERNELS, LONG_S, Noted, Site, make_site, refused, said
 from perpetual.testing.schedulers.engines import Engines
 from perpetual.testing.schedulers.records import Records
 from perpetual.toolkit import platform
@@ -63,7 +63,7 @@ class SchedulerContract(Records, Engines):
         ) as site:
             yield site
 
-    def supervisor_of(self, site: Site, noted: Mapping[str, Any]) -> platform.Identity:
+    def supervisor_of(self, site: Site, noted: Noted) -> platform.Identity:
         """Returns the process that keeps a run's exit code: the command's parent, if that was made for the run.
 
         Override it where another process does.
@@ -100,11 +100,11 @@ class SchedulerContract(Records, Engines):
         run = site.launch("out:words", "note:seen", "hold:never")
         site.noted("seen")
         native_id, log_dir = run.launched.native_id, run.spec.log_dir
-        assert other.ask("poll", native_id, log_dir) == run.poll()
-        assert other.ask("wait", native_id, log_dir, timeout_s=0.01).state == "running"
+        assert other.look("poll", native_id, log_dir) == run.poll()
+        assert other.look("wait", native_id, log_dir, timeout_s=0.01).state == "running"
         assert other.ask("logs", native_id, log_dir) == "words"
         assert other.ask("cancel", native_id, log_dir, by="another process", grace_s=LONG_S) is True
-        seen = other.ask("wait", native_id, log_dir, timeout_s=site.patience_s)
+        seen = other.look("wait", native_id, log_dir, timeout_s=site.patience_s)
         assert (seen.state, seen.reason) == ("ended", "killed")
         assert seen == run.end()
 

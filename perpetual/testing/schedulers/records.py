@@ -33,7 +33,8 @@ class Records(Commands):
             shutil.copyfile(ended.spec.log_dir / name, run.spec.log_dir / name)
         for known in (run.launched.native_id, None):
             seen = said(site.scheduler.poll, known, run.spec.log_dir)
-            assert isinstance(seen, CorruptData) or seen.state == "running", f"ended by its own word: {seen}"
+            is_running = isinstance(seen, CorruptData) or getattr(seen, "state", None) == "running"
+            assert is_running, f"ended by its own word: {seen}"
         site.release()
         assert run.end().exit_code == 4, "what lay there before was taken for its end"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TypeVar, cast
 
 from perpetual.errors import UsageError
 from perpetual.slots.store import Document, StoreBase, Transaction
@@ -22,6 +22,8 @@ __all__ = [
     "in_thread",
     "refused",
 ]
+
+T = TypeVar("T")
 
 Reopen = Callable[[], StoreBase]
 
@@ -58,14 +60,14 @@ def refused(store: StoreBase, error: type[Exception] = UsageError) -> Iterator[T
     raise AssertionError(f"no {error.__name__}")
 
 
-def bodies(documents: list[Document] | tuple[Document, ...]) -> list[Any]:
+def bodies(documents: list[Document] | tuple[Document, ...]) -> list[int]:
     """Returns the numbers in the documents."""
-    return [document.body["n"] for document in documents]
+    return [cast(int, document.body["n"]) for document in documents]
 
 
-def in_thread(deed: Callable[[], object]) -> Any:
+def in_thread(deed: Callable[[], T]) -> T:
     """Returns what another thread gets, which has no part in an open transaction and does not wait for it."""
-    answers: list[object] = []
+    answers: list[T] = []
     thread = threading.Thread(target=lambda: answers.append(deed()), daemon=True)
     thread.start()
     thread.join(PATIENCE_S)

@@ -38,7 +38,7 @@ def verdict(n: int, word: str, strength: float = 1.0, **more: Any) -> dict[str, 
 def fold(
     evidence: Sequence[dict[str, Any]], design: dict[str, Any] = KNOWN, prior: float = 0.5, **config: Any
 ) -> dict[str, Any]:
-    return confidence({"id": "H1", "prior": prior}, {"d": design}, evidence, config)
+    return {**confidence({"id": "H1", "prior": prior}, {"d": design}, evidence, config)}
 
 
 def measured_part(result: dict[str, Any]) -> dict[str, Any]:

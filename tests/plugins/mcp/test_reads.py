@@ -269,5 +269,7 @@ def test_an_error_is_small_whatever_it_tells() -> None:
     for document in (refusal(error, {}), refusal({**error, "message": "no"}, findings), refusal(error, findings)):
         assert size(json.dumps(document)) <= SMALL_TOKENS
         assert document["truncated"] is True
-        assert document["error"]["hint"] == "do this instead"
+        said = document["error"]
+        assert isinstance(said, dict)
+        assert said["hint"] == "do this instead"
     assert refusal(error, findings)["findings"]

@@ -9,6 +9,7 @@ import sys
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -301,7 +302,7 @@ def test_experiments_that_share_a_command_are_pooled_as_the_fold_pools_them(lab:
 
 
 def test_a_hypothesis_has_one_line_of_the_design_with_the_most_runs(lab: Lab) -> None:
-    told = facts.facts_of(take(lab), Book())["verdicts"]
+    told: Any = facts.facts_of(take(lab), Book())["verdicts"]
     first = told[0]["headline"]
     assert (first["id"], str(first["others"])) == ("e2", "1")  # three runs; e3 has one and the larger effect or not
     assert told[-1]["headline"] is None
