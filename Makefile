@@ -23,6 +23,7 @@ test: lint types laws unit
 lint: $(VENV)/.installed
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --check --quiet .
+	$(BIN)/python -m pytest -q --no-header tests/docs/test_words.py
 
 types: $(VENV)/.installed
 	$(BIN)/mypy
