@@ -87,12 +87,12 @@ if TYPE_CHECKING:  # `as` says that the name is public
     from perpetual.slots.gate import Gate as Gate
     from perpetual.slots.gate import GateFinding as GateFinding
     from perpetual.slots.gate import GateVerdict as GateVerdict
-    from perpetual.slots.gate import Provenance as Provenance
+    from perpetual.slots.gate import TextProvenance as TextProvenance
     from perpetual.slots.gpu import Gpu as Gpu
     from perpetual.slots.gpu import GpuBackend as GpuBackend
     from perpetual.slots.gpu import GpuProcess as GpuProcess
+    from perpetual.slots.gpu import GpuReading as GpuReading
     from perpetual.slots.gpu import MigDevice as MigDevice
-    from perpetual.slots.gpu import Reading as Reading
     from perpetual.slots.harness import WAYS as WAYS
     from perpetual.slots.harness import FilePlan as FilePlan
     from perpetual.slots.harness import Harness as Harness
@@ -139,7 +139,7 @@ if TYPE_CHECKING:  # `as` says that the name is public
     from perpetual.slots.scheduler import Scheduler as Scheduler
     from perpetual.slots.scheduler import Sighting as Sighting
     from perpetual.slots.scorer import Scorer as Scorer
-    from perpetual.slots.scorer import State as State
+    from perpetual.slots.scorer import ScorerState as ScorerState
     from perpetual.slots.sections import Check as Check
     from perpetual.slots.sections import Finding as Finding
     from perpetual.slots.sections import Section as Section
@@ -150,11 +150,11 @@ if TYPE_CHECKING:  # `as` says that the name is public
     from perpetual.slots.store import Capabilities as Capabilities
     from perpetual.slots.store import Change as Change
     from perpetual.slots.store import Document as Document
-    from perpetual.slots.store import Kind as Kind
-    from perpetual.slots.store import Meta as Meta
-    from perpetual.slots.store import Page as Page
     from perpetual.slots.store import Row as Row
     from perpetual.slots.store import StoreBase as StoreBase
+    from perpetual.slots.store import StoreKind as StoreKind
+    from perpetual.slots.store import StoreMeta as StoreMeta
+    from perpetual.slots.store import StorePage as StorePage
     from perpetual.slots.store import Transaction as Transaction
     from perpetual.slots.table import SLOTS as SLOTS
     from perpetual.slots.table import Slot as Slot
@@ -186,8 +186,8 @@ _HOMES = {
     "perpetual.slots": "API Option Provider",
     "perpetual.slots.analyser": "Analyser Analysis Draft MetricReader MetricValue Proposer RunFolder RunOutput Symptom",
     "perpetual.slots.capture": "Capture CodeReader CodeState RunChanges RunEnd RunFacts RunStart",
-    "perpetual.slots.gate": "Gate GateFinding GateVerdict Provenance",
-    "perpetual.slots.gpu": "Gpu GpuBackend GpuProcess MigDevice Reading",
+    "perpetual.slots.gate": "Gate GateFinding GateVerdict TextProvenance",
+    "perpetual.slots.gpu": "Gpu GpuBackend GpuProcess MigDevice GpuReading",
     "perpetual.slots.harness": "WAYS FilePlan Harness ListCommand Scaffold",
     "perpetual.slots.kinds": "EventKind Field RecordKind",
     "perpetual.slots.mcp": "LabOpener McpServer",
@@ -200,17 +200,29 @@ _HOMES = {
     "perpetual.slots.redactor": "MASK Redactor Span",
     "perpetual.slots.scaffolder": "OfferedHarness ScaffoldAnswer ScaffoldView ScaffoldedFile Scaffolder",
     "perpetual.slots.scheduler": "EndUnreadable LaunchError LaunchSpec Launched Scheduler Sighting",
-    "perpetual.slots.scorer": "Scorer State",
+    "perpetual.slots.scorer": "Scorer ScorerState",
     "perpetual.slots.sections": "Check Finding Section StatusSection",
     "perpetual.slots.service": "Service StopSignal",
-    "perpetual.slots.store": "META Capabilities Change Document Kind Meta Page Row StoreBase Transaction",
+    "perpetual.slots.store": (
+        "META Capabilities Change Document Row StoreBase StoreKind StoreMeta StorePage Transaction"
+    ),
     "perpetual.slots.table": "SLOTS Slot Suite Template",
     "perpetual.toolkit.deprecation": "PerpetualDeprecationWarning",
     "perpetual.toolkit.secret": "Secret",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 __all__ = sorted(_HOME_OF)
-_REPLACED = {"Face": "CliContext", "pass_face": "pass_cli"}  # names of API 1, replaced in 0.1.0
+# names of API 1, replaced in 0.1.0
+_REPLACED = {
+    "Face": "CliContext",
+    "Kind": "StoreKind",
+    "Meta": "StoreMeta",
+    "Page": "StorePage",
+    "Provenance": "TextProvenance",
+    "Reading": "GpuReading",
+    "State": "ScorerState",
+    "pass_face": "pass_cli",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -43,9 +43,9 @@ def _build(say: Callable[[Json], None], factory: str, options: Json) -> Json:
 
 
 def _scan(say: Callable[[Json], None], factory: str, options: Json, text: str, provenance: list[str]) -> Json:
-    from perpetual.slots.gate import GateVerdict, Provenance
+    from perpetual.slots.gate import GateVerdict, TextProvenance
 
-    verdict: object = _gate(factory, json.dumps(options)).scan(text, Provenance(*provenance))
+    verdict: object = _gate(factory, json.dumps(options)).scan(text, TextProvenance(*provenance))
     if not isinstance(verdict, GateVerdict):
         raise TypeError("it answered no verdict")
     return {"verdict": asdict(verdict)}

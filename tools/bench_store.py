@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from perpetual.lab.store_migration import fill
 from perpetual.registry import Registry
-from perpetual.slots.store import Meta, StoreBase
+from perpetual.slots.store import StoreBase, StoreMeta
 
 ROUNDS = 15
 BODY: dict[str, Any] = {
@@ -66,7 +66,7 @@ def filled(name: str, path: Path, size: int) -> StoreBase:
     """Returns a store with so many experiments, one to a commit as they would have come."""
     store = opened(name, path)
     rows = (("experiment", {"_id": f"e{n}", "_rev": 1, "_no": n, "_seq": n, **body_of(n)}) for n in range(1, size + 1))
-    fill(store, rows, Meta(size, {"experiment": size}))
+    fill(store, rows, StoreMeta(size, {"experiment": size}))
     return store
 
 

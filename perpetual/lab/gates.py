@@ -13,7 +13,7 @@ from perpetual.lab.context import Context
 from perpetual.lab.isolated_parts import HelperGate, PartRaised
 from perpetual.lab.redaction import only_removes
 from perpetual.records import Verdict
-from perpetual.slots.gate import OUTCOMES, Gate, GateVerdict, Provenance
+from perpetual.slots.gate import OUTCOMES, Gate, GateVerdict, TextProvenance
 from perpetual.slots.memory import PathRefused
 from perpetual.toolkit.contained import contained
 from perpetual.toolkit.deadline import OutOfTime, call
@@ -29,7 +29,7 @@ _MOST_S = 20.0  # a bundled gate's time for one text; a gate without an answer b
 _WITHHELD = "(withheld: a gate failed, so this text may hold a secret)"
 
 
-def _asked(gate: Gate, text: str, clean: str, provenance: Provenance) -> tuple[GateVerdict, str]:
+def _asked(gate: Gate, text: str, clean: str, provenance: TextProvenance) -> tuple[GateVerdict, str]:
     verdict = gate.scan(text, provenance)
     answered: object = verdict
     if not isinstance(answered, GateVerdict) or answered.outcome not in OUTCOMES:
@@ -58,7 +58,7 @@ class Gates:
                 )
         return gates
 
-    def judge(self, text: str, provenance: Provenance) -> tuple[Verdict, str]:
+    def judge(self, text: str, provenance: TextProvenance) -> tuple[Verdict, str]:
         """Returns what the gates say, the most severe one first; and the text with its secrets taken out.
 
         A gate that raises counts as `reject`, with its error as the finding; the text is then withheld, since what
@@ -87,7 +87,7 @@ class Gates:
         verdict_of_all = Verdict(worst.outcome, worst.outcome == "reject", worst.category, tuple(findings))
         return verdict_of_all, _WITHHELD if failed else self._ctx.redactor.text(clean)
 
-    def _ask(self, name: str, gate: Gate, text: str, clean: str, provenance: Provenance) -> tuple[GateVerdict, str]:
+    def _ask(self, name: str, gate: Gate, text: str, clean: str, provenance: TextProvenance) -> tuple[GateVerdict, str]:
         """Asks one gate within its limit; one in the helper process keeps it there."""
         asked = partial(_asked, gate, text, clean, provenance)
         if isinstance(gate, HelperGate):
@@ -100,7 +100,7 @@ class Gates:
         Raises:
             PathRefused: unless the path passes every gate.
         """
-        provenance = Provenance(path, type, self._ctx.actor)
+        provenance = TextProvenance(path, type, self._ctx.actor)
         of_path, _ = self.judge(path, provenance)
         if of_path.outcome != "pass" or self._ctx.redactor.text(path) != path:
             failed = [one["rule"] for one in of_path.findings if of_path.category == "gate_failed"]

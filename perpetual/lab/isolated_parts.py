@@ -14,7 +14,7 @@ from perpetual.catalogue import PluginInfo
 from perpetual.errors import masked
 from perpetual.records import Event, to_json
 from perpetual.registry import Registry
-from perpetual.slots.gate import Gate, GateVerdict, Provenance, thaw_verdict
+from perpetual.slots.gate import Gate, GateVerdict, TextProvenance, thaw_verdict
 from perpetual.toolkit.deadline import OutOfTime
 from perpetual.toolkit.helper_process import HelperEnded, HelperHung, HelperProcess
 from perpetual.toolkit.hook_calls import Called
@@ -40,7 +40,7 @@ class HelperGate(Gate):
         self._gate = {"factory": factory, "options": carried(dict(options))}
         self._ask("build")
 
-    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+    def scan(self, text: str, provenance: TextProvenance) -> GateVerdict:
         """Judges the text; see `Gate`."""
         place = [provenance.path, provenance.type, provenance.actor]
         return thaw_verdict(self._ask("scan", text=text, provenance=place)["verdict"])

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from perpetual.lab import bodies
     from perpetual.slots.store import StoreBase, Transaction
-    from perpetual.slots.store_rows import Body, Document, Page
+    from perpetual.slots.store_rows import Body, Document, StorePage
 
     class KindName(Generic[Body]):
         """The name of a kind whose rows have bodies of the type `Body`; a plain text when it runs."""
@@ -83,11 +83,11 @@ if TYPE_CHECKING:
             cursor: str | None = None,
             newest_first: bool = False,
             **equals: object,
-        ) -> Page[Body]: ...
+        ) -> StorePage[Body]: ...
         @overload
         def page(
             self, kind: str, /, *, limit: int, cursor: str | None = None, newest_first: bool = False, **equals: object
-        ) -> Page: ...
+        ) -> StorePage: ...
         def page(
             self,
             kind: object,

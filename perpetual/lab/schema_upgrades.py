@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from perpetual.errors import ForeignProject
-from perpetual.slots.store import KINDS, Kind, Row, StoreBase
+from perpetual.slots.store import KINDS, Row, StoreBase, StoreKind
 
 __all__ = ["UPGRADES", "VERSIONS", "Upgrade", "changed", "outdated", "versions_of"]
 
@@ -21,7 +21,7 @@ VERSIONS = ("setting", "kinds")  # kind and id of the document that holds the ve
 UPGRADES: dict[tuple[str, int], Upgrade] = {}
 
 
-def versions_of(kinds: Mapping[str, Kind]) -> dict[str, int]:
+def versions_of(kinds: Mapping[str, StoreKind]) -> dict[str, int]:
     """Returns the version of each of Perpetual's own kinds as this program writes it; plugins' kinds keep their own."""
     return {name: kind.version for name, kind in sorted(kinds.items()) if name in KINDS}
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from perpetual.documents.store import StoreMoved
-    from perpetual.slots.store import Meta, Row, StoreBase
+    from perpetual.slots.store import Row, StoreBase, StoreMeta
 
 __all__ = ["LOCK", "MOVING", "STORE", "alone", "check_kinds", "fill", "finish", "is_pending", "move", "rows_of", "wait"]
 
@@ -154,7 +154,7 @@ def check_kinds(store: StoreBase) -> None:
         )
 
 
-def fill(target: StoreBase, rows: Iterable[tuple[str, Row]], meta: Meta) -> int:
+def fill(target: StoreBase, rows: Iterable[tuple[str, Row]], meta: StoreMeta) -> int:
     """Writes the rows as they are, revisions, numbers and commits included; answers how many.
 
     Args:

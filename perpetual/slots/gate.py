@@ -19,13 +19,13 @@ from typing import Any
 
 from perpetual.records.states import Outcome
 
-__all__ = ["OUTCOMES", "Gate", "GateFinding", "GateVerdict", "Provenance", "thaw_verdict"]
+__all__ = ["OUTCOMES", "Gate", "GateFinding", "GateVerdict", "TextProvenance", "thaw_verdict"]
 
 OUTCOMES: tuple[Outcome, ...] = ("pass", "quarantine", "reject")  # from mild to severe
 
 
 @dataclass(frozen=True, slots=True)
-class Provenance:
+class TextProvenance:
     """Where a text comes from."""
 
     path: str
@@ -63,7 +63,7 @@ class Gate(ABC):
     """Base of every gate; see the contract at the top of this module."""
 
     @abstractmethod
-    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+    def scan(self, text: str, provenance: TextProvenance) -> GateVerdict:
         """Judges the text."""
 
     def redact(self, text: str, verdict: GateVerdict) -> str:

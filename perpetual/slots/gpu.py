@@ -28,7 +28,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-__all__ = ["Gpu", "GpuBackend", "GpuProcess", "MigDevice", "Reading"]
+__all__ = ["Gpu", "GpuBackend", "GpuProcess", "MigDevice", "GpuReading"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class GpuReading:
     """All devices at one moment; `reason` says why there are none, `transient` that it may pass by itself."""
 
     driver: str | None
@@ -86,5 +86,5 @@ class GpuBackend(ABC):
     """Base of every GPU backend; see the contract at the top of this module."""
 
     @abstractmethod
-    def read(self, deadline_s: float = 5.0) -> Reading:
+    def read(self, deadline_s: float = 5.0) -> GpuReading:
         """Returns the devices now, within `deadline_s` and one second."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from perpetual.slots.store_rows import KINDS, Kind
+from perpetual.slots.store_rows import KINDS, StoreKind
 
 __all__ = ["RESERVED", "EventKind", "Field", "RecordKind", "frozen_kind", "kind_problem", "thaw_kind", "value_problem"]
 
@@ -76,10 +76,10 @@ class RecordKind:
     upgrade: str | None = None
     exported: bool = True
 
-    def declaration(self, full_name: str) -> Kind:
+    def declaration(self, full_name: str) -> StoreKind:
         """Returns the kind as a store keeps it."""
         prefix = "" if self.ledger else self.prefix or f"{self.name}-"
-        return Kind(full_name, self.ledger, prefix, self.indexes, self.version)
+        return StoreKind(full_name, self.ledger, prefix, self.indexes, self.version)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,24 +14,21 @@ default `pick` takes the largest positive scores.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any
 
+from perpetual.documents.scorer import ScorerState
 from perpetual.records import Score
 
-__all__ = ["Scorer", "State"]
-
-State = Mapping[str, Any]
+__all__ = ["Scorer", "ScorerState"]
 
 
 class Scorer(ABC):
     """Base of every scorer; see the contract at the top of this module."""
 
     @abstractmethod
-    def score(self, state: State) -> list[Score]:
+    def score(self, state: ScorerState) -> list[Score]:
         """Returns one score per candidate of `state["candidates"]`, in their order."""
 
-    def pick(self, state: State, k: int) -> list[str]:
+    def pick(self, state: ScorerState, k: int) -> list[str]:
         """Returns at most `k` candidate ids, best first."""
         scored = zip(self.score(state), state["candidates"], strict=True)
         worth = [(score.score, candidate["id"]) for score, candidate in scored if score.score]

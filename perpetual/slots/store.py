@@ -16,7 +16,7 @@ outside see committed state only and do not wait for the block. A transaction is
 *Ownership.* What is handed out is the caller's own copy; what is handed in may be changed by the caller afterwards.
 
 *The store's own row.* What is counted (the last commit, and the numbers given in each kind) is a row too, of kind and
-id `META`; it comes first in each `write`, and `Meta` reads and makes it. A store may keep it in a form of its own.
+id `META`; it comes first in each `write`, and `StoreMeta` reads and makes it. A store may keep it in a form of its own.
 
 *Feed.* Each commit has a number, one larger than the last. `changes(since)` names each document or row written by a
 later commit, once, in the order of its latest commit. `wait(since)` returns when the number has passed `since`.
@@ -61,10 +61,10 @@ from perpetual.slots.store_rows import (
     Capabilities,
     Change,
     Document,
-    Kind,
-    Meta,
-    Page,
     Row,
+    StoreKind,
+    StoreMeta,
+    StorePage,
     document_of,
 )
 from perpetual.slots.store_transaction import Transaction
@@ -79,9 +79,9 @@ __all__ = [
     "Capabilities",
     "Change",
     "Document",
-    "Kind",
-    "Meta",
-    "Page",
+    "StoreKind",
+    "StoreMeta",
+    "StorePage",
     "Row",
     "StoreBase",
     "Transaction",
@@ -98,7 +98,7 @@ class StoreBase(ABC):
     folder: Path | None = None  # whose files change at every commit: `wait` watches it
 
     def __init__(self) -> None:
-        self.kinds: dict[str, Kind] = dict(KINDS)
+        self.kinds: dict[str, StoreKind] = dict(KINDS)
         self.fence: Callable[[], None] | None = None  # called with the lock held; raises where nothing may be written
         self.clean: Callable[[str, Row], Row] | None = None  # what a row becomes before it is staged
         # Mangled: a store of a plugin may have any name for its own.
@@ -189,11 +189,11 @@ class StoreBase(ABC):
 
     # --- what stands on it ----------------------------------------------------------------------------------
 
-    def declare(self, kind: Kind) -> None:
+    def declare(self, kind: StoreKind) -> None:
         """Makes a plugin's own kind known; the same declaration twice is nothing new."""
         self.kinds[kind.name] = kind
 
-    def kind(self, name: str, *, ledger: bool | None = None) -> Kind:
+    def kind(self, name: str, *, ledger: bool | None = None) -> StoreKind:
         """Returns the declaration of a kind; `ledger` demands one sort or the other.
 
         Raises:
@@ -292,7 +292,7 @@ class StoreBase(ABC):
         cursor: str | None = None,
         newest_first: bool = False,
         **equals: object,
-    ) -> Page:
+    ) -> StorePage:
         """Returns at most `limit` matches after `cursor`, by creation; `next_cursor` is None on the last page."""
         if limit < 1:
             raise UsageError(f"a page holds at least one item, not {limit}")
@@ -308,7 +308,7 @@ class StoreBase(ABC):
             rows = self.slice(kind, equals, after=after, newest_first=newest_first, limit=limit + 1)
             found = [document_of(kind, row, fresh=self.fresh_rows) for row in rows]
         items = tuple(found[:limit])
-        return Page(items, str(items[-1].number) if len(found) > limit else None)
+        return StorePage(items, str(items[-1].number) if len(found) > limit else None)
 
     def rows(self, kind: str, since: int = 0, limit: int | None = None) -> list[Document]:
         """Returns the ledger's rows with a number above `since`, in order, at most `limit`; costs the rows answered."""
@@ -336,12 +336,12 @@ class StoreBase(ABC):
         """
         return sum(1 for _ in self.scan(kind, equals))
 
-    def meta(self) -> Meta:
+    def meta(self) -> StoreMeta:
         """Returns the number of the last commit, and of each kind the last number.
 
         Committed state, also inside a block.
         """
-        return Meta.of(self.read(META, META))
+        return StoreMeta.of(self.read(META, META))
 
     def seq(self) -> int:
         """Returns the number of the last commit, 0 in an empty store."""

@@ -26,9 +26,9 @@ __all__ = [
     "Capabilities",
     "Change",
     "Document",
-    "Kind",
-    "Meta",
-    "Page",
+    "StoreKind",
+    "StoreMeta",
+    "StorePage",
     "Row",
     "document_of",
     "matches",
@@ -39,14 +39,14 @@ Row: TypeAlias = dict[str, Any]  # a stored row: the body's keys, and _id, _rev,
 META = "_meta"  # kind and id of the store's own row
 
 
-class Meta(NamedTuple):
+class StoreMeta(NamedTuple):
     """The store's own row: the number of its last commit, and by kind the last number that was given."""
 
     commit: int
     counters: Mapping[str, int]
 
     @classmethod
-    def of(cls, row: Row | None) -> Meta:
+    def of(cls, row: Row | None) -> StoreMeta:
         """Returns what a store has kept; of an empty one nothing was committed yet."""
         return cls(0, {}) if row is None else cls(row["commit"], row["counters"])
 
@@ -63,7 +63,7 @@ class Meta(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class StoreKind:
     """A sort of record: a ledger or documents; `indexes` are the fields that `find` may filter on.
 
     `version` is that of the bodies; it grows when their keys change their meaning, together with a step that rewrites
@@ -77,21 +77,21 @@ class Kind:
     version: int = 1
 
 
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, StoreKind] = {
     kind.name: kind
     for kind in (
-        Kind("hypothesis", prefix="h", indexes=("status",)),
-        Kind("experiment", prefix="e", indexes=("status", "hypothesis_id", "spec_hash")),
-        Kind("run", prefix="r", indexes=("status", "experiment_id", "analysed")),
-        Kind("note", indexes=("status",)),
-        Kind("setting"),
-        Kind("fold"),
-        Kind("key"),
-        Kind("event", ledger=True, indexes=("kind", "subject")),
-        Kind("evidence", ledger=True, indexes=("hypothesis_id", "experiment_id", "run_id", "kind")),
-        Kind("debit", ledger=True, indexes=("run_id",)),
-        Kind("intent", ledger=True, indexes=("path",)),
-        Kind("verdict", ledger=True, indexes=("path",)),
+        StoreKind("hypothesis", prefix="h", indexes=("status",)),
+        StoreKind("experiment", prefix="e", indexes=("status", "hypothesis_id", "spec_hash")),
+        StoreKind("run", prefix="r", indexes=("status", "experiment_id", "analysed")),
+        StoreKind("note", indexes=("status",)),
+        StoreKind("setting"),
+        StoreKind("fold"),
+        StoreKind("key"),
+        StoreKind("event", ledger=True, indexes=("kind", "subject")),
+        StoreKind("evidence", ledger=True, indexes=("hypothesis_id", "experiment_id", "run_id", "kind")),
+        StoreKind("debit", ledger=True, indexes=("run_id",)),
+        StoreKind("intent", ledger=True, indexes=("path",)),
+        StoreKind("verdict", ledger=True, indexes=("path",)),
     )
 }
 
@@ -128,7 +128,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[Body]):
+class StorePage(Generic[Body]):
     """Some documents in the order asked for, and the cursor of the next page or None."""
 
     items: tuple[Document[Body], ...]

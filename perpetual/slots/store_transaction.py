@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from perpetual.errors import RevisionConflict, UsageError
-from perpetual.slots.store_rows import META, Document, Meta, Row, document_of, matches
+from perpetual.slots.store_rows import META, Document, Row, StoreMeta, document_of, matches
 from perpetual.toolkit.jsoncopy import json_copy
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Transaction:
     def __init__(self, store: StoreBase) -> None:
         self._store = store
         self._staged: dict[tuple[str, str], Row] = {}
-        meta = Meta.of(store.read(META, META))
+        meta = StoreMeta.of(store.read(META, META))
         self._commit_number = meta.commit + 1
         self._counters = dict(meta.counters)
         self._over = False
@@ -126,5 +126,5 @@ class Transaction:
         """Returns what to write, the store's own counters first; empty if the block wrote nothing."""
         if not self._staged:
             return []
-        meta = Meta(self._commit_number, self._counters)
+        meta = StoreMeta(self._commit_number, self._counters)
         return [meta.entry, *((kind, id, row) for (kind, id), row in self._staged.items())]

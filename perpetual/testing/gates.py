@@ -23,17 +23,17 @@ from typing import ClassVar
 
 import pytest
 
-from perpetual.slots.gate import OUTCOMES, Gate, GateVerdict, Provenance
+from perpetual.slots.gate import OUTCOMES, Gate, GateVerdict, TextProvenance
 from perpetual.testing.elsewhere import elsewhere
 from perpetual.testing.verdicts import vacuous
 
 __all__ = ["AUTHORS", "HOSTILE", "PLANTED", "SECRET", "SURROUNDINGS", "GateContract"]
 
-_FROM = Provenance("notes/adam.md", "note", "a person")
+_FROM = TextProvenance("notes/adam.md", "note", "a person")
 AUTHORS = (
-    _FROM, Provenance("notes/adam.md", "note", "human"), Provenance("a.md", "note", ""),
-    Provenance("deep/er/b.md", "lesson", "mcp:claude/1"), Provenance("notes/c.md", "", "perpetual"),
-    Provenance("README.md", "note", "root"),
+    _FROM, TextProvenance("notes/adam.md", "note", "human"), TextProvenance("a.md", "note", ""),
+    TextProvenance("deep/er/b.md", "lesson", "mcp:claude/1"), TextProvenance("notes/c.md", "", "perpetual"),
+    TextProvenance("README.md", "note", "root"),
 )  # fmt: skip
 
 SECRET = "ghp_" + "x7Kq2mZ9" * 4 + "aB3d"  # the form of a code host's token; it opens nothing

@@ -30,7 +30,7 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from perpetual.records import to_json
-from perpetual.slots.gpu import Gpu, GpuBackend, GpuProcess, MigDevice, Reading
+from perpetual.slots.gpu import Gpu, GpuBackend, GpuProcess, GpuReading, MigDevice
 from perpetual.testing.elsewhere import elsewhere
 from perpetual.testing.verdicts import vacuous
 
@@ -68,7 +68,7 @@ def _numbers(gpu: Gpu) -> Iterator[tuple[str, Any]]:
         yield f"{at}, {part.uuid}: memory_used_bytes", part.memory_used_bytes
 
 
-def _words(reading: Reading) -> Iterator[tuple[str, Any]]:
+def _words(reading: GpuReading) -> Iterator[tuple[str, Any]]:
     """Yields every text that may be None, with its place."""
     yield "driver", reading.driver
     yield "reason", reading.reason
@@ -82,7 +82,7 @@ def _words(reading: Reading) -> Iterator[tuple[str, Any]]:
             yield f"GPU {gpu.index}, process {process.pid}: name", process.name
 
 
-def _names(reading: Reading) -> list[tuple[Any, ...]]:
+def _names(reading: GpuReading) -> list[tuple[Any, ...]]:
     """Returns what of the devices does not change from one moment to the next."""
     return [(gpu.index, gpu.uuid, gpu.name, [part.uuid for part in gpu.mig]) for gpu in reading.gpus]
 
@@ -152,7 +152,7 @@ class GpuContract:
     def test_a_reading_has_its_shape(self, backend: GpuBackend) -> None:
         """Records of the slot with values of the types that they name."""
         reading = backend.read(self.deadline_s)
-        assert type(reading) is Reading
+        assert type(reading) is GpuReading
         assert (type(reading.gpus), type(reading.transient)) == (tuple, bool)
         for gpu in reading.gpus:
             assert type(gpu) is Gpu
@@ -184,7 +184,7 @@ class GpuContract:
         asked = [("read", (self.deadline_s,))]
         here = _names(backend.read(self.deadline_s))
         now, later = elsewhere(backend, asked, factory=self.factory, options=self.options)
-        elsewhere_named = [_names(cast(Reading, answer)) for answer in (*now, *later)]
+        elsewhere_named = [_names(cast(GpuReading, answer)) for answer in (*now, *later)]
         assert elsewhere_named == [here, here], "another process names other devices"
 
     def test_a_reading_is_of_now(self, backend: GpuBackend) -> None:

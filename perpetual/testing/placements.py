@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from perpetual.errors import UsageError
-from perpetual.slots.gpu import Gpu, GpuBackend, GpuProcess, Reading
+from perpetual.slots.gpu import Gpu, GpuBackend, GpuProcess, GpuReading
 from perpetual.slots.placement import (
     DeviceStatus,
     GpuNeed,
@@ -70,10 +70,10 @@ def _gpu(number: int) -> Gpu:
 class _Driver(GpuBackend):
     """Answers the same reading each time, and counts."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: GpuReading) -> None:
         self.reading, self.asked = reading, 0
 
-    def read(self, deadline_s: float = 5.0) -> Reading:
+    def read(self, deadline_s: float = 5.0) -> GpuReading:
         self.asked += 1
         return self.reading
 
@@ -83,7 +83,7 @@ class Machine:
     """A machine with a project, as a placement sees it; every field may be changed."""
 
     root: Path
-    driver: _Driver = field(default_factory=lambda: _Driver(Reading("acme 1", tuple(map(_gpu, range(3))), None)))
+    driver: _Driver = field(default_factory=lambda: _Driver(GpuReading("acme 1", tuple(map(_gpu, range(3))), None)))
     settings: PlacementSettings = field(default_factory=PlacementSettings)
     live: Sequence[LiveRun] = ()
     ahead: Sequence[QueuedRun] = ()
@@ -183,7 +183,7 @@ class PlacementContract:
             assert caught.value.code == "does_not_fit", "the code says that it never fits"
         with pytest.raises(UsageError):
             survey.check(machine.request(wanted=(3,)))
-        machine.driver.reading = Reading(None, (), "no driver")
+        machine.driver.reading = GpuReading(None, (), "no driver")
         with pytest.raises(LaunchError):
             machine.surveyed(placement).check(machine.request())
 
@@ -195,7 +195,7 @@ class PlacementContract:
 
     def test_a_driver_that_does_not_answer_refuses_nothing(self, placement: Placement, machine: Machine) -> None:
         """The run waits for it."""
-        machine.driver.reading = Reading(None, (), "the driver did not answer", transient=True)
+        machine.driver.reading = GpuReading(None, (), "the driver did not answer", transient=True)
         survey = machine.surveyed(placement)
         survey.check(machine.request(8))
         _waits(survey.reserve(machine.view, machine.request(), take=False))
@@ -286,13 +286,13 @@ class PlacementContract:
             assert [{*gpu} for gpu in found["gpus"]] == [{*DeviceStatus.__annotations__}] * 3
             held = [gpu["run_ids"] for gpu in found["gpus"]]
             assert held == ([[], ["r1"], []] if view.project is not None else [[], [], []])
-        machine.driver.reading = Reading(None, (), "no driver")
+        machine.driver.reading = GpuReading(None, (), "no driver")
         found = placement.status(machine.view)
         assert (found["gpus"], found["reason"]) == ([], "no driver")
 
     def test_the_doctor_gets_a_finding(self, placement: Placement, machine: Machine) -> None:
         """On one printable line; a machine without GPUs is not ill."""
-        for reading in (machine.driver.reading, Reading(None, (), "no driver")):
+        for reading in (machine.driver.reading, GpuReading(None, (), "no driver")):
             machine.driver.reading = reading
             found = placement.examine(machine.view)
             assert type(found) is Finding, f"it answered a {type(found).__name__}"

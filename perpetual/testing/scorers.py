@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import pytest
 
@@ -85,17 +85,17 @@ EDGES: Mapping[str, tuple[Mapping[str, object], Mapping[str, object], Mapping[st
 _MAY_LACK = ("n_runs", "missing_replicates"), ("budget_left",)  # of each hypothesis, of the whole
 
 
-def edge(name: str) -> dict[str, object]:
+def edge(name: str) -> ScorerState:
     """Returns a state with five candidates at the named edge."""
     state: dict[str, Any] = {**state_of()}
     first, each, whole = EDGES[name]
     state["candidates"][0].update(first)
     for hypothesis in state["hypotheses"]:
         hypothesis.update(each)
-    return {**state, **whole}
+    return cast("ScorerState", {**state, **whole})
 
 
-def _bare() -> dict[str, object]:
+def _bare() -> ScorerState:
     """Returns a state without what it may lack."""
     state: dict[str, Any] = {**state_of()}
     for hypothesis in state["hypotheses"]:
@@ -103,10 +103,10 @@ def _bare() -> dict[str, object]:
             del hypothesis[name]
     for name in _MAY_LACK[1]:
         del state[name]
-    return state
+    return cast("ScorerState", state)
 
 
-def _edges() -> Iterator[tuple[str, dict[str, Any]]]:
+def _edges() -> Iterator[tuple[str, ScorerState]]:
     yield from ((name, edge(name)) for name in EDGES)
     yield "without n_runs, missing_replicates and budget_left", _bare()
     yield "without candidates and hypotheses", {**state_of(0), "hypotheses": []}

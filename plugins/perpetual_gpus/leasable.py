@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from perpetual.api import Gpu, GpuProcess, LiveRun, MigDevice, PlacementSettings, Reading
+from perpetual.api import Gpu, GpuProcess, GpuReading, LiveRun, MigDevice, PlacementSettings
 from perpetual.toolkit.units import shown_bytes
 from perpetual_gpus.claims import Claim
 from perpetual_gpus.owners import UNKNOWN, Owner
@@ -66,7 +66,7 @@ def holds_of(live: Sequence[LiveRun], others: Sequence[Claim] = ()) -> dict[str,
     return found
 
 
-def units_of(reading: Reading, owners: Mapping[int, Owner], holds: Holds, rules: PlacementSettings) -> list[Unit]:
+def units_of(reading: GpuReading, owners: Mapping[int, Owner], holds: Holds, rules: PlacementSettings) -> list[Unit]:
     """Returns every unit of the machine, in the driver's order; a device without a uuid cannot be leased."""
     return [unit for gpu in reading.gpus for unit in _units(gpu, owners, holds, rules)]
 

@@ -15,12 +15,12 @@ from math import inf
 
 from perpetual.api import (
     GpuNeed,
+    GpuReading,
     LaunchError,
     Lease,
     LiveRun,
     PlacementRequest,
     PlacementView,
-    Reading,
     Survey,
     UsageError,
     Waits,
@@ -43,14 +43,14 @@ class Silence:
     """The last reading of a driver that did not answer, for a while."""
 
     def __init__(self) -> None:
-        self._found: tuple[float, Reading] | None = None
+        self._found: tuple[float, GpuReading] | None = None
 
-    def reading(self) -> Reading | None:
+    def reading(self) -> GpuReading | None:
         """Returns what a driver that has not answered a moment ago would say again, None if it is to be asked."""
         found = self._found
         return found[1] if found is not None and time.monotonic() - found[0] < _PATIENCE_S else None
 
-    def note(self, reading: Reading) -> None:
+    def note(self, reading: GpuReading) -> None:
         """Keeps the reading if the driver did not answer."""
         self._found = (time.monotonic(), reading) if reading.transient else None
 
@@ -68,7 +68,7 @@ class Devices(Survey):
         return self._is_asked
 
     @cached_property
-    def reading(self) -> Reading:
+    def reading(self) -> GpuReading:
         """Returns the driver's reading."""
         self._is_asked = True
         known = self._silence.reading()

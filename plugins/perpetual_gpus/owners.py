@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from perpetual.api import Gpu, GpuProcess, PlacementView, Reading
+from perpetual.api import Gpu, GpuProcess, GpuReading, PlacementView
 from perpetual_gpus.claims import Claim
 
 __all__ = ["FOREIGN", "UNKNOWN", "Owner", "owners_of", "processes_of"]
@@ -34,7 +34,7 @@ def processes_of(gpu: Gpu) -> list[GpuProcess]:
     return [*({process.pid: process for process in gpu.processes} | found).values()]
 
 
-def owners_of(view: PlacementView, reading: Reading, others: Sequence[Claim] = ()) -> dict[int, Owner]:
+def owners_of(view: PlacementView, reading: GpuReading, others: Sequence[Claim] = ()) -> dict[int, Owner]:
     """Returns the owner of each process of the reading, by pid; the record is read only if there are processes.
 
     Outside a project no run is known but those of `others`.

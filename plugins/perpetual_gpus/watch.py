@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 
-from perpetual.api import Gpu, GpuProcess, LiveRun, Reading, RunNote
+from perpetual.api import Gpu, GpuProcess, GpuReading, LiveRun, RunNote
 from perpetual_gpus.owners import Owner
 
 __all__ = ["notes_of"]
 
 
-def notes_of(runs: Sequence[LiveRun], reading: Reading, owners: Mapping[int, Owner]) -> list[RunNote]:
+def notes_of(runs: Sequence[LiveRun], reading: GpuReading, owners: Mapping[int, Owner]) -> list[RunNote]:
     """Returns what processes of these runs use without a lease, and which leased devices are lost."""
     return [
         RunNote(run.run_id, text) for run in runs for text in (*_strays(run, reading, owners), *_losses(run, reading))
     ]
 
 
-def _strays(run: LiveRun, reading: Reading, owners: Mapping[int, Owner]) -> Iterator[str]:
+def _strays(run: LiveRun, reading: GpuReading, owners: Mapping[int, Owner]) -> Iterator[str]:
     for name, uuid, processes in (place for gpu in reading.gpus for place in _places(gpu)):
         used = any(process.pid in owners and owners[process.pid].run_id == run.run_id for process in processes)
         if used and uuid not in run.gpus:
@@ -37,7 +37,7 @@ def _places(gpu: Gpu) -> Iterator[tuple[str, str | None, Sequence[GpuProcess]]]:
         yield f"an instance of GPU {gpu.index}", part.uuid, part.processes
 
 
-def _losses(run: LiveRun, reading: Reading) -> Iterator[str]:
+def _losses(run: LiveRun, reading: GpuReading) -> Iterator[str]:
     gpu_of = {gpu.uuid: gpu for gpu in reading.gpus} | {part.uuid: gpu for gpu in reading.gpus for part in gpu.mig}
     # Runs that an earlier version started have no numbers.
     for uuid, number in zip_longest(run.gpus, run.numbers):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from perpetual.api import Gate, GateFinding, GateVerdict, Provenance
+from perpetual.api import Gate, GateFinding, GateVerdict, TextProvenance
 from perpetual_immune.scanner import redact, scan
 
 __all__ = ["ImmuneGate", "build"]
@@ -13,7 +13,7 @@ __all__ = ["ImmuneGate", "build"]
 class ImmuneGate(Gate):
     """Pure; see `perpetual.slots.gate` for the contract."""
 
-    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+    def scan(self, text: str, provenance: TextProvenance) -> GateVerdict:
         """Judges the text alone; where it comes from makes no difference to this gate."""
         found = scan(text)
         return GateVerdict(

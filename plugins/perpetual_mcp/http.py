@@ -24,7 +24,7 @@ from perpetual.api import PerpetualError, UsageError
 from perpetual.toolkit import user_state
 from perpetual.toolkit.confined import explain, read_bytes
 from perpetual.toolkit.units import whole_number
-from perpetual_mcp.labs import Labs
+from perpetual_mcp.sessions import Labs
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -192,7 +192,7 @@ def serve_http(labs: Labs, make: Callable[[], MCPServer[object]], address: str, 
     import uvicorn
     from mcp.server.transport_security import TransportSecuritySettings
 
-    from perpetual_mcp.patience import PatientProtocol
+    from perpetual_mcp.http_timeouts import PatientProtocol
 
     host, port = address_of(address, hosts)
     token, where = token_of(labs.lab().root, os.environ)

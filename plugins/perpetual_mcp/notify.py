@@ -19,8 +19,8 @@ import anyio
 
 from perpetual import Lab
 from perpetual.api import PerpetualError
-from perpetual_mcp.labs import NOBODY, Labs
 from perpetual_mcp.resources import uris_of
+from perpetual_mcp.sessions import NOBODY, Labs
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer

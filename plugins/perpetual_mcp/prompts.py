@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from perpetual import Lab
 from perpetual.api import PerpetualError
 from perpetual_mcp.bounds import plain, told
-from perpetual_mcp.labs import Labs
+from perpetual_mcp.sessions import Labs
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer

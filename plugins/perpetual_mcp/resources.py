@@ -12,7 +12,7 @@ from perpetual.toolkit.fence import FENCE_BYTES, fence
 from perpetual.toolkit.units import counted, shown_bound
 from perpetual.toolkit.untrusted import seal
 from perpetual_mcp.bounds import MOST_TOKENS, end, fit, piece, plain, size, told
-from perpetual_mcp.labs import Labs
+from perpetual_mcp.sessions import Labs
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer

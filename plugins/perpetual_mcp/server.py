@@ -25,10 +25,10 @@ from mcp.server.mcpserver import MCPServer
 from perpetual import __version__
 from perpetual.api import LabOpener, McpServer, PerpetualError
 from perpetual_mcp.bounds import told
-from perpetual_mcp.labs import Labs, actor_of
 from perpetual_mcp.notify import OPENINGS, Changes
 from perpetual_mcp.prompts import add_completions, add_prompts
 from perpetual_mcp.resources import RESOURCE, add_resources
+from perpetual_mcp.sessions import Labs, actor_of
 from perpetual_mcp.tools import add_tools
 
 __all__ = ["RESOURCE", "Labs", "SdkServer", "build", "make_server"]

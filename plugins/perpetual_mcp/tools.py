@@ -21,10 +21,10 @@ from perpetual.api import PerpetualError, PluginError, UsageError
 from perpetual.toolkit.confined import explain
 from perpetual.toolkit.fence import fence, neutralise
 from perpetual.toolkit.untrusted import seal
-from perpetual_mcp import doing, reading, shapes
+from perpetual_mcp import read_tools, schemas, write_tools
+from perpetual_mcp.answer_cache import Standing
 from perpetual_mcp.bounds import MOST_TOKENS, Answer, fit, plain, refusal, weight
-from perpetual_mcp.labs import Labs
-from perpetual_mcp.standing import Standing
+from perpetual_mcp.sessions import Labs
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
@@ -58,21 +58,23 @@ class Tool:
 
 
 TOOLS = (
-    Tool(reading.perpetual_status, "Research status", shapes.StatusAnswer, reads=True, repeatable=True, follows=True),
-    Tool(reading.perpetual_brief, "Brief", shapes.BriefAnswer, reads=True, repeatable=True, follows=True),
-    Tool(doing.perpetual_hypotheses, "Hypotheses", shapes.HypothesesAnswer),
-    Tool(reading.perpetual_experiments, "Experiments", shapes.ExperimentsAnswer, reads=True, repeatable=True),
-    Tool(doing.perpetual_propose, "Propose an experiment", shapes.ExperimentsAnswer),
-    Tool(doing.perpetual_run, "Run an approved experiment", shapes.RunsAnswer),
-    Tool(reading.perpetual_runs, "Runs", shapes.RunsAnswer, reads=True, repeatable=True),
-    Tool(reading.perpetual_logs, "Output of a run", shapes.LogsAnswer, reads=True, repeatable=True),
-    Tool(doing.perpetual_kill, "End a run", shapes.RunsAnswer, destroys=True, repeatable=True),
-    Tool(doing.perpetual_scan, "Record what happened", shapes.ScanAnswer, repeatable=True),
-    Tool(doing.perpetual_evidence, "Evidence", shapes.EvidenceAnswer),
-    Tool(doing.perpetual_memory, "Notes", shapes.MemoryAnswer),
-    Tool(reading.perpetual_budget, "Budget", shapes.BudgetAnswer, reads=True, repeatable=True, follows=True),
+    Tool(
+        read_tools.perpetual_status, "Research status", schemas.StatusAnswer, reads=True, repeatable=True, follows=True
+    ),
+    Tool(read_tools.perpetual_brief, "Brief", schemas.BriefAnswer, reads=True, repeatable=True, follows=True),
+    Tool(write_tools.perpetual_hypotheses, "Hypotheses", schemas.HypothesesAnswer),
+    Tool(read_tools.perpetual_experiments, "Experiments", schemas.ExperimentsAnswer, reads=True, repeatable=True),
+    Tool(write_tools.perpetual_propose, "Propose an experiment", schemas.ExperimentsAnswer),
+    Tool(write_tools.perpetual_run, "Run an approved experiment", schemas.RunsAnswer),
+    Tool(read_tools.perpetual_runs, "Runs", schemas.RunsAnswer, reads=True, repeatable=True),
+    Tool(read_tools.perpetual_logs, "Output of a run", schemas.LogsAnswer, reads=True, repeatable=True),
+    Tool(write_tools.perpetual_kill, "End a run", schemas.RunsAnswer, destroys=True, repeatable=True),
+    Tool(write_tools.perpetual_scan, "Record what happened", schemas.ScanAnswer, repeatable=True),
+    Tool(write_tools.perpetual_evidence, "Evidence", schemas.EvidenceAnswer),
+    Tool(write_tools.perpetual_memory, "Notes", schemas.MemoryAnswer),
+    Tool(read_tools.perpetual_budget, "Budget", schemas.BudgetAnswer, reads=True, repeatable=True, follows=True),
 )
-APPROVE = Tool(doing.perpetual_approve, "Approve experiments", shapes.ExperimentsAnswer, repeatable=True)
+APPROVE = Tool(write_tools.perpetual_approve, "Approve experiments", schemas.ExperimentsAnswer, repeatable=True)
 
 
 def add_tools(server: MCPServer[object], labs: Labs, *, allow_approve: bool) -> None:

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from perpetual.api import Gpu, GpuBackend, GpuProcess, MigDevice, Reading
+from perpetual.api import Gpu, GpuBackend, GpuProcess, GpuReading, MigDevice
 
 __all__ = ["DEADLINE_S", "NvmlBackend", "build", "read_devices"]
 
@@ -33,7 +33,7 @@ _REAP_S = 0.5  # a killed process goes in milliseconds, or not at all: stuck ins
 class NvmlBackend(GpuBackend):
     """The slot's backend for NVIDIA GPUs."""
 
-    def read(self, deadline_s: float = DEADLINE_S) -> Reading:
+    def read(self, deadline_s: float = DEADLINE_S) -> GpuReading:
         """Implements `read_devices`."""
         return read_devices(deadline_s)
 
@@ -43,10 +43,10 @@ def build(options: Mapping[str, object]) -> GpuBackend:
     return NvmlBackend()
 
 
-def read_devices(deadline_s: float = DEADLINE_S, *, probe: Path = PROBE) -> Reading:
+def read_devices(deadline_s: float = DEADLINE_S, *, probe: Path = PROBE) -> GpuReading:
     """Reads all GPUs once. Answers within `deadline_s` + 1 seconds whatever the driver does.
 
-    No driver, a broken one and one that does not answer are no exceptions but a `Reading` without GPUs and
+    No driver, a broken one and one that does not answer are no exceptions but a `GpuReading` without GPUs and
     with a `reason`. `probe` is the program that asks the driver. Blocks its thread, so an event loop calls it in
     another. Raises `ValueError` for a deadline that is not a positive, finite number of seconds.
     """
@@ -66,13 +66,13 @@ def read_devices(deadline_s: float = DEADLINE_S, *, probe: Path = PROBE) -> Read
     return _parsed(output)
 
 
-def _nothing(reason: str) -> Reading:
-    return Reading(driver=None, gpus=(), reason=reason)
+def _nothing(reason: str) -> GpuReading:
+    return GpuReading(driver=None, gpus=(), reason=reason)
 
 
-def _unanswered(reason: str) -> Reading:
+def _unanswered(reason: str) -> GpuReading:
     """Returns a reading without an answer: the machine may well have devices."""
-    return Reading(driver=None, gpus=(), reason=reason, transient=True)
+    return GpuReading(driver=None, gpus=(), reason=reason, transient=True)
 
 
 def _library_is_absent() -> bool:
@@ -154,11 +154,11 @@ def _stuck_pid() -> int | None:
     return None
 
 
-def _parsed(output: bytes) -> Reading:
+def _parsed(output: bytes) -> GpuReading:
     try:
         document = json.loads(output)
         gpus = tuple(_gpu(gpu) for gpu in document["gpus"])
-        return Reading(document["driver"], gpus, document["reason"], transient=document["transient"])
+        return GpuReading(document["driver"], gpus, document["reason"], transient=document["transient"])
     except (ValueError, KeyError, TypeError) as error:
         # The probe's file is read anew each time: an upgrade under a running process may change its answer.
         return _unanswered(f"the probe's answer cannot be read ({error!r})")

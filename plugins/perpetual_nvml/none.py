@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from perpetual.api import GpuBackend, Reading
+from perpetual.api import GpuBackend, GpuReading
 
 __all__ = ["NoGpus", "build"]
 
@@ -12,9 +12,9 @@ __all__ = ["NoGpus", "build"]
 class NoGpus(GpuBackend):
     """Always zero devices."""
 
-    def read(self, deadline_s: float = 5.0) -> Reading:
+    def read(self, deadline_s: float = 5.0) -> GpuReading:
         """Returns no devices, by configuration."""
-        return Reading(None, (), "this project is configured to use no GPUs (gpus: none)")
+        return GpuReading(None, (), "this project is configured to use no GPUs (gpus: none)")
 
 
 def build(options: Mapping[str, object]) -> NoGpus:

@@ -15,14 +15,14 @@ from markupsafe import Markup, escape
 from perpetual.toolkit.atomic import write_atomic
 from perpetual.toolkit.contained import contained
 from perpetual_report import plots
-from perpetual_report.book import Book, Number, exact
-from perpetual_report.facts import LIMITS, facts_of
+from perpetual_report.content import LIMITS, facts_of
+from perpetual_report.numbers import Book, Number, exact
 from perpetual_report.pictures import COLOURS, drawn_by, plain, require, short
 from perpetual_report.snapshot import Snapshot, take
 
 if TYPE_CHECKING:
     from perpetual import Lab
-    from perpetual_report.facts import DesignFacts, HypothesisFacts
+    from perpetual_report.content import DesignFacts, HypothesisFacts
 
 __all__ = ["UNVERIFIED", "form", "html_of", "inline", "markdown_of", "pictures_of", "render", "render_html", "write"]
 

@@ -18,7 +18,7 @@ from perpetual_report.snapshot import ADOPTED, ENDED, Snapshot, number_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from perpetual_report.facts import DesignFacts, StepFacts
+    from perpetual_report.content import DesignFacts, StepFacts
 
 __all__ = ["BARS", "NODES", "budget", "confidence", "drawn_runs", "effects", "graph", "timeline"]
 

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from perpetual.api import Debit, Run, UsageError
 from perpetual.toolkit.foreign import parse_json
 from perpetual.toolkit.units import whole_number
-from perpetual_report.book import Book, Number, exact
+from perpetual_report.content import facts_of
 from perpetual_report.document import UNVERIFIED, form, html_of, markdown_of, pictures_of
-from perpetual_report.facts import facts_of
+from perpetual_report.numbers import Book, Number, exact
 from perpetual_report.pictures import drawn_by
 from perpetual_report.snapshot import ADOPTED, ENDED, Snapshot, take
 

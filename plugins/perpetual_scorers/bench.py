@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from perpetual.api import PluginError, Scorer, State, UsageError
+from perpetual.api import PluginError, Scorer, ScorerState, UsageError
 from perpetual_scorers import simulate
 
 __all__ = ["FilePolicy", "InstalledPolicy", "OfferedScorer", "ScorerPolicy", "chosen"]
@@ -28,7 +28,7 @@ class ScorerPolicy:
         """Returns the scorer; overridden."""
         raise NotImplementedError
 
-    def __call__(self, state: State, k: int) -> Sequence[str]:
+    def __call__(self, state: ScorerState, k: int) -> Sequence[str]:
         """Returns the scorer's picks. What it prints goes to standard error: standard output is the command's."""
         with contextlib.redirect_stdout(sys.stderr):
             if self._scorer is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from perpetual.api import ConfigError, Score, Scorer, State
+from perpetual.api import ConfigError, Score, Scorer, ScorerState
 from perpetual.science.information import propose, score_candidates
 
 __all__ = ["Decisive", "Greedy", "InformationGain", "RandomChoice", "RoundRobin", "StrategyScorer", "Thompson", "build"]
@@ -37,19 +37,19 @@ class StrategyScorer(Scorer):
             "cost_exponent": exponent,
         }
 
-    def score(self, state: State) -> list[Score]:
+    def score(self, state: ScorerState) -> list[Score]:
         """Returns what one more replicate of each candidate is worth, in their order."""
         return [
             Score(row["information_gain_bits"], row["cost_run_hours"], row["score"], row["reason"])
             for row in score_candidates(state, self._config(state))
         ]
 
-    def pick(self, state: State, k: int) -> list[str]:
+    def pick(self, state: ScorerState, k: int) -> list[str]:
         """Returns a batch in which each pick lowers what the next one of the same hypothesis is worth."""
         return propose(state, k, self._config(state))
 
-    def _config(self, state: State) -> dict[str, object]:
-        return self.knobs | {key: state[key] for key in _OF_THE_STATE if key in state}
+    def _config(self, state: ScorerState) -> dict[str, object]:
+        return self.knobs | {key: value for key, value in state.items() if key in _OF_THE_STATE}
 
 
 class InformationGain(StrategyScorer):

@@ -15,15 +15,18 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import NamedTuple, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
-from perpetual.api import State
+from perpetual.api import ScorerState
 from perpetual.science.evidence import confidence
 from perpetual.science.information import COST_FLOOR_RUN_HOURS, MIN_GAIN_BITS, failure_probability, propose
 
+if TYPE_CHECKING:
+    from perpetual.documents.scorer import CandidateState, HypothesisState
+
 __all__ = ["WORLDS", "Broken", "Cell", "Episode", "Policy", "Result", "StrategyPolicy", "bench", "episode", "summary"]
 
-Policy = Callable[[State, int], Sequence[str]]
+Policy = Callable[[ScorerState, int], Sequence[str]]
 """Answers at most k candidate ids, best first, for a state as of `perpetual.science.propose`."""
 
 WORLDS = ("standard", "misdeclared-effect", "misdeclared-noise")
@@ -128,45 +131,13 @@ class Cell(NamedTuple):
     world: str = "standard"
 
 
-class _OpenClaim(TypedDict):
-    id: str
-    confidence: float
-    missing_replicates: int
-    n_runs: int
-
-
-class _Candidate(TypedDict):
-    id: str
-    hypothesis_id: str
-    mu1: float
-    mu0: float
-    sigma: float
-    tau: float
-    cost: float
-    p_fail: float
-    n_seen: int
-    n_pending: int
-
-
-class _State(TypedDict):
-    """What a policy is asked about; see `perpetual.science.propose`."""
-
-    hypotheses: list[_OpenClaim]
-    candidates: list[_Candidate]
-    support: float
-    refute: float
-    min_information_gain_bits: float
-    budget_left: float | None
-    seed: int
-
-
-def _state(claims: Sequence[_Claim], cell: Cell, seed: int) -> _State:
+def _state(claims: Sequence[_Claim], cell: Cell, seed: int) -> ScorerState:
     """Returns what the lab would show a scorer: open hypotheses and their candidates."""
-    rows: list[_OpenClaim] = [
+    rows: list[HypothesisState] = [
         {"id": claim.id, "confidence": claim.confidence, "missing_replicates": 0, "n_runs": claim.runs}
         for claim in claims
     ]
-    candidates: list[_Candidate] = [
+    candidates: list[CandidateState] = [
         {
             "id": design.id,
             "hypothesis_id": claim.id,
@@ -262,7 +233,7 @@ class StrategyPolicy:
     def __init__(self, strategy: str, **knobs: float) -> None:
         self._config: dict[str, object] = {"strategy": strategy, **knobs}
 
-    def __call__(self, state: State, k: int) -> list[str]:
+    def __call__(self, state: ScorerState, k: int) -> list[str]:
         """Implements `Policy`."""
         thresholds = {key: state[key] for key in ("support", "refute", "min_information_gain_bits")}
         return propose(state, k, {**self._config, **thresholds})

@@ -12,7 +12,7 @@ import threading
 import weakref
 from pathlib import Path
 
-from perpetual.api import CorruptData, ForeignProject, Kind
+from perpetual.api import CorruptData, ForeignProject, StoreKind
 from perpetual.toolkit.confined import look
 from perpetual_sqlite.layout import APPLICATION_ID, LAYOUT
 from perpetual_sqlite.opening import Opened, open_reading, open_writing, stamp
@@ -30,7 +30,7 @@ class Handle:
         self.connection = opened.connection
         self.stamp: object = None  # of a copy
         self.seen: os.stat_result | None = None  # the file when this was last handed out
-        self.ready: set[Kind] = set()  # those whose tables are known to be whole
+        self.ready: set[StoreKind] = set()  # those whose tables are known to be whole
         self.begun = False  # inside a transaction it stays what it is
 
     def is_of(self, status: os.stat_result | None) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from perpetual.api import Kind
+from perpetual.api import StoreKind
 
 __all__ = ["APPLICATION_ID", "LAYOUT", "Table", "build", "condition", "faults", "table"]
 
@@ -54,7 +54,7 @@ def path_of(field: str) -> str | None:
 class Table:
     """A kind's table: its name, and the SQL that all have need of."""
 
-    kind: Kind
+    kind: StoreKind
     name: str
     parts: dict[str, str]  # name -> SQL of what makes it: the table first, then indexes and triggers
     select: str  # to be gone on with a condition; answers number, seq, body, id, revision
@@ -64,7 +64,7 @@ class Table:
 
 
 @cache
-def table(kind: Kind) -> Table:
+def table(kind: StoreKind) -> Table:
     """Returns the table, indexes and triggers of a kind as it is declared."""
     name = table_of(kind.name)
     quote = quoted(name)
@@ -91,14 +91,14 @@ def table(kind: Kind) -> Table:
     )
 
 
-def _table(kind: Kind) -> dict[str, str]:
+def _table(kind: StoreKind) -> dict[str, str]:
     name = table_of(kind.name)
     own = "" if kind.ledger else "id TEXT NOT NULL UNIQUE, rev INTEGER NOT NULL, "
     columns = f"number INTEGER PRIMARY KEY, {own}seq INTEGER NOT NULL, body TEXT NOT NULL"
     return {name: f"CREATE TABLE {quoted(name)} ({columns})"}
 
 
-def _indexes(kind: Kind) -> dict[str, str]:
+def _indexes(kind: StoreKind) -> dict[str, str]:
     name = table_of(kind.name)
     expressions = {} if kind.ledger else {f"{name} by seq": "seq"}
     for field in kind.indexes:
@@ -112,7 +112,7 @@ def _indexes(kind: Kind) -> dict[str, str]:
     }
 
 
-def _triggers(kind: Kind) -> dict[str, str]:
+def _triggers(kind: StoreKind) -> dict[str, str]:
     """Returns the triggers that keep a ledger as it is; none for documents.
 
     The trigger on INSERT keeps the numbers dense, and with that refuses INSERT OR REPLACE, which removes the old row
@@ -132,7 +132,7 @@ def _triggers(kind: Kind) -> dict[str, str]:
     }
 
 
-def build(connection: sqlite3.Connection, kinds: Iterable[Kind]) -> None:
+def build(connection: sqlite3.Connection, kinds: Iterable[StoreKind]) -> None:
     """Fills a new database: no commit yet, a table for each kind."""
     connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version={LAYOUT}")

@@ -21,10 +21,10 @@ from perpetual.api import (
     Capabilities,
     Change,
     CorruptData,
-    Meta,
     PerpetualError,
     Row,
     StoreBase,
+    StoreMeta,
     TransientError,
     UsageError,
 )
@@ -277,7 +277,7 @@ class SqliteStore(StoreBase):
             counts = json.loads(counters)
         except ValueError as problem:
             raise self._corrupt(f"its counters are none: {problem}") from problem
-        return Meta(number, counts).row
+        return StoreMeta(number, counts).row
 
     def _ask(self, table: layout.Table, sql: str, values: tuple[int | str, ...]) -> list[Any]:
         """Returns the rows that the kind's table answers, in the SQL's columns; none where it has no table yet."""

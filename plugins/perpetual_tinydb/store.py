@@ -17,7 +17,17 @@ from typing import TypedDict
 
 from tinydb.table import Document as TinyDocument
 
-from perpetual.api import META, Capabilities, Change, Meta, PerpetualError, Row, StoreBase, TransientError, UsageError
+from perpetual.api import (
+    META,
+    Capabilities,
+    Change,
+    PerpetualError,
+    Row,
+    StoreBase,
+    StoreMeta,
+    TransientError,
+    UsageError,
+)
 from perpetual.toolkit.confined import UnsafePath, explain, make_folder
 from perpetual.toolkit.lock import FileLock
 from perpetual_tinydb.journal import LEAST_FOLD_BYTES, Journal
@@ -131,7 +141,7 @@ class TinyStore(StoreBase):
     def _own_row(self) -> Row | None:
         """Returns the base's counters, which the journal knows by itself."""
         commit = self.journal.commit
-        return Meta(commit, self.journal.counters()).row if commit else None
+        return StoreMeta(commit, self.journal.counters()).row if commit else None
 
     def scan(self, kind: str, equals: Mapping[str, object]) -> Iterable[Row]:
         """Returns the matching rows in order, by index and TinyDB query."""

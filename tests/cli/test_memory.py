@@ -180,12 +180,12 @@ def test_a_hostile_message_is_refused_like_a_hostile_text(project: Path, capsys:
 def test_a_gate_that_fails_refuses_and_its_text_is_withheld(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from perpetual.api import GateVerdict, Provenance
+    from perpetual.api import GateVerdict, TextProvenance
     from perpetual_immune.gate import ImmuneGate
 
     scan = ImmuneGate.scan
 
-    def fall(self: ImmuneGate, text: str, provenance: Provenance) -> GateVerdict:
+    def fall(self: ImmuneGate, text: str, provenance: TextProvenance) -> GateVerdict:
         if GITHUB in text:
             raise RuntimeError(f"cannot read {text}")
         return scan(self, text, provenance)

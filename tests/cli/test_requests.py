@@ -17,7 +17,7 @@ from perpetual.lab.ledger.experiments import spec_hash
 from perpetual.records import to_json
 from perpetual.testing.scheduler_site import make_site
 from perpetual.testing.schedulers import SchedulerContract
-from perpetual_mcp.doing import perpetual_propose
+from perpetual_mcp.write_tools import perpetual_propose
 from tests.cli.engine_harness import Call, Json, caller, installed, until
 
 SOURCE = Path(__file__).parents[1] / "fixtures" / "third_party" / "acme-cluster"

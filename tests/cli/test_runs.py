@@ -514,7 +514,7 @@ def test_all_tells_what_the_budget_does_not_hold(
 # --- GPUs -------------------------------------------------------------------------------------------------------------
 
 PRETENDER = """
-from perpetual.api import Gpu, GpuBackend, Provider, Reading, hookimpl
+from perpetual.api import Gpu, GpuBackend, Provider, GpuReading, hookimpl
 
 @hookimpl
 def perpetual_gpu_backends():
@@ -522,7 +522,7 @@ def perpetual_gpu_backends():
 
 class Two(GpuBackend):
     def read(self, deadline_s=5.0):
-        return Reading("1.0", tuple(
+        return GpuReading("1.0", tuple(
             Gpu(index=n, uuid=f"GPU-{n}", name="P", memory_total_bytes=None, memory_used_bytes=None,
                 memory_free_bytes=None, utilization=None, temperature_celsius=None, power_watts=None,
                 compute_mode=None, processes=(), healthy=True, error=None) for n in range(2)), None)

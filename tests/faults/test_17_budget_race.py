@@ -19,13 +19,13 @@ RACERS = 10
 _RACE = """
 import json, os, sys
 from perpetual import Lab, hookimpl
-from perpetual.api import Gpu, GpuBackend, Provider, Reading
+from perpetual.api import Gpu, GpuBackend, Provider, GpuReading
 from perpetual.errors import PerpetualError
 from perpetual.registry import Registry
 
 class Many(GpuBackend):
     def read(self, deadline_s=5.0):
-        return Reading("1", tuple(Gpu(n, f"GPU-{n}", "fake", 2**30, 0, 2**30, 0.0, 30.0, 50.0, None, (), True, None)
+        return GpuReading("1", tuple(Gpu(n, f"GPU-{n}", "fake", 2**30, 0, 2**30, 0.0, 30.0, 50.0, None, (), True, None)
                                   for n in range(32)), None)
 
 def build(options):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from perpetual import Lab
-from perpetual.api import Gate, GateVerdict, MetricReader, MetricValue, Provenance, RunFolder
+from perpetual.api import Gate, GateVerdict, MetricReader, MetricValue, RunFolder, TextProvenance
 from perpetual.lab.runs import measure
 from perpetual.toolkit import deadline
 from perpetual_metrics.readers import CsvFile, MetricsLog, StdoutJson, StdoutText, csv_file, results_file, stdout_text
@@ -80,7 +80,7 @@ def test_a_plugins_catastrophic_expression_is_stopped_and_the_others_read(folder
 
 
 class _Hanging(Gate):
-    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+    def scan(self, text: str, provenance: TextProvenance) -> GateVerdict:
         CATASTROPHIC.match(EVIL)
         return GateVerdict("pass")
 
@@ -92,7 +92,7 @@ def test_a_gate_that_does_not_answer_refuses(project: Path, monkeypatch: pytest.
         lab.settings.set_config("plugin_gate_s", "0.2")
         judges = gates.Gates(lab.context)
         monkeypatch.setattr(lab.context, "parts", lambda slot: [("x/hanging", _Hanging())])
-        verdict, text = judges.judge("a note", Provenance("a.md", "note", "me"))
+        verdict, text = judges.judge("a note", TextProvenance("a.md", "note", "me"))
     assert (verdict.outcome, verdict.category) == ("reject", "gate_failed")
     assert verdict.findings[0]["excerpt"] == "the gate failed: stopped after 0.2 s"
     assert "a note" not in text

@@ -15,7 +15,7 @@ from perpetual.cli.app import run as program
 from perpetual.errors import Conflict, UsageError
 from perpetual.records import Experiment, Hypothesis
 from perpetual.toolkit.claims import effect_word
-from perpetual_mcp.doing import perpetual_propose
+from perpetual_mcp.write_tools import perpetual_propose
 from perpetual_report.effects import effects_of
 from perpetual_report.snapshot import take
 

@@ -549,11 +549,11 @@ def test_ten_launches_race_for_the_last_hours(lab: Lab) -> None:
 
 
 _GPUS = """
-from perpetual.api import Gpu, GpuBackend, Reading
+from perpetual.api import Gpu, GpuBackend, GpuReading
 
 class Four(GpuBackend):
     def read(self, deadline_s=5.0):
-        return Reading("1", tuple(Gpu(n, f"GPU-{n}", "fake", 2**30, 0, 2**30, 0.0, 30.0, 50.0, None, (), n != 3,
+        return GpuReading("1", tuple(Gpu(n, f"GPU-{n}", "fake", 2**30, 0, 2**30, 0.0, 30.0, 50.0, None, (), n != 3,
                                       "fallen off the bus" if n == 3 else None) for n in range(4)), None)
 
 def build(options):

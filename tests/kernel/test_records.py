@@ -16,7 +16,7 @@ from perpetual.api import EventKind, Field, RecordKind, hookimpl
 from perpetual.errors import Conflict, NotFound, PluginError, RevisionConflict, UsageError
 from perpetual.registry import Registry
 from perpetual.slots.kinds import thaw_kind
-from perpetual.slots.store import Kind
+from perpetual.slots.store import StoreKind
 
 ALARM = RecordKind(
     "alarm",
@@ -297,7 +297,7 @@ def test_rows_of_a_kind_that_is_declared_nowhere_end_in_a_clear_error(project: P
     from perpetual.lab import schema_upgrades
 
     with Lab.open(project) as lab:
-        lab.context.store.declare(Kind("stray"))
+        lab.context.store.declare(StoreKind("stray"))
         with lab.context.store.transaction() as tx:
             tx.create("stray", {"x": 1})
             tx.put(*schema_upgrades.VERSIONS, {"hypothesis": 0})

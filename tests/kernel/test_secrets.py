@@ -164,7 +164,7 @@ def test_an_older_record_shows_its_secrets_nowhere(
 ) -> None:
     """The record is filled as earlier versions did, past the check; then every face is asked."""
     from perpetual.cli.app import run as command_line
-    from perpetual_mcp import reading
+    from perpetual_mcp import read_tools
     from perpetual_report import document
 
     secrets = [_token(number) for number in range(60, 68)]
@@ -187,10 +187,10 @@ def test_an_older_record_shows_its_secrets_nowhere(
         _unmark(lab, made.id, hypothesis.id, run.id)
     shown = [document.render(lab), document.render_html(lab)]
     asked = [
-        *(reading.perpetual_experiments(lab, id) for id in (made.id, None)),
-        *(reading.perpetual_runs(lab, id) for id in (run.id, None)),
-        *(ask(lab) for ask in (reading.perpetual_status, reading.perpetual_brief, reading.perpetual_budget)),
-        reading.perpetual_logs(lab, run.id),
+        *(read_tools.perpetual_experiments(lab, id) for id in (made.id, None)),
+        *(read_tools.perpetual_runs(lab, id) for id in (run.id, None)),
+        *(ask(lab) for ask in (read_tools.perpetual_status, read_tools.perpetual_brief, read_tools.perpetual_budget)),
+        read_tools.perpetual_logs(lab, run.id),
     ]
     shown += [answer.text + json.dumps(answer.document) for answer in asked]
     lab.close()

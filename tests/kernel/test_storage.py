@@ -500,9 +500,9 @@ def test_stats_say_what_is_there(worked: Lab) -> None:
 
 
 def test_rows_that_no_plugin_declares_are_not_left_behind(worked: Lab, tmp_path: Path) -> None:
-    from perpetual.slots.store import Kind
+    from perpetual.slots.store import StoreKind
 
-    worked.context.store.declare(Kind("acme_sample", prefix="s"))
+    worked.context.store.declare(StoreKind("acme_sample", prefix="s"))
     with worked.context.store.transaction() as tx:
         tx.create("acme_sample", {"n": 1})
     with Lab.open(worked.root) as lab:  # without that plugin
@@ -517,5 +517,5 @@ def test_rows_that_no_plugin_declares_are_not_left_behind(worked: Lab, tmp_path:
         assert lab.config["store"] == "tinydb"
     assert not (tmp_path / "x.jsonl").exists()
     worked.storage.migrate("sqlite")  # with it
-    worked.context.store.declare(Kind("acme_sample", prefix="s"))
+    worked.context.store.declare(StoreKind("acme_sample", prefix="s"))
     assert worked.context.store.find("acme_sample")[0].body == {"n": 1, "id": "s1"}

@@ -27,14 +27,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from perpetual.errors import RevisionConflict
 from perpetual.registry import Registry
-from perpetual.slots.store import Document, Kind, StoreBase, Transaction
+from perpetual.slots.store import Document, StoreBase, StoreKind, Transaction
 from perpetual.testing.memory_store import InMemoryStore
 
 Op = list[Any]  # a deed inside a block: its name and what it takes, as JSON
 
 # One of each sort: generated ids, named ones, a ledger, and a plugin's two.
-SAMPLE = Kind("acme_sample", prefix="s", indexes=("status", "subject"))
-LOG = Kind("acme_log", ledger=True, indexes=("status", "subject"))
+SAMPLE = StoreKind("acme_sample", prefix="s", indexes=("status", "subject"))
+LOG = StoreKind("acme_log", ledger=True, indexes=("status", "subject"))
 FIELDS = {"hypothesis": ("status",), "setting": (), "event": ("kind", "subject"), "acme_sample": SAMPLE.indexes,
           "acme_log": LOG.indexes}  # fmt: skip
 LEDGERS = ("event", "acme_log")

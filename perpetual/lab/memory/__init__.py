@@ -15,7 +15,7 @@ from perpetual.lab.memory import promotion
 from perpetual.lab.permissions import BEHAVIOUR_TYPES, for_agent, person_only, shown_version
 from perpetual.records import Listing, Note, Verdict, from_json
 from perpetual.records.states import NOTE_STATES
-from perpetual.slots.gate import Provenance
+from perpetual.slots.gate import TextProvenance
 from perpetual.slots.memory import Memory, NoteCommit
 from perpetual.toolkit.crashpoints import step
 from perpetual.toolkit.units import start_of
@@ -391,13 +391,13 @@ class Notes:
         found = self._memory.history(document.id, limit)
         if not for_agent(self._ctx):
             return [*found]
-        provenance = Provenance(document.id, document.body["type"], self._ctx.actor)
+        provenance = TextProvenance(document.id, document.body["type"], self._ctx.actor)
         return [
             self._gated(version, provenance) if place < _MOST_GATED else _withheld(version)
             for place, version in enumerate(found)
         ]
 
-    def _gated(self, version: NoteCommit, provenance: Provenance) -> NoteCommit:
+    def _gated(self, version: NoteCommit, provenance: TextProvenance) -> NoteCommit:
         """Returns a version with words that the gates pass, or without words."""
         author, message = version.author[:_EXCERPT], version.message[:_MESSAGE_LIMIT_BYTES]
         verdict, clean = self._gates.judge(f"{author}\n{message}", provenance)

@@ -13,7 +13,7 @@ from perpetual.lab.context import Context
 from perpetual.lab.gates import Gates
 from perpetual.lab.kinds import INTENT, NOTE, VERDICT, LabTransaction, NoteRow
 from perpetual.lab.permissions import person_only
-from perpetual.slots.gate import Provenance
+from perpetual.slots.gate import TextProvenance
 from perpetual.toolkit.units import bounded
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def promote(ctx: Context, gates: Gates, note: NoteRow, why: str, *, blob: str | 
     _check_reason("a promotion", why)
     _check_promotable(note, blob)
     text = _text(ctx, note)
-    verdict, _ = gates.judge(text, Provenance(note.id, note.body["type"], ctx.actor))
+    verdict, _ = gates.judge(text, TextProvenance(note.id, note.body["type"], ctx.actor))
     findings: list[Finding] = [{**found, "part": "content"} for found in verdict.findings]
     verdict_now: VerdictDocument = {
         "outcome": verdict.outcome,

@@ -23,7 +23,7 @@ from perpetual.lab.imports.notes import judged
 from perpetual.lab.permissions import person_only, withholds
 from perpetual.lab.plugin_kinds import KnownKind, reference_of
 from perpetual.slots.kinds import value_problem
-from perpetual.slots.store import Kind, Meta, Row, StoreBase
+from perpetual.slots.store import Row, StoreBase, StoreKind, StoreMeta
 from perpetual.toolkit.atomic import fsync_dir
 from perpetual.toolkit.filesystems import file_sizes
 from perpetual.toolkit.foreign import DEEPEST, parse_json
@@ -283,7 +283,7 @@ def _standing_still(store: StoreBase) -> Iterator[None]:
         yield
 
 
-def _declaration(kind: Kind, count: int) -> dict[str, object]:
+def _declaration(kind: StoreKind, count: int) -> dict[str, object]:
     return {
         "count": count,
         "version": kind.version,
@@ -293,7 +293,7 @@ def _declaration(kind: Kind, count: int) -> dict[str, object]:
     }
 
 
-def _examine_kind(kind: Kind, rows: dict[str, Row], store: StoreBase) -> Iterator[str]:
+def _examine_kind(kind: StoreKind, rows: dict[str, Row], store: StoreBase) -> Iterator[str]:
     """Numbers dense from 1, ids that belong to them, commits and revisions that can be."""
     last, count = store.seq(), store.count(kind.name)
     numbers = sorted(row["_no"] for row in rows.values())
@@ -368,9 +368,9 @@ class _Export:
             header = self._check()
             self.project_id = str(header["project_id"])
             counters = {name: int(kind["count"]) for name, kind in header["kinds"].items()}
-            self.meta = Meta(int(header["commit"]), counters)
+            self.meta = StoreMeta(int(header["commit"]), counters)
             self.kinds = [
-                Kind(name, kind["ledger"], kind["prefix"], tuple(kind["indexes"]), kind["version"])
+                StoreKind(name, kind["ledger"], kind["prefix"], tuple(kind["indexes"]), kind["version"])
                 for name, kind in header["kinds"].items()
             ]
         except FileNotFoundError as problem:

@@ -17,7 +17,7 @@ import pytest
 from perpetual.errors import CorruptData, PerpetualError
 from perpetual.slots.memory import Memory, PathRefused
 from perpetual.testing.hostile import IDS
-from perpetual.testing.memories.given import (
+from perpetual.testing.memories.helpers import (
     ALIKE,
     AUTHORS,
     BAD,

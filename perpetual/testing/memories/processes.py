@@ -16,7 +16,7 @@ import pytest
 
 from perpetual.slots.memory import Memory
 from perpetual.testing.memories.contract import MemoryContract
-from perpetual.testing.memories.given import (
+from perpetual.testing.memories.helpers import (
     PATH,
     SEED,
     Reopen,

@@ -14,7 +14,7 @@ is needed.
 from __future__ import annotations
 
 from perpetual.testing.stores.contract import StoreContract
-from perpetual.testing.stores.given import Reopen
+from perpetual.testing.stores.helpers import Reopen
 from perpetual.testing.stores.processes import DurableStoreContract, SharedStoreContract
 from perpetual.testing.stores.remote import RemoteStoreContract
 

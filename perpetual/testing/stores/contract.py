@@ -15,10 +15,10 @@ import pytest
 
 from perpetual.errors import UsageError
 from perpetual.slots.store import Document, StoreBase
-from perpetual.testing.stores import given
+from perpetual.testing.stores import helpers
 from perpetual.testing.stores.documents import Documents
 from perpetual.testing.stores.extremes import Extremes
-from perpetual.testing.stores.given import PATIENCE_S, Abandoned, Reopen, abandoned, bodies, fill, in_thread
+from perpetual.testing.stores.helpers import PATIENCE_S, Abandoned, Reopen, abandoned, bodies, fill, in_thread
 
 __all__ = ["StoreContract"]
 
@@ -159,7 +159,7 @@ class StoreContract(Documents, Extremes):
             seen = tx.get("setting", "x")
             assert seen is not None
             thread.start()
-            assert not entered.wait(given.MOMENT_S)
+            assert not entered.wait(helpers.MOMENT_S)
             tx.put("setting", "x", {"n": seen.body["n"] + 10})
         thread.join(PATIENCE_S)
         found = store.get("setting", "x")

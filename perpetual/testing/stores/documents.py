@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from perpetual.errors import RevisionConflict, UsageError
-from perpetual.slots.store import Kind, StoreBase, Transaction
-from perpetual.testing.stores.given import abandoned, bodies, fill, refused
+from perpetual.slots.store import StoreBase, StoreKind, Transaction
+from perpetual.testing.stores.helpers import abandoned, bodies, fill, refused
 
 __all__ = ["Documents"]
 
@@ -312,8 +312,8 @@ class Documents:
     def test_a_plugin_declares_its_own_kinds(self, store: StoreBase) -> None:
         """Documents and ledgers, with their prefix and indexes; twice is nothing new."""
         for _ in range(2):
-            store.declare(Kind("acme_sample", prefix="s", indexes=("colour",)))
-            store.declare(Kind("acme_log", ledger=True, indexes=("subject",)))
+            store.declare(StoreKind("acme_sample", prefix="s", indexes=("colour",)))
+            store.declare(StoreKind("acme_log", ledger=True, indexes=("subject",)))
         with store.transaction() as tx:
             assert tx.create("acme_sample", {"n": 1, "colour": "red"}).id == "s1"
             assert tx.append("acme_log", {"n": 1, "subject": "s1"}) == 1

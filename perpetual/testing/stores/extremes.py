@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perpetual.slots.store import Kind, StoreBase
+from perpetual.slots.store import StoreBase, StoreKind
 from perpetual.testing.hostile import IDS, NUMBERS, TEXTS, same
 
 __all__ = ["Extremes"]
@@ -67,7 +67,7 @@ class Extremes:
     def test_finding_minds_the_type(self, store: StoreBase) -> None:
         """The text 1 is not the number 1, null is not empty; a field that is not there equals null."""
         values = ["1", 1, "", None, "a", "A", "e\u0301", "\u00e9"]
-        store.declare(Kind("acme.odd", prefix="odd-", indexes=("field",)))
+        store.declare(StoreKind("acme.odd", prefix="odd-", indexes=("field",)))
         with store.transaction() as tx:
             for value in values:
                 tx.create("acme.odd", {"field": value})
@@ -78,7 +78,7 @@ class Extremes:
 
     def test_compacting_keeps_what_nobody_declared(self, store: StoreBase) -> None:
         """A plugin that is switched off finds its records when it is switched on."""
-        kind = Kind("acme.kept", prefix="kept-")
+        kind = StoreKind("acme.kept", prefix="kept-")
         store.declare(kind)
         with store.transaction() as tx:
             tx.create("acme.kept", {"n": 1})

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from perpetual.slots.store import StoreBase
-from perpetual.testing.stores import given
+from perpetual.testing.stores import helpers
 from perpetual.testing.stores.contract import StoreContract
-from perpetual.testing.stores.given import PATIENCE_S, Reopen, abandoned, bodies, fill
+from perpetual.testing.stores.helpers import PATIENCE_S, Reopen, abandoned, bodies, fill
 from perpetual.toolkit.secret import carried
 
 __all__ = ["DurableStoreContract", "SharedStoreContract"]
@@ -248,7 +248,7 @@ class SharedStoreContract(DurableStoreContract):
 
         writer = threading.Thread(target=write, daemon=True)
         writer.start()
-        assert not done.wait(given.LONG_MOMENT_S), "another block began while this one went on"
+        assert not done.wait(helpers.LONG_MOMENT_S), "another block began while this one went on"
         peer.ask("end")
         assert done.wait(PATIENCE_S)
         assert bodies(store.find("hypothesis")) == [1, 2]
@@ -267,7 +267,7 @@ class SharedStoreContract(DurableStoreContract):
 
         thread = threading.Thread(target=write)
         thread.start()
-        assert not entered.wait(given.MOMENT_S)
+        assert not entered.wait(helpers.MOMENT_S)
         assert peer.ask("end") == 2
         thread.join(PATIENCE_S)
         assert [(item.id, item.body["n"]) for item in store.find("hypothesis")] == [("h1", 1), ("h2", 2), ("h3", 3)]

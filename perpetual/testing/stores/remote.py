@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from perpetual.slots.store import StoreBase
-from perpetual.testing.stores.given import bodies, fill
+from perpetual.testing.stores.helpers import bodies, fill
 from perpetual.testing.stores.processes import Peer, SharedStoreContract
 from perpetual.toolkit.secret import Secret
 

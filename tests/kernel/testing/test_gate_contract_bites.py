@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from perpetual.slots.gate import Gate, GateFinding, GateVerdict, Provenance
+from perpetual.slots.gate import Gate, GateFinding, GateVerdict, TextProvenance
 from perpetual.testing.gates import HOSTILE, GateContract
 from perpetual.testing.verdicts import Vacuous
 
@@ -23,7 +23,7 @@ _TOKEN = re.compile(r"ghp_\w{36}")
 class Tokens(Gate):
     """Keeps the contract: it knows one form of secret."""
 
-    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+    def scan(self, text: str, provenance: TextProvenance) -> GateVerdict:
         found = tuple(GateFinding("token", "secret_leak", *m.span(), "ghp_...") for m in _TOKEN.finditer(text))
         return GateVerdict("quarantine", "secret_leak", found) if found else GateVerdict("pass")
 
@@ -34,7 +34,7 @@ class Tokens(Gate):
 class SaysMaybe(Tokens):
     """An outcome of its own."""
 
-    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+    def scan(self, text: str, provenance: TextProvenance) -> GateVerdict:
         return replace(super().scan(text, provenance), outcome="maybe")  # type: ignore[arg-type]
 
 
@@ -43,7 +43,7 @@ class Tires(Tokens):
 
     seen = 0
 
-    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+    def scan(self, text: str, provenance: TextProvenance) -> GateVerdict:
         self.seen += 1
         return super().scan(text, provenance) if self.seen < 3 else GateVerdict("reject")
 
@@ -54,7 +54,7 @@ class OnlyTheFirstThread(Tokens):
     def __init__(self) -> None:
         self._mine = threading.get_ident()
 
-    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+    def scan(self, text: str, provenance: TextProvenance) -> GateVerdict:
         mine = threading.get_ident() == self._mine
         return super().scan(text, provenance) if mine else GateVerdict("reject")
 
@@ -62,7 +62,7 @@ class OnlyTheFirstThread(Tokens):
 class KeepsALog(Tokens):
     """It writes down what it saw."""
 
-    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+    def scan(self, text: str, provenance: TextProvenance) -> GateVerdict:
         Path("gate.log").write_text(provenance.path)
         return super().scan(text, provenance)
 
@@ -70,7 +70,7 @@ class KeepsALog(Tokens):
 class CountsBytes(Tokens):
     """Its offsets are of the encoded text."""
 
-    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+    def scan(self, text: str, provenance: TextProvenance) -> GateVerdict:
         verdict = super().scan(text, provenance)
         moved = (
             replace(item, start=_bytes(text[: item.start]), end=_bytes(text[: item.end])) for item in verdict.findings
@@ -85,7 +85,7 @@ def _bytes(text: str) -> int:
 class ShowsIt(Tokens):
     """The excerpt is what was found."""
 
-    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+    def scan(self, text: str, provenance: TextProvenance) -> GateVerdict:
         verdict = super().scan(text, provenance)
         shown = (replace(item, excerpt=text[item.start : item.end]) for item in verdict.findings)
         return replace(verdict, findings=tuple(shown))
@@ -94,7 +94,7 @@ class ShowsIt(Tokens):
 class Salts(Tokens):
     """Its rule's name has a number that each process chooses."""
 
-    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+    def scan(self, text: str, provenance: TextProvenance) -> GateVerdict:
         verdict = super().scan(text, provenance)
         named = (replace(item, rule=f"token-{hash('token') % 10_000}") for item in verdict.findings)
         return replace(verdict, findings=tuple(named))
@@ -110,14 +110,14 @@ class MissesItsExample(Tokens):
 class ReadsAKilobyte(Tokens):
     """The rest is not looked at."""
 
-    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+    def scan(self, text: str, provenance: TextProvenance) -> GateVerdict:
         return super().scan(text[:1024], provenance)
 
 
 class PassesWhatItCannotRead(Tokens):
     """An error inside is no reason to hold a note up."""
 
-    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+    def scan(self, text: str, provenance: TextProvenance) -> GateVerdict:
         try:
             text.encode()
         except UnicodeEncodeError:
@@ -128,7 +128,7 @@ class PassesWhatItCannotRead(Tokens):
 class ReadsTheFirstLine(Tokens):
     """As a title."""
 
-    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+    def scan(self, text: str, provenance: TextProvenance) -> GateVerdict:
         title = next((line for line in text.splitlines() if line.strip()), "")
         return super().scan(text if len(text) < 200 else title, provenance)
 
@@ -136,7 +136,7 @@ class ReadsTheFirstLine(Tokens):
 class CutsItsOffsets(CountsBytes):
     """Offsets of the encoded text, none behind the end."""
 
-    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+    def scan(self, text: str, provenance: TextProvenance) -> GateVerdict:
         verdict = super().scan(text, provenance)
         most = len(text)
         cut = (replace(item, start=min(item.start, most), end=min(item.end, most)) for item in verdict.findings)
@@ -146,21 +146,21 @@ class CutsItsOffsets(CountsBytes):
 class TrustsAnAuthor(Tokens):
     """Perpetual writes no secrets."""
 
-    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+    def scan(self, text: str, provenance: TextProvenance) -> GateVerdict:
         return GateVerdict("pass") if provenance.actor == "perpetual" else super().scan(text, provenance)
 
 
 class PassesEverything(Tokens):
     """Keeps the contract, and says nothing by it."""
 
-    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+    def scan(self, text: str, provenance: TextProvenance) -> GateVerdict:
         return GateVerdict("pass")
 
 
 class Words(Tokens):
     """Keeps the contract: it finds a word that only its own example has."""
 
-    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+    def scan(self, text: str, provenance: TextProvenance) -> GateVerdict:
         found = tuple(GateFinding("word", "unwanted", *m.span(), m.group()) for m in re.finditer("swordfish", text))
         return GateVerdict("quarantine", "unwanted", found) if found else GateVerdict("pass")
 
@@ -174,7 +174,7 @@ class Words(Tokens):
 class WordsAtTheStart(Words):
     """The same, in the first characters alone."""
 
-    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+    def scan(self, text: str, provenance: TextProvenance) -> GateVerdict:
         return super().scan(text[:60], provenance)
 
 
@@ -195,7 +195,7 @@ class Tidies(Tokens):
 class WantsUtf8(Tokens):
     """Halves of surrogate pairs make it raise."""
 
-    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+    def scan(self, text: str, provenance: TextProvenance) -> GateVerdict:
         text.encode()
         return super().scan(text, provenance)
 
@@ -203,7 +203,7 @@ class WantsUtf8(Tokens):
 class Grinds(Tokens):
     """Brackets keep it at work for longer than the suite allows."""
 
-    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+    def scan(self, text: str, provenance: TextProvenance) -> GateVerdict:
         until_s = time.process_time() + 1.2 * Hasty.limit_s
         while text.startswith("[[") and time.process_time() < until_s:
             _TOKEN.search(text)
@@ -213,7 +213,7 @@ class Grinds(Tokens):
 class AsksElsewhere(Tokens):
     """Long texts are judged by somebody else, who takes his time."""
 
-    def scan(self, text: str, provenance: Provenance) -> GateVerdict:
+    def scan(self, text: str, provenance: TextProvenance) -> GateVerdict:
         if text.startswith("[["):
             time.sleep(4.1 * Hasty.limit_s)
         return super().scan(text, provenance)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from perpetual.slots.gpu import Gpu, GpuBackend, GpuProcess, MigDevice, Reading
+from perpetual.slots.gpu import Gpu, GpuBackend, GpuProcess, GpuReading, MigDevice
 from perpetual.testing.gpus import GpuContract
 from perpetual.testing.verdicts import Vacuous
 
@@ -49,25 +49,25 @@ MUTE = replace(WELL, index=3, uuid="GPU-d", processes=(), mig=(), error="the dri
 class Rack(GpuBackend):
     """Keeps the contract: one device that is well, one that tells nothing, one that is lost, one that is half known."""
 
-    def read(self, deadline_s: float = 5.0) -> Reading:
-        return Reading("acme 7", (replace(WELL), BARE, LOST, MUTE), None)
+    def read(self, deadline_s: float = 5.0) -> GpuReading:
+        return GpuReading("acme 7", (replace(WELL), BARE, LOST, MUTE), None)
 
 
 class Empty(Rack):
     """Keeps the contract: there is nothing."""
 
-    def read(self, deadline_s: float = 5.0) -> Reading:
-        return Reading(None, (), "no driver on this machine")
+    def read(self, deadline_s: float = 5.0) -> GpuReading:
+        return GpuReading(None, (), "no driver on this machine")
 
 
 class Silent(Rack):
     """Keeps the contract: there may be devices, and this time nobody said so."""
 
-    def read(self, deadline_s: float = 5.0) -> Reading:
-        return Reading(None, (), "the driver did not answer", transient=True)
+    def read(self, deadline_s: float = 5.0) -> GpuReading:
+        return GpuReading(None, (), "the driver did not answer", transient=True)
 
 
-def with_(reading: Reading, **wrong: Any) -> Reading:
+def with_(reading: GpuReading, **wrong: Any) -> GpuReading:
     """The reading with values of any type."""
     return replace(reading, **wrong)
 
@@ -76,7 +76,7 @@ def tells(**wrong: Any) -> type[Rack]:
     """A rack whose first device tells something else."""
 
     class Twin(Rack):
-        def read(self, deadline_s: float = 5.0) -> Reading:
+        def read(self, deadline_s: float = 5.0) -> GpuReading:
             reading = super().read(deadline_s)
             return with_(reading, gpus=(replace(reading.gpus[0], **wrong), *reading.gpus[1:]))
 
@@ -84,12 +84,12 @@ def tells(**wrong: Any) -> type[Rack]:
     return Twin
 
 
-def answers(name: str, change: Callable[[Reading], Any]) -> type[Rack]:
+def answers(name: str, change: Callable[[GpuReading], Any]) -> type[Rack]:
     """A rack whose reading is another."""
 
     class Twin(Rack):
-        def read(self, deadline_s: float = 5.0) -> Reading:
-            changed: Reading = change(super().read(deadline_s))
+        def read(self, deadline_s: float = 5.0) -> GpuReading:
+            changed: GpuReading = change(super().read(deadline_s))
             return changed
 
     Twin.__name__ = name
@@ -99,7 +99,7 @@ def answers(name: str, change: Callable[[Reading], Any]) -> type[Rack]:
 class Waits(Rack):
     """The least that it takes is more than a second."""
 
-    def read(self, deadline_s: float = 5.0) -> Reading:
+    def read(self, deadline_s: float = 5.0) -> GpuReading:
         time.sleep(1.05 if deadline_s < 0.1 else 0)
         return super().read()
 
@@ -107,7 +107,7 @@ class Waits(Rack):
 class WantsADeadline(Rack):
     """The lab asks without one."""
 
-    def read(self, deadline_s: float) -> Reading:  # type: ignore[override]
+    def read(self, deadline_s: float) -> GpuReading:  # type: ignore[override]
         return super().read(deadline_s)
 
 
@@ -116,7 +116,7 @@ class Counts(Rack):
 
     seen = 0
 
-    def read(self, deadline_s: float = 5.0) -> Reading:
+    def read(self, deadline_s: float = 5.0) -> GpuReading:
         reading = super().read(deadline_s)
         self.seen += 1
         return replace(reading, gpus=(replace(reading.gpus[0], uuid=f"GPU-{self.seen}"), *reading.gpus[1:]))
@@ -125,7 +125,7 @@ class Counts(Rack):
 class NamesThemAnew(Rack):
     """Uuids begin with a number that each process chooses."""
 
-    def read(self, deadline_s: float = 5.0) -> Reading:
+    def read(self, deadline_s: float = 5.0) -> GpuReading:
         reading = super().read(deadline_s)
         named = replace(reading.gpus[0], uuid=f"GPU-{hash('rack')}")
         return replace(reading, gpus=(named, *reading.gpus[1:]))
@@ -136,7 +136,7 @@ class Ticks(Rack):
 
     watts: ClassVar[float] = 100.0
 
-    def read(self, deadline_s: float = 5.0) -> Reading:
+    def read(self, deadline_s: float = 5.0) -> GpuReading:
         Ticks.watts += 1
         reading = super().read(deadline_s)
         return replace(reading, gpus=(replace(reading.gpus[0], power_watts=Ticks.watts), *reading.gpus[1:]))
@@ -148,7 +148,7 @@ class ReadsOnce(Ticks):
     def __init__(self) -> None:
         self._first = super().read()
 
-    def read(self, deadline_s: float = 5.0) -> Reading:
+    def read(self, deadline_s: float = 5.0) -> GpuReading:
         return copy.deepcopy(self._first)
 
 
@@ -158,7 +158,7 @@ class Refreshes(Rack):
     def __init__(self) -> None:
         self._now = super().read()
 
-    def read(self, deadline_s: float = 5.0) -> Reading:
+    def read(self, deadline_s: float = 5.0) -> GpuReading:
         gpu = self._now.gpus[0]
         object.__setattr__(gpu, "temperature_celsius", (gpu.temperature_celsius or 0) + 1)
         return self._now
@@ -170,9 +170,9 @@ class OneAtATime(Rack):
     def __init__(self) -> None:
         self._reading = threading.Lock()
 
-    def read(self, deadline_s: float = 5.0) -> Reading:
+    def read(self, deadline_s: float = 5.0) -> GpuReading:
         if not self._reading.acquire(blocking=False):
-            return Reading(None, (), "busy")
+            return GpuReading(None, (), "busy")
         try:
             time.sleep(0.01)
             return super().read(deadline_s)
@@ -186,7 +186,7 @@ class OnlyTheFirstThread(Rack):
     def __init__(self) -> None:
         self._mine = threading.get_ident()
 
-    def read(self, deadline_s: float = 5.0) -> Reading:
+    def read(self, deadline_s: float = 5.0) -> GpuReading:
         if threading.get_ident() != self._mine:
             raise RuntimeError("not your driver")
         return super().read(deadline_s)
@@ -206,7 +206,7 @@ class Leaky(Rack):
 class LeavesFiles(Leaky):
     """One open file a reading."""
 
-    def read(self, deadline_s: float = 5.0) -> Reading:
+    def read(self, deadline_s: float = 5.0) -> GpuReading:
         file = os.open(os.devnull, os.O_RDONLY)
         self.held.append(lambda: os.close(file))
         return super().read(deadline_s)
@@ -215,7 +215,7 @@ class LeavesFiles(Leaky):
 class KeepsTheDriverOpen(Leaky):
     """One file, opened by the first reading and used by all."""
 
-    def read(self, deadline_s: float = 5.0) -> Reading:
+    def read(self, deadline_s: float = 5.0) -> GpuReading:
         if not self.held:
             file = os.open(os.devnull, os.O_RDONLY)
             self.held.append(lambda: os.close(file))
@@ -225,7 +225,7 @@ class KeepsTheDriverOpen(Leaky):
 class LeavesThreads(Leaky):
     """One that refreshes, started by the first reading."""
 
-    def read(self, deadline_s: float = 5.0) -> Reading:
+    def read(self, deadline_s: float = 5.0) -> GpuReading:
         if not self.held:
             ended = threading.Event()
             thread = threading.Thread(target=ended.wait)
@@ -237,14 +237,14 @@ class LeavesThreads(Leaky):
 class LeavesZombies(Leaky):
     """One process, whose end nobody asked for."""
 
-    def read(self, deadline_s: float = 5.0) -> Reading:
+    def read(self, deadline_s: float = 5.0) -> GpuReading:
         if not self.held:
             process = subprocess.Popen([sys.executable, "-S", "-c", ""])
             self.held.append(process.wait)
         return super().read(deadline_s)
 
 
-def _ordered(reading: Reading, *order: int) -> Reading:
+def _ordered(reading: GpuReading, *order: int) -> GpuReading:
     return replace(reading, gpus=tuple(reading.gpus[index] for index in order))
 
 
@@ -273,7 +273,7 @@ BROKEN: list[tuple[type[Rack], str]] = [
         "test_memory_in_use_has_a_process_or_an_error",
     ),
     (tells(mig=(MigDevice("MIG-one", 40 * GIB, 30 * GIB),)), "test_memory_in_use_has_a_process_or_an_error"),
-    (answers("SaysNoReason", lambda reading: Reading(None, (), None)), "test_a_reason_stands_where_no_devices_are"),
+    (answers("SaysNoReason", lambda reading: GpuReading(None, (), None)), "test_a_reason_stands_where_no_devices_are"),
     (answers("Chatters", lambda reading: replace(reading, reason="fine")), "test_a_reason_stands_where_no_devices_are"),
     (tells(healthy=False), "test_an_unhealthy_device_says_why"),
     (tells(memory_total_bytes=81920), "test_sizes_are_bytes_and_add_up"),
@@ -331,7 +331,7 @@ class Dims(Rack):
 
     watts: ClassVar[float] = 400.0
 
-    def read(self, deadline_s: float = 5.0) -> Reading:
+    def read(self, deadline_s: float = 5.0) -> GpuReading:
         reading = super().read(deadline_s)
         return replace(reading, gpus=(replace(reading.gpus[0], power_watts=self.watts), *reading.gpus[1:]))
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from perpetual.records import Score
-from perpetual.slots.scorer import Scorer, State
+from perpetual.slots.scorer import Scorer, ScorerState
 from perpetual.testing.scorers import ScorerContract
 from perpetual_scorers.information_gain import InformationGain
 
@@ -24,28 +24,28 @@ from perpetual_scorers.information_gain import InformationGain
 class Cheapest(Scorer):
     """Keeps the contract: the cheaper the better."""
 
-    def score(self, state: State) -> list[Score]:
+    def score(self, state: ScorerState) -> list[Score]:
         return [Score(None, row["cost"], 1 / max(row["cost"], 1e-6), "cheap") for row in state["candidates"]]
 
 
 class DropsOne(Cheapest):
     """Candidates that it does not like have no score."""
 
-    def score(self, state: State) -> list[Score]:
+    def score(self, state: ScorerState) -> list[Score]:
         return super().score(state)[:-1]
 
 
 class SortsThem(Cheapest):
     """The best score comes first."""
 
-    def score(self, state: State) -> list[Score]:
+    def score(self, state: ScorerState) -> list[Score]:
         return sorted(super().score(state), key=lambda score: -(score.score or 0))
 
 
 class SaysInfinity(Cheapest):
     """What is nearly free is worth everything."""
 
-    def score(self, state: State) -> list[Score]:
+    def score(self, state: ScorerState) -> list[Score]:
         return [replace(score, score=math.inf) for score in super().score(state)]
 
 
@@ -54,7 +54,7 @@ class Remembers(Cheapest):
 
     calls = 0
 
-    def score(self, state: State) -> list[Score]:
+    def score(self, state: ScorerState) -> list[Score]:
         self.calls += 1
         return [replace(score, score=(score.score or 0) / self.calls) for score in super().score(state)]
 
@@ -64,7 +64,7 @@ class TakesTurns(Cheapest):
 
     calls = 0
 
-    def pick(self, state: State, k: int) -> list[str]:
+    def pick(self, state: ScorerState, k: int) -> list[str]:
         self.calls += 1
         picks = super().pick(state, k)
         turn = self.calls % max(1, len(picks))
@@ -77,7 +77,7 @@ class OnlyTheFirstThread(Cheapest):
     def __init__(self) -> None:
         self._mine = threading.get_ident()
 
-    def score(self, state: State) -> list[Score]:
+    def score(self, state: ScorerState) -> list[Score]:
         reason = "mine" if threading.get_ident() == self._mine else "another's"
         return [replace(score, reason=reason) for score in super().score(state)]
 
@@ -85,7 +85,7 @@ class OnlyTheFirstThread(Cheapest):
 class NotesInTheState(Cheapest):
     """A candidate that was looked at is marked."""
 
-    def score(self, state: State) -> list[Score]:
+    def score(self, state: ScorerState) -> list[Score]:
         for row in state["candidates"]:
             row["n_pending"] += 1
         return super().score(state)
@@ -94,14 +94,14 @@ class NotesInTheState(Cheapest):
 class PicksAll(Cheapest):
     """However few were asked for."""
 
-    def pick(self, state: State, k: int) -> list[str]:
+    def pick(self, state: ScorerState, k: int) -> list[str]:
         return super().pick(state, len(state["candidates"]))
 
 
 class PicksHypotheses(Cheapest):
     """Ids of something else."""
 
-    def pick(self, state: State, k: int) -> list[str]:
+    def pick(self, state: ScorerState, k: int) -> list[str]:
         rows: list[Any] = [
             row for row in state["candidates"] if row["id"] in super(PicksHypotheses, self).pick(state, k)
         ]
@@ -111,7 +111,7 @@ class PicksHypotheses(Cheapest):
 class Salted(Cheapest):
     """Ties are broken by `hash` of a text, which each process salts."""
 
-    def score(self, state: State) -> list[Score]:
+    def score(self, state: ScorerState) -> list[Score]:
         scores = zip(super().score(state), state["candidates"], strict=True)
         return [replace(score, score=(score.score or 0) + hash(row["id"]) % 1000 / 1e6) for score, row in scores]
 
@@ -119,14 +119,14 @@ class Salted(Cheapest):
 class SeasonalByTime(Cheapest):
     """Reads the year."""
 
-    def score(self, state: State) -> list[Score]:
+    def score(self, state: ScorerState) -> list[Score]:
         return [replace(score, reason=str(time.localtime().tm_year)) for score in super().score(state)]
 
 
 class SeasonalByDate(Cheapest):
     """Reads the month and the hour."""
 
-    def score(self, state: State) -> list[Score]:
+    def score(self, state: ScorerState) -> list[Score]:
         now = datetime.datetime.now(datetime.UTC)
         return [replace(score, reason=f"{now.month} {now.hour}") for score in super().score(state)]
 
@@ -136,7 +136,7 @@ class SlipsAtTimes(Cheapest):
 
     calls = 0
 
-    def score(self, state: State) -> list[Score]:
+    def score(self, state: ScorerState) -> list[Score]:
         self.calls += 1
         return [replace(score, score=0.0) if self.calls % 200 == 0 else score for score in super().score(state)]
 
@@ -144,7 +144,7 @@ class SlipsAtTimes(Cheapest):
 class PricesAtNothing(Cheapest):
     """What costs nothing is worth NaN."""
 
-    def score(self, state: State) -> list[Score]:
+    def score(self, state: ScorerState) -> list[Score]:
         costs = [row["cost"] for row in state["candidates"]]
         return [Score(None, cost, 1 / cost if cost else math.nan, "cheap") for cost in costs]
 
@@ -152,7 +152,7 @@ class PricesAtNothing(Cheapest):
 class PromisesInfinity(Cheapest):
     """What fails for certain is worth more than anything."""
 
-    def score(self, state: State) -> list[Score]:
+    def score(self, state: ScorerState) -> list[Score]:
         chances = [1 - row["p_fail"] for row in state["candidates"]]
         return [
             replace(score, score=(score.score or 0) / chance if chance else math.inf)
@@ -163,14 +163,14 @@ class PromisesInfinity(Cheapest):
 class WantsTheRuns(Cheapest):
     """Each hypothesis has to say how many runs it had."""
 
-    def score(self, state: State) -> list[Score]:
+    def score(self, state: ScorerState) -> list[Score]:
         return super().score(state) if sum(row["n_runs"] for row in state["hypotheses"]) >= 0 else []
 
 
 class FillsIn(Cheapest):
     """A hypothesis that does not say how many runs it had gets a 0."""
 
-    def score(self, state: State) -> list[Score]:
+    def score(self, state: ScorerState) -> list[Score]:
         for row in state["hypotheses"]:
             row.setdefault("n_runs", 0)
         return super().score(state)
@@ -215,7 +215,7 @@ def _in_a_module(made: type[Cheapest], folder: Path) -> ScorerContract:
         "import datetime, math, time",
         "from dataclasses import replace",
         "from perpetual.records import Score",
-        "from perpetual.slots.scorer import Scorer, State",
+        "from perpetual.slots.scorer import Scorer, ScorerState",
         *(inspect.getsource(one) for one in classes),
         f"def build(options): return {made.__name__}()",
     ]

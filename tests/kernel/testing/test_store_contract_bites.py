@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from perpetual.slots.store import META, Capabilities, Change, Document, Page, Row, StoreBase, Transaction
+from perpetual.slots.store import META, Capabilities, Change, Document, Row, StoreBase, StorePage, Transaction
 from perpetual.testing.memory_store import InMemoryStore
-from perpetual.testing.stores import DurableStoreContract, SharedStoreContract, StoreContract, given
+from perpetual.testing.stores import DurableStoreContract, SharedStoreContract, StoreContract, helpers
 from perpetual.testing.stores.documents import Documents
 from perpetual.testing.stores.extremes import Extremes
 from perpetual.testing.unsynced import why_it_cannot
@@ -153,9 +153,9 @@ class SortsAsText(InMemoryStore):
 class PagesInAnyOrder(InMemoryStore):
     """A page is sorted by itself, backwards."""
 
-    def page(self, kind: str, /, **given: Any) -> Page:
+    def page(self, kind: str, /, **given: Any) -> StorePage:
         page = super().page(kind, **given)
-        return Page(page.items[::-1], page.next_cursor)
+        return StorePage(page.items[::-1], page.next_cursor)
 
 
 class PagesByOffset(InMemoryStore):
@@ -170,20 +170,20 @@ class PagesByOffset(InMemoryStore):
         cursor: str | None = None,
         newest_first: bool = False,
         **equals: Any,
-    ) -> Page:
+    ) -> StorePage:
         super().page(kind, limit=limit, cursor=cursor)
         found = self.find(kind, **equals)[:: -1 if newest_first else 1]
         start = int(cursor or 0)
         more = len(found) > start + limit
-        return Page(tuple(found[start : start + limit]), str(start + limit) if more else None)
+        return StorePage(tuple(found[start : start + limit]), str(start + limit) if more else None)
 
 
 class NeverEndsThePages(InMemoryStore):
     """An empty page follows the last one."""
 
-    def page(self, kind: str, /, **given: Any) -> Page:
+    def page(self, kind: str, /, **given: Any) -> StorePage:
         page = super().page(kind, **given)
-        return Page(page.items, str(page.items[-1].number) if page.items else None)
+        return StorePage(page.items, str(page.items[-1].number) if page.items else None)
 
 
 class SearchesAnything(InMemoryStore):
@@ -434,7 +434,7 @@ class CountsAll(InMemoryStore):
 class ForgivesAWrongPage(InMemoryStore):
     """A cursor that is none begins anew, a limit below one is one."""
 
-    def page(self, kind: str, /, *, limit: int, cursor: str | None = None, **given: Any) -> Page:
+    def page(self, kind: str, /, *, limit: int, cursor: str | None = None, **given: Any) -> StorePage:
         after = cursor if cursor is not None and cursor.isdecimal() else None
         return super().page(kind, limit=max(1, limit), cursor=after, **given)
 
@@ -642,7 +642,7 @@ def test_there_is_a_broken_twin_for_every_promise() -> None:
 def test_a_broken_store_fails(broken: type[InMemoryStore], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     test = _tests(StoreContract)[name]
     _run(test, InMemoryStore())
-    monkeypatch.setattr(given, "MOMENT_S", 10.0)  # what must not happen does, even if it takes its time
+    monkeypatch.setattr(helpers, "MOMENT_S", 10.0)  # what must not happen does, even if it takes its time
     # By an assertion of the suite: a twin that merely crashed would prove nothing.
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         _run(test, broken())
@@ -933,7 +933,7 @@ def test_a_store_that_processes_cannot_share_fails(
     broken: type[Shared], peer: type[Peer], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _share(name, Shared(), Peer)
-    monkeypatch.setattr(given, "MOMENT_S", 10.0)  # what must not happen does, even if it takes its time
+    monkeypatch.setattr(helpers, "MOMENT_S", 10.0)  # what must not happen does, even if it takes its time
     with pytest.raises(AssertionError):
         _share(name, broken(), peer)
 

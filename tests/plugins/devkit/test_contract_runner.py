@@ -117,9 +117,9 @@ def test_gpu_backends_are_held_to_their_suite(capsys: pytest.CaptureFixture[str]
 def test_a_gpu_backend_that_breaks_a_promise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "silent.py").write_text(
-        "from perpetual.api import GpuBackend, Reading\n"
+        "from perpetual.api import GpuBackend, GpuReading\n"
         "class Silent(GpuBackend):\n"
-        "    def read(self, deadline_s=5.0): return Reading(None, (), None)\n"
+        "    def read(self, deadline_s=5.0): return GpuReading(None, (), None)\n"
         "def build(options): return Silent()\n"
     )
     result = run_suite(SLOTS["gpus"], "acme/silent", "silent:build", {})

@@ -14,11 +14,13 @@ from perpetual.cli.app import run
 Install = Callable[..., None]
 Asked = tuple[int, dict[str, Any]]
 
-HEAD = "from __future__ import annotations\nfrom perpetual.api import GpuBackend, Option, Provider, Reading, hookimpl\n"
+HEAD = (
+    "from __future__ import annotations\nfrom perpetual.api import GpuBackend, Option, Provider, GpuReading, hookimpl\n"
+)
 BACKEND = """
 class Backend(GpuBackend):
-    def read(self, deadline_s: float = 5.0) -> Reading:
-        return Reading(None, (), "of acme")
+    def read(self, deadline_s: float = 5.0) -> GpuReading:
+        return GpuReading(None, (), "of acme")
 
 
 def build(options: dict) -> Backend:

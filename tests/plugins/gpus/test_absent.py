@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perpetual import Lab
-from perpetual.api import Gpu, LaunchError, PluginError, Reading
+from perpetual.api import Gpu, GpuReading, LaunchError, PluginError
 from perpetual.registry import Registry
 
 WHY = "needs 1 GPU, and no placement is in force"
@@ -25,9 +25,9 @@ def proposed(lab: Lab, command: str, gpus: int = 0) -> str:
     return lab.experiments.approve(made.id).id
 
 
-def one_gpu() -> Reading:
+def one_gpu() -> GpuReading:
     gpu = Gpu(0, "GPU-0", "Acme", 2**30, 0, 2**30, None, None, None, "default", (), True, None)
-    return Reading("1", (gpu,), None)
+    return GpuReading("1", (gpu,), None)
 
 
 def test_a_cpu_run_works_and_sees_no_gpu(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

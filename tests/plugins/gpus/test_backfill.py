@@ -9,7 +9,7 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perpetual.slots.gpu import Gpu, GpuProcess, Reading
+from perpetual.slots.gpu import Gpu, GpuProcess, GpuReading
 from perpetual.slots.placement import GpuNeed, PlacementSettings
 from perpetual_gpus.backfill import first_start, pick_behind
 from perpetual_gpus.leasable import Hold, Unit, units_of
@@ -43,7 +43,7 @@ def machine(count: int, jobs: Sequence[Job] = (), *, strangers: Mapping[int, int
     for job in jobs:
         for uuid in job.uuids:
             holds.setdefault(uuid, []).append(Hold(job.name, job.need.memory_bytes))
-    return units_of(Reading("1", tuple(gpus), None), owners, holds, PlacementSettings(allows_foreign=True))
+    return units_of(GpuReading("1", tuple(gpus), None), owners, holds, PlacementSettings(allows_foreign=True))
 
 
 def behind(units: list[Unit], live: Sequence[Job], need: GpuNeed, end_s: float, first: GpuNeed) -> list[str] | None:

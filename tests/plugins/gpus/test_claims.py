@@ -14,7 +14,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.config import Config
-from perpetual.slots.gpu import Gpu, GpuProcess, Reading
+from perpetual.slots.gpu import Gpu, GpuProcess, GpuReading
 from perpetual.slots.placement import PlacementProject, PlacementView
 from perpetual.toolkit import platform
 from perpetual.toolkit.lock import FileLock, is_locked, open_locked
@@ -283,7 +283,7 @@ def test_processes_of_another_project_s_run_are_known(tmp_path: Path) -> None:
                 pids = [started.child.pid, drifted.pid, stranger.pid]
                 processes = tuple(GpuProcess(pid, 1, "alice", "sleep") for pid in pids)
                 gpu = Gpu(0, "GPU-0", "A", 9, 3, 6, None, None, None, None, processes, True, None)
-                found = owners_of(NO_VIEW, Reading("1", (gpu,), None), living())
+                found = owners_of(NO_VIEW, GpuReading("1", (gpu,), None), living())
                 other = Owner("other", claim.who)
                 assert [found[pid] for pid in pids] == [other, other, Owner("foreign")]
             finally:

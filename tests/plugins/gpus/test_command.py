@@ -44,7 +44,7 @@ def test_gpu_status_names_the_live_runs_that_hold_a_device(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import perpetual_nvml.devices
-    from perpetual.api import Gpu, GpuBackend, GpuProcess, Reading
+    from perpetual.api import Gpu, GpuBackend, GpuProcess, GpuReading
 
     def device(index: int, processes: tuple[GpuProcess, ...], error: str | None) -> Gpu:
         used = sum(process.memory_bytes or 0 for process in processes)
@@ -52,9 +52,9 @@ def test_gpu_status_names_the_live_runs_that_hold_a_device(
                    processes, error is None, error)  # fmt: skip
 
     class Two(GpuBackend):
-        def read(self, deadline_s: float = 5.0) -> Reading:
+        def read(self, deadline_s: float = 5.0) -> GpuReading:
             theirs = GpuProcess(4001, 10 * 2**30, "ann", "python\x1b[31m")
-            return Reading("595.10", (device(0, (), None), device(1, (theirs,), "XID 79")), None)
+            return GpuReading("595.10", (device(0, (), None), device(1, (theirs,), "XID 79")), None)
 
     monkeypatch.setattr(perpetual_nvml.devices, "build", lambda options: Two())
     with Lab.open(project) as lab:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from perpetual.slots.gpu import Gpu, GpuProcess, MigDevice, Reading
+from perpetual.slots.gpu import Gpu, GpuProcess, GpuReading, MigDevice
 from perpetual.slots.placement import GpuNeed, PlacementSettings, PlacementView
 from perpetual.toolkit.units import shown_bytes
 from perpetual_gpus.leasable import Hold, Unit, units_of
@@ -43,7 +43,7 @@ def units(
     owners: Mapping[int, Owner] | None = None,
     rules: PlacementSettings = PlacementSettings(),  # noqa: B008 - it is frozen
 ) -> list[Unit]:
-    return units_of(Reading("1", gpus, None), owners or {}, holds or {}, rules)
+    return units_of(GpuReading("1", gpus, None), owners or {}, holds or {}, rules)
 
 
 def chosen(found: list[Unit], need: GpuNeed) -> list[str] | None:
@@ -327,9 +327,9 @@ def test_an_instance_may_be_excluded_and_may_be_sick() -> None:
 
 
 def test_every_process_is_foreign_outside_a_project() -> None:
-    reading = Reading("1", (gpu(0, processes=(process(os.getpid()), process(2**22 + 1))),), None)
+    reading = GpuReading("1", (gpu(0, processes=(process(os.getpid()), process(2**22 + 1))),), None)
     assert owners_of(NO_VIEW, reading) == {os.getpid(): FOREIGN, 2**22 + 1: UNKNOWN}
-    assert owners_of(NO_VIEW, Reading("1", (gpu(0),), None)) == {}
+    assert owners_of(NO_VIEW, GpuReading("1", (gpu(0),), None)) == {}
 
 
 @pytest.mark.parametrize(

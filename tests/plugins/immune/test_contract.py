@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perpetual.api import Provenance
+from perpetual.api import TextProvenance
 from perpetual.testing.gates import PLANTED, GateContract
 from perpetual_immune.gate import ImmuneGate, build
 
@@ -23,4 +23,4 @@ class TestImmune(GateContract):
 @pytest.mark.parametrize("text", PLANTED, ids=range(len(PLANTED)))
 def test_the_planted_secrets_are_found(text: str) -> None:
     """Otherwise the suite's tests of secrets would hold without saying anything."""
-    assert build({}).scan(text, Provenance("a.md", "note", "me")).category == "secret_leak"
+    assert build({}).scan(text, TextProvenance("a.md", "note", "me")).category == "secret_leak"

@@ -30,7 +30,7 @@ from perpetual.api import PerpetualError, UsageError
 from perpetual.cli.app import run
 from perpetual.toolkit import user_state
 from perpetual_mcp.http import TOKEN_VARIABLE, Guard, address_of, token_of
-from perpetual_mcp.patience import PATIENCE_S, PatientProtocol
+from perpetual_mcp.http_timeouts import PATIENCE_S, PatientProtocol
 from perpetual_mcp.resources import RESOURCE
 from tests.plugins.mcp.clients import COMMAND, ENVELOPE, initialize
 

@@ -16,7 +16,7 @@ from perpetual import Lab
 from perpetual.brief import tokens_of
 from perpetual.documents import status as documents
 from perpetual.lab.ledger.hypotheses import AGENTS_PRIORS
-from perpetual_mcp import shapes
+from perpetual_mcp import schemas
 from tests.plugins.mcp.clients import error_of, opener, talk, text_of
 
 SIX = {
@@ -503,16 +503,16 @@ def test_a_wrong_argument_is_refused_in_our_words(project: Path) -> None:
 @pytest.mark.parametrize(
     ("shape", "document"),
     [
-        (shapes.Totals, documents.Totals),
-        (shapes.Spent, documents.Spent),
-        (shapes.BudgetAnswer, documents.Budget),
-        (shapes.HypothesisLine, documents.HypothesisLine),
-        (shapes.LiveRun, documents.RunLine),
-        (shapes.LiveRuns, documents.RunsNow),
-        (shapes.StatusAnswer, documents.StatusDocument),
+        (schemas.Totals, documents.Totals),
+        (schemas.Spent, documents.Spent),
+        (schemas.BudgetAnswer, documents.Budget),
+        (schemas.HypothesisLine, documents.HypothesisLine),
+        (schemas.LiveRun, documents.RunLine),
+        (schemas.LiveRuns, documents.RunsNow),
+        (schemas.StatusAnswer, documents.StatusDocument),
     ],
 )
-def test_the_shapes_name_what_the_documents_hold(shape: type, document: type) -> None:
+def test_the_schemas_name_what_the_documents_hold(shape: type, document: type) -> None:
     """An output schema that is silent about a key leaves an agent to guess it."""
     assert {*get_type_hints(shape)} - {"schema", "truncated", "untrusted"} == {*get_type_hints(document)} - {"schema"}
 

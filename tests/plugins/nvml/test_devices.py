@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from perpetual.api import Gpu, GpuBackend, GpuProcess, MigDevice, Reading
+from perpetual.api import Gpu, GpuBackend, GpuProcess, GpuReading, MigDevice
 from perpetual_nvml import devices
 from perpetual_nvml.devices import NvmlBackend, build, read_devices
 
@@ -82,7 +82,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver: Path) -> Ma
     return made
 
 
-def only(reading: Reading) -> Gpu:
+def only(reading: GpuReading) -> Gpu:
     assert reading.reason is None
     assert len(reading.gpus) == 1
     return reading.gpus[0]
@@ -102,7 +102,7 @@ def test_two_gpus_with_their_processes(machine: Machine) -> None:
     )
     reading = read_devices()
     mine = {"user": me.username(), "name": me.name()}
-    assert reading == Reading(
+    assert reading == GpuReading(
         driver="570.86.15",
         reason=None,
         gpus=(
@@ -166,7 +166,7 @@ def test_the_probe_prints_one_document(machine: Machine) -> None:
     )
     assert done.stderr == ""
     document = json.loads(done.stdout)
-    assert set(document) == set(Reading.__dataclass_fields__)
+    assert set(document) == set(GpuReading.__dataclass_fields__)
     (gpu,) = document["gpus"]
     assert set(gpu) == set(Gpu.__dataclass_fields__)
     assert gpu["processes"] == [{"pid": NO_SUCH_PID, "memory_bytes": 5 * MIB, "user": None, "name": None}]
@@ -287,7 +287,7 @@ def test_a_name_that_is_no_text_spoils_nothing_else(machine: Machine) -> None:
 )
 def test_a_garbage_driver_state_lists_no_gpu(machine: Machine, state: bytes) -> None:
     machine.becomes(state)
-    assert read_devices() == Reading("570.00.00", (), "the NVIDIA driver lists no GPU")
+    assert read_devices() == GpuReading("570.00.00", (), "the NVIDIA driver lists no GPU")
 
 
 def test_garbage_about_a_gpu_leaves_defaults(machine: Machine) -> None:
@@ -380,14 +380,14 @@ def test_no_process_is_started_without_a_driver(monkeypatch: pytest.MonkeyPatch)
     else:
         pytest.skip("this machine has an NVIDIA driver")
     monkeypatch.setattr(sys, "executable", "/nowhere/python")  # starting the probe would fail
-    assert read_devices() == Reading(None, (), "no NVIDIA driver on this machine: its NVML library was not found")
+    assert read_devices() == GpuReading(None, (), "no NVIDIA driver on this machine: its NVML library was not found")
 
 
 def test_a_library_that_cannot_be_loaded_is_no_driver(machine: Machine, tmp_path: Path) -> None:
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / LIBRARY).write_text("no library")
     machine.has_driver(tmp_path / "broken")
-    assert read_devices() == Reading(None, (), "no NVIDIA driver on this machine: its NVML library was not found")
+    assert read_devices() == GpuReading(None, (), "no NVIDIA driver on this machine: its NVML library was not found")
 
 
 def test_a_driver_that_kills_its_caller(machine: Machine, tmp_path: Path) -> None:
@@ -431,7 +431,7 @@ def test_a_hung_driver_ends_within_the_deadline(machine: Machine) -> None:
     started = time.monotonic()
     reading = read_devices(0.7)
     took_s = time.monotonic() - started
-    assert reading == Reading(None, (), "the NVIDIA driver did not answer within 0.7 s", transient=True)
+    assert reading == GpuReading(None, (), "the NVIDIA driver did not answer within 0.7 s", transient=True)
     assert 0.7 <= took_s < 20.0  # the driver would take 30
     assert machine.probes() == []
 

@@ -18,10 +18,10 @@ from perpetual.api import PerpetualError
 from perpetual.cli.app import run
 from perpetual.lab.evidence.confidence import designs_of, rows_of
 from perpetual.lab.kinds import HYPOTHESIS
-from perpetual_report import facts
-from perpetual_report.book import Book, Number
+from perpetual_report import content
 from perpetual_report.document import markdown_of, render, render_html
 from perpetual_report.effects import effects_of
+from perpetual_report.numbers import Book, Number
 from perpetual_report.pictures import COLOURS
 from perpetual_report.snapshot import take
 
@@ -198,7 +198,7 @@ def test_a_page_verifies_without_matplotlib_and_says_what_it_did_not_look_at(stu
 @pytest.mark.slow
 def test_lists_are_bounded_and_say_what_they_leave_out(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     small = {"hypotheses": 2, "pictured": 1, "designs": 1, "rows": 2, "steps": 2, "runs": 3, "list": 1, "metrics": 1}
-    monkeypatch.setattr(facts, "LIMITS", small)
+    monkeypatch.setattr(content, "LIMITS", small)
     page = Page(render_html(lab))
     words = " ".join("".join(page.words).split())
     for left in (
@@ -257,7 +257,7 @@ def test_a_key_is_one_number() -> None:
 def test_markdown_and_page_hold_the_same_verdicts(lab: Lab, text: str) -> None:
     snapshot = take(lab)
     book = Book()
-    markdown = markdown_of(snapshot, facts.facts_of(snapshot, book))
+    markdown = markdown_of(snapshot, content.facts_of(snapshot, book))
     for hypothesis in snapshot.hypotheses:
         shown = book.numbers[f"{hypothesis.id}.confidence"].text
         assert f"**{hypothesis.status}** | {shown} |" in markdown
@@ -302,7 +302,7 @@ def test_experiments_that_share_a_command_are_pooled_as_the_fold_pools_them(lab:
 
 
 def test_a_hypothesis_has_one_line_of_the_design_with_the_most_runs(lab: Lab) -> None:
-    told: Any = facts.facts_of(take(lab), Book())["verdicts"]
+    told: Any = content.facts_of(take(lab), Book())["verdicts"]
     first = told[0]["headline"]
     assert (first["id"], str(first["others"])) == ("e2", "1")  # three runs; e3 has one and the larger effect or not
     assert told[-1]["headline"] is None

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from perpetual.api import ScorerState
 from perpetual_scorers.simulate import (
     LONGEST_RUN_HOURS,
     WORLDS,
@@ -40,9 +41,9 @@ def first(state: Mapping[str, Any], k: int) -> list[str]:
 
 
 def test_a_campaign_shows_a_policy_what_the_lab_would_show() -> None:
-    seen: list[Mapping[str, Any]] = []
+    seen: list[ScorerState] = []
 
-    def watching(state: Mapping[str, Any], k: int) -> Sequence[str]:
+    def watching(state: ScorerState, k: int) -> Sequence[str]:
         seen.append(state)
         return DEFAULT(state, k)
 
@@ -51,7 +52,8 @@ def test_a_campaign_shows_a_policy_what_the_lab_would_show() -> None:
     assert len(start["hypotheses"]) == 12
     assert len(start["candidates"]) == 48
     assert {row["confidence"] for row in start["hypotheses"]} == {0.5}
-    assert (start["support"], start["refute"]) == (0.8, pytest.approx(0.2))
+    assert start["support"] == 0.8
+    assert start["refute"] == pytest.approx(0.2)
     assert {"id", "hypothesis_id", "mu1", "mu0", "sigma", "tau", "cost", "p_fail", "n_seen", "n_pending"} == {
         *start["candidates"][0]
     }

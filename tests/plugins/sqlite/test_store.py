@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from perpetual.errors import CorruptData, ForeignProject, PerpetualError, TransientError, UsageError
-from perpetual.slots.store import Kind, StoreBase
+from perpetual.slots.store import StoreBase, StoreKind
 from perpetual.testing.memory_store import InMemoryStore
 from perpetual_sqlite import opening
 from perpetual_sqlite.head import head
@@ -198,7 +198,7 @@ def test_no_door_changes_a_ledger(store: SqliteStore, file: Path, statement: str
 
 
 def test_a_ledger_of_a_plugin_is_kept_too(store: SqliteStore, file: Path) -> None:
-    store.declare(Kind("it's a log", ledger=True))
+    store.declare(StoreKind("it's a log", ledger=True))
     with store.transaction() as tx:
         tx.append("it's a log", {"n": 1})
     ((table,),) = _raw(file, "SELECT name FROM sqlite_master WHERE name LIKE 'kind %' AND type = 'table'")
@@ -632,7 +632,7 @@ _VALUES: list[Any] = [
 def test_values_are_equal_as_in_python(store: SqliteStore) -> None:
     """The same answers as the twin's, which compares in Python; with a limit too."""
     twin = InMemoryStore()
-    kind = Kind("sample", prefix="s", indexes=("Value", "other field's", 'a"b', "seq", "id", "plain"))
+    kind = StoreKind("sample", prefix="s", indexes=("Value", "other field's", 'a"b', "seq", "id", "plain"))
     for each in (store, twin):
         each.declare(kind)
         with each.transaction() as tx:
@@ -663,8 +663,8 @@ def test_kinds_with_odd_names_are_kept_apart(store: SqliteStore) -> None:
     """SQL knows no capitals, and keeps some names to itself."""
     names = ["Note", "NOTE", "sqlite_stat", "_meta_", "select", "a b", "ü", 'q"uote', "note by seq", "event insert", ""]
     for name in names:
-        store.declare(Kind(name, prefix="x", indexes=("n",)))
-        store.declare(Kind(name + " log", ledger=True, indexes=("n",)))
+        store.declare(StoreKind(name, prefix="x", indexes=("n",)))
+        store.declare(StoreKind(name + " log", ledger=True, indexes=("n",)))
         with store.transaction() as tx:
             tx.create(name, {"n": name})
             tx.append(name + " log", {"n": name})
@@ -698,12 +698,12 @@ def test_finding_uses_the_index(store: SqliteStore, file: Path) -> None:
 
 def test_an_index_that_is_new(folder: Path, store: SqliteStore, file: Path) -> None:
     """A kind gains an index: until the next write it is found without, then with it."""
-    store.declare(Kind("sample", prefix="s"))
+    store.declare(StoreKind("sample", prefix="s"))
     with store.transaction() as tx:
         tx.create("sample", {"n": 1, "colour": "red"})
     store.close()
     later = open_store(OPTIONS, path=folder)
-    later.declare(Kind("sample", prefix="s", indexes=("colour",)))
+    later.declare(StoreKind("sample", prefix="s", indexes=("colour",)))
     assert _ns(later, "sample", colour="red") == [1]
     question = "SELECT count(*) FROM sqlite_master WHERE name = 'sample by field colour'"
     assert _raw(file, question) == [(0,)]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perpetual.api import Kind
+from perpetual.api import StoreKind
 from perpetual.errors import UsageError
 from perpetual_tinydb.store import TinyStore
 from tests.plugins.tinydb.helpers import append, fresh, ns
@@ -15,7 +15,7 @@ from tests.plugins.tinydb.helpers import append, fresh, ns
 @pytest.mark.parametrize("is_compacted", [False, True])
 def test_rows_of_a_kind_that_is_declared_later_are_kept(folder: Path, store: TinyStore, is_compacted: bool) -> None:
     """A plugin was disabled for a time: what it wrote stays, through compactions too."""
-    sample = Kind("acme_sample", prefix="s", indexes=("colour",))
+    sample = StoreKind("acme_sample", prefix="s", indexes=("colour",))
     store.declare(sample)
     with store.transaction() as tx:
         tx.create("acme_sample", {"n": 1, "colour": "red"})
@@ -45,14 +45,14 @@ def test_rows_of_a_kind_that_is_declared_later_are_kept(folder: Path, store: Tin
 @pytest.mark.parametrize("old", ["in the journal", "in the snapshot", "in both"])
 def test_a_field_that_becomes_an_index_later_is_searched(folder: Path, store: TinyStore, old: str) -> None:
     """By a plugin's next version: rows written before are found as well, and by two fields of which one is new."""
-    store.declare(Kind("acme_log", ledger=True, indexes=("subject",)))
+    store.declare(StoreKind("acme_log", ledger=True, indexes=("subject",)))
     for n in range(1, 7):
         with store.transaction() as tx:
             tx.append("acme_log", {"n": n, "subject": f"s{n % 2}", "level": "high" if n > 3 else "low"})
         if (n, old) in ((4, "in both"), (6, "in the snapshot")):
             store.compact()
     for seen in (store, fresh(folder)):
-        seen.declare(Kind("acme_log", ledger=True, indexes=("subject", "level")))
+        seen.declare(StoreKind("acme_log", ledger=True, indexes=("subject", "level")))
         assert [item.body["n"] for item in seen.find("acme_log", level="high")] == [4, 5, 6]
         assert [item.body["n"] for item in seen.find("acme_log", level="high", subject="s0")] == [4, 6]
         assert seen.find("acme_log", level=None) == []

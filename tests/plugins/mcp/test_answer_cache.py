@@ -11,8 +11,8 @@ import pytest
 from mcp.client.client import Client
 
 from perpetual import Lab
+from perpetual_mcp.answer_cache import Standing
 from perpetual_mcp.resources import RESOURCE
-from perpetual_mcp.standing import Standing
 from tests.plugins.mcp.clients import error_of, opener, talk, text_of
 
 

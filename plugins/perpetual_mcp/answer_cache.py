@@ -1,7 +1,7 @@
-"""Answers that still stand: nothing that they follow from has changed since. Used by `perpetual_mcp.tools`.
+"""A cache of answers that are still valid: nothing that they follow from has changed. Used by `perpetual_mcp.tools`.
 
 An agent asks for the status again and again, mostly of the same state. To work it out takes a thread, the kept status
-and its rendering; to see that the last answer still stands takes a look at three files.
+and its rendering; to see that the last answer is still valid takes a look at three files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tools that change the lab, each a deed of `Lab` in the client's name. Registered by `perpetual_mcp.tools`.
+"""The tools that change the lab, each an operation of `Lab` in the client's name. Registered by `perpetual_mcp.tools`.
 
 No deed here approves but `perpetual_approve`, which is offered only where a person has allowed it, and none launches
 what was not approved: that is the lab's own rule, and these tools have no way around it.
@@ -14,7 +14,7 @@ from perpetual.api import Run, UsageError, to_json
 from perpetual.toolkit.readers import waiting
 from perpetual.toolkit.units import bytes_of, hours_of, seconds_of
 from perpetual_mcp.bounds import Answer, fitted, plain
-from perpetual_mcp.reading import (
+from perpetual_mcp.read_tools import (
     Cursor,
     Limit,
     evidence_line,

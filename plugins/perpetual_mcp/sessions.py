@@ -1,4 +1,4 @@
-"""Whose lab it is: the lab of each client, opened in its name. Used by every room of the server."""
+"""Sessions: the lab of each client, opened in its name. Used by every module of the server."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from perpetual.api import Evidence, Experiment, Hypothesis, Run
 from perpetual.science.discoveries import discoveries
 from perpetual.toolkit.causes import cause_of
 from perpetual.toolkit.claims import WORDS, effect_word
-from perpetual_report.book import Book, Number
 from perpetual_report.effects import effects_of, same_prediction
+from perpetual_report.numbers import Book, Number
 from perpetual_report.snapshot import ADOPTED, ENDED, Snapshot, number_of
 from perpetual_report.steps import Step
 
