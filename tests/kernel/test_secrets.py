@@ -171,7 +171,7 @@ def test_an_older_record_shows_its_secrets_nowhere(
     s = iter(secrets)
     with monkeypatch.context() as before:
         before.setattr(lab.context.store, "clean", None)
-        before.setattr(Redaction, "refuse_secrets", lambda self, body: None)
+        before.setattr(Redaction, "refuse_secrets", lambda *given, **named: None)
         hypothesis = lab.hypotheses.add(f"claim {next(s)}", metric="acc", direction="max", mde=0.1, baseline=1.0)
         made = lab.experiments.propose(
             hypothesis.id, command=f"sh -c 'echo out {next(s)}; exit 3'", env={"NOTE": next(s)}, config={"k": next(s)},
